@@ -1,0 +1,2 @@
+//! x
+fn main(){ println!("{:#?}", phalanx_bench::op::run(15, 640_000)); }

@@ -1,0 +1,228 @@
+//! `phalanx bench op`: what an operation costs.
+//!
+//! All arms run in one process, in turn, so that the machine's moods hit them alike. An arm does the
+//! same small work each time: add a captured number to a sum.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use phalanx_core::{Graph, Processor, SharedStage, World};
+use serde::Serialize;
+
+use crate::stats::median;
+
+/// Operations that wait together before they run.
+const COHORT: usize = 64;
+
+/// Nanoseconds per operation, medians over rounds, and the ratios that the project holds itself to.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Invoked and run on the same processor, counting on.
+    pub dispatch_ns: f64,
+    /// Called from one stage to another and awaited.
+    pub call_ns: f64,
+    /// Called on another processor and awaited.
+    pub cross_ns: f64,
+    /// A boxed closure pushed to a vector, popped and run.
+    pub boxed_fn_ns: f64,
+    /// A task spawned on tokio's current-thread runtime and awaited.
+    pub tokio_spawn_ns: f64,
+    /// The median of the rounds' ratios.
+    pub dispatch_over_boxed_fn: f64,
+    /// The median of the rounds' ratios.
+    pub tokio_over_call: f64,
+    /// Rounds measured.
+    pub rounds: usize,
+}
+
+/// Real time and no I/O.
+struct Clock(Instant);
+
+impl World for Clock {
+    fn now(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+    fn reap(&self) -> bool {
+        false
+    }
+    fn submit(&self) {}
+    fn park(&self, _timeout: Option<u64>) {}
+}
+
+/// Measures over `rounds` rounds (at least 7) of `operations` each.
+pub fn run(rounds: usize, operations: usize) -> Report {
+    let rounds = rounds.max(7);
+    let one = One::new();
+    let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a tokio runtime");
+    let mut arms: [Vec<f64>; 5] = Default::default();
+    for round in 0..=rounds {
+        let figures = [
+            time(operations, || one.dispatch(operations)),
+            time(operations, || one.call(operations)),
+            time(operations / 20, || cross(operations / 20)),
+            time(operations, || boxed(operations)),
+            time(operations, || tokio.block_on(spawn_all(operations))),
+        ];
+        // The first round warms up.
+        if round > 0 {
+            arms.iter_mut().zip(figures).for_each(|(arm, figure)| arm.push(figure));
+        }
+    }
+    let ratios = |over: usize, under: usize| -> f64 {
+        median(&arms[over].iter().zip(&arms[under]).map(|(a, b)| a / b).collect::<Vec<_>>())
+    };
+    Report {
+        dispatch_ns: median(&arms[0]),
+        call_ns: median(&arms[1]),
+        cross_ns: median(&arms[2]),
+        boxed_fn_ns: median(&arms[3]),
+        tokio_spawn_ns: median(&arms[4]),
+        dispatch_over_boxed_fn: ratios(0, 3),
+        tokio_over_call: ratios(4, 1),
+        rounds,
+    }
+}
+
+fn time(operations: usize, work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_nanos() as f64 / operations as f64
+}
+
+/// One processor, driven from here.
+struct One {
+    processor: Processor,
+    clock: Clock,
+    front: SharedStage<()>,
+    back: SharedStage<()>,
+}
+
+impl One {
+    fn new() -> Self {
+        let mut graph = Graph::new();
+        let (front, back) = (graph.shared("front", ()), graph.shared("back", ()));
+        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        Self { processor, clock: Clock(Instant::now()), front, back }
+    }
+
+    fn dispatch(&self, operations: usize) {
+        let sum = Rc::new(Cell::new(0u64));
+        self.processor.enter(|| {
+            for batch in 0..operations / COHORT {
+                for n in 0..COHORT {
+                    let (sum, n) = (sum.clone(), black_box(batch + n) as u64);
+                    let taken = self.front.dispatch(move |_| {
+                        sum.set(sum.get() + n);
+                        std::future::ready(())
+                    });
+                    taken.expect("far from the bound");
+                }
+                while self.processor.turn(&self.clock).ran > 0 {}
+            }
+        });
+        black_box(sum.get());
+    }
+
+    fn call(&self, operations: usize) {
+        let sum = Rc::new(Cell::new(0u64));
+        self.processor.enter(|| {
+            for _ in 0..COHORT {
+                let (sum, back) = (sum.clone(), self.back);
+                let parent = self.front.dispatch(move |_| async move {
+                    for n in 0..operations / COHORT {
+                        let n = black_box(n) as u64;
+                        let child = back.call(move |_| async move { n });
+                        sum.set(sum.get() + child.await.expect("no panic"));
+                    }
+                });
+                parent.expect("far from the bound");
+            }
+            while self.processor.turn(&self.clock).ran > 0 {}
+        });
+        black_box(sum.get());
+    }
+}
+
+fn boxed(operations: usize) {
+    let sum = Rc::new(Cell::new(0u64));
+    let mut queue: Vec<Box<dyn FnOnce()>> = Vec::with_capacity(COHORT);
+    for batch in 0..operations / COHORT {
+        for n in 0..COHORT {
+            let (sum, n) = (sum.clone(), black_box(batch + n) as u64);
+            queue.push(Box::new(move || sum.set(sum.get() + n)));
+        }
+        while let Some(work) = black_box(&mut queue).pop() {
+            work();
+        }
+    }
+    black_box(sum.get());
+}
+
+/// As many parents as in a cohort, each spawning and awaiting one child after the other.
+async fn spawn_all(operations: usize) {
+    let parents = (0..COHORT).map(|_| {
+        tokio::spawn(async move {
+            let mut sum = 0;
+            for n in 0..operations / COHORT {
+                let n = black_box(n) as u64;
+                sum += tokio::spawn(async move { n }).await.expect("no panic");
+            }
+            sum
+        })
+    });
+    for parent in parents.collect::<Vec<_>>() {
+        black_box(parent.await.expect("no panic"));
+    }
+}
+
+/// Two processors on two threads; one calls the other and waits, one call at a time.
+fn cross(operations: usize) {
+    struct Sleeper(Instant, mpsc::Receiver<()>);
+    impl World for Sleeper {
+        fn now(&self) -> u64 {
+            self.0.elapsed().as_nanos() as u64
+        }
+        fn reap(&self) -> bool {
+            false
+        }
+        fn submit(&self) {}
+        fn park(&self, timeout: Option<u64>) {
+            let timeout = timeout.map_or(Duration::from_secs(1), Duration::from_nanos);
+            let _ = self.1.recv_timeout(timeout);
+        }
+    }
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    std::thread::scope(|scope| {
+        for seed in graph.build(2) {
+            let (sender, receiver) = mpsc::channel();
+            scope.spawn(move || {
+                let (index, control) = (seed.index(), seed.control());
+                let processor = seed.grow(Box::new(move || {
+                    let _ = sender.send(());
+                }));
+                processor.enter(|| {
+                    if index == 0 {
+                        let started = stage.dispatch(move |_| async move {
+                            for n in 0..operations {
+                                let there = stage.call_on(1, move |_| async move { n });
+                                assert_eq!(there.await, Ok(n));
+                            }
+                            control.drain();
+                        });
+                        started.expect("far from the bound");
+                    }
+                });
+                processor.run(&Sleeper(Instant::now(), receiver), 50_000);
+            });
+        }
+    });
+}
+/// scratch
+pub fn scratch(which: &str, n: usize) {
+    let one = One::new();
+    for _ in 0..10 { let t = time(n, || match which { "d" => one.dispatch(n), "c" => one.call(n), "x" => cross(n), _ => boxed(n) }); println!("{which} {t}"); }
+}

@@ -1,0 +1,27 @@
+//! Why an invocation has no result.
+
+use thiserror::Error;
+
+/// Why a called operation returned no value.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The operation panicked. It ended alone: its stage goes on.
+    #[error("an operation of stage \"{stage}\" panicked: {message}")]
+    Panicked {
+        /// The stage's name.
+        stage: &'static str,
+        /// What the panic said, as far as it was text.
+        message: Box<str>,
+    },
+    /// The operation's session was ended before the operation was done.
+    #[error("the operation was ended with its session")]
+    Ended,
+    /// The processor already holds as many operations as it may
+    /// ([`Graph::max_operations`](crate::Graph::max_operations)); the operation was not started.
+    #[error("the processor holds its bound of {bound} operations")]
+    Full {
+        /// The bound.
+        bound: usize,
+    },
+}

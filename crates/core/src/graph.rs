@@ -1,0 +1,238 @@
+//! Declaring a program: its stages, in wavefront order.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::policy::{ExclusiveState, Gate, LocalExclusive, Partitions};
+use crate::post::MAX_STAGES;
+use crate::program::{Program, Seed};
+use crate::stage::{ExclusiveStage, Key, PartitionedStage, SharedStage};
+use crate::waker::MAX_OPERATIONS;
+
+/// The largest cohort of a stage that declares nothing else.
+pub const DEFAULT_MAX_COHORT: usize = 256;
+/// The longest cohort of a stage that declares nothing else.
+pub const DEFAULT_COHORT_TIME: Duration = Duration::from_micros(200);
+/// Partitions for each processor of a partitioned stage that declares nothing else.
+pub const DEFAULT_PARTITIONS_PER_PROCESSOR: usize = 4;
+
+/// What one processor keeps of a stage's state.
+pub(crate) struct LocalState {
+    pub(crate) state: Rc<dyn std::any::Any>,
+    pub(crate) gate: Option<Rc<dyn Gate>>,
+}
+
+pub(crate) type MakeLocal = Box<dyn Fn(usize, usize) -> LocalState + Send + Sync>;
+
+/// One stage's declaration.
+pub(crate) struct Declared {
+    pub(crate) name: &'static str,
+    pub(crate) max_cohort: usize,
+    pub(crate) cohort_time: u64,
+    pub(crate) in_order: bool,
+    /// Makes a processor's part of the state, given (processor, processors).
+    pub(crate) make: MakeLocal,
+}
+
+/// A program's stages, declared in wavefront order: from where requests come in to where their work
+/// is done. Each declaration gives a typed handle through which operations are invoked.
+///
+/// ```
+/// use phalanx_core::Graph;
+///
+/// let mut graph = Graph::new();
+/// let control = graph.shared("control", String::from("read by all"));
+/// let table = graph.partitioned("table", |_partition| Vec::<u32>::new());
+/// let journal = graph.stage("journal").max_cohort(64).exclusive(0u64);
+/// # let _ = (control, table, journal);
+/// ```
+pub struct Graph {
+    id: u32,
+    stages: Vec<Declared>,
+    max_operations: usize,
+}
+
+impl Default for Graph {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Graph {
+    /// A graph without stages.
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { id, stages: Vec::new(), max_operations: 1 << 20 }
+    }
+
+    /// Declares the next stage: options first, then its policy, which gives the handle.
+    pub fn stage(&mut self, name: &'static str) -> StageOptions<'_> {
+        StageOptions {
+            graph: self,
+            name,
+            max_cohort: DEFAULT_MAX_COHORT,
+            cohort_time: DEFAULT_COHORT_TIME,
+            in_order: false,
+            partitions: None,
+        }
+    }
+
+    /// A [shared](StageOptions::shared) stage with the default options.
+    pub fn shared<S: Send + Sync + 'static>(
+        &mut self,
+        name: &'static str,
+        state: S,
+    ) -> SharedStage<S> {
+        self.stage(name).shared(state)
+    }
+
+    /// A [partitioned](StageOptions::partitioned) stage with the default options.
+    pub fn partitioned<S: 'static>(
+        &mut self,
+        name: &'static str,
+        make: impl Fn(usize) -> S + Send + Sync + 'static,
+    ) -> PartitionedStage<S> {
+        self.stage(name).partitioned(make)
+    }
+
+    /// An [exclusive](StageOptions::exclusive) stage with the default options.
+    pub fn exclusive<S: Send + 'static>(
+        &mut self,
+        name: &'static str,
+        state: S,
+    ) -> ExclusiveStage<S> {
+        self.stage(name).exclusive(state)
+    }
+
+    /// The most operations that may be alive on one processor; the default is 2²⁰. At the bound an
+    /// invocation fails with [`CallError::Full`](crate::CallError::Full).
+    ///
+    /// # Panics
+    /// If `bound` is zero or above 2²⁴, the number of operations that wakers can name.
+    pub fn max_operations(&mut self, bound: usize) {
+        assert!((1..=MAX_OPERATIONS).contains(&bound), "a bound of 1 to {MAX_OPERATIONS}");
+        self.max_operations = bound;
+    }
+
+    /// Ends the declaration. There is one seed for each processor; each is sent to its thread and
+    /// becomes a [`Processor`](crate::Processor) there.
+    ///
+    /// # Panics
+    /// If `processors` is zero or more than 1024.
+    pub fn build(self, processors: usize) -> Vec<Seed> {
+        assert!((1..=1024).contains(&processors), "1 to 1024 processors, not {processors}");
+        let program = Program::new(self.id, self.stages, self.max_operations, processors);
+        (0..processors).map(|index| Seed::new(program.clone(), index)).collect()
+    }
+}
+
+/// A stage being declared: its options. Ends with one of the three policies.
+pub struct StageOptions<'g> {
+    graph: &'g mut Graph,
+    name: &'static str,
+    max_cohort: usize,
+    cohort_time: Duration,
+    in_order: bool,
+    partitions: Option<usize>,
+}
+
+impl StageOptions<'_> {
+    /// The most operations in a cohort (MaxBatchSize in tr2001 §5.1). 64 is good for stages that
+    /// touch sockets: beyond that their kernel state leaves the cache again.
+    ///
+    /// # Panics
+    /// If `count` is zero.
+    #[must_use]
+    pub fn max_cohort(mut self, count: usize) -> Self {
+        assert!(count > 0, "a cohort has at least one operation");
+        self.max_cohort = count;
+        self
+    }
+
+    /// A cohort that has run this long ends, with the operation that is running; the rest waits for
+    /// the next sweep. The time is looked at after eight operations, then at growing distances.
+    #[must_use]
+    pub fn cohort_time(mut self, time: Duration) -> Self {
+        self.cohort_time = time;
+        self
+    }
+
+    /// Runs operations in the order in which they were invoked on each processor (MaintainOrder in
+    /// tr2001 §5.1), in place of newest first.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        self.in_order = true;
+        self
+    }
+
+    /// How many partitions a partitioned stage has, over all processors. The default is
+    /// [`DEFAULT_PARTITIONS_PER_PROCESSOR`] for each processor.
+    ///
+    /// # Panics
+    /// If `count` is zero.
+    #[must_use]
+    pub fn partitions(mut self, count: usize) -> Self {
+        assert!(count > 0, "at least one partition");
+        self.partitions = Some(count);
+        self
+    }
+
+    /// A shared stage (2002 §3.4): its operations run on all processors at once, and reach the
+    /// state through `&S`.
+    pub fn shared<S: Send + Sync + 'static>(self, state: S) -> SharedStage<S> {
+        let state = Arc::new(state);
+        let key = self.declare(Box::new(move |_, _| LocalState {
+            state: Rc::new(state.clone()),
+            gate: None,
+        }));
+        SharedStage::new(key)
+    }
+
+    /// A partitioned stage (2002 §3.4): an operation names a key, the key a partition, and the
+    /// partition the one processor that may touch it, through `&mut S`. `make` makes each
+    /// partition's state on its processor; it is given the partition's number.
+    pub fn partitioned<S: 'static>(
+        self,
+        make: impl Fn(usize) -> S + Send + Sync + 'static,
+    ) -> PartitionedStage<S> {
+        let declared = self.partitions;
+        let key = self.declare(Box::new(move |processor, processors| LocalState {
+            state: Rc::new(Partitions::new(
+                processor,
+                processors,
+                declared.unwrap_or(processors * DEFAULT_PARTITIONS_PER_PROCESSOR),
+                &make,
+            )),
+            gate: None,
+        }));
+        PartitionedStage::new(key)
+    }
+
+    /// An exclusive stage (2002 §3.4): one processor at a time runs a cohort of it, under a lock
+    /// that is taken once per cohort, and reaches the state through `&mut S`. A processor that
+    /// finds the lock taken goes on to its next stage.
+    pub fn exclusive<S: Send + 'static>(self, state: S) -> ExclusiveStage<S> {
+        let state = Arc::new(ExclusiveState::new(state));
+        let key = self.declare(Box::new(move |_, _| {
+            let local = Rc::new(LocalExclusive::new(state.clone()));
+            LocalState { state: Rc::new(local.clone()), gate: Some(local) }
+        }));
+        ExclusiveStage::new(key)
+    }
+
+    fn declare(self, make: MakeLocal) -> Key {
+        let stages = &mut self.graph.stages;
+        assert!(stages.len() < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
+        stages.push(Declared {
+            name: self.name,
+            max_cohort: self.max_cohort,
+            cohort_time: self.cohort_time.as_nanos().try_into().unwrap_or(u64::MAX),
+            in_order: self.in_order,
+            make,
+        });
+        Key::new(self.graph.id, (stages.len() - 1) as u8)
+    }
+}

@@ -1,0 +1,62 @@
+//! Stages, operations and cohorts: the pure scheduler under Phalanx.
+//!
+//! A [`Graph`] declares a program's stages in wavefront order. Built, it gives a [`Seed`] for each
+//! processor, which becomes a [`Processor`] on its thread and runs there, handed a [`World`]: a clock
+//! and the way to I/O. This crate itself never calls the operating system, starts a thread, reads a
+//! clock or draws a random number.
+//!
+//! Read it in the order in which a request meets it: [`mod@graph`] and `stage` (declaring and
+//! invoking), `policy` (reaching state), `operation` and `slab` (where an operation lives), `queue`
+//! (where it waits), `wavefront` and `cohort` (how it runs), `call`, `join`, `rendezvous` (how its
+//! result gets back), `remote`, `post`, `ring`, `parking`, `waker` (how processors and foreign
+//! threads reach each other), `session` (how it ends early), `wheel` and `time`, `profile`.
+//!
+//! The papers are Larus and Parkes: *Using Cohort Scheduling to Enhance Server Performance*, the
+//! technical report of 2001 (tr2001) and the USENIX paper of 2002.
+
+mod call;
+mod cohort;
+mod error;
+mod event;
+mod graph;
+mod join;
+#[cfg(all(test, loom))]
+mod loom;
+mod operation;
+mod parking;
+mod policy;
+mod post;
+mod processor;
+mod profile;
+mod program;
+mod queue;
+mod remote;
+mod rendezvous;
+mod ring;
+mod session;
+mod slab;
+mod stage;
+mod sync;
+mod time;
+mod waker;
+mod wavefront;
+mod wheel;
+
+pub use call::Call;
+pub use error::CallError;
+pub use event::{Event, Trigger, event};
+pub use graph::{
+    DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Graph, StageOptions,
+};
+pub use join::{Children, Join, join};
+pub use parking::Unpark;
+pub use policy::{Exclusive, Partition, Shared};
+pub use post::MAX_STAGES;
+pub use processor::Processor;
+pub use profile::{COHORT_BUCKETS, Column, ProcessorView, Profile, StageView};
+pub use program::{Control, Phase, Seed};
+pub use session::{Hold, Session, SessionEnd};
+pub use stage::{ExclusiveStage, PartitionedStage, SharedStage};
+pub use time::{Sleep, TimedOut, sleep, timeout, yield_now};
+pub use waker::MAX_OPERATIONS;
+pub use wavefront::{Turn, World};

@@ -1,0 +1,125 @@
+//! Loom models of the concurrent primitives: every interleaving of two or three threads, with
+//! capacities of two. Run by `cargo xtask loom`.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use loom::thread;
+
+use crate::parking::Parking;
+use crate::post::{Inbox, Pending};
+use crate::ring::Ring;
+
+#[test]
+fn ring_loses_and_doubles_nothing() {
+    loom::model(|| {
+        let ring = Arc::new(Ring::new(2));
+        let producers: Vec<_> = (0..2)
+            .map(|n| {
+                let ring = ring.clone();
+                thread::spawn(move || ring.push(n).is_ok())
+            })
+            .collect();
+        let mut seen = Vec::new();
+        // SAFETY: only this thread pops.
+        seen.extend(unsafe { ring.pop() });
+        let pushed = producers.into_iter().map(|producer| producer.join().unwrap());
+        assert_eq!(pushed.filter(|ok| *ok).count(), 2);
+        // SAFETY: only this thread pops.
+        while let Some(value) = unsafe { ring.pop() } {
+            seen.push(value);
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1]);
+    });
+}
+
+#[test]
+fn a_full_ring_refuses_and_recovers() {
+    loom::model(|| {
+        let ring = Arc::new(Ring::new(2));
+        assert!(ring.push(1).is_ok() && ring.push(2).is_ok());
+        let producer = {
+            let ring = ring.clone();
+            thread::spawn(move || ring.push(3).is_ok())
+        };
+        // SAFETY: only this thread pops.
+        let first = unsafe { ring.pop() };
+        let third = producer.join().unwrap();
+        let mut rest = Vec::new();
+        // SAFETY: only this thread pops.
+        while let Some(value) = unsafe { ring.pop() } {
+            rest.push(value);
+        }
+        assert_eq!(first, Some(1));
+        assert_eq!(rest, if third { vec![2, 3] } else { vec![2] });
+    });
+}
+
+/// A sender publishes and notifies while the owner decides to sleep: the owner sees the work, or is
+/// unparked. A lost wake-up would leave the last assertion without either.
+#[test]
+fn park_never_misses_a_wake() {
+    loom::model(|| {
+        let parking = Arc::new(Parking::default());
+        let unparked = Arc::new(AtomicBool::new(false));
+        let flag = unparked.clone();
+        parking.install(Box::new(move || flag.store(true, Ordering::Release)));
+        let pending = Arc::new(Pending::default());
+        let sender = {
+            let (parking, pending) = (parking.clone(), pending.clone());
+            thread::spawn(move || {
+                pending.mark(Inbox::Stage(0));
+                parking.notify();
+            })
+        };
+        let sleeps = parking.may_sleep(|| pending.is_quiet());
+        sender.join().unwrap();
+        assert!(!sleeps || unparked.load(Ordering::Acquire), "asleep with work and no wake-up");
+    });
+}
+
+/// Two senders, one parked owner: exactly one of them makes the system call.
+#[test]
+fn one_sender_pays_for_the_wake() {
+    loom::model(|| {
+        let parking = Arc::new(Parking::default());
+        assert!(parking.may_sleep(|| true));
+        let woke = Arc::new(AtomicUsize::new(0));
+        let senders: Vec<_> = (0..2)
+            .map(|_| {
+                let (parking, woke) = (parking.clone(), woke.clone());
+                thread::spawn(move || {
+                    woke.fetch_add(parking.notify() as usize, Ordering::Relaxed);
+                })
+            })
+            .collect();
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        assert_eq!(woke.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// The mark of an inbox and what lies in it: what the owner takes the mark of, it also finds.
+#[test]
+fn pending_mark_and_ring_agree() {
+    loom::model(|| {
+        let ring = Arc::new(Ring::new(2));
+        let pending = Arc::new(Pending::default());
+        let sender = {
+            let (ring, pending) = (ring.clone(), pending.clone());
+            thread::spawn(move || {
+                ring.push(7).unwrap();
+                pending.mark(Inbox::Stage(3));
+            })
+        };
+        let mut found = None;
+        if pending.take().contains(Inbox::Stage(3)) {
+            // SAFETY: only this thread pops.
+            found = unsafe { ring.pop() };
+            assert_eq!(found, Some(7), "marked but empty");
+        }
+        sender.join().unwrap();
+        if found.is_none() {
+            assert!(pending.take().contains(Inbox::Stage(3)), "filled but not marked");
+        }
+    });
+}

@@ -1,0 +1,374 @@
+//! An operation in memory: a slot with a header of one cache line, then the closure.
+//!
+//! The closure is, one after the other, the invocation (what the caller handed over, *unstarted*),
+//! the future (*started*: its state between suspensions) and the result (*done*) or the error
+//! (*failed*). All lie in the same bytes.
+//!
+//! # Safety
+//! - A [`Slot`] is made by the processor's slab only and its memory stays valid as long as the slab
+//!   and what the slab leaves to the program ([`crate::slab`]). Slots never leave their processor's
+//!   thread, but as a [`Parcel`]; so the header's plain cells are touched by one thread.
+//! - [`Header::life`] says which member of [`Payload`] is alive. Every function here that reads or
+//!   writes the payload asserts it, changes it in the same breath, and is handed the types that the
+//!   slot was filled with: through the slot's own [`VTable`], or by a [`Call`](crate::Call) that
+//!   carries the result type from the very function that filled the slot.
+//! - A future is polled in place and dropped in place, and slots do not move: that is the pinning.
+//! - A [`Parcel`] is a slot on its way. The target touches the payload alone (the invocation first,
+//!   then the result), the home processor the header alone, until the parcel is home again; the
+//!   rings carry the happens-before between the two.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+
+use crate::error::CallError;
+use crate::processor::Processor;
+use crate::rendezvous::Waiter;
+
+/// What a slot holds at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Life {
+    /// Nothing: the slot is in its pool.
+    Free,
+    /// The invocation; its stage has not yet run it.
+    Unstarted,
+    /// The future.
+    Started,
+    /// The invocation or the result is with another processor.
+    Away,
+    /// The result.
+    Done,
+    /// A [`CallError`].
+    Failed,
+    /// Nothing any more, but the slot is still named somewhere.
+    Empty,
+}
+
+/// In its stage's queue.
+pub(crate) const QUEUED: u8 = 1;
+/// Being polled right now.
+pub(crate) const RUNNING: u8 = 2;
+/// Re-enabled while it ran: goes back into the queue.
+pub(crate) const WOKEN: u8 = 4;
+/// Its session was ended while it ran or was queued: dropped at the next chance.
+pub(crate) const ENDED: u8 = 8;
+/// A `Call` waits for the result, so the slot outlives the operation.
+pub(crate) const HELD: u8 = 16;
+
+pub(crate) const NO_SESSION: u32 = u32::MAX;
+
+/// The first cache line of a slot.
+#[repr(C, align(64))]
+pub(crate) struct Header {
+    pub(crate) vtable: Cell<&'static VTable>,
+    /// The slot's number on its processor; for wakers. Never changes.
+    pub(crate) index: u32,
+    /// Counts the operations that have lived here, so that an old name is told from a new one.
+    pub(crate) generation: Cell<u32>,
+    pub(crate) stage: Cell<u8>,
+    pub(crate) life: Cell<Life>,
+    pub(crate) flags: Cell<u8>,
+    pub(crate) class: u8,
+    pub(crate) session: Cell<u32>,
+    /// When it was last queued, in the clock's nanoseconds.
+    pub(crate) queued_at: Cell<u64>,
+    pub(crate) waiter: Cell<Waiter>,
+    pub(crate) session_older: Cell<u32>,
+    pub(crate) session_newer: Cell<u32>,
+}
+
+const _: () = assert!(size_of::<Header>() == 64, "the header is one cache line");
+
+impl Header {
+    pub(crate) fn new(index: u32, class: u8) -> Self {
+        Self {
+            vtable: Cell::new(&VTable::NONE),
+            index,
+            generation: Cell::new(0),
+            stage: Cell::new(0),
+            life: Cell::new(Life::Free),
+            flags: Cell::new(0),
+            class,
+            session: Cell::new(NO_SESSION),
+            queued_at: Cell::new(0),
+            waiter: Cell::new(Waiter::None),
+            session_older: Cell::new(NO_SESSION),
+            session_newer: Cell::new(NO_SESSION),
+        }
+    }
+
+    pub(crate) fn has(&self, flag: u8) -> bool {
+        self.flags.get() & flag != 0
+    }
+
+    pub(crate) fn set(&self, flag: u8) {
+        self.flags.set(self.flags.get() | flag);
+    }
+
+    pub(crate) fn clear(&self, flag: u8) {
+        self.flags.set(self.flags.get() & !flag);
+    }
+}
+
+/// What a slot's processor must know of the types inside.
+pub(crate) struct VTable {
+    /// Starts or continues the operation; true when it is done. May unwind.
+    pub(crate) poll: unsafe fn(Slot, &Processor, &mut Context<'_>) -> bool,
+    /// Drops the invocation or the future, whichever is there.
+    pub(crate) drop_work: unsafe fn(Slot),
+    /// Drops the result; none where there is nothing to drop.
+    pub(crate) drop_output: Option<unsafe fn(Slot)>,
+    pub(crate) remote: RemoteVTable,
+}
+
+/// The same for slots that cross to another processor.
+pub(crate) struct RemoteVTable {
+    /// Makes the invocation an operation of the given processor.
+    pub(crate) take_up: unsafe fn(Slot, &Processor),
+    /// What is alive in a parcel that is not away any more.
+    pub(crate) outcome: unsafe fn(Slot) -> Life,
+}
+
+impl RemoteVTable {
+    const NONE: Self = Self {
+        take_up: |_, _| unreachable!("only parcels are taken up"),
+        outcome: |_| unreachable!("only parcels come home"),
+    };
+}
+
+impl VTable {
+    const NONE: Self = Self {
+        poll: |_, _, _| unreachable!("an empty slot is never polled"),
+        drop_work: |_| (),
+        drop_output: None,
+        remote: RemoteVTable::NONE,
+    };
+}
+
+/// The bytes behind the header.
+pub(crate) union Payload<F, Fut, T> {
+    pub(crate) invocation: ManuallyDrop<F>,
+    future: ManuallyDrop<Fut>,
+    output: ManuallyDrop<T>,
+    /// Only for its size: errors are written where the payload begins.
+    _error: ManuallyDrop<CallError>,
+}
+
+/// Fails to compile when an operation does not fit a slot.
+pub(crate) const fn assert_fits<P>() {
+    assert!(
+        size_of::<P>() <= crate::slab::MAX_PAYLOAD && align_of::<P>() <= 64,
+        "an operation (its captures, its future or its result) is larger than 16 KiB, or aligned \
+         to more than 64 bytes: box what is large in it"
+    );
+}
+
+/// One slot of a processor's slab.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot(NonNull<Header>);
+
+impl Deref for Slot {
+    type Target = Header;
+
+    fn deref(&self) -> &Header {
+        // SAFETY: slots are valid as long as anyone can name them (top of the file).
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Slot {
+    /// # Safety
+    /// `header` is the start of a slot of a slab, with the class's payload behind it.
+    pub(crate) unsafe fn from_raw(header: NonNull<Header>) -> Self {
+        Self(header)
+    }
+
+    pub(crate) fn payload<P>(self) -> *mut P {
+        // SAFETY: the payload begins one header behind the header, inside the slot's allocation.
+        unsafe { self.0.as_ptr().add(1).cast() }
+    }
+
+    /// Fills a free slot with an invocation.
+    ///
+    /// # Safety
+    /// The slot's class has room for `Payload<F, Fut, T>`, and the slot is free.
+    #[inline(always)]
+    pub(crate) unsafe fn fill<F, Fut, T>(self, stage: u8, invocation: ManuallyDrop<F>)
+    where
+        F: FnOnce(&Processor) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        self.vtable.set(local_vtable::<F, Fut, T>());
+        self.stage.set(stage);
+        self.life.set(Life::Unstarted);
+        // SAFETY: room by the caller's promise; writing does not read what was there.
+        unsafe {
+            let payload: *mut Payload<F, Fut, T> = self.payload();
+            copy_in(&invocation, (&raw mut (*payload).invocation).cast());
+        }
+    }
+
+    /// Moves the result out; the slot is then empty.
+    ///
+    /// # Safety
+    /// The slot was filled with result type `T`.
+    pub(crate) unsafe fn take_result<T>(self) -> Option<Result<T, CallError>> {
+        let life = self.life.get();
+        let result = match life {
+            // SAFETY: `Done` says that the output is alive, of type `T` by the caller's promise.
+            Life::Done => Ok(unsafe { self.payload::<T>().read() }),
+            // SAFETY: `Failed` says that the error is alive.
+            Life::Failed => Err(unsafe { self.payload::<CallError>().read() }),
+            _ => return None,
+        };
+        self.life.set(Life::Empty);
+        Some(result)
+    }
+
+    /// Drops the invocation or future, if there is one. May unwind out of a destructor.
+    pub(crate) fn drop_work(self) {
+        if matches!(self.life.get(), Life::Unstarted | Life::Started) {
+            // SAFETY: the vtable is the one that the slot was filled with.
+            unsafe { (self.vtable.get().drop_work)(self) }
+        }
+    }
+
+    /// Puts an error where the work was; [`Slot::drop_work`] comes first.
+    pub(crate) fn fail(self, error: CallError) {
+        assert_eq!(self.life.get(), Life::Empty, "an operation fails once");
+        // SAFETY: every payload has room for an error (it is a member of the union), and nothing
+        // is alive there.
+        unsafe { self.payload::<CallError>().write(error) };
+        self.life.set(Life::Failed);
+    }
+
+    /// Drops the result or the error that nobody will fetch.
+    pub(crate) fn drop_output(self) {
+        match self.life.get() {
+            Life::Done => {
+                self.life.set(Life::Empty);
+                if let Some(drop_output) = self.vtable.get().drop_output {
+                    // SAFETY: `Done` says that the output is alive; the vtable knows its type.
+                    unsafe { drop_output(self) }
+                }
+            }
+            Life::Failed => {
+                self.life.set(Life::Empty);
+                // SAFETY: `Failed` says that the error is alive.
+                unsafe { self.payload::<CallError>().drop_in_place() }
+            }
+            _ => (),
+        }
+    }
+}
+
+/// The vtable of operations that run where they are.
+fn local_vtable<F, Fut, T>() -> &'static VTable
+where
+    F: FnOnce(&Processor) -> Fut,
+    Fut: Future<Output = T>,
+{
+    const {
+        &VTable {
+            poll: poll::<F, Fut, T>,
+            drop_work: drop_work::<F, Fut, T>,
+            drop_output: output_drop::<T>(),
+            remote: RemoteVTable::NONE,
+        }
+    }
+}
+
+unsafe fn poll<F, Fut, T>(slot: Slot, processor: &Processor, context: &mut Context<'_>) -> bool
+where
+    F: FnOnce(&Processor) -> Fut,
+    Fut: Future<Output = T>,
+{
+    let payload: *mut Payload<F, Fut, T> = slot.payload();
+    if slot.life.get() == Life::Unstarted {
+        // From here to the future's writing nothing is alive in the slot, also when `f` unwinds.
+        slot.life.set(Life::Empty);
+        // SAFETY: `Unstarted` said that the invocation is alive, and it is read once.
+        let invocation = unsafe { ManuallyDrop::take(&mut (*payload).invocation) };
+        let future = invocation(processor);
+        // SAFETY: nothing is alive in the payload.
+        unsafe { (*payload).future = ManuallyDrop::new(future) };
+        slot.life.set(Life::Started);
+    }
+    assert_eq!(slot.life.get(), Life::Started, "only started operations are polled");
+    // SAFETY: `Started` says that the future is alive; it stays where it is until it is dropped.
+    let mut future = unsafe { Pin::new_unchecked(&mut *(*payload).future) };
+    match future.as_mut().poll(context) {
+        Poll::Pending => false,
+        Poll::Ready(output) => {
+            slot.life.set(Life::Empty);
+            // SAFETY: the future is alive and dropped once; then the output takes its place.
+            unsafe {
+                ManuallyDrop::drop(&mut (*payload).future);
+                (*payload).output = ManuallyDrop::new(output);
+            }
+            slot.life.set(Life::Done);
+            true
+        }
+    }
+}
+
+unsafe fn drop_work<F, Fut, T>(slot: Slot) {
+    let payload: *mut Payload<F, Fut, T> = slot.payload();
+    // SAFETY: life says which member is alive, and is changed before the drop, which may unwind.
+    unsafe {
+        match slot.life.replace(Life::Empty) {
+            Life::Unstarted => ManuallyDrop::drop(&mut (*payload).invocation),
+            Life::Started => ManuallyDrop::drop(&mut (*payload).future),
+            other => unreachable!("no work in a slot that is {other:?}"),
+        }
+    }
+}
+
+/// Moves a small invocation into its slot, word by word.
+///
+/// The caller has just written the captures to its stack one by one. A plain move would load them
+/// as vectors, which the processor cannot forward from the smaller stores: it would wait for these
+/// to reach the cache, for longer than all the rest of an invocation takes.
+///
+/// # Safety
+/// `to` is valid for writing an `F`. The value is moved: the caller does not use `from` again.
+#[inline(always)]
+unsafe fn copy_in<F>(from: &ManuallyDrop<F>, to: *mut F) {
+    type Word = std::mem::MaybeUninit<u64>;
+    let from = (&raw const *from).cast::<F>();
+    let words = size_of::<F>() / size_of::<Word>();
+    if align_of::<F>() == align_of::<Word>() && words <= 16 {
+        for word in 0..words {
+            // SAFETY: both are aligned for words and reach over `words` of them (a type's size is a
+            // multiple of its alignment); padding is not looked at.
+            unsafe {
+                let value = from.cast::<Word>().add(word).read_volatile();
+                to.cast::<Word>().add(word).write(value);
+            }
+        }
+    } else {
+        // SAFETY: valid for an `F` by the caller's promise.
+        unsafe { to.copy_from_nonoverlapping(from, 1) }
+    }
+}
+
+/// How a result of type `T`, alive in a slot that is already marked as empty, is dropped.
+pub(crate) const fn output_drop<T>() -> Option<unsafe fn(Slot)> {
+    unsafe fn drop_output<T>(slot: Slot) {
+        // SAFETY: alive by the caller's promise.
+        unsafe { slot.payload::<T>().drop_in_place() }
+    }
+    if std::mem::needs_drop::<T>() { Some(drop_output::<T>) } else { None }
+}
+
+/// A slot on its way to another processor, or home again.
+pub(crate) struct Parcel(pub(crate) Slot);
+
+// SAFETY: what travels in a parcel's payload is `Send` (the bounds of `crate::remote`), and only one
+// side at a time touches each part of the slot (top of this file).
+unsafe impl Send for Parcel {}

@@ -1,0 +1,136 @@
+//! A processor's post: everything that reaches it from other threads.
+//!
+//! One bounded ring per stage for operations that start here, one for replies that come home, one
+//! for wakers; a word that says which of them hold something; and the state of sleep. Only the
+//! owning processor takes from it.
+
+use std::num::NonZeroU64;
+
+use crate::operation::Parcel;
+use crate::parking::Parking;
+use crate::ring::Ring;
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+
+/// At most this many stages in one graph: one bit each of a word, and a few for the other inboxes.
+pub const MAX_STAGES: usize = 60;
+
+/// Operations that may wait at one stage of one processor for being taken in from others. A full
+/// ring makes the sender keep them in its outbox and try again after its next cohort.
+const STAGE_RING: usize = 1024;
+const REPLY_RING: usize = 1024;
+/// Wake-ups from foreign threads that may wait. When it is full, [`Post::wake_all`] is set and the
+/// processor polls everything that is suspended: late, never lost.
+const WAKE_RING: usize = 1024;
+
+/// One of the inboxes of a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inbox {
+    Stage(u8),
+    Replies,
+    Wakes,
+    Control,
+}
+
+impl Inbox {
+    fn bit(self) -> u64 {
+        match self {
+            Self::Stage(stage) => 1 << stage,
+            Self::Replies => 1 << 60,
+            Self::Wakes => 1 << 61,
+            Self::Control => 1 << 62,
+        }
+    }
+}
+
+/// Which inboxes have been marked; taken by the owner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Marks(u64);
+
+impl Marks {
+    pub(crate) fn contains(self, inbox: Inbox) -> bool {
+        self.0 & inbox.bit() != 0
+    }
+
+    pub(crate) fn stages(self) -> u64 {
+        self.0 & ((1 << MAX_STAGES) - 1)
+    }
+
+    pub(crate) fn any(self) -> bool {
+        self.0 != 0
+    }
+}
+
+/// The word of marks. A sender fills an inbox and then marks it; the owner takes the marks and then
+/// empties the inboxes. Both change the word by a read-modify-write, so of two that cross either
+/// the owner sees the mark, and with it the filling, or the mark stays for the next time.
+#[derive(Default)]
+pub(crate) struct Pending(AtomicU64);
+
+impl Pending {
+    pub(crate) fn mark(&self, inbox: Inbox) {
+        self.0.fetch_or(inbox.bit(), Ordering::AcqRel);
+    }
+
+    /// Takes all marks.
+    pub(crate) fn take(&self) -> Marks {
+        match NonZeroU64::new(self.0.load(Ordering::Relaxed)) {
+            None => Marks(0),
+            Some(_) => Marks(self.0.swap(0, Ordering::AcqRel)),
+        }
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// What other threads share with one processor.
+pub(crate) struct Post {
+    pub(crate) stages: Box<[Ring<Parcel>]>,
+    pub(crate) replies: Ring<Parcel>,
+    wakes: Ring<u64>,
+    wake_all: AtomicBool,
+    pub(crate) pending: Pending,
+    pub(crate) parking: Parking,
+}
+
+impl Post {
+    pub(crate) fn new(stages: usize) -> Self {
+        Self {
+            stages: (0..stages).map(|_| Ring::new(STAGE_RING)).collect(),
+            replies: Ring::new(REPLY_RING),
+            wakes: Ring::new(WAKE_RING),
+            wake_all: AtomicBool::new(false),
+            pending: Pending::default(),
+            parking: Parking::default(),
+        }
+    }
+
+    /// A foreign thread wakes the operation that `key` names.
+    pub(crate) fn wake(&self, key: u64) {
+        if self.wakes.push(key).is_err() {
+            self.wake_all.store(true, Ordering::Release);
+        }
+        self.mark(Inbox::Wakes);
+    }
+
+    /// Marks `inbox` and wakes the processor if it sleeps. True if it slept.
+    pub(crate) fn mark(&self, inbox: Inbox) -> bool {
+        self.pending.mark(inbox);
+        self.parking.notify()
+    }
+
+    /// Takes one foreign wake-up.
+    ///
+    /// # Safety
+    /// Only the owning processor may call this.
+    pub(crate) unsafe fn next_wake(&self) -> Option<u64> {
+        // SAFETY: by the caller's promise.
+        unsafe { self.wakes.pop() }
+    }
+
+    /// Whether wake-ups were dropped since the last call.
+    pub(crate) fn take_wake_all(&self) -> bool {
+        self.wake_all.load(Ordering::Relaxed) && self.wake_all.swap(false, Ordering::AcqRel)
+    }
+}

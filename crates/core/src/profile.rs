@@ -1,0 +1,216 @@
+//! Counting: what Figure 4 of the 2002 paper shows, for each stage on each processor, always on.
+//!
+//! Each counter has one writer, its processor, and is written once a cohort (or once an invocation
+//! for the arcs) with a plain add; anyone may read at any time. A reader sees each counter whole,
+//! but not all of them at the same instant.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Cohort sizes are counted in buckets 1, 2–3, 4–7, … the last holds 128 and more.
+pub const COHORT_BUCKETS: usize = 8;
+
+/// A counter of one writer.
+#[derive(Default, Debug)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub(crate) fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn raise_to(&self, n: u64) {
+        if n > self.0.load(Relaxed) {
+            self.0.store(n, Relaxed);
+        }
+    }
+
+    pub(crate) fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// One stage on one processor. Times in nanoseconds.
+#[derive(Default, Debug)]
+pub(crate) struct StageCounters {
+    pub(crate) queue_length: Counter,
+    pub(crate) queue_length_max: Counter,
+    pub(crate) queue_length_sum: Counter,
+    pub(crate) started: Counter,
+    pub(crate) started_wait: Counter,
+    pub(crate) started_wait_max: Counter,
+    pub(crate) resumed: Counter,
+    pub(crate) resumed_wait: Counter,
+    pub(crate) resumed_wait_max: Counter,
+    pub(crate) suspended: Counter,
+    pub(crate) completed: Counter,
+    pub(crate) panicked: Counter,
+    pub(crate) ended: Counter,
+    pub(crate) refused: Counter,
+    pub(crate) run: Counter,
+    pub(crate) run_max: Counter,
+    pub(crate) cohorts: Counter,
+    pub(crate) cohort_max: Counter,
+    pub(crate) cohort_sizes: [Counter; COHORT_BUCKETS],
+}
+
+/// One processor's counters, with a line of them for each stage.
+pub(crate) struct ProcessorCounters {
+    pub(crate) stages: Box<[StageCounters]>,
+    /// `[from * stages + to]`; `from == stages` is the world outside (I/O, timers, other threads).
+    pub(crate) arcs: Box<[Counter]>,
+    pub(crate) turns: Counter,
+    pub(crate) parks: Counter,
+    pub(crate) parked: Counter,
+    pub(crate) busy: Counter,
+    pub(crate) wakes_sent: Counter,
+    pub(crate) operations: Counter,
+    pub(crate) memory: Counter,
+}
+
+impl ProcessorCounters {
+    pub(crate) fn new(stages: usize) -> Arc<Self> {
+        Arc::new(Self {
+            stages: (0..stages).map(|_| StageCounters::default()).collect(),
+            arcs: (0..(stages + 1) * stages).map(|_| Counter::default()).collect(),
+            turns: Counter::default(),
+            parks: Counter::default(),
+            parked: Counter::default(),
+            busy: Counter::default(),
+            wakes_sent: Counter::default(),
+            operations: Counter::default(),
+            memory: Counter::default(),
+        })
+    }
+}
+
+/// The bucket of a cohort of `size` operations.
+pub(crate) fn cohort_bucket(size: u64) -> usize {
+    (63 - size.max(1).leading_zeros() as usize).min(COHORT_BUCKETS - 1)
+}
+
+/// A number of operations with the mean and the greatest of some time of theirs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Column {
+    /// Operations.
+    pub count: u64,
+    /// The sum of their times, in nanoseconds.
+    pub total_ns: u64,
+    /// The longest, in nanoseconds.
+    pub max_ns: u64,
+}
+
+/// One stage on one processor, at one moment; the columns of Figure 4.
+#[derive(Clone, Debug, Default)]
+pub struct StageView {
+    /// Operations queued when its last cohort began.
+    pub queue_length: u64,
+    /// The longest queue that a cohort found.
+    pub queue_length_max: u64,
+    /// The sum over cohorts of the queue each found; over [`cohorts`](Self::cohorts) it is the mean.
+    pub queue_length_sum: u64,
+    /// Started, with the wait from invocation to start.
+    pub started: Column,
+    /// Restarted after a suspension, with the wait from being re-enabled to running again.
+    pub resumed: Column,
+    /// Completed, with the time run by this stage's cohorts: the maximum is a cohort's mean.
+    pub completed: Column,
+    /// Times that an operation suspended itself.
+    pub suspended: u64,
+    /// Operations that panicked.
+    pub panicked: u64,
+    /// Operations that were ended with their session or at shutdown.
+    pub ended: u64,
+    /// Invocations refused because the processor was full.
+    pub refused: u64,
+    /// Cohorts run.
+    pub cohorts: u64,
+    /// The largest cohort.
+    pub cohort_max: u64,
+    /// Cohorts by size: 1, 2–3, 4–7, …, 128 and more.
+    pub cohort_sizes: [u64; COHORT_BUCKETS],
+}
+
+/// One processor at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessorView {
+    /// By stage, in wavefront order.
+    pub stages: Vec<StageView>,
+    /// `arcs[from][to]`: operations that stage `from` started or re-enabled at stage `to`. The last
+    /// row is the world outside: I/O, timers, other threads.
+    pub arcs: Vec<Vec<u64>>,
+    /// Turns of the loop.
+    pub turns: u64,
+    /// Times that it went to sleep.
+    pub parks: u64,
+    /// Nanoseconds asleep.
+    pub parked_ns: u64,
+    /// Nanoseconds in cohorts.
+    pub busy_ns: u64,
+    /// Other processors that it woke.
+    pub wakes_sent: u64,
+    /// Operations alive, suspended ones and unfetched results included.
+    pub operations: u64,
+    /// Bytes of the slabs that operations live in.
+    pub memory_bytes: u64,
+}
+
+/// Everything that was counted, at about one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// Stage names in wavefront order.
+    pub stages: Vec<&'static str>,
+    /// By processor.
+    pub processors: Vec<ProcessorView>,
+}
+
+impl StageCounters {
+    fn view(&self) -> StageView {
+        let column = |count: &Counter, total: &Counter, max: &Counter| Column {
+            count: count.get(),
+            total_ns: total.get(),
+            max_ns: max.get(),
+        };
+        StageView {
+            queue_length: self.queue_length.get(),
+            queue_length_max: self.queue_length_max.get(),
+            queue_length_sum: self.queue_length_sum.get(),
+            started: column(&self.started, &self.started_wait, &self.started_wait_max),
+            resumed: column(&self.resumed, &self.resumed_wait, &self.resumed_wait_max),
+            completed: column(&self.completed, &self.run, &self.run_max),
+            suspended: self.suspended.get(),
+            panicked: self.panicked.get(),
+            ended: self.ended.get(),
+            refused: self.refused.get(),
+            cohorts: self.cohorts.get(),
+            cohort_max: self.cohort_max.get(),
+            cohort_sizes: std::array::from_fn(|bucket| self.cohort_sizes[bucket].get()),
+        }
+    }
+}
+
+impl ProcessorCounters {
+    pub(crate) fn view(&self) -> ProcessorView {
+        ProcessorView {
+            stages: self.stages.iter().map(StageCounters::view).collect(),
+            arcs: self
+                .arcs
+                .chunks(self.stages.len().max(1))
+                .map(|row| row.iter().map(Counter::get).collect())
+                .collect(),
+            turns: self.turns.get(),
+            parks: self.parks.get(),
+            parked_ns: self.parked.get(),
+            busy_ns: self.busy.get(),
+            wakes_sent: self.wakes_sent.get(),
+            operations: self.operations.get(),
+            memory_bytes: self.memory.get(),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What all processors of one program share.
+
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::graph::Declared;
+use crate::post::{Inbox, Post};
+use crate::profile::{ProcessorCounters, Profile};
+use crate::slab::Remains;
+
+/// How far a program's life has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Phase {
+    /// Serving.
+    Running,
+    /// No new work is taken in; what is under way is finished.
+    Draining,
+    /// What is left is ended.
+    Ending,
+}
+
+pub(crate) struct Program {
+    pub(crate) id: u32,
+    pub(crate) stages: Vec<Declared>,
+    pub(crate) max_operations: usize,
+    pub(crate) posts: Vec<Arc<Post>>,
+    pub(crate) counters: Vec<Arc<ProcessorCounters>>,
+    phase: AtomicU8,
+    /// Processors that may still have operations. A processor that sends something first says that
+    /// it is busy; so when this is zero after the start, nothing is alive and nothing under way.
+    busy: AtomicUsize,
+    remains: Mutex<Vec<Remains>>,
+}
+
+impl Program {
+    pub(crate) fn new(
+        id: u32,
+        stages: Vec<Declared>,
+        max_operations: usize,
+        processors: usize,
+    ) -> Arc<Self> {
+        let count = stages.len();
+        Arc::new(Self {
+            id,
+            stages,
+            max_operations,
+            posts: (0..processors).map(|_| Arc::new(Post::new(count))).collect(),
+            counters: (0..processors).map(|_| ProcessorCounters::new(count)).collect(),
+            phase: AtomicU8::new(Phase::Running as u8),
+            busy: AtomicUsize::new(processors),
+            remains: Mutex::new(Vec::new()),
+        })
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Running,
+            1 => Phase::Draining,
+            _ => Phase::Ending,
+        }
+    }
+
+    pub(crate) fn advance(&self, phase: Phase) {
+        if self.phase.fetch_max(phase as u8, Ordering::AcqRel) < phase as u8 {
+            self.tell_all();
+        }
+    }
+
+    pub(crate) fn processor_busy(&self) {
+        self.busy.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn processor_idle(&self) {
+        if self.busy.fetch_sub(1, Ordering::AcqRel) == 1 && self.phase() > Phase::Running {
+            self.tell_all();
+        }
+    }
+
+    /// Whether no processor has anything left.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.busy.load(Ordering::Acquire) == 0
+    }
+
+    pub(crate) fn keep(&self, remains: Remains) {
+        self.remains.lock().unwrap_or_else(PoisonError::into_inner).push(remains);
+    }
+
+    fn tell_all(&self) {
+        for post in &self.posts {
+            post.mark(Inbox::Control);
+        }
+    }
+
+    fn profile(&self) -> Profile {
+        Profile {
+            stages: self.stages.iter().map(|stage| stage.name).collect(),
+            processors: self.counters.iter().map(|counters| counters.view()).collect(),
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // The last processor is gone. What still lies in a post was never started, or its caller
+        // has gone: drop what travels in it while its memory, in `remains`, is still there.
+        for post in &self.posts {
+            for ring in post.stages.iter().chain([&post.replies]) {
+                // SAFETY: nobody else has the program any more.
+                while let Some(parcel) = unsafe { ring.pop() } {
+                    crate::remote::discard(parcel);
+                }
+            }
+        }
+    }
+}
+
+/// A processor before its thread has it. May be sent; the processor may not.
+pub struct Seed {
+    pub(crate) program: Arc<Program>,
+    pub(crate) index: usize,
+}
+
+impl Seed {
+    pub(crate) fn new(program: Arc<Program>, index: usize) -> Self {
+        Self { program, index }
+    }
+
+    /// The processor's number, from zero.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// A handle on the whole program.
+    pub fn control(&self) -> Control {
+        Control(self.program.clone())
+    }
+}
+
+/// A program from outside: its life and its counters. May be used from any thread.
+#[derive(Clone)]
+pub struct Control(pub(crate) Arc<Program>);
+
+impl Control {
+    /// Asks the program to finish what is under way ([`Phase::Draining`]); operations see it
+    /// through [`Control::phase`]. Processors return from their loops when nothing is left.
+    pub fn drain(&self) {
+        self.0.advance(Phase::Draining);
+    }
+
+    /// Ends every operation; processors return when the last resource is back.
+    pub fn end(&self) {
+        self.0.advance(Phase::Ending);
+    }
+
+    /// How far the program's life has come.
+    pub fn phase(&self) -> Phase {
+        self.0.phase()
+    }
+
+    /// What was counted so far.
+    pub fn profile(&self) -> Profile {
+        self.0.profile()
+    }
+}

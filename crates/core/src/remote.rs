@@ -1,0 +1,313 @@
+//! Invocations that cross to another processor, and their results' way home.
+//!
+//! The caller's slab holds a slot for the call; its payload carries the invocation there and the
+//! result back (the slot itself is the parcel). The target moves the invocation out, runs it as an
+//! operation of its own, writes the result into the parcel and sends it home, where the waiting
+//! call finds it as if the child had run here. Orphans' slots come home the same way, to be freed
+//! where they belong.
+//!
+//! # Safety
+//! The rules of [`crate::operation`] on parcels: while a parcel is away, home touches only its
+//! header, the target only its [`Crossing`]. `outcome` says which member of the payload is alive
+//! once the parcel is back. Invocation and result are `Send` by the bounds of [`Processor::call_on`].
+
+use std::any::Any;
+use std::cell::Cell;
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::call::Call;
+use crate::error::CallError;
+use crate::operation::{HELD, Life, Parcel, Payload, RemoteVTable, Slot, VTable, output_drop};
+use crate::post::Inbox;
+use crate::processor::{self, Processor};
+use crate::stage::Key;
+
+/// The payload of a slot that crosses. `repr(C)`: the call reads the result at its start.
+#[repr(C)]
+struct Crossing<F, T> {
+    cell: Payload<F, (), T>,
+    home: u16,
+    outcome: Cell<Outcome>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// The invocation is alive: nobody has taken it up.
+    None,
+    /// The target has it.
+    Taken,
+    Done,
+    Failed,
+}
+
+/// Something that waits for room in another processor's post. The parcel's slots are bounded by
+/// both slabs, so the outbox is.
+pub(crate) struct Outbox {
+    target: usize,
+    inbox: Inbox,
+    parcel: Parcel,
+}
+
+impl Outbox {
+    /// The processor ends before this was sent; what travels in it is dropped with the program.
+    pub(crate) fn abandon(self, processor: &Processor) {
+        let post = &processor.program().posts[self.target];
+        let ring = match self.inbox {
+            Inbox::Stage(stage) => &post.stages[usize::from(stage)],
+            _ => &post.replies,
+        };
+        let _ = ring.push(self.parcel);
+    }
+}
+
+impl Processor {
+    /// Invokes on this processor and holds the result.
+    #[inline]
+    pub(crate) fn call<F, Fut, T>(&self, key: Key, invocation: F) -> Call<T>
+    where
+        F: FnOnce(&Processor) -> Fut + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        self.check(key);
+        match self.place(key.stage(), HELD, invocation) {
+            // SAFETY: the slot was filled with result type `T`, and is held for this call alone.
+            Ok(slot) => unsafe { Call::new(self, slot) },
+            Err(error) => Call::refused(error),
+        }
+    }
+
+    /// Invokes on this processor; the result is dropped.
+    #[inline]
+    pub(crate) fn dispatch<F, Fut>(&self, key: Key, invocation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(&Processor) -> Fut + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        self.check(key);
+        self.place(key.stage(), 0, invocation).map(drop)
+    }
+
+    /// Invokes on the processor numbered `target`.
+    pub(crate) fn call_on<F, Fut, T>(&self, key: Key, target: usize, invocation: F) -> Call<T>
+    where
+        F: FnOnce(&Processor) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let processors = self.processors();
+        assert!(target < processors, "no processor {target} in a program of {processors}");
+        if target == self.index() {
+            return self.call(key, invocation);
+        }
+        let slot = match self.reserve::<Crossing<F, T>>(key.stage()) {
+            Ok(slot) => slot,
+            Err(error) => return Call::refused(error),
+        };
+        slot.flags.set(HELD);
+        slot.vtable.set(crossing_vtable::<F, Fut, T>());
+        slot.stage.set(key.stage());
+        slot.life.set(Life::Away);
+        // SAFETY: the slot is fresh and its class was chosen for this payload.
+        unsafe {
+            slot.payload::<Crossing<F, T>>().write(Crossing {
+                cell: Payload { invocation: ManuallyDrop::new(invocation) },
+                home: self.index() as u16,
+                outcome: Cell::new(Outcome::None),
+            });
+        }
+        self.send(target, Inbox::Stage(key.stage()), Parcel(slot));
+        // SAFETY: the slot comes home with a result of type `T`, and is held for this call alone.
+        unsafe { Call::new(self, slot) }
+    }
+
+    /// Puts a parcel into the outbox. It leaves when the running operation has suspended or
+    /// finished, so that a child never runs before that (tr2001 §5.2.1), and many leave at once.
+    fn send(&self, target: usize, inbox: Inbox, parcel: Parcel) {
+        self.outbox.borrow_mut().push_back(Outbox { target, inbox, parcel });
+    }
+
+    /// Sends what the outbox holds; what finds a full ring stays for the next time.
+    pub(crate) fn flush_outbox(&self) {
+        let mut outbox = self.outbox.borrow_mut();
+        if outbox.is_empty() {
+            return;
+        }
+        // Others may go idle as soon as they have our replies: say first that we are not.
+        self.say_busy();
+        for _ in 0..outbox.len() {
+            let Some(Outbox { target, inbox, parcel }) = outbox.pop_front() else { break };
+            let post = &self.program().posts[target];
+            let ring = match inbox {
+                Inbox::Stage(stage) => &post.stages[usize::from(stage)],
+                _ => &post.replies,
+            };
+            match ring.push(parcel) {
+                Ok(()) => self.counters.wakes_sent.add(u64::from(post.mark(inbox))),
+                Err(parcel) => outbox.push_back(Outbox { target, inbox, parcel }),
+            }
+        }
+    }
+
+    /// A parcel from another processor: its invocation becomes an operation here.
+    pub(crate) fn take_up(&self, Parcel(slot): Parcel) {
+        // SAFETY: the vtable is the one that the parcel was filled with.
+        unsafe { (slot.vtable.get().remote.take_up)(slot, self) }
+    }
+
+    /// A parcel that has come home: its result goes to the waiting call.
+    pub(crate) fn come_home(&self, Parcel(slot): Parcel) {
+        assert_eq!(slot.life.get(), Life::Away, "a parcel comes home once");
+        // SAFETY: the vtable is the one that the parcel was filled with.
+        slot.life.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
+        self.finish(slot);
+    }
+}
+
+/// Drops what travels in a parcel that nobody will receive.
+pub(crate) fn discard(Parcel(slot): Parcel) {
+    // SAFETY: the vtable is the one that the parcel was filled with; its payload is untouched by
+    // others, since the program is at its end.
+    unsafe {
+        slot.life.set((slot.vtable.get().remote.outcome)(slot));
+        slot.drop_work();
+    }
+    slot.drop_output();
+}
+
+fn crossing_vtable<F, Fut, T>() -> &'static VTable
+where
+    F: FnOnce(&Processor) -> Fut + Send + 'static,
+    Fut: Future<Output = T> + 'static,
+    T: Send + 'static,
+{
+    const {
+        &VTable {
+            poll: |_, _, _| unreachable!("a parcel is not run by its home processor"),
+            drop_work: drop_invocation::<F, T>,
+            drop_output: output_drop::<T>(),
+            remote: RemoteVTable { take_up: take_up::<F, Fut, T>, outcome: outcome::<F, T> },
+        }
+    }
+}
+
+unsafe fn drop_invocation<F, T>(slot: Slot) {
+    slot.life.set(Life::Empty);
+    // SAFETY: called for `Unstarted` only: the invocation was never taken.
+    unsafe { ManuallyDrop::drop(&mut (*slot.payload::<Crossing<F, T>>()).cell.invocation) }
+}
+
+unsafe fn outcome<F, T>(slot: Slot) -> Life {
+    // SAFETY: the parcel is here, so nobody else touches the payload.
+    match unsafe { &(*slot.payload::<Crossing<F, T>>()).outcome }.get() {
+        Outcome::None => Life::Unstarted,
+        Outcome::Taken => Life::Empty,
+        Outcome::Done => Life::Done,
+        Outcome::Failed => Life::Failed,
+    }
+}
+
+unsafe fn take_up<F, Fut, T>(slot: Slot, processor: &Processor)
+where
+    F: FnOnce(&Processor) -> Fut + Send + 'static,
+    Fut: Future<Output = T> + 'static,
+    T: Send + 'static,
+{
+    let crossing: *mut Crossing<F, T> = slot.payload();
+    // SAFETY: the parcel came through a ring, so its payload is ours; the invocation is read once.
+    let invocation = unsafe {
+        (*crossing).outcome.set(Outcome::Taken);
+        ManuallyDrop::take(&mut (*crossing).cell.invocation)
+    };
+    let mut reply = Reply::<F, T> { parcel: Some(slot), result: std::marker::PhantomData };
+    // The stage field is written before the parcel leaves home and read-only while it is away.
+    let stage = slot.stage.get();
+    let placed = processor.place(stage, 0, move |processor| {
+        match catch_unwind(AssertUnwindSafe(|| invocation(processor))) {
+            Ok(future) => Returning { future, reply },
+            Err(panic) => {
+                reply.send(Err(panicked(processor, stage, &*panic)));
+                resume_unwind(panic)
+            }
+        }
+    });
+    // When there was no room, the dropped reply has told the caller that its operation ended.
+    drop(placed);
+}
+
+pub(crate) fn panicked(processor: &Processor, stage: u8, panic: &(dyn Any + Send)) -> CallError {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let message = text.unwrap_or("a panic without a message").into();
+    CallError::Panicked { stage: processor.stage_name(stage), message }
+}
+
+/// Owed to the caller: sent with the result, or, if the operation ends without one, when dropped.
+struct Reply<F, T> {
+    parcel: Option<Slot>,
+    result: std::marker::PhantomData<(F, T)>,
+}
+
+impl<F, T> Reply<F, T> {
+    fn send(&mut self, result: Result<T, CallError>) {
+        let Some(slot) = self.parcel.take() else { return };
+        let crossing: *mut Crossing<F, T> = slot.payload();
+        // SAFETY: the parcel is away from home and here; its invocation was moved out, so nothing
+        // is alive in the cell that this overwrites.
+        let home = unsafe {
+            match result {
+                Ok(value) => {
+                    slot.payload::<T>().write(value);
+                    (*crossing).outcome.set(Outcome::Done);
+                }
+                Err(error) => {
+                    slot.payload::<CallError>().write(error);
+                    (*crossing).outcome.set(Outcome::Failed);
+                }
+            }
+            usize::from((*crossing).home)
+        };
+        processor::current(|processor| processor.send(home, Inbox::Replies, Parcel(slot)));
+    }
+}
+
+impl<F, T> Drop for Reply<F, T> {
+    fn drop(&mut self) {
+        self.send(Err(CallError::Ended));
+    }
+}
+
+/// A caller's operation on the target: replies with its result, or with its panic.
+struct Returning<Fut, F, T> {
+    future: Fut,
+    reply: Reply<F, T>,
+}
+
+impl<Fut: Future<Output = T>, F, T> Future for Returning<Fut, F, T> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // SAFETY: `future` is pinned with `self` and never moved out; `reply` is not pinned.
+        let Self { future, reply } = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        let future = unsafe { Pin::new_unchecked(future) };
+        match catch_unwind(AssertUnwindSafe(|| future.poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(value)) => {
+                reply.send(Ok(value));
+                Poll::Ready(())
+            }
+            Err(panic) => {
+                processor::current(|processor| {
+                    let stage = processor.running().expect("polled by its processor").stage.get();
+                    reply.send(Err(panicked(processor, stage, &*panic)));
+                });
+                resume_unwind(panic)
+            }
+        }
+    }
+}

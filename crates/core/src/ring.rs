@@ -1,0 +1,181 @@
+//! The bounded queue for what comes from other processors: many producers, one consumer.
+//!
+//! # Safety
+//! A ring of cells, each with a sequence number that says whose turn it is (the scheme of Vyukov's
+//! bounded queue). A producer owns the cell at `tail` once it has moved `tail` past it, and only
+//! does so when the cell's sequence says that it is free; it gives the cell to the consumer by a
+//! release store of the sequence. The one consumer reads the sequence with acquire, takes the value
+//! and hands the cell on to the producers of the next lap the same way. So at no time do two
+//! threads touch one value. That there is one consumer is the caller's promise ([`Ring::pop`] is
+//! `unsafe`). `loom.rs` beside this file checks the scheme with a ring of two cells.
+
+use std::mem::MaybeUninit;
+
+use crate::sync::{AtomicUsize, Ordering, UnsafeCell};
+
+struct Slot<T> {
+    /// `position`: free for the producer of that position; `position + 1`: filled by it.
+    sequence: AtomicUsize,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+/// A bounded queue from many threads to one. A full ring refuses: the sender keeps its value and
+/// tries again later, so nothing is lost and nothing grows.
+pub(crate) struct Ring<T> {
+    slots: Box<[Slot<T>]>,
+    mask: usize,
+    tail: AtomicUsize,
+    /// Moved by the consumer alone; atomic so that others may estimate the length.
+    head: AtomicUsize,
+}
+
+// SAFETY: values cross threads by ownership only (see the top of the file), so `T: Send` is enough.
+unsafe impl<T: Send> Send for Ring<T> {}
+// SAFETY: as above; `&Ring` allows pushing from any thread, and popping is the caller's promise.
+unsafe impl<T: Send> Sync for Ring<T> {}
+
+impl<T> Ring<T> {
+    /// A ring of `capacity` values.
+    ///
+    /// # Panics
+    /// If `capacity` is not a power of two of at least two.
+    pub(crate) fn new(capacity: usize) -> Self {
+        assert!(capacity.is_power_of_two() && capacity >= 2, "ring capacity {capacity}");
+        let slots = (0..capacity)
+            .map(|position| Slot {
+                sequence: AtomicUsize::new(position),
+                value: UnsafeCell::new(MaybeUninit::uninit()),
+            })
+            .collect();
+        Self { slots, mask: capacity - 1, tail: AtomicUsize::new(0), head: AtomicUsize::new(0) }
+    }
+
+    /// Appends `value`, or gives it back when the ring is full. From any thread.
+    pub(crate) fn push(&self, value: T) -> Result<(), T> {
+        let mut position = self.tail.load(Ordering::Relaxed);
+        loop {
+            let slot = &self.slots[position & self.mask];
+            let sequence = slot.sequence.load(Ordering::Acquire);
+            if sequence == position {
+                match self.tail.compare_exchange_weak(
+                    position,
+                    position.wrapping_add(1),
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                ) {
+                    Ok(_) => {
+                        // SAFETY: the exchange made this position ours, and the sequence said that
+                        // the consumer is done with the cell.
+                        slot.value.with_mut(|cell| unsafe { (*cell).write(value) });
+                        slot.sequence.store(position.wrapping_add(1), Ordering::Release);
+                        return Ok(());
+                    }
+                    Err(now) => position = now,
+                }
+            } else if (sequence.wrapping_sub(position) as isize) < 0 {
+                return Err(value);
+            } else {
+                position = self.tail.load(Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes the oldest value.
+    ///
+    /// # Safety
+    /// Only one thread at a time may pop.
+    pub(crate) unsafe fn pop(&self) -> Option<T> {
+        let position = self.head.load(Ordering::Relaxed);
+        let slot = &self.slots[position & self.mask];
+        if slot.sequence.load(Ordering::Acquire) != position.wrapping_add(1) {
+            return None;
+        }
+        // SAFETY: the sequence says that this cell is filled, and by the caller's promise nobody
+        // else takes from it.
+        let value = slot.value.with_mut(|cell| unsafe { (*cell).assume_init_read() });
+        self.head.store(position.wrapping_add(1), Ordering::Relaxed);
+        slot.sequence.store(position.wrapping_add(self.mask + 1), Ordering::Release);
+        Some(value)
+    }
+
+    /// About how many values wait; exact when nobody pushes.
+    pub(crate) fn len(&self) -> usize {
+        let head = self.head.load(Ordering::Relaxed);
+        self.tail.load(Ordering::Relaxed).wrapping_sub(head).min(self.mask + 1)
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self`: no other thread has the ring.
+        while unsafe { self.pop() }.is_some() {}
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+    use std::sync::Arc;
+
+    #[test]
+    fn refuses_when_full_and_drops_what_is_left() {
+        let counted = Arc::new(());
+        let ring = Ring::new(2);
+        assert!(ring.push(counted.clone()).is_ok());
+        assert!(ring.push(counted.clone()).is_ok());
+        assert!(ring.push(counted.clone()).is_err());
+        assert_eq!((ring.len(), Arc::strong_count(&counted)), (2, 3));
+        drop(ring);
+        assert_eq!(Arc::strong_count(&counted), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn is_a_bounded_fifo(steps in proptest::collection::vec(any::<bool>(), 0..200)) {
+            let ring = Ring::new(8);
+            let mut model = VecDeque::new();
+            for (n, push) in steps.into_iter().enumerate() {
+                if push {
+                    let fits = model.len() < 8;
+                    prop_assert_eq!(ring.push(n).is_ok(), fits);
+                    if fits { model.push_back(n); }
+                } else {
+                    // SAFETY: one thread.
+                    prop_assert_eq!(unsafe { ring.pop() }, model.pop_front());
+                }
+                prop_assert_eq!(ring.len(), model.len());
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_or_doubled_between_threads() {
+        let ring = Arc::new(Ring::new(16));
+        let producers: Vec<_> = (0..3u64)
+            .map(|producer| {
+                let ring = ring.clone();
+                std::thread::spawn(move || {
+                    for n in 0..20_000u64 {
+                        let mut value = producer << 32 | n;
+                        while let Err(back) = ring.push(value) {
+                            value = back;
+                            std::thread::yield_now();
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut next = [0u64; 3];
+        while next.iter().sum::<u64>() < 60_000 {
+            // SAFETY: only this thread pops.
+            if let Some(value) = unsafe { ring.pop() } {
+                let producer = (value >> 32) as usize;
+                assert_eq!(value & 0xffff_ffff, next[producer], "order of one producer");
+                next[producer] += 1;
+            }
+        }
+        producers.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}

@@ -1,0 +1,192 @@
+//! Where operations live: pools of slots by size, last freed first used.
+//!
+//! A slot that was just freed is still in the cache; so the pools are stacks. Strides are odd
+//! multiples of a cache line, since headers at page-aligned distances would all fall into the same
+//! few sets of the cache (measured: four times slower). A pool grows by chunks that are never given
+//! back while the processor lives.
+//!
+//! # Safety
+//! - All cells here are touched by the owning processor's thread, in short sections that call
+//!   nothing foreign, so no reference into them is ever held across another access.
+//! - Chunks stay allocated until the [`Remains`] are dropped. The processor leaves these to the
+//!   program, which drops them when the last processor has gone: parcels of this slab may still lie
+//!   with another processor until then.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::NonNull;
+
+use crate::operation::{Header, Life, Slot};
+
+/// Bytes of payload in each class. With the header, each stride is an odd number of cache lines.
+const CLASSES: [usize; 11] = [128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16384];
+
+/// Chunks hold about this many bytes, and at least four slots.
+const CHUNK_BYTES: usize = 32 * 1024;
+
+/// The largest payload of an operation, in bytes.
+pub(crate) const MAX_PAYLOAD: usize = CLASSES[CLASSES.len() - 1];
+
+/// The smallest class for `size` bytes; `CLASSES.len()` when none is large enough.
+pub(crate) const fn class_of(size: usize) -> usize {
+    let mut class = 0;
+    while class < CLASSES.len() && CLASSES[class] < size {
+        class += 1;
+    }
+    class
+}
+
+struct Chunk {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+/// A processor's pools.
+pub(crate) struct Slab {
+    free: [UnsafeCell<Vec<Slot>>; CLASSES.len()],
+    /// By index; for wakers.
+    table: UnsafeCell<Vec<Slot>>,
+    chunks: UnsafeCell<Vec<Chunk>>,
+    live: Cell<usize>,
+    bound: usize,
+}
+
+impl Slab {
+    /// A slab of at most `bound` live operations.
+    pub(crate) fn new(bound: usize) -> Self {
+        Self {
+            free: Default::default(),
+            table: UnsafeCell::default(),
+            chunks: UnsafeCell::default(),
+            live: Cell::new(0),
+            bound,
+        }
+    }
+
+    /// A free slot of `class`, or none when the bound is reached.
+    #[inline]
+    pub(crate) fn take(&self, class: usize) -> Option<Slot> {
+        if self.live.get() >= self.bound {
+            return None;
+        }
+        self.live.set(self.live.get() + 1);
+        // SAFETY: short section (top of the file).
+        let slot = unsafe { (&mut *self.free[class].get()).pop() };
+        Some(slot.unwrap_or_else(|| self.grow(class)))
+    }
+
+    /// Takes back a slot in which nothing is alive.
+    #[inline]
+    pub(crate) fn give(&self, slot: Slot) {
+        assert_eq!(slot.life.get(), Life::Empty, "freed with something alive in it");
+        slot.life.set(Life::Free);
+        slot.generation.set(slot.generation.get().wrapping_add(1));
+        slot.flags.set(0);
+        self.live.set(self.live.get() - 1);
+        // SAFETY: short section (top of the file).
+        unsafe { (&mut *self.free[slot.class as usize].get()).push(slot) };
+    }
+
+    #[cold]
+    fn grow(&self, class: usize) -> Slot {
+        let stride = size_of::<Header>() + CLASSES[class];
+        let count = (CHUNK_BYTES / stride).max(4);
+        let layout = Layout::from_size_align(stride * count, 64).expect("a small chunk");
+        // SAFETY: the layout is not empty.
+        let start = unsafe { alloc(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        // SAFETY: short section (top of the file); slots are carved out of the new chunk, each
+        // within it and aligned, and their headers are written before anyone can name them.
+        unsafe {
+            let (table, free) = (&mut *self.table.get(), &mut *self.free[class].get());
+            (&mut *self.chunks.get()).push(Chunk { start, layout });
+            free.reserve(count + table.len());
+            for n in 0..count {
+                let header = start.add(n * stride).cast::<Header>();
+                header.write(Header::new(table.len() as u32, class as u8));
+                let slot = Slot::from_raw(header);
+                table.push(slot);
+                free.push(slot);
+            }
+            free.pop().expect("just grown")
+        }
+    }
+
+    /// The slot numbered `index`.
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<Slot> {
+        // SAFETY: short section (top of the file).
+        unsafe { (&*self.table.get()).get(index as usize).copied() }
+    }
+
+    /// How many slots there are, free or not.
+    pub(crate) fn capacity(&self) -> u32 {
+        // SAFETY: short section (top of the file).
+        unsafe { (&*self.table.get()).len() as u32 }
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.live.get()
+    }
+
+    pub(crate) fn bound(&self) -> usize {
+        self.bound
+    }
+
+    /// Bytes in chunks.
+    pub(crate) fn bytes(&self) -> usize {
+        // SAFETY: short section (top of the file).
+        unsafe { (&*self.chunks.get()).iter().map(|chunk| chunk.layout.size()).sum() }
+    }
+
+    /// The memory, to be kept until no other processor can name a slot of it.
+    pub(crate) fn remains(&self) -> Remains {
+        // SAFETY: short section (top of the file).
+        Remains(unsafe { std::mem::take(&mut *self.chunks.get()) })
+    }
+}
+
+/// A slab's memory after its processor has gone.
+pub(crate) struct Remains(Vec<Chunk>);
+
+// SAFETY: plain memory; nothing reads it but parcels, which are `Send`.
+unsafe impl Send for Remains {}
+
+impl Drop for Remains {
+    fn drop(&mut self) {
+        for chunk in self.0.drain(..) {
+            // SAFETY: allocated with this layout by `grow`, and freed once.
+            unsafe { dealloc(chunk.start.as_ptr(), chunk.layout) }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strides_never_alias() {
+        for bytes in CLASSES {
+            assert_eq!((size_of::<Header>() + bytes) / 64 % 2, 1, "{bytes}");
+        }
+        assert_eq!((class_of(1), class_of(128), class_of(129)), (0, 0, 1));
+        assert_eq!(class_of(MAX_PAYLOAD + 1), CLASSES.len());
+    }
+
+    #[test]
+    fn last_freed_is_first_used_and_the_bound_holds() {
+        let slab = Slab::new(2);
+        let (one, two) = (slab.take(0).unwrap(), slab.take(0).unwrap());
+        assert!(slab.take(0).is_none());
+        one.life.set(Life::Empty);
+        two.life.set(Life::Empty);
+        let generation = one.generation.get();
+        slab.give(two);
+        slab.give(one);
+        let again = slab.take(0).unwrap();
+        assert!(again == one && again.generation.get() != generation);
+        assert!(slab.get(again.index) == Some(again) && slab.get(u32::MAX).is_none());
+        drop(slab.remains());
+    }
+}

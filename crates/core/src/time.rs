@@ -1,0 +1,108 @@
+//! Waiting for time to pass.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::processor::{self, Processor};
+use crate::wheel::TimerKey;
+
+/// Suspends the operation for `duration`. The resolution is one millisecond, rounded up.
+///
+/// # Panics
+/// Outside of a processor.
+pub fn sleep(duration: Duration) -> Sleep {
+    processor::current(|p| Sleep {
+        deadline: p.deadline_after(duration),
+        timer: None,
+        identity: p.identity(),
+    })
+}
+
+/// The future of [`sleep`].
+#[must_use = "futures do nothing unless awaited"]
+pub struct Sleep {
+    deadline: u64,
+    timer: Option<TimerKey>,
+    identity: u32,
+}
+
+impl Sleep {
+    /// Starts the wait anew: `duration` from now.
+    pub fn reset(&mut self, duration: Duration) {
+        self.disarm();
+        processor::current(|p| self.deadline = p.deadline_after(duration));
+    }
+
+    fn disarm(&mut self) {
+        if let Some(key) = self.timer.take() {
+            processor::try_current(|p| {
+                if p.identity() == self.identity {
+                    p.wheel.borrow_mut().disarm(key);
+                }
+            });
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        processor::current(|p: &Processor| {
+            assert_eq!(p.identity(), self.identity, "a timer stays on its processor");
+            if p.now() >= self.deadline {
+                self.disarm();
+                return Poll::Ready(());
+            }
+            let mut wheel = p.wheel.borrow_mut();
+            let armed = self.timer.is_some_and(|key| wheel.rewake(key, context.waker()));
+            if !armed {
+                self.timer = Some(wheel.arm(self.deadline, context.waker().clone()));
+            }
+            Poll::Pending
+        })
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.disarm();
+    }
+}
+
+/// `future` took longer than it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("timed out")]
+pub struct TimedOut;
+
+/// Awaits `future` for at most `duration`, then drops it.
+///
+/// # Errors
+/// [`TimedOut`] when the time is over first.
+pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, TimedOut> {
+    let mut future = std::pin::pin!(future);
+    let mut sleep = None;
+    std::future::poll_fn(|context| {
+        if let Poll::Ready(output) = future.as_mut().poll(context) {
+            return Poll::Ready(Ok(output));
+        }
+        let sleep = sleep.get_or_insert_with(|| self::sleep(duration));
+        Pin::new(sleep).poll(context).map(|()| Err(TimedOut))
+    })
+    .await
+}
+
+/// Lets the other operations of this stage run first.
+pub async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

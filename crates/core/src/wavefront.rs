@@ -1,0 +1,171 @@
+//! The loop of a processor: reap, forward, submit, backward, submit; then spin a little, then park.
+//!
+//! Stages are visited in the order of their declaration and back again, because requests travel
+//! down the stages and their answers up (tr2001 §5.1.2). The paper's processors slept in growing
+//! steps when they found nothing; ours sleeps in its driver and is woken.
+
+use crate::operation::Parcel;
+use crate::post::Inbox;
+use crate::processor::Processor;
+use crate::program::Phase;
+
+/// What a processor is handed: a clock, and the way to completions of I/O. All else of the outside
+/// stays outside, so that a simulation can take its place.
+pub trait World {
+    /// Nanoseconds of a clock that never goes back.
+    fn now(&self) -> u64;
+    /// Wakes the operations whose I/O has completed. True if there were any.
+    fn reap(&self) -> bool;
+    /// Hands the I/O that operations have started to the kernel.
+    fn submit(&self);
+    /// Submits, then sleeps until something has completed, the processor's
+    /// [`Unpark`](crate::Unpark) is called, or `timeout` nanoseconds are over.
+    fn park(&self, timeout: Option<u64>);
+    /// Called while there is nothing to do but soon may be.
+    fn relax(&self) {
+        std::hint::spin_loop();
+    }
+}
+
+/// What one turn of the loop did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Operations run.
+    pub ran: usize,
+    /// Whether anything came from outside.
+    pub received: bool,
+}
+
+impl Processor {
+    /// Runs until the program has been drained or ended and nothing is left. `spin` is how many
+    /// nanoseconds to look for work before sleeping.
+    pub fn run(&self, world: &impl World, spin: u64) {
+        self.enter(|| {
+            self.now.set(world.now());
+            let mut last_work = self.now.get();
+            let mut ended = false;
+            loop {
+                let turn = self.turn(world);
+                let phase = self.program().phase();
+                if phase == Phase::Ending && !ended {
+                    ended = true;
+                    self.end_all();
+                    continue;
+                }
+                if phase > Phase::Running && self.program().is_idle() && self.live() == 0 {
+                    return;
+                }
+                if turn.ran > 0 || turn.received {
+                    last_work = self.now.get();
+                } else if self.ready.get() != 0 || !self.outbox.borrow().is_empty() {
+                    // Another processor is in our exclusive stage, or has a full post.
+                    world.relax();
+                } else if self.now.get().saturating_sub(last_work) < spin {
+                    world.relax();
+                } else {
+                    self.sleep(world);
+                }
+            }
+        });
+    }
+
+    /// One turn: reap, sweep forward, submit, sweep backward, submit. The processor must have been
+    /// [entered](Processor::enter).
+    pub fn turn(&self, world: &impl World) -> Turn {
+        self.now.set(world.now());
+        let mut received = world.reap();
+        received |= self.open_post();
+        self.fire_timers();
+        let mut ran = 0;
+        for stage in 0..self.stages.len() {
+            ran += self.visit(stage, world);
+        }
+        world.submit();
+        for stage in (0..self.stages.len()).rev() {
+            ran += self.visit(stage, world);
+        }
+        world.submit();
+        self.flush_outbox();
+        self.counters.turns.add(1);
+        if self.live() > 0 {
+            self.say_busy();
+        } else if self.was_busy.get() && self.outbox.borrow().is_empty() {
+            self.was_busy.set(false);
+            self.program().processor_idle();
+        }
+        Turn { ran, received }
+    }
+
+    #[inline]
+    fn visit(&self, stage: usize, world: &impl World) -> usize {
+        if self.ready.get() & 1 << stage == 0 {
+            return 0;
+        }
+        let ran = self.run_cohort(stage, world);
+        self.flush_outbox();
+        ran
+    }
+
+    /// Looks into the inboxes that others have marked.
+    fn open_post(&self) -> bool {
+        let marks = self.post.pending.take();
+        if !marks.any() {
+            return false;
+        }
+        self.ready.set(self.ready.get() | marks.stages());
+        if marks.contains(Inbox::Replies) {
+            // SAFETY: the post is this processor's own.
+            while let Some(Parcel(slot)) = unsafe { self.post.replies.pop() } {
+                self.come_home(Parcel(slot));
+            }
+        }
+        if marks.contains(Inbox::Wakes) {
+            // SAFETY: the post is this processor's own.
+            while let Some(key) = unsafe { self.post.next_wake() } {
+                crate::waker::enable(self, key);
+            }
+            if self.post.take_wake_all() {
+                self.wake_everything();
+            }
+        }
+        true
+    }
+
+    /// Wake-ups were dropped: whoever was meant is among the suspended.
+    fn wake_everything(&self) {
+        for index in 0..self.slab().capacity() {
+            if let Some(slot) = self.slab().get(index) {
+                self.enable(slot, slot.generation.get());
+            }
+        }
+    }
+
+    fn fire_timers(&self) {
+        let mut due = Vec::new();
+        self.wheel.borrow_mut().fire(self.now.get(), |waker| due.push(waker));
+        due.into_iter().for_each(std::task::Waker::wake);
+    }
+
+    /// Says, before others can know otherwise, that there is something alive here.
+    pub(crate) fn say_busy(&self) {
+        if !self.was_busy.replace(true) {
+            self.program().processor_busy();
+        }
+    }
+
+    fn sleep(&self, world: &impl World) {
+        let now = world.now();
+        let timeout = self.wheel.borrow().next().map(|at| at.saturating_sub(now));
+        self.counters.operations.set(self.live() as u64);
+        self.counters.memory.set(self.slab().bytes() as u64);
+        if timeout == Some(0) {
+            return;
+        }
+        if self.post.parking.may_sleep(|| self.post.pending.is_quiet()) {
+            world.park(timeout);
+            self.post.parking.woke();
+            self.counters.parks.add(1);
+            self.counters.parked.add(world.now().saturating_sub(now));
+        }
+    }
+}

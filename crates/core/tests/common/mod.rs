@@ -1,0 +1,97 @@
+//! A world for tests: a clock that is moved by hand, or a thread that really sleeps.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::cell::{Cell, RefCell};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use phalanx_core::{Control, Graph, Processor, World};
+
+/// Virtual time, no I/O.
+#[derive(Default)]
+pub struct Bench {
+    pub now: Cell<u64>,
+    /// Run in the place of I/O completions.
+    pub completions: RefCell<Vec<Box<dyn FnOnce()>>>,
+}
+
+impl World for Bench {
+    fn now(&self) -> u64 {
+        self.now.get()
+    }
+
+    fn reap(&self) -> bool {
+        let completions = std::mem::take(&mut *self.completions.borrow_mut());
+        let any = !completions.is_empty();
+        completions.into_iter().for_each(|completion| completion());
+        any
+    }
+
+    fn submit(&self) {}
+
+    fn park(&self, timeout: Option<u64>) {
+        let timeout = timeout.expect("asleep for ever with nobody to wake it: stuck");
+        self.now.set(self.now.get() + timeout);
+    }
+}
+
+/// A processor alone, run by hand.
+pub fn alone(graph: Graph) -> Processor {
+    graph.build(1).remove(0).grow(Box::new(|| ()))
+}
+
+/// Invokes by `start`, then runs turns until nothing moves and no timer is armed.
+pub fn settle(processor: &Processor, world: &Bench, start: impl FnOnce()) {
+    processor.enter(|| {
+        start();
+        while processor.turn(world).ran > 0 {}
+    });
+}
+
+/// Real time, and a sleep that an unpark ends.
+struct Thread {
+    epoch: Instant,
+    wake: Receiver<()>,
+}
+
+impl World for Thread {
+    fn now(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    fn reap(&self) -> bool {
+        false
+    }
+
+    fn submit(&self) {}
+
+    fn park(&self, timeout: Option<u64>) {
+        let timeout = timeout.map_or(Duration::from_secs(20), Duration::from_nanos);
+        let _ = self.wake.recv_timeout(timeout);
+    }
+}
+
+/// Runs the program on `processors` threads until it has drained, calling `start` on each.
+pub fn run(
+    graph: Graph,
+    processors: usize,
+    start: impl Fn(usize, Control) + Send + Sync,
+) -> Control {
+    let seeds = graph.build(processors);
+    let control = seeds[0].control();
+    std::thread::scope(|scope| {
+        for seed in seeds {
+            let (start, control) = (&start, control.clone());
+            let (sender, wake): (Sender<()>, _) = channel();
+            scope.spawn(move || {
+                let index = seed.index();
+                let processor = seed.grow(Box::new(move || {
+                    let _ = sender.send(());
+                }));
+                processor.enter(|| start(index, control));
+                processor.run(&Thread { epoch: Instant::now(), wake }, 0);
+            });
+        }
+    });
+    control
+}

@@ -1,0 +1,268 @@
+//! Received bytes, in a buffer that goes back to its pool when they are dropped.
+//!
+//! # Why this is sound
+//! A pool is one private anonymous mapping cut into `count` buffers. Each buffer is at any time
+//! owned by exactly one of: the list `returned`, the driver (for uring: the kernel), or one
+//! [`Chunk`]. [`Pool::take`] moves one from the list to a chunk; [`Pool::drain`] moves all from the
+//! list to the driver; [`Pool::claim`] moves one from the driver to a chunk, and is unsafe because
+//! only the driver knows that the kernel is done with it; dropping a chunk moves it to the list. So
+//! a chunk may hand out plain slices. The mapping is zeroed by the kernel, hence always
+//! initialised, and lives as long as the `Rc`s in the driver and the chunks, whichever are later.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::io;
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::Config;
+
+/// A driver's receive buffers.
+pub(crate) struct Pool {
+    base: NonNull<u8>,
+    size: usize,
+    count: u16,
+    returned: RefCell<Vec<u16>>,
+    lent: Cell<u16>,
+}
+
+impl Pool {
+    /// A pool with all buffers in its list.
+    pub(crate) fn new(config: &Config) -> io::Result<Rc<Pool>> {
+        config.check()?;
+        let size = config.buffer_size as usize;
+        let length = size * usize::from(config.buffers);
+        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
+        let base = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                length,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )?
+        };
+        let base = NonNull::new(base.cast()).expect("a mapping is not at null");
+        // Reversed, so that the first taken is the first in memory.
+        let returned = RefCell::new((0..config.buffers).rev().collect());
+        Ok(Rc::new(Pool { base, size, count: config.buffers, returned, lent: Cell::new(0) }))
+    }
+
+    /// Bytes in a buffer.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Buffers in the pool.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// Buffers that are neither in a chunk nor in the list: those which the driver has.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn with_driver(&self) -> usize {
+        usize::from(self.count - self.lent.get()) - self.returned.borrow().len()
+    }
+
+    /// Whether [`take`](Self::take) would succeed.
+    pub(crate) fn has_returned(&self) -> bool {
+        !self.returned.borrow().is_empty()
+    }
+
+    /// A whole buffer of the list, with stale bytes in it.
+    pub(crate) fn take(self: &Rc<Self>) -> Option<Chunk> {
+        let id = self.returned.borrow_mut().pop()?;
+        self.lent.set(self.lent.get() + 1);
+        Some(Chunk { bytes: Bytes::Pooled { pool: Rc::clone(self), id, length: self.size } })
+    }
+
+    /// Moves every buffer of the list to the driver: its number and where it starts.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn drain(&self, mut give: impl FnMut(u16, *mut u8)) {
+        for id in self.returned.borrow_mut().drain(..) {
+            give(id, self.start(id));
+        }
+    }
+
+    /// The buffer `id`, of which the first `length` bytes were received.
+    ///
+    /// # Safety
+    /// `id` is a buffer that the driver has, and nothing will write to it any more.
+    #[cfg(target_os = "linux")]
+    pub(crate) unsafe fn claim(self: &Rc<Self>, id: u16, length: usize) -> Chunk {
+        assert!(id < self.count && length <= self.size && self.lent.get() < self.count);
+        self.lent.set(self.lent.get() + 1);
+        Chunk { bytes: Bytes::Pooled { pool: Rc::clone(self), id, length } }
+    }
+
+    fn start(&self, id: u16) -> *mut u8 {
+        debug_assert!(id < self.count);
+        // SAFETY: `id < count`, so the offset is within the mapping.
+        unsafe { self.base.as_ptr().add(usize::from(id) * self.size) }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // SAFETY: our mapping, and the last `Rc` to it is gone, so no chunk refers to it.
+        let unmapped =
+            unsafe { munmap(self.base.as_ptr().cast(), self.size * usize::from(self.count)) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+/// Received bytes, in a buffer of the driver's pool, which gets it back when this is dropped.
+///
+/// A chunk may outlive its driver. Receives wait when all buffers are held, so keep a chunk only
+/// while its bytes are being read and copy what must stay.
+pub struct Chunk {
+    bytes: Bytes,
+}
+
+enum Bytes {
+    /// The end of a stream.
+    Empty,
+    Pooled {
+        pool: Rc<Pool>,
+        id: u16,
+        length: usize,
+    },
+    /// Copied out of the pool when others needed the buffer.
+    #[cfg(target_os = "linux")]
+    Copied(Box<[u8]>),
+}
+
+impl Chunk {
+    pub(crate) fn empty() -> Chunk {
+        Chunk { bytes: Bytes::Empty }
+    }
+
+    /// All of a taken buffer, to receive into.
+    pub(crate) fn space(&mut self) -> &mut [u8] {
+        match &mut self.bytes {
+            // SAFETY: the chunk owns the buffer (see the top of the file), `length` is within it,
+            // and `&mut self` makes this the only slice of it.
+            Bytes::Pooled { pool, id, length } => unsafe {
+                std::slice::from_raw_parts_mut(pool.start(*id), *length)
+            },
+            #[cfg(target_os = "linux")]
+            Bytes::Copied(bytes) => bytes,
+            Bytes::Empty => &mut [],
+        }
+    }
+
+    /// Keeps the first `kept` bytes.
+    pub(crate) fn truncate(&mut self, kept: usize) {
+        if let Bytes::Pooled { length, .. } = &mut self.bytes {
+            assert!(kept <= *length);
+            *length = kept;
+        }
+    }
+
+    /// Gives the buffer back early and goes on with a copy.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn detach(&mut self) {
+        if matches!(self.bytes, Bytes::Pooled { .. }) {
+            let copy = Box::from(&**self);
+            self.bytes = Bytes::Copied(copy);
+        }
+    }
+}
+
+impl Deref for Chunk {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.bytes {
+            // SAFETY: the chunk owns the buffer (see the top of the file), `length` is within it,
+            // and nobody writes while `self` is borrowed.
+            Bytes::Pooled { pool, id, length } => unsafe {
+                std::slice::from_raw_parts(pool.start(*id), *length)
+            },
+            #[cfg(target_os = "linux")]
+            Bytes::Copied(bytes) => bytes,
+            Bytes::Empty => &[],
+        }
+    }
+}
+
+impl AsRef<[u8]> for Chunk {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        if let Bytes::Pooled { pool, id, .. } = self {
+            pool.lent.set(pool.lent.get() - 1);
+            pool.returned.borrow_mut().push(*id);
+        }
+    }
+}
+
+impl fmt::Debug for Chunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Chunk({} bytes)", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(buffers: u16) -> Rc<Pool> {
+        Pool::new(&Config { entries: 8, buffers, buffer_size: 16 }).unwrap()
+    }
+
+    #[test]
+    fn buffers_are_distinct_and_come_back() {
+        let pool = pool(3);
+        let mut held: Vec<Chunk> = (0..3).map(|_| pool.take().unwrap()).collect();
+        assert!(pool.take().is_none() && !pool.has_returned());
+        for (value, chunk) in held.iter_mut().enumerate() {
+            chunk.space().fill(value as u8);
+            chunk.truncate(5 + value);
+        }
+        for (value, chunk) in held.iter().enumerate() {
+            assert_eq!(**chunk, vec![value as u8; 5 + value][..]);
+        }
+        held.pop();
+        assert_eq!(pool.take().unwrap().len(), 16);
+    }
+
+    #[test]
+    fn a_chunk_outlives_its_driver() {
+        let pool = pool(1);
+        let mut chunk = pool.take().unwrap();
+        chunk.space().fill(7);
+        drop(pool);
+        assert_eq!(*chunk, [7; 16]);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_detached_chunk_keeps_its_bytes_and_frees_its_buffer() {
+        let pool = pool(1);
+        let mut chunk = pool.take().unwrap();
+        chunk.space().fill(9);
+        chunk.truncate(4);
+        chunk.detach();
+        let mut other = pool.take().unwrap();
+        other.space().fill(1);
+        assert_eq!(*chunk, [9; 4]);
+        drop((chunk, other));
+        assert_eq!(pool.with_driver(), 0);
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused() {
+        for buffers in [0, 40000] {
+            assert!(Pool::new(&Config { buffers, ..Config::default() }).is_err());
+        }
+        assert!(Pool::new(&Config { buffer_size: 0, ..Config::default() }).is_err());
+    }
+}

@@ -1,0 +1,104 @@
+//! How a Phalanx processor meets the world.
+//!
+//! A processor owns one [`Driver`]. It *starts* requests on it while its operations run, *submits*
+//! them once a sweep, *reaps* what has completed, and *parks* in it when there is nothing to do.
+//! Every request is answered by exactly one [`Completion`] with the request's [`Token`], also when
+//! it was cancelled; until then the driver owns the request's buffers, so a caller that goes away
+//! can never free memory that the kernel still writes to.
+//!
+//! Two drivers have the same semantics and pass the same tests: [`uring`] (Linux, completion based)
+//! and [`poll`] (epoll or kqueue, readiness based).
+
+mod beneath;
+mod choose;
+mod chunk;
+mod config;
+mod request;
+mod table;
+mod tokens;
+mod unpark;
+
+pub mod poll;
+#[cfg(target_os = "linux")]
+pub mod uring;
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use choose::{Choice, Kind, choose, open};
+pub use chunk::Chunk;
+pub use config::Config;
+pub use request::{Completion, Done, OpenHow, Payload, Request, Socket, Token};
+
+/// What a processor needs of the operating system, and the only way to it.
+///
+/// A driver belongs to one thread. Nothing in it blocks but [`park`](Driver::park).
+pub trait Driver {
+    /// `"uring"` or `"poll"`, for logs and snapshots.
+    fn name(&self) -> &'static str;
+
+    /// Takes a listening or connected stream socket into the driver's care. The driver makes it
+    /// non-blocking and closes it on [`close`](Driver::close) or when the driver is dropped.
+    ///
+    /// # Errors
+    /// What the kernel says when the socket cannot be registered.
+    fn adopt(&mut self, fd: OwnedFd) -> io::Result<Socket>;
+
+    /// The descriptor behind `socket`, for options and addresses.
+    ///
+    /// # Panics
+    /// If `socket` is not open in this driver.
+    fn fd(&self, socket: Socket) -> BorrowedFd<'_>;
+
+    /// Closes `socket`. Requests in flight on it complete with `ECANCELED`; what was received and
+    /// not yet asked for is dropped. Closing a socket twice does nothing.
+    fn close(&mut self, socket: Socket);
+
+    /// Shuts down one or both directions of `socket`; never blocks.
+    ///
+    /// # Errors
+    /// As `shutdown(2)`.
+    fn shutdown(&mut self, socket: Socket, how: std::net::Shutdown) -> io::Result<()>;
+
+    /// Takes a request. No system call is promised now: it is made at the latest by the next
+    /// [`submit`](Driver::submit) or [`park`](Driver::park). `token` must not be in flight already.
+    fn start(&mut self, token: Token, request: Request);
+
+    /// Asks for the request `token` to end early. Its completion still comes: `ECANCELED`, or the
+    /// result if that was faster. Unknown tokens are ignored.
+    fn cancel(&mut self, token: Token);
+
+    /// Hands everything started to the kernel, in one system call where the kernel has one.
+    ///
+    /// # Errors
+    /// Only when the kernel refuses the driver as a whole; errors of requests are completions.
+    fn submit(&mut self) -> io::Result<()>;
+
+    /// Appends what has completed to `into`, without blocking, and returns how many.
+    ///
+    /// # Errors
+    /// As [`submit`](Driver::submit).
+    fn reap(&mut self, into: &mut Vec<Completion>) -> io::Result<usize>;
+
+    /// Submits, then sleeps until a completion can be reaped, [`Unpark::unpark`] was called (since
+    /// the last park returned: it is sticky), or `timeout` is over. `None` sleeps without end. May
+    /// also return early for no reason.
+    ///
+    /// # Errors
+    /// As [`submit`](Driver::submit).
+    fn park(&mut self, timeout: Option<Duration>) -> io::Result<()>;
+
+    /// Ends a [`park`](Driver::park) of this driver from any thread.
+    fn unparker(&self) -> Arc<dyn Unpark>;
+
+    /// How many system calls this driver has made so far.
+    fn system_calls(&self) -> u64;
+}
+
+/// The end of a [`Driver`] that other threads hold.
+pub trait Unpark: Send + Sync {
+    /// Makes the current or else the next park return at once.
+    fn unpark(&self);
+}

@@ -1,0 +1,178 @@
+//! Trying what may succeed, for all sockets of a sweep together: connects, then sends (they free
+//! memory and make the peer go on), then receives and accepts where readiness is cached.
+
+use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
+
+use rustix::net::{RecvFlags, recv};
+
+use super::Poll;
+use crate::{Chunk, Done, Socket, Token};
+
+#[cfg(not(target_vendor = "apple"))]
+const SEND_FLAGS: i32 = libc::MSG_NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+const SEND_FLAGS: i32 = 0;
+
+/// Accepts per listener and attempt, so that a flood of connections does not starve the others.
+const ACCEPTS: usize = 64;
+
+impl Poll {
+    /// Tries everything that is queued.
+    pub(super) fn attempt(&mut self) {
+        self.begin_connects();
+        let mut queue = std::mem::take(&mut self.queue);
+        for socket in &queue {
+            let Some(state) = self.sockets.get_mut(*socket) else { continue };
+            state.queued = false;
+            if !state.writable {
+                continue;
+            }
+            if state.connecting.is_some() {
+                self.end_connect(*socket);
+            } else if state.sending.is_some() {
+                self.try_send(*socket);
+            }
+        }
+        self.feed();
+        for socket in &queue {
+            let Some(state) = self.sockets.get_mut(*socket) else { continue };
+            if !state.readable || state.starved {
+                continue;
+            }
+            if state.receiving.is_some() {
+                self.try_receive(*socket);
+            } else if !state.accepting.is_empty() {
+                self.try_accept(*socket);
+            }
+        }
+        queue.clear();
+        // What was queued meanwhile (a listener with more to accept) is for the next attempt.
+        queue.append(&mut self.queue);
+        self.queue = queue;
+    }
+
+    /// Gives buffers that came back to the receives that have waited for them.
+    fn feed(&mut self) {
+        while self.pool.has_returned()
+            && let Some(socket) = self.starved.pop_front()
+        {
+            let Some(state) = self.sockets.get_mut(socket) else { continue };
+            state.starved = false;
+            if state.readable && state.receiving.is_some() {
+                self.try_receive(socket);
+            }
+        }
+    }
+
+    fn try_send(&mut self, socket: Socket) {
+        let state = self.sockets.get_mut(socket).expect("the caller looked");
+        let sending = state.sending.as_mut().expect("the caller looked");
+        let result = loop {
+            let (head, body) = sending.payload.rest(sending.sent);
+            if head.is_empty() && body.is_empty() {
+                break Ok(());
+            }
+            self.calls += 1;
+            let peer = socket2::SockRef::from(&state.fd);
+            let sent = match (head, body) {
+                ([], part) | (part, []) => peer.send_with_flags(part, SEND_FLAGS),
+                _ => peer.send_vectored_with_flags(
+                    &[IoSlice::new(head), IoSlice::new(body)],
+                    SEND_FLAGS,
+                ),
+            };
+            match sent {
+                Ok(0) => break Err(io::Error::from(io::ErrorKind::WriteZero)),
+                Ok(sent) => sending.sent += sent,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    state.writable = false;
+                    return;
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        let sending = state.sending.take().expect("it was there");
+        self.finish(sending.token, result.map(|()| Done::Sent(sending.payload.into_head())));
+    }
+
+    fn try_receive(&mut self, socket: Socket) {
+        let state = self.sockets.get_mut(socket).expect("the caller looked");
+        let Some(mut chunk) = self.pool.take() else {
+            state.starved = true;
+            self.starved.push_back(socket);
+            return;
+        };
+        let result = loop {
+            self.calls += 1;
+            match recv(&state.fd, chunk.space(), RecvFlags::empty()).map(|(length, _)| length) {
+                Ok(0) => {
+                    state.read_closed = true;
+                    break Ok(Chunk::empty());
+                }
+                Ok(length) => {
+                    // Short: nothing is left, and what comes later makes a new edge. Only the end
+                    // of the stream may be behind it without one.
+                    state.readable = length == self.pool.size() || state.read_closed;
+                    chunk.truncate(length);
+                    break Ok(chunk);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => {
+                    state.readable = false;
+                    return;
+                }
+                Err(error) => break Err(io::Error::from(error)),
+            }
+        };
+        let token = state.receiving.take().expect("the caller looked");
+        self.finish(token, result.map(Done::Received));
+    }
+
+    fn try_accept(&mut self, listener: Socket) {
+        for _ in 0..ACCEPTS {
+            let state = self.sockets.get_mut(listener).expect("the caller looked");
+            let Some(token) = state.accepting.front().copied() else { return };
+            self.calls += 1;
+            match accept(&state.fd) {
+                Ok(fd) => self.accepted(listener, token, Ok(fd)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    state.readable = false;
+                    return;
+                }
+                // A client that went away.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                    ) => {}
+                Err(error) => self.accepted(listener, token, Err(error)),
+            }
+        }
+        self.enqueue(listener);
+    }
+
+    fn accepted(&mut self, listener: Socket, token: Token, fd: io::Result<OwnedFd>) {
+        let state = self.sockets.get_mut(listener).expect("the caller looked");
+        state.accepting.pop_front();
+        let connection = fd.and_then(|fd| self.register(fd));
+        self.finish(token, connection.map(Done::Accepted));
+    }
+}
+
+/// Accepts one connection, non-blocking and close-on-exec.
+#[cfg(not(target_vendor = "apple"))]
+fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
+    use rustix::net::{SocketFlags, accept_with};
+    Ok(accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?)
+}
+
+/// Accepts one connection, non-blocking, close-on-exec and without signals.
+#[cfg(target_vendor = "apple")]
+fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
+    let (socket, _) = socket2::SockRef::from(listener).accept()?;
+    socket.set_nonblocking(true)?;
+    socket.set_nosigpipe(true)?;
+    Ok(socket.into())
+}

@@ -1,0 +1,66 @@
+//! Connecting: begun by an attempt, ended by the first writable event.
+
+use std::io;
+use std::net::SocketAddr;
+
+use socket2::{Domain, Protocol, SockAddr, Type};
+
+use super::{Place, Poll};
+use crate::{Done, Driver, Socket};
+
+impl Poll {
+    pub(super) fn begin_connects(&mut self) {
+        for (token, address) in std::mem::take(&mut self.connects) {
+            self.tokens.remove(token);
+            match self.begin_connect(address) {
+                Ok(socket) => {
+                    let state = self.sockets.get_mut(socket).expect("it is new");
+                    state.writable = false;
+                    state.connecting = Some(token);
+                    self.tokens.insert(token, Place::Connecting(socket));
+                }
+                Err(error) => self.finish(token, Err(error)),
+            }
+        }
+    }
+
+    /// A socket on its way. It is registered only now, since one that is neither connected nor
+    /// connecting reports that it is closed.
+    fn begin_connect(&mut self, address: SocketAddr) -> io::Result<Socket> {
+        self.calls += 3;
+        let domain = Domain::for_address(address);
+        let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        #[cfg(target_vendor = "apple")]
+        socket.set_nosigpipe(true)?;
+        match socket.connect(&SockAddr::from(address)) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
+            _ => {}
+        }
+        self.register(socket.into())
+    }
+
+    /// `socket` has become writable: the connection is there, or has failed.
+    pub(super) fn end_connect(&mut self, socket: Socket) {
+        let state = self.sockets.get_mut(socket).expect("the caller looked");
+        let token = state.connecting.expect("the caller looked");
+        self.calls += 2;
+        let peer = socket2::SockRef::from(&state.fd);
+        let failure = match (peer.take_error(), peer.peer_addr()) {
+            (Ok(Some(error)), _) | (Err(error), _) => error,
+            (Ok(None), Ok(_)) => {
+                state.connecting = None;
+                return self.finish(token, Ok(Done::Connected(socket)));
+            }
+            // A spurious event: still under way.
+            (Ok(None), Err(error)) if error.raw_os_error() == Some(libc::ENOTCONN) => {
+                state.writable = false;
+                return;
+            }
+            (Ok(None), Err(error)) => error,
+        };
+        state.connecting = None;
+        self.close(socket);
+        self.finish(token, Err(failure));
+    }
+}

@@ -1,0 +1,125 @@
+//! The trait.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+
+use super::offload::Work;
+use super::{Place, Poll};
+use crate::{Completion, Driver, Request, Socket, Token, Unpark};
+
+impl Driver for Poll {
+    fn name(&self) -> &'static str {
+        "poll"
+    }
+
+    fn adopt(&mut self, fd: OwnedFd) -> io::Result<Socket> {
+        self.calls += 1;
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        #[cfg(target_vendor = "apple")]
+        socket2::SockRef::from(&fd).set_nosigpipe(true)?;
+        self.register(fd)
+    }
+
+    fn fd(&self, socket: Socket) -> BorrowedFd<'_> {
+        self.sockets.get(socket).expect("an open socket").fd.as_fd()
+    }
+
+    fn close(&mut self, socket: Socket) {
+        let Some(state) = self.sockets.remove(socket) else { return };
+        let sending = state.sending.map(|sending| sending.token);
+        let waiting = sending.into_iter().chain(state.receiving).chain(state.connecting);
+        for token in waiting.chain(state.accepting) {
+            self.cancelled(token);
+        }
+        // Also when the descriptor was duplicated, no event may come for it any more: its index
+        // will be another socket's. No system call is under way, so it can be closed at once.
+        self.calls += 2;
+        let gone = self.poll.registry().deregister(&mut SourceFd(&state.fd.as_raw_fd()));
+        debug_assert!(gone.is_ok());
+    }
+
+    fn shutdown(&mut self, socket: Socket, how: Shutdown) -> io::Result<()> {
+        let Some(state) = self.sockets.get(socket) else {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        };
+        self.calls += 1;
+        socket2::SockRef::from(&state.fd).shutdown(how)
+    }
+
+    fn start(&mut self, token: Token, request: Request) {
+        match request {
+            Request::Accept { listener } => self.accept(token, listener),
+            Request::Receive { socket } => self.receive(token, socket),
+            Request::Send { socket, payload } => self.send(token, socket, payload),
+            Request::Connect { address } => {
+                self.tokens.insert(token, Place::Connect);
+                self.connects.push((token, address));
+            }
+            Request::Open { directory, path, how } => {
+                self.offload(token, Work::Open { directory, path, how });
+            }
+            Request::ReadAt { file, buffer, offset, length } => {
+                self.offload(token, Work::ReadAt { file, buffer, offset, length });
+            }
+        }
+    }
+
+    fn cancel(&mut self, token: Token) {
+        let Some(place) = self.tokens.get(token) else { return };
+        match place {
+            Place::Connect => self.connects.retain(|(other, _)| *other != token),
+            // The owner does not know the socket yet.
+            Place::Connecting(socket) => return self.close(socket),
+            // The job owns what it works on, and its answer finds nobody.
+            Place::Job(job) => drop(self.jobs.remove(&job)),
+            Place::Accept(socket) | Place::Receive(socket) | Place::Send(socket) => {
+                let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");
+                match place {
+                    Place::Accept(_) => state.accepting.retain(|other| *other != token),
+                    Place::Receive(_) => state.receiving = None,
+                    _ => state.sending = None,
+                }
+            }
+        }
+        self.cancelled(token);
+    }
+
+    fn submit(&mut self) -> io::Result<()> {
+        self.attempt();
+        Ok(())
+    }
+
+    fn reap(&mut self, into: &mut Vec<Completion>) -> io::Result<usize> {
+        if !std::mem::take(&mut self.polled) {
+            self.take_events(Some(Duration::ZERO))?;
+        }
+        self.attempt();
+        self.take_answers();
+        let count = self.done.len();
+        into.append(&mut self.done);
+        Ok(count)
+    }
+
+    fn park(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.attempt();
+        self.take_answers();
+        let ready = self.unparker.take() || !self.done.is_empty();
+        self.take_events(if ready { Some(Duration::ZERO) } else { timeout })?;
+        self.polled = true;
+        self.unparker.take();
+        Ok(())
+    }
+
+    fn unparker(&self) -> Arc<dyn Unpark> {
+        Arc::clone(&self.unparker) as Arc<dyn Unpark>
+    }
+
+    fn system_calls(&self) -> u64 {
+        self.calls
+    }
+}

@@ -1,0 +1,193 @@
+//! The readiness driver: epoll on Linux, kqueue elsewhere, through mio.
+//!
+//! Sockets are registered once, edge triggered, for both directions, and their readiness is kept:
+//! in steady state a request costs a receive and a send, and a batch one wait. What readiness cannot
+//! do (files) goes to helper threads.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `sockets` | a socket's cached readiness and who waits on it |
+//! | `driver`, `start` | the trait, and where a request goes first |
+//! | `attempt` | trying what may succeed: sends first, then receives |
+//! | `connect` | the one request that ends with a new socket of ours |
+//! | `offload` | helper threads for calls that block |
+
+mod attempt;
+mod connect;
+mod driver;
+mod offload;
+mod sockets;
+mod start;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest};
+
+use self::offload::Inbox;
+use self::sockets::State;
+use crate::chunk::Pool;
+use crate::table::Table;
+use crate::tokens::Tokens;
+use crate::unpark::{Unparker, Wake};
+use crate::{Completion, Config, Done, Socket, Token, Unpark};
+
+/// The waker's event; sockets have their index.
+const WAKER: mio::Token = mio::Token(usize::MAX);
+
+/// A driver on readiness.
+pub struct Poll {
+    poll: mio::Poll,
+    events: Events,
+    /// Whether a park has just asked for events, so that the next reap need not.
+    polled: bool,
+    pool: Rc<Pool>,
+    sockets: Table<State>,
+    tokens: Tokens<Place>,
+    done: Vec<Completion>,
+    /// Sockets with something to try.
+    queue: Vec<Socket>,
+    connects: Vec<(Token, SocketAddr)>,
+    /// Sockets that are readable but found no buffer.
+    starved: VecDeque<Socket>,
+    jobs: HashMap<u64, Token>,
+    next_job: u64,
+    inbox: Arc<Inbox>,
+    unparker: Arc<Unparker<Bell>>,
+    calls: u64,
+}
+
+/// Where a request in flight is.
+#[derive(Clone, Copy)]
+enum Place {
+    Accept(Socket),
+    Receive(Socket),
+    Send(Socket),
+    /// Not begun.
+    Connect,
+    Connecting(Socket),
+    /// With a helper thread.
+    Job(u64),
+}
+
+/// What ends a wait of the poll.
+struct Bell(mio::Waker);
+
+impl Wake for Bell {
+    fn wake(&self) -> io::Result<()> {
+        self.0.wake()
+    }
+}
+
+impl Poll {
+    /// Sets up a poll.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn open(config: &Config) -> io::Result<Poll> {
+        let pool = Pool::new(config)?;
+        let poll = mio::Poll::new()?;
+        let bell = Bell(mio::Waker::new(poll.registry(), WAKER)?);
+        let unparker = Unparker::new(bell);
+        Ok(Poll {
+            poll,
+            events: Events::with_capacity(config.entries as usize),
+            polled: false,
+            pool,
+            sockets: Table::new(),
+            tokens: Tokens::new(),
+            done: Vec::new(),
+            queue: Vec::new(),
+            connects: Vec::new(),
+            starved: VecDeque::new(),
+            jobs: HashMap::new(),
+            next_job: 0,
+            inbox: Inbox::new(Arc::clone(&unparker) as Arc<dyn Unpark>),
+            unparker,
+            calls: 4,
+        })
+    }
+
+    /// Registers a non-blocking socket.
+    fn register(&mut self, fd: OwnedFd) -> io::Result<Socket> {
+        let raw = fd.as_raw_fd();
+        let socket = self.sockets.insert(State::new(fd));
+        let token = mio::Token(socket.index as usize);
+        self.calls += 1;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if let Err(error) = self.poll.registry().register(&mut SourceFd(&raw), token, interest) {
+            self.sockets.remove(socket);
+            return Err(error);
+        }
+        Ok(socket)
+    }
+
+    fn finish(&mut self, token: Token, result: io::Result<Done>) {
+        self.tokens.remove(token);
+        self.done.push(Completion { token, result });
+    }
+
+    fn refuse(&mut self, token: Token, code: i32) {
+        self.done.push(Completion::err(token, code));
+    }
+
+    fn cancelled(&mut self, token: Token) {
+        self.finish(token, Err(io::Error::from_raw_os_error(libc::ECANCELED)));
+    }
+
+    /// Lets the next attempt look at `socket`.
+    fn enqueue(&mut self, socket: Socket) {
+        if let Some(state) = self.sockets.get_mut(socket)
+            && !state.queued
+        {
+            state.queued = true;
+            self.queue.push(socket);
+        }
+    }
+
+    /// Notes what the kernel has to say, waiting for it at most `timeout`.
+    fn take_events(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.calls += 1;
+        match self.poll.poll(&mut self.events, timeout) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            done => done?,
+        }
+        for event in &self.events {
+            // The waker's own flag says it all.
+            if event.token() == WAKER {
+                continue;
+            }
+            let Some(socket) = self.sockets.at(event.token().0 as u32) else { continue };
+            let state = self.sockets.get_mut(socket).expect("it is there");
+            // An error is told by whichever call comes first.
+            let error = event.is_error();
+            state.readable |= event.is_readable() || event.is_read_closed() || error;
+            state.writable |= event.is_writable() || event.is_write_closed() || error;
+            state.read_closed |= event.is_read_closed() || error;
+            if !state.queued && state.has_requests() {
+                state.queued = true;
+                self.queue.push(socket);
+            }
+        }
+        Ok(())
+    }
+
+    /// Results of the helper threads.
+    fn take_answers(&mut self) {
+        if self.jobs.is_empty() {
+            return;
+        }
+        for (job, result) in self.inbox.take() {
+            // Without a token it was cancelled.
+            if let Some(token) = self.jobs.remove(&job) {
+                self.finish(token, result.map(Done::from));
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Helper threads for calls that block: opening and reading files.
+//!
+//! At most four, started when there is work for them, shared by all drivers of the process, and gone
+//! again when there was nothing to do for a while. A job owns all that it works on, so who asked for
+//! it may go away at any time.
+
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::{Done, OpenHow, Unpark, beneath};
+
+const MOST_THREADS: usize = 4;
+/// Bytes read at once.
+const STEP: usize = 256 << 10;
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Something that blocks.
+pub(super) enum Work {
+    Open { directory: Arc<OwnedFd>, path: CString, how: OpenHow },
+    ReadAt { file: Arc<OwnedFd>, buffer: Vec<u8>, offset: u64, length: usize },
+}
+
+/// What it came to. (A [`Done`] cannot cross threads.)
+pub(super) enum Answer {
+    Opened(OwnedFd),
+    Read(Vec<u8>),
+}
+
+impl From<Answer> for Done {
+    fn from(answer: Answer) -> Done {
+        match answer {
+            Answer::Opened(fd) => Done::Opened(fd),
+            Answer::Read(bytes) => Done::Read(bytes),
+        }
+    }
+}
+
+/// The answers for one driver.
+pub(super) struct Inbox {
+    answers: Mutex<Vec<(u64, io::Result<Answer>)>>,
+    driver: Arc<dyn Unpark>,
+}
+
+impl Inbox {
+    pub(super) fn new(driver: Arc<dyn Unpark>) -> Arc<Inbox> {
+        Arc::new(Inbox { answers: Mutex::default(), driver })
+    }
+
+    pub(super) fn take(&self) -> Vec<(u64, io::Result<Answer>)> {
+        std::mem::take(&mut lock(&self.answers))
+    }
+}
+
+/// The threads' common queue.
+struct Helpers {
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+struct State {
+    jobs: VecDeque<(Work, u64, Arc<Inbox>)>,
+    threads: usize,
+    idle: usize,
+}
+
+static HELPERS: Helpers = Helpers {
+    state: Mutex::new(State { jobs: VecDeque::new(), threads: 0, idle: 0 }),
+    work: Condvar::new(),
+};
+
+/// Has `work` done, and its answer put into `inbox` under the number `job`.
+pub(super) fn start(work: Work, job: u64, inbox: Arc<Inbox>) {
+    let mut state = lock(&HELPERS.state);
+    state.jobs.push_back((work, job, inbox));
+    if state.idle < state.jobs.len() && state.threads < MOST_THREADS {
+        state.threads += 1;
+        let started = thread::Builder::new().name("phalanx-files".to_owned()).spawn(help);
+        if started.is_err() {
+            state.threads -= 1;
+            if state.threads == 0 {
+                // Nobody will ever do it: better late than never, here.
+                let (work, job, inbox) = state.jobs.pop_back().expect("pushed above");
+                drop(state);
+                return answer(work, job, &inbox);
+            }
+        }
+    }
+    drop(state);
+    HELPERS.work.notify_one();
+}
+
+/// The life of a helper thread.
+fn help() {
+    let mut state = lock(&HELPERS.state);
+    loop {
+        if let Some((work, job, inbox)) = state.jobs.pop_front() {
+            drop(state);
+            answer(work, job, &inbox);
+            state = lock(&HELPERS.state);
+            continue;
+        }
+        state.idle += 1;
+        let (woken, timeout) =
+            HELPERS.work.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+        state = woken;
+        state.idle -= 1;
+        if timeout.timed_out() && state.jobs.is_empty() {
+            state.threads -= 1;
+            return;
+        }
+    }
+}
+
+fn answer(work: Work, job: u64, inbox: &Inbox) {
+    let result = perform(work);
+    lock(&inbox.answers).push((job, result));
+    inbox.driver.unpark();
+}
+
+fn perform(work: Work) -> io::Result<Answer> {
+    match work {
+        Work::Open { directory, path, how } => {
+            beneath::open(directory.as_fd(), &path, how).map(Answer::Opened)
+        }
+        Work::ReadAt { file, buffer, offset, length } => {
+            read(&file, buffer, offset, length).map(Answer::Read)
+        }
+    }
+}
+
+fn read(file: &OwnedFd, mut buffer: Vec<u8>, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+    if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    buffer.clear();
+    let room = buffer.try_reserve_exact(length);
+    room.map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
+    let mut filled = 0;
+    while filled < length {
+        // In steps, so that little is zeroed in vain when the file is shorter.
+        buffer.resize(length.min(filled + STEP), 0);
+        match rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    buffer.truncate(filled);
+    Ok(buffer)
+}
+
+/// No code that may panic runs under these locks, and their data is always whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

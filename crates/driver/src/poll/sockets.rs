@@ -1,0 +1,57 @@
+//! A socket's cached readiness, and who waits on it.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+use crate::{Payload, Token};
+
+/// One socket in the driver's care.
+pub(super) struct State {
+    pub(super) fd: OwnedFd,
+    /// The last call did not say otherwise since the kernel said so.
+    pub(super) readable: bool,
+    /// The same; assumed of a new socket, since its send buffer is empty.
+    pub(super) writable: bool,
+    /// There will be no further edge: from here on a short receive does not clear `readable`.
+    pub(super) read_closed: bool,
+    /// Whether the socket is in the driver's queue.
+    pub(super) queued: bool,
+    /// Whether the socket is in the list of those that wait for a buffer.
+    pub(super) starved: bool,
+    pub(super) receiving: Option<Token>,
+    pub(super) sending: Option<Sending>,
+    pub(super) connecting: Option<Token>,
+    pub(super) accepting: VecDeque<Token>,
+}
+
+/// A payload on its way.
+pub(super) struct Sending {
+    pub(super) token: Token,
+    pub(super) payload: Payload,
+    pub(super) sent: usize,
+}
+
+impl State {
+    pub(super) fn new(fd: OwnedFd) -> State {
+        State {
+            fd,
+            readable: false,
+            writable: true,
+            read_closed: false,
+            queued: false,
+            starved: false,
+            receiving: None,
+            sending: None,
+            connecting: None,
+            accepting: VecDeque::new(),
+        }
+    }
+
+    /// Whether somebody waits for something that an event may bring.
+    pub(super) fn has_requests(&self) -> bool {
+        self.receiving.is_some()
+            || self.sending.is_some()
+            || self.connecting.is_some()
+            || !self.accepting.is_empty()
+    }
+}

@@ -1,0 +1,54 @@
+//! Where a request goes first: nothing is tried before the next submit.
+
+use std::sync::Arc;
+
+use super::offload::{self, Work};
+use super::sockets::Sending;
+use super::{Place, Poll};
+use crate::{Completion, Done, Payload, Socket, Token};
+
+impl Poll {
+    pub(super) fn offload(&mut self, token: Token, work: Work) {
+        let job = self.next_job;
+        self.next_job += 1;
+        self.jobs.insert(job, token);
+        self.tokens.insert(token, Place::Job(job));
+        offload::start(work, job, Arc::clone(&self.inbox));
+    }
+
+    pub(super) fn send(&mut self, token: Token, socket: Socket, payload: Payload) {
+        let Some(state) = self.sockets.get_mut(socket) else {
+            return self.refuse(token, libc::EBADF);
+        };
+        if state.sending.is_some() {
+            return self.refuse(token, libc::EBUSY);
+        }
+        if payload.is_empty() {
+            return self.done.push(Completion::ok(token, Done::Sent(payload.into_head())));
+        }
+        state.sending = Some(Sending { token, payload, sent: 0 });
+        self.tokens.insert(token, Place::Send(socket));
+        self.enqueue(socket);
+    }
+
+    pub(super) fn receive(&mut self, token: Token, socket: Socket) {
+        let Some(state) = self.sockets.get_mut(socket) else {
+            return self.refuse(token, libc::EBADF);
+        };
+        if state.receiving.is_some() {
+            return self.refuse(token, libc::EBUSY);
+        }
+        state.receiving = Some(token);
+        self.tokens.insert(token, Place::Receive(socket));
+        self.enqueue(socket);
+    }
+
+    pub(super) fn accept(&mut self, token: Token, listener: Socket) {
+        let Some(state) = self.sockets.get_mut(listener) else {
+            return self.refuse(token, libc::EBADF);
+        };
+        state.accepting.push_back(token);
+        self.tokens.insert(token, Place::Accept(listener));
+        self.enqueue(listener);
+    }
+}

@@ -1,0 +1,150 @@
+//! What a processor asks of its driver, and what comes back.
+
+use std::ffi::CString;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::Chunk;
+
+/// Names one request in flight; chosen by the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token(pub u64);
+
+/// A socket in a driver's care. Plain and copyable: a stale one names nothing and its requests
+/// fail with `EBADF`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Socket {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// Bytes to send: `head`, then `body`.
+#[derive(Debug, Default)]
+pub struct Payload {
+    /// Sent first, and given back empty by [`Done::Sent`] so that its memory can be used again.
+    pub head: Vec<u8>,
+    /// Sent after the head; shared, so that a cached body is not copied.
+    pub body: Bytes,
+}
+
+/// How [`Request::Open`] opens: always read-only, close-on-exec, and beneath its directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenHow {
+    /// Whether a symbolic link may be followed at all (never out of the directory).
+    pub follow_links: bool,
+}
+
+/// One thing a driver can do.
+#[derive(Debug)]
+pub enum Request {
+    /// Wait for a connection: [`Done::Accepted`].
+    Accept {
+        /// A listening socket.
+        listener: Socket,
+    },
+    /// Open a TCP connection: [`Done::Connected`].
+    Connect {
+        /// Where to.
+        address: SocketAddr,
+    },
+    /// Wait for bytes: [`Done::Received`], with an empty chunk at the end of the stream. At most
+    /// one at a time on a socket; a second one fails with `EBUSY`.
+    Receive {
+        /// A connected socket.
+        socket: Socket,
+    },
+    /// Send all of `payload`: [`Done::Sent`]. At most one at a time on a socket; a second one
+    /// fails with `EBUSY`.
+    Send {
+        /// A connected socket.
+        socket: Socket,
+        /// What to send. Empty completes at once.
+        payload: Payload,
+    },
+    /// Open a file or directory beneath `directory`, never leaving it: [`Done::Opened`].
+    Open {
+        /// Where the path starts.
+        directory: Arc<OwnedFd>,
+        /// A relative path.
+        path: CString,
+        /// How.
+        how: OpenHow,
+    },
+    /// Read up to `length` bytes at `offset`: [`Done::Read`]. Short only at the end of the file.
+    ReadAt {
+        /// An open file.
+        file: Arc<OwnedFd>,
+        /// Cleared, then filled.
+        buffer: Vec<u8>,
+        /// From the start of the file, in bytes.
+        offset: u64,
+        /// At most this many bytes.
+        length: usize,
+    },
+}
+
+/// What a request came to.
+#[derive(Debug)]
+pub enum Done {
+    /// A new connection.
+    Accepted(Socket),
+    /// A new connection.
+    Connected(Socket),
+    /// Bytes; none at the end of the stream.
+    Received(Chunk),
+    /// All was sent; here is the payload's head again, cleared.
+    Sent(Vec<u8>),
+    /// An open file.
+    Opened(OwnedFd),
+    /// The bytes read; shorter than asked for only at the end of the file.
+    Read(Vec<u8>),
+}
+
+/// The one answer to a request.
+#[derive(Debug)]
+pub struct Completion {
+    /// The request's.
+    pub token: Token,
+    /// What it came to, or why it failed.
+    pub result: io::Result<Done>,
+}
+
+impl Payload {
+    /// Bytes in all.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.head.len() + self.body.len()
+    }
+
+    /// Whether there is nothing to send.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.head.is_empty() && self.body.is_empty()
+    }
+
+    /// The parts without their first `sent` bytes.
+    pub(crate) fn rest(&self, sent: usize) -> (&[u8], &[u8]) {
+        let of_head = sent.min(self.head.len());
+        (&self.head[of_head..], &self.body[sent - of_head..])
+    }
+
+    /// The head, emptied, to be used again.
+    pub(crate) fn into_head(mut self) -> Vec<u8> {
+        self.head.clear();
+        self.head
+    }
+}
+
+impl Completion {
+    pub(crate) fn ok(token: Token, done: Done) -> Completion {
+        Completion { token, result: Ok(done) }
+    }
+
+    pub(crate) fn err(token: Token, code: i32) -> Completion {
+        Completion { token, result: Err(io::Error::from_raw_os_error(code)) }
+    }
+}

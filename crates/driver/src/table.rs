@@ -1,0 +1,81 @@
+//! Sockets by handle: a slab whose slots count generations, so that a stale handle finds nothing.
+
+use crate::Socket;
+
+/// Values by [`Socket`].
+pub(crate) struct Table<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+}
+
+struct Slot<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T> Table<T> {
+    pub(crate) fn new() -> Table<T> {
+        Table { slots: Vec::new(), free: Vec::new() }
+    }
+
+    pub(crate) fn insert(&mut self, value: T) -> Socket {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, value: None });
+            u32::try_from(self.slots.len() - 1).expect("fewer sockets than descriptors")
+        });
+        let slot = &mut self.slots[index as usize];
+        assert!(slot.value.is_none());
+        slot.value = Some(value);
+        Socket { index, generation: slot.generation }
+    }
+
+    /// Removes the value; `socket` and its copies are stale from now on.
+    pub(crate) fn remove(&mut self, socket: Socket) -> Option<T> {
+        let slot = self.slots.get_mut(socket.index as usize)?;
+        if slot.generation != socket.generation {
+            return None;
+        }
+        let value = slot.value.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(socket.index);
+        Some(value)
+    }
+
+    pub(crate) fn get(&self, socket: Socket) -> Option<&T> {
+        let slot = self.slots.get(socket.index as usize)?;
+        slot.value.as_ref().filter(|_| slot.generation == socket.generation)
+    }
+
+    pub(crate) fn get_mut(&mut self, socket: Socket) -> Option<&mut T> {
+        let slot = self.slots.get_mut(socket.index as usize)?;
+        slot.value.as_mut().filter(|_| slot.generation == socket.generation)
+    }
+
+    /// The handle that is current at `index`.
+    pub(crate) fn at(&self, index: u32) -> Option<Socket> {
+        let slot = self.slots.get(index as usize)?;
+        slot.value.as_ref().map(|_| Socket { index, generation: slot.generation })
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_handle_finds_nothing() {
+        let mut table = Table::new();
+        let first = table.insert('a');
+        assert_eq!(table.remove(first), Some('a'));
+        let second = table.insert('b');
+        assert_eq!(first.index, second.index);
+        assert_eq!(table.get(first), None);
+        assert_eq!(table.remove(first), None);
+        assert_eq!((table.get(second), table.at(second.index)), (Some(&'b'), Some(second)));
+    }
+}

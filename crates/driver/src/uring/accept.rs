@@ -1,0 +1,93 @@
+//! Accepting: one multishot operation per listener.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::rc::Rc;
+
+use io_uring::{opcode, squeue, types};
+
+use super::inflight::Operation;
+use super::ring::Event;
+use super::sockets::{ACCEPT_AHEAD, State};
+use super::{Place, Uring};
+use crate::{Completion, Done, Socket, Token};
+
+pub(super) fn submission(fd: &OwnedFd) -> squeue::Entry {
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    opcode::AcceptMulti::new(types::Fd(fd.as_raw_fd())).flags(flags).build()
+}
+
+impl Uring {
+    pub(super) fn accept(&mut self, token: Token, listener: Socket) {
+        let Some(state) = self.sockets.get_mut(listener) else {
+            return self.refuse(token, libc::EBADF);
+        };
+        let accepting = state.accepting.get_or_insert_default();
+        if let Some(connection) = accepting.ahead.pop_front() {
+            return self.done.push(Completion::ok(token, Done::Accepted(connection)));
+        }
+        accepting.waiting.push_back(token);
+        self.tokens.insert(token, Place::Accept(listener));
+        self.arm_accept(listener);
+    }
+
+    /// Starts the multishot accept of `listener`, if somebody waits and it is not running.
+    fn arm_accept(&mut self, listener: Socket) {
+        let Some(state) = self.sockets.get_mut(listener) else { return };
+        let Some(accepting) = &state.accepting else { return };
+        if accepting.waiting.is_empty() || accepting.armed.is_some() {
+            return;
+        }
+        let fd = Rc::clone(&state.fd);
+        let name = self.launch(Operation::Accept { listener, fd });
+        let state = self.sockets.get_mut(listener).expect("found above");
+        state.accepting.as_mut().expect("found above").armed = Some(name);
+    }
+
+    /// A completion of the multishot accept of `listener`.
+    pub(super) fn accepted(&mut self, name: u64, listener: Socket, event: Event) {
+        let outcome = event.outcome().map(|fd| {
+            // SAFETY: the kernel has just made this descriptor for us.
+            unsafe { OwnedFd::from_raw_fd(fd as i32) }
+        });
+        if !event.more() {
+            self.inflight.remove(name);
+        }
+        let state = self.sockets.get_mut(listener);
+        let Some(accepting) = state.and_then(|state| state.accepting.as_mut()) else { return };
+        if !event.more() {
+            accepting.armed = None;
+        }
+        let waiting = accepting.waiting.pop_front();
+        match (outcome, waiting) {
+            (Ok(fd), Some(token)) => {
+                let connection = self.sockets.insert(State::new(fd));
+                self.finish(token, Ok(Done::Accepted(connection)));
+            }
+            (Ok(fd), None) => self.keep(listener, fd),
+            (Err(error), Some(token)) => match error.raw_os_error() {
+                // Cancelled by us because it was too far ahead, or a client that went away.
+                Some(libc::ECANCELED | libc::EAGAIN | libc::EINTR | libc::ECONNABORTED) => {
+                    accepting.waiting.push_front(token);
+                }
+                _ => self.finish(token, Err(error)),
+            },
+            // It comes again when somebody asks.
+            (Err(_), None) => {}
+        }
+        self.arm_accept(listener);
+    }
+
+    /// Keeps a connection until somebody asks for one; when there are many the rest waits in the
+    /// kernel.
+    fn keep(&mut self, listener: Socket, fd: OwnedFd) {
+        let connection = self.sockets.insert(State::new(fd));
+        let state = self.sockets.get_mut(listener).expect("the caller has found it");
+        let accepting = state.accepting.as_mut().expect("the caller has found it");
+        accepting.ahead.push_back(connection);
+        if accepting.ahead.len() >= ACCEPT_AHEAD
+            && let Some(name) = accepting.armed
+        {
+            self.abort(name);
+        }
+    }
+}

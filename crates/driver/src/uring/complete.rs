@@ -1,0 +1,147 @@
+//! From completions to results.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use io_uring::{opcode, squeue, types};
+use socket2::{Domain, Protocol, SockAddr, Type};
+
+use super::Uring;
+use super::inflight::{Connecting, IGNORED, Operation, cancelled};
+use super::ring::Event;
+use super::sending::Sending;
+use super::sockets::State;
+use crate::{Done, Token};
+
+/// Message headers kept for the next sends.
+const SPARE_MESSAGES: usize = 64;
+
+impl Connecting {
+    pub(super) fn new(token: Token, address: std::net::SocketAddr) -> io::Result<Connecting> {
+        let domain = Domain::for_address(address);
+        let kind = Type::STREAM.nonblocking().cloexec();
+        let socket = socket2::Socket::new(domain, kind, Some(Protocol::TCP))?;
+        Ok(Connecting { token, fd: socket.into(), address: Box::new(SockAddr::from(address)) })
+    }
+
+    pub(super) fn submission(&self) -> squeue::Entry {
+        let fd = types::Fd(self.fd.as_raw_fd());
+        opcode::Connect::new(fd, self.address.as_ptr().cast(), self.address.len()).build()
+    }
+}
+
+impl Uring {
+    /// Takes everything that the kernel has completed.
+    pub(super) fn complete(&mut self) {
+        let mut events = std::mem::take(&mut self.events);
+        self.ring.take_events(&mut events);
+        for event in events.drain(..) {
+            self.dispatch(event);
+        }
+        self.events = events;
+    }
+
+    fn dispatch(&mut self, event: Event) {
+        if event.data == IGNORED {
+            return;
+        }
+        let name = event.data;
+        match self.inflight.get_mut(name) {
+            // The flag of the unparker says it all; this only ended the sleep.
+            Operation::Listen => {
+                if !event.more() {
+                    let ended = self.inflight.is_cancelled(name);
+                    self.inflight.remove(name);
+                    if !ended {
+                        self.listen();
+                    }
+                }
+            }
+            Operation::Accept { listener, .. } => {
+                let listener = *listener;
+                self.accepted(name, listener, event);
+            }
+            Operation::Receive { socket, .. } => {
+                let socket = *socket;
+                self.received(name, socket, event);
+            }
+            Operation::Send(_) => self.sent(name, event),
+            Operation::Connect(_) | Operation::Open(_) | Operation::Read(_) => {
+                self.single(name, event);
+            }
+        }
+    }
+
+    fn sent(&mut self, name: u64, event: Event) {
+        let ended = self.inflight.is_cancelled(name);
+        let Operation::Send(sending) = self.inflight.get_mut(name) else { unreachable!() };
+        let mut result = match event.outcome() {
+            Ok(0) => Err(io::Error::from(io::ErrorKind::WriteZero)),
+            Ok(sent) => {
+                sending.sent += sent as usize;
+                if sending.is_done() { Ok(()) } else { Err(cancelled()) }
+            }
+            Err(error) => Err(error),
+        };
+        // A short send goes on, unless its owner wants no more of it.
+        let short = event.result > 0 && result.is_err();
+        if short || result.as_ref().is_err_and(is_transient) {
+            if !ended {
+                return self.relaunch(name);
+            }
+            result = Err(cancelled());
+        }
+        let Operation::Send(sending) = self.inflight.remove(name) else { unreachable!() };
+        let Sending { token, socket, payload, message, .. } = sending;
+        if let Some(state) = self.sockets.get_mut(socket) {
+            state.sending = None;
+        }
+        if let Some(message) = message
+            && self.messages.len() < SPARE_MESSAGES
+        {
+            self.messages.push(message);
+        }
+        self.finish(token, result.map(|()| Done::Sent(payload.into_head())));
+    }
+
+    /// A completion of an operation that completes once.
+    fn single(&mut self, name: u64, event: Event) {
+        let ended = self.inflight.is_cancelled(name);
+        let mut outcome = event.outcome();
+        let unfinished = match (self.inflight.get_mut(name), &outcome) {
+            (Operation::Read(reading), Ok(read)) => !reading.advance(*read),
+            (_, Ok(_)) => false,
+            (_, Err(error)) => is_transient(error),
+        };
+        if unfinished {
+            if !ended {
+                return self.relaunch(name);
+            }
+            // A blocking operation that was cancelled says that it was interrupted.
+            outcome = Err(cancelled());
+        }
+        match self.inflight.remove(name) {
+            Operation::Connect(Connecting { token, fd, .. }) => {
+                let result = outcome.map(|_| self.sockets.insert(State::new(fd)));
+                self.finish(token, result.map(Done::Connected));
+            }
+            Operation::Open(opening) => {
+                let result = outcome.map(|fd| {
+                    // SAFETY: the kernel has just made this descriptor for us.
+                    Done::Opened(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+                });
+                self.finish(opening.token, result);
+            }
+            Operation::Read(reading) => {
+                let token = reading.token;
+                self.finish(token, outcome.map(|_| Done::Read(reading.into_buffer())));
+            }
+            _ => unreachable!("the caller looked"),
+        }
+    }
+}
+
+/// Whether an operation that failed so should be tried again.
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
+}

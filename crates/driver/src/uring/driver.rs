@@ -1,0 +1,136 @@
+//! The trait.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::files::{Opening, Reading};
+use super::inflight::{Connecting, Operation, cancelled};
+use super::sockets::State;
+use super::{Place, Uring};
+use crate::{Completion, Driver, Request, Socket, Token, Unpark};
+
+impl Driver for Uring {
+    fn name(&self) -> &'static str {
+        "uring"
+    }
+
+    fn adopt(&mut self, fd: OwnedFd) -> io::Result<Socket> {
+        self.calls += 1;
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(self.sockets.insert(State::new(fd)))
+    }
+
+    fn fd(&self, socket: Socket) -> BorrowedFd<'_> {
+        self.sockets.get(socket).expect("an open socket").fd.as_fd()
+    }
+
+    fn close(&mut self, socket: Socket) {
+        let Some(state) = self.sockets.remove(socket) else { return };
+        if let Some(token) = state.receiving.waiting {
+            self.finish(token, Err(cancelled()));
+        }
+        let accepting = state.accepting.map(|accepting| *accepting).unwrap_or_default();
+        for token in accepting.waiting {
+            self.finish(token, Err(cancelled()));
+        }
+        for connection in accepting.ahead {
+            self.close(connection);
+        }
+        for name in [state.sending, state.receiving.armed, accepting.armed].into_iter().flatten() {
+            self.abort(name);
+        }
+        // The descriptor is closed with the last operation that holds it: see `inflight`.
+        self.calls += u64::from(Rc::strong_count(&state.fd) == 1);
+    }
+
+    fn shutdown(&mut self, socket: Socket, how: Shutdown) -> io::Result<()> {
+        let Some(state) = self.sockets.get(socket) else {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        };
+        self.calls += 1;
+        socket2::SockRef::from(&*state.fd).shutdown(how)
+    }
+
+    fn start(&mut self, token: Token, request: Request) {
+        match request {
+            Request::Accept { listener } => self.accept(token, listener),
+            Request::Receive { socket } => self.receive(token, socket),
+            Request::Send { socket, payload } => self.send(token, socket, payload),
+            Request::Connect { address } => {
+                self.calls += 1;
+                let connecting = Connecting::new(token, address).map(Operation::Connect);
+                self.start_file(token, connecting);
+            }
+            Request::Open { directory, path, how } => {
+                let opening = Opening::new(token, directory, path, how);
+                self.start_file(token, Ok(Operation::Open(opening)));
+            }
+            Request::ReadAt { file, buffer, offset, length } => {
+                let reading = Reading::new(token, file, buffer, offset, length);
+                self.start_file(token, reading.map(Operation::Read));
+            }
+        }
+    }
+
+    fn cancel(&mut self, token: Token) {
+        match self.tokens.get(token) {
+            None => {}
+            Some(Place::Operation(name)) => self.abort(name),
+            // The multishot operation goes on: what it brings is for the next request.
+            Some(Place::Receive(socket)) => {
+                let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");
+                state.receiving.waiting = None;
+                self.finish(token, Err(cancelled()));
+            }
+            Some(Place::Accept(listener)) => {
+                let state = self.sockets.get_mut(listener);
+                let accepting = state.and_then(|state| state.accepting.as_mut());
+                let waiting = &mut accepting.expect("a request keeps no closed socket").waiting;
+                waiting.retain(|other| *other != token);
+                self.finish(token, Err(cancelled()));
+            }
+        }
+    }
+
+    fn submit(&mut self) -> io::Result<()> {
+        self.replenish(false);
+        if self.ring.has_submissions() || self.ring.holds_back() {
+            self.ring.submit()?;
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self, into: &mut Vec<Completion>) -> io::Result<usize> {
+        self.complete();
+        if self.done.is_empty() && self.ring.holds_back() {
+            self.ring.submit()?;
+            self.complete();
+        }
+        let count = self.done.len();
+        into.append(&mut self.done);
+        Ok(count)
+    }
+
+    fn park(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.replenish(true);
+        let ready = self.unparker.take() || !self.done.is_empty() || self.ring.has_events();
+        if ready || timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return self.submit();
+        }
+        self.ring.wait(timeout)?;
+        self.unparker.take();
+        Ok(())
+    }
+
+    fn unparker(&self) -> Arc<dyn Unpark> {
+        Arc::clone(&self.unparker) as Arc<dyn Unpark>
+    }
+
+    fn system_calls(&self) -> u64 {
+        self.calls + self.ring.system_calls()
+    }
+}

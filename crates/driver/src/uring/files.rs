@@ -1,0 +1,98 @@
+//! Opening and reading files in flight.
+//!
+//! # Why this is sound
+//! A read writes into the spare capacity of a vector that nobody else can reach while the read is in
+//! flight; only what the kernel says it has written is then counted in.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr;
+use std::sync::Arc;
+
+use io_uring::{opcode, squeue, types};
+
+use crate::beneath;
+use crate::{OpenHow, Token};
+
+/// The kernel reads no more than this at once (`MAX_RW_COUNT`).
+const MOST: usize = 0x7fff_f000;
+
+/// A file being opened.
+pub(super) struct Opening {
+    pub(super) token: Token,
+    directory: Arc<OwnedFd>,
+    path: CString,
+    how: Box<types::OpenHow>,
+}
+
+impl Opening {
+    pub(super) fn new(
+        token: Token,
+        directory: Arc<OwnedFd>,
+        path: CString,
+        how: OpenHow,
+    ) -> Opening {
+        let how = types::OpenHow::new()
+            .flags(u64::from(beneath::FLAGS.bits()))
+            .resolve(beneath::resolve(how).bits());
+        Opening { token, directory, path, how: Box::new(how) }
+    }
+
+    pub(super) fn submission(&self) -> squeue::Entry {
+        let directory = types::Fd(self.directory.as_raw_fd());
+        opcode::OpenAt2::new(directory, self.path.as_ptr(), ptr::from_ref(&*self.how)).build()
+    }
+}
+
+/// A file being read.
+pub(super) struct Reading {
+    pub(super) token: Token,
+    file: Arc<OwnedFd>,
+    buffer: Vec<u8>,
+    offset: u64,
+    length: usize,
+}
+
+impl Reading {
+    /// # Errors
+    /// `ENOMEM` when there is no memory for `length` bytes, `EINVAL` when no file is that long (an
+    /// offset of -1 would mean something else to the kernel).
+    pub(super) fn new(
+        token: Token,
+        file: Arc<OwnedFd>,
+        mut buffer: Vec<u8>,
+        offset: u64,
+        length: usize,
+    ) -> io::Result<Reading> {
+        if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        buffer.clear();
+        buffer.try_reserve_exact(length).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        Ok(Reading { token, file, buffer, offset, length })
+    }
+
+    /// The submission that reads what is missing.
+    pub(super) fn submission(&mut self) -> squeue::Entry {
+        let rest = self.buffer.spare_capacity_mut();
+        let start = rest.as_mut_ptr().cast();
+        let length = (self.length - self.buffer.len()).min(MOST) as u32;
+        let offset = self.offset + self.buffer.len() as u64;
+        opcode::Read::new(types::Fd(self.file.as_raw_fd()), start, length).offset(offset).build()
+    }
+
+    /// Counts `read` bytes in. Whether that was all.
+    pub(super) fn advance(&mut self, read: u32) -> bool {
+        let filled = self.buffer.len() + read as usize;
+        assert!(filled <= self.length);
+        // SAFETY: the kernel has written `read` bytes from the old length on, within the capacity
+        // that `new` reserved.
+        unsafe { self.buffer.set_len(filled) };
+        read == 0 || filled == self.length
+    }
+
+    pub(super) fn into_buffer(self) -> Vec<u8> {
+        self.buffer
+    }
+}

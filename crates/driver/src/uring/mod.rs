@@ -1,0 +1,140 @@
+//! The io_uring driver: requests become submissions, completions come back without a readiness
+//! round trip, and one system call carries a whole sweep in both directions.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `driver`, `start` | the trait, and where a request goes first |
+//! | `setup` | the best flags that this kernel has |
+//! | `ring` | the two queues and the one system call |
+//! | `buffers` | received bytes land in buffers that the kernel picks |
+//! | `inflight` | memory and descriptors stay while the kernel has them |
+//! | `sending`, `files` | operations that take memory with them |
+//! | `sockets`, `receive`, `accept` | multishot operations, and bounded running ahead |
+//! | `complete` | from completions to results |
+//! | `wake`, `teardown` | unpark, and the end |
+
+mod accept;
+mod buffers;
+mod complete;
+mod driver;
+mod files;
+mod inflight;
+mod receive;
+mod ring;
+mod sending;
+mod setup;
+mod sockets;
+mod start;
+mod teardown;
+mod wake;
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use io_uring::opcode;
+
+use self::buffers::Buffers;
+use self::inflight::{IGNORED, Inflight, Operation};
+use self::ring::{Event, Ring};
+use self::sending::Message;
+use self::sockets::State;
+use self::wake::Bell;
+use crate::chunk::Pool;
+use crate::table::Table;
+use crate::tokens::Tokens;
+use crate::unpark::Unparker;
+use crate::{Completion, Config, Driver, Socket};
+
+/// A driver on io_uring. Needs Linux 6.0.
+pub struct Uring {
+    /// First, so that the ring is closed before what it refers to is freed.
+    ring: Ring,
+    inflight: ManuallyDrop<Inflight>,
+    buffers: ManuallyDrop<Buffers>,
+    sockets: Table<State>,
+    tokens: Tokens<Place>,
+    done: Vec<Completion>,
+    /// Sockets whose receive found no buffer.
+    starved: VecDeque<Socket>,
+    unparker: Arc<Unparker<Bell>>,
+    events: Vec<Event>,
+    #[expect(clippy::vec_box, reason = "they keep their address when one is put to use")]
+    messages: Vec<Box<Message>>,
+    /// System calls beside those on the ring.
+    calls: u64,
+}
+
+/// Where a request in flight is.
+#[derive(Clone, Copy)]
+enum Place {
+    Accept(Socket),
+    Receive(Socket),
+    Operation(u64),
+}
+
+impl Uring {
+    /// Sets up a ring for the calling thread.
+    ///
+    /// # Errors
+    /// What the kernel says when it has no io_uring for us, `EINVAL` when it is too old.
+    pub fn open(config: &Config) -> io::Result<Uring> {
+        let pool = Pool::new(config)?;
+        let mut ring = setup::set_up(config)?;
+        let buffers = Buffers::register(&mut ring, pool)?;
+        let mut uring = Uring {
+            ring,
+            inflight: ManuallyDrop::default(),
+            buffers: ManuallyDrop::new(buffers),
+            sockets: Table::new(),
+            tokens: Tokens::new(),
+            done: Vec::new(),
+            starved: VecDeque::new(),
+            unparker: Unparker::new(Bell::new()?),
+            events: Vec::new(),
+            messages: Vec::new(),
+            calls: 3,
+        };
+        uring.listen();
+        Ok(uring)
+    }
+
+    /// Puts `operation` in flight.
+    fn launch(&mut self, operation: Operation) -> u64 {
+        let name = self.inflight.insert(operation);
+        self.relaunch(name);
+        name
+    }
+
+    /// Submits what is left of the operation `name`.
+    fn relaunch(&mut self, name: u64) {
+        let submission = match self.inflight.get_mut(name) {
+            Operation::Listen => self.unparker.wake.listen(),
+            Operation::Accept { fd, .. } => accept::submission(fd),
+            Operation::Receive { fd, .. } => receive::submission(fd),
+            Operation::Send(sending) => sending.submission(&mut self.messages),
+            Operation::Connect(connecting) => connecting.submission(),
+            Operation::Open(opening) => opening.submission(),
+            Operation::Read(reading) => reading.submission(),
+        };
+        // SAFETY: all that the submission points to is heap memory and descriptors that the entry
+        // in `inflight` owns, and `complete` removes that entry only at the final completion; when
+        // the driver is dropped before, `teardown` waits for it or leaks the entry.
+        unsafe { self.ring.push(submission.user_data(name)) };
+    }
+
+    /// Asks the kernel to end the operation `name` early.
+    fn abort(&mut self, name: u64) {
+        if self.inflight.cancel(name) {
+            let submission = opcode::AsyncCancel::new(name).build().user_data(IGNORED);
+            // SAFETY: a cancellation points to nothing. The name cannot have passed to another
+            // operation when the kernel sees it: that one would be submitted later.
+            unsafe { self.ring.push(submission) };
+        }
+    }
+
+    fn listen(&mut self) {
+        self.launch(Operation::Listen);
+    }
+}

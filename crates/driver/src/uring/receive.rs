@@ -1,0 +1,170 @@
+//! Receiving: one multishot operation per connection, which runs a little ahead of the requests.
+//!
+//! Measured on a loopback echo with 64 connections, against a receive per request (paired slices):
+//! 3 % less processor time, within the noise; with `POLL_FIRST` in addition 12 % less. With 256
+//! connections there is no difference.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
+
+use io_uring::{opcode, squeue, types};
+
+use super::buffers::GROUP;
+use super::inflight::Operation;
+use super::ring::Event;
+use super::sockets::RECEIVE_AHEAD;
+use super::{Place, Uring};
+use crate::{Chunk, Completion, Done, Socket, Token};
+
+pub(super) fn submission(fd: &OwnedFd) -> squeue::Entry {
+    opcode::RecvMulti::new(types::Fd(fd.as_raw_fd()), GROUP).build()
+}
+
+impl Uring {
+    pub(super) fn receive(&mut self, token: Token, socket: Socket) {
+        let Some(state) = self.sockets.get_mut(socket) else {
+            return self.refuse(token, libc::EBADF);
+        };
+        let receiving = &mut state.receiving;
+        if receiving.waiting.is_some() {
+            return self.refuse(token, libc::EBUSY);
+        }
+        if let Some(result) = receiving.ahead.pop_front() {
+            return self.done.push(Completion { token, result: result.map(Done::Received) });
+        }
+        receiving.waiting = Some(token);
+        self.tokens.insert(token, Place::Receive(socket));
+        self.arm(socket);
+    }
+
+    /// Starts the multishot receive of `socket`, if somebody waits and it is not running or starved.
+    fn arm(&mut self, socket: Socket) {
+        let Some(state) = self.sockets.get_mut(socket) else { return };
+        let receiving = &state.receiving;
+        if receiving.waiting.is_none() || receiving.armed.is_some() || receiving.starved {
+            return;
+        }
+        let fd = Rc::clone(&state.fd);
+        let name = self.launch(Operation::Receive { socket, fd });
+        self.sockets.get_mut(socket).expect("found above").receiving.armed = Some(name);
+    }
+
+    /// A completion of the multishot receive of `socket`.
+    pub(super) fn received(&mut self, name: u64, socket: Socket, event: Event) {
+        let outcome = event.outcome();
+        // Always claimed, so that a buffer comes back also when it is of no use.
+        let chunk = event.buffer().map(|id| {
+            let length = outcome.as_ref().map_or(0, |length| *length as usize);
+            self.buffers.received(id, length)
+        });
+        if !event.more() {
+            self.inflight.remove(name);
+        }
+        let Some(state) = self.sockets.get_mut(socket) else { return };
+        let receiving = &mut state.receiving;
+        if !event.more() {
+            receiving.armed = None;
+        }
+        let mut starved = false;
+        let result = match outcome {
+            Ok(_) => Some(Ok(chunk.unwrap_or_else(Chunk::empty))),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ENOBUFS) => {
+                    starved = true;
+                    None
+                }
+                // Cancelled by us because it was too far ahead.
+                Some(libc::ECANCELED | libc::EAGAIN | libc::EINTR) => None,
+                _ => Some(Err(error)),
+            },
+        };
+        if let Some(result) = result {
+            if let Some(token) = receiving.waiting.take() {
+                return self.finish(token, result.map(Done::Received));
+            }
+            receiving.ahead.push_back(result);
+            if receiving.ahead.len() >= RECEIVE_AHEAD
+                && let Some(name) = receiving.armed
+            {
+                self.abort(name);
+            }
+            return;
+        }
+        if receiving.waiting.is_some() && receiving.armed.is_none() {
+            if starved {
+                receiving.starved = true;
+                self.starved.push_back(socket);
+            } else {
+                self.arm(socket);
+            }
+        }
+    }
+
+    /// Hands buffers that came back to the kernel, and starts the receives again that found none:
+    /// as many as there are buffers, or all before the thread sleeps (one that is started but gets
+    /// no bytes must not keep out another that would).
+    pub(super) fn replenish(&mut self, all: bool) {
+        self.buffers.give();
+        if self.starved.is_empty() {
+            return;
+        }
+        if self.buffers.pool().with_driver() == 0 {
+            self.relinquish();
+            self.buffers.give();
+        }
+        let free = self.buffers.pool().with_driver();
+        let count = if all && free > 0 { self.starved.len() } else { free.min(self.starved.len()) };
+        for _ in 0..count {
+            let socket = self.starved.pop_front().expect("counted");
+            if let Some(state) = self.sockets.get_mut(socket) {
+                state.receiving.starved = false;
+            }
+            self.arm(socket);
+        }
+    }
+
+    /// Copies what was received ahead out of the pool: bytes that nobody asks for must not keep
+    /// those from flowing that somebody waits for.
+    fn relinquish(&mut self) {
+        for state in self.sockets.values_mut() {
+            for chunk in state.receiving.ahead.iter_mut().flatten() {
+                chunk.detach();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use crate::uring::Uring;
+    use crate::{Config, Driver, Request, Token};
+
+    /// What a sender can push into memory that nobody asked for is bounded.
+    #[test]
+    fn running_ahead_is_bounded() {
+        let Ok(mut uring) = Uring::open(&Config::default()) else {
+            return println!("skipped: no io_uring");
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = uring.adopt(listener.accept().unwrap().0.into()).unwrap();
+        uring.start(Token(1), Request::Receive { socket });
+        uring.submit().unwrap();
+        let writer = std::thread::spawn(move || peer.write_all(&vec![1; 1 << 20]));
+        let mut most = 0;
+        for _ in 0..50 {
+            uring.park(Some(Duration::from_millis(2))).unwrap();
+            uring.reap(&mut Vec::new()).unwrap();
+            most = most.max(uring.sockets.get(socket).unwrap().receiving.ahead.len());
+        }
+        // The bound, and what the kernel runs in a row before it looks at the cancellation, twice.
+        assert!((1..=4 + 2 * 32).contains(&most), "{most} chunks");
+        println!("{most} chunks ahead");
+        drop(uring);
+        let _ = writer.join();
+    }
+}

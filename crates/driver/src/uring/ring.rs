@@ -1,0 +1,172 @@
+//! The two queues shared with the kernel, and the one system call on them.
+//!
+//! # Why this is sound
+//! The kernel reads and writes what a submission points to until that operation's final completion,
+//! so [`Ring::push`] is unsafe and passes this duty to its caller. Here only `io_uring_enter` itself
+//! is unsafe, and it is given an argument that lives across the call.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use io_uring::types::{SubmitArgs, Timespec};
+use io_uring::{EnterFlags, IoUring, cqueue, squeue};
+
+/// One completion, copied out of the queue.
+#[derive(Clone, Copy)]
+pub(super) struct Event {
+    pub(super) data: u64,
+    pub(super) result: i32,
+    pub(super) flags: u32,
+}
+
+impl Event {
+    /// Whether the same operation will complete again.
+    pub(super) fn more(self) -> bool {
+        cqueue::more(self.flags)
+    }
+
+    /// The provided buffer that was used.
+    pub(super) fn buffer(self) -> Option<u16> {
+        cqueue::buffer_select(self.flags)
+    }
+
+    /// What the operation returned.
+    pub(super) fn outcome(self) -> io::Result<u32> {
+        u32::try_from(self.result).map_err(|_| io::Error::from_raw_os_error(-self.result))
+    }
+}
+
+/// A ring, and what did not fit into its submission queue.
+pub(super) struct Ring {
+    ring: IoUring,
+    backlog: VecDeque<squeue::Entry>,
+    calls: u64,
+}
+
+impl Ring {
+    pub(super) fn new(ring: IoUring, calls: u64) -> Ring {
+        Ring { ring, backlog: VecDeque::new(), calls }
+    }
+
+    pub(super) fn system_calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Queues `entry` behind all that was pushed before. Makes no system call.
+    ///
+    /// # Safety
+    /// What `entry` points to stays valid, in place and otherwise untouched until the operation's
+    /// final completion was taken from this ring.
+    pub(super) unsafe fn push(&mut self, entry: squeue::Entry) {
+        // SAFETY: the caller's promise.
+        let full =
+            !self.backlog.is_empty() || unsafe { self.ring.submission().push(&entry) }.is_err();
+        if full {
+            self.backlog.push_back(entry);
+        }
+    }
+
+    /// Registers the buffer ring at `address` as group `group`.
+    ///
+    /// # Safety
+    /// `address` starts a page-aligned mapping of `capacity` entries that is only unmapped.
+    pub(super) unsafe fn register_buffers(
+        &mut self,
+        address: u64,
+        capacity: u16,
+        group: u16,
+    ) -> io::Result<()> {
+        self.calls += 1;
+        // SAFETY: the caller's promise.
+        unsafe { self.ring.submitter().register_buf_ring_with_flags(address, capacity, group, 0) }
+    }
+
+    /// Whether anything waits to be handed to the kernel.
+    pub(super) fn has_submissions(&mut self) -> bool {
+        !self.backlog.is_empty() || !self.ring.submission().is_empty()
+    }
+
+    /// Whether the kernel says that an enter would bring completions which it holds back.
+    pub(super) fn holds_back(&mut self) -> bool {
+        let queue = self.ring.submission();
+        queue.taskrun() || queue.cq_overflow()
+    }
+
+    /// Whether completions can be taken without a system call.
+    pub(super) fn has_events(&mut self) -> bool {
+        !self.ring.completion().is_empty()
+    }
+
+    /// Moves what the kernel has completed to `into`.
+    pub(super) fn take_events(&mut self, into: &mut Vec<Event>) {
+        into.extend(self.ring.completion().map(|entry| Event {
+            data: entry.user_data(),
+            result: entry.result(),
+            flags: entry.flags(),
+        }));
+    }
+
+    /// Hands all submissions to the kernel and lets it complete what it can, in one system call
+    /// unless they exceed the submission queue.
+    pub(super) fn submit(&mut self) -> io::Result<()> {
+        while !self.backlog.is_empty() {
+            if !self.enter(0, None)? {
+                return Ok(()); // The kernel is short of something: the rest goes with the next call.
+            }
+            self.refill();
+        }
+        self.enter(0, None).map(drop)
+    }
+
+    /// As [`submit`](Self::submit), then sleeps until there is a completion or `timeout` is over.
+    pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        while !self.backlog.is_empty() {
+            if !self.enter(0, None)? {
+                return Ok(());
+            }
+            self.refill();
+        }
+        self.enter(1, timeout).map(drop)
+    }
+
+    fn refill(&mut self) {
+        let mut queue = self.ring.submission();
+        while let Some(entry) = self.backlog.front() {
+            // SAFETY: promised to `push`, which put it into the backlog.
+            if unsafe { queue.push(entry) }.is_err() {
+                break;
+            }
+            self.backlog.pop_front();
+        }
+    }
+
+    /// One `io_uring_enter`. Says whether the kernel took everything that was in the queue.
+    fn enter(&mut self, wanted: u32, timeout: Option<Duration>) -> io::Result<bool> {
+        let length = self.ring.submission().len() as u32;
+        let limit = timeout.map(Timespec::from);
+        let mut args = SubmitArgs::new();
+        if let Some(limit) = &limit {
+            args = args.timespec(limit);
+        }
+        // GETEVENTS also when nothing is waited for: deferred task work runs only with it, and so
+        // a reap after a submit needs no call of its own.
+        let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
+        self.calls += 1;
+        // SAFETY: `args` and the timespec it refers to live until the call returns, and `length`
+        // entries were pushed under the promise of `push`.
+        let entered =
+            unsafe { self.ring.submitter().enter(length, wanted, flags.bits(), Some(&args)) };
+        match entered {
+            Ok(taken) => Ok(taken == length as usize),
+            Err(error) => match error.raw_os_error() {
+                // A time-out, a signal; or completions must be taken first: all are for the caller
+                // to go on with.
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {
+                    Ok(self.ring.submission().is_empty())
+                }
+                _ => Err(error),
+            },
+        }
+    }
+}

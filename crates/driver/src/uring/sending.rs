@@ -1,0 +1,70 @@
+//! A send in flight.
+//!
+//! # Why this is sound
+//! The only unsafe line makes a message header of zeros, which C programs do as well. That what the
+//! submission points to stays is argued in `inflight`.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr;
+use std::rc::Rc;
+
+use io_uring::{opcode, squeue, types};
+
+use crate::{Payload, Socket, Token};
+
+const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+
+/// Bytes in one plain send at most, so that the length fits its 32 bits.
+const MOST: usize = 1 << 30;
+
+/// A payload on its way, and the message header that points into it.
+pub(super) struct Sending {
+    pub(super) token: Token,
+    pub(super) socket: Socket,
+    pub(super) fd: Rc<OwnedFd>,
+    pub(super) payload: Payload,
+    pub(super) sent: usize,
+    pub(super) message: Option<Box<Message>>,
+}
+
+/// The header of a `sendmsg` with two parts.
+pub(super) struct Message {
+    parts: [libc::iovec; 2],
+    header: libc::msghdr,
+}
+
+impl Default for Message {
+    fn default() -> Message {
+        // SAFETY: a msghdr of zeros is an empty message, an iovec of zeros an empty part.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
+impl Sending {
+    /// Whether everything has been sent.
+    pub(super) fn is_done(&self) -> bool {
+        self.sent == self.payload.len()
+    }
+
+    /// The submission that sends the rest. It points into the payload and into `message`, which
+    /// comes from `spare` when both parts are left.
+    #[expect(clippy::vec_box, reason = "they keep their address when one is put to use")]
+    pub(super) fn submission(&mut self, spare: &mut Vec<Box<Message>>) -> squeue::Entry {
+        let fd = types::Fd(self.fd.as_raw_fd());
+        let (head, body) = self.payload.rest(self.sent);
+        if head.is_empty() || body.is_empty() {
+            let part = if head.is_empty() { body } else { head };
+            let length = part.len().min(MOST) as u32;
+            return opcode::Send::new(fd, part.as_ptr(), length).flags(FLAGS).build();
+        }
+        let message = self.message.get_or_insert_with(|| spare.pop().unwrap_or_default());
+        for (slot, part) in message.parts.iter_mut().zip([head, body]) {
+            // The kernel only reads here, whatever the type says.
+            slot.iov_base = part.as_ptr().cast_mut().cast();
+            slot.iov_len = part.len();
+        }
+        message.header.msg_iov = message.parts.as_mut_ptr();
+        message.header.msg_iovlen = 2;
+        opcode::SendMsg::new(fd, ptr::from_ref(&message.header)).flags(FLAGS as u32).build()
+    }
+}

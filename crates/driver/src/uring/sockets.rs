@@ -1,0 +1,52 @@
+//! A socket's state: who waits on it, and what came before anybody asked.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use crate::{Chunk, Socket, Token};
+
+/// Receives that may be ahead of the requests before the multishot receive is cancelled. The
+/// cancellation takes effect at the next submission, so a fast sender may get some more in: the
+/// kernel runs a receive at most 32 times in a row.
+pub(super) const RECEIVE_AHEAD: usize = 4;
+
+/// The same for connections that nobody has asked for yet.
+pub(super) const ACCEPT_AHEAD: usize = 16;
+
+/// One socket in the driver's care.
+pub(super) struct State {
+    pub(super) fd: Rc<OwnedFd>,
+    /// The send in flight.
+    pub(super) sending: Option<u64>,
+    pub(super) receiving: Receiving,
+    /// Only listeners have it.
+    pub(super) accepting: Option<Box<Accepting>>,
+}
+
+/// The receiving side of a connection.
+#[derive(Default)]
+pub(super) struct Receiving {
+    pub(super) waiting: Option<Token>,
+    /// The multishot operation.
+    pub(super) armed: Option<u64>,
+    /// What nobody has asked for yet, in order.
+    pub(super) ahead: VecDeque<io::Result<Chunk>>,
+    /// Whether the socket is in the list of those that wait for a buffer.
+    pub(super) starved: bool,
+}
+
+/// The state of a listener.
+#[derive(Default)]
+pub(super) struct Accepting {
+    pub(super) waiting: VecDeque<Token>,
+    pub(super) armed: Option<u64>,
+    pub(super) ahead: VecDeque<Socket>,
+}
+
+impl State {
+    pub(super) fn new(fd: OwnedFd) -> State {
+        State { fd: Rc::new(fd), sending: None, receiving: Receiving::default(), accepting: None }
+    }
+}

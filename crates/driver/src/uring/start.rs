@@ -1,0 +1,47 @@
+//! Where a request goes first, and how it is answered.
+
+use std::io;
+use std::rc::Rc;
+
+use super::inflight::Operation;
+use super::sending::Sending;
+use super::{Place, Uring};
+use crate::{Completion, Done, Payload, Socket, Token};
+
+impl Uring {
+    pub(super) fn finish(&mut self, token: Token, result: io::Result<Done>) {
+        self.tokens.remove(token);
+        self.done.push(Completion { token, result });
+    }
+
+    pub(super) fn refuse(&mut self, token: Token, code: i32) {
+        self.done.push(Completion::err(token, code));
+    }
+
+    pub(super) fn send(&mut self, token: Token, socket: Socket, payload: Payload) {
+        let Some(state) = self.sockets.get_mut(socket) else {
+            return self.refuse(token, libc::EBADF);
+        };
+        if state.sending.is_some() {
+            return self.refuse(token, libc::EBUSY);
+        }
+        if payload.is_empty() {
+            return self.done.push(Completion::ok(token, Done::Sent(payload.into_head())));
+        }
+        let fd = Rc::clone(&state.fd);
+        let sending = Sending { token, socket, fd, payload, sent: 0, message: None };
+        let name = self.launch(Operation::Send(sending));
+        self.sockets.get_mut(socket).expect("found above").sending = Some(name);
+        self.tokens.insert(token, Place::Operation(name));
+    }
+
+    pub(super) fn start_file(&mut self, token: Token, request: io::Result<Operation>) {
+        match request {
+            Ok(operation) => {
+                let name = self.launch(operation);
+                self.tokens.insert(token, Place::Operation(name));
+            }
+            Err(error) => self.done.push(Completion { token, result: Err(error) }),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The end of a driver: nothing is freed that the kernel may still write to.
+
+use std::mem::ManuallyDrop;
+use std::time::{Duration, Instant};
+
+use io_uring::{opcode, types};
+
+use super::Uring;
+use super::inflight::IGNORED;
+use crate::table::Table;
+
+/// How long a drop waits for the kernel. Sockets end at once; a read from a disk may not.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Uring {
+    /// Cancels everything and waits for it to end. Whether it did.
+    fn quiesce(&mut self) -> bool {
+        let all = types::CancelBuilder::any();
+        let submission = opcode::AsyncCancel2::new(all).build().user_data(IGNORED);
+        // SAFETY: a cancellation points to nothing.
+        unsafe { self.ring.push(submission) };
+        self.inflight.cancel_all();
+        // Nobody waits any more, so nothing is started again.
+        self.sockets = Table::new();
+        let deadline = Instant::now() + PATIENCE;
+        while self.inflight.len() > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.ring.wait(Some(left)).is_err() {
+                return false;
+            }
+            self.complete();
+        }
+        true
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        if self.quiesce() {
+            // SAFETY: neither is used after this; no operation is in flight, so the kernel refers
+            // to nothing that is freed here.
+            unsafe {
+                ManuallyDrop::drop(&mut self.inflight);
+                ManuallyDrop::drop(&mut self.buffers);
+            }
+        }
+        // Else both are leaked: the kernel may still write to what they own.
+    }
+}

@@ -1,0 +1,34 @@
+//! Ending a sleep in the ring: an eventfd with a multishot poll on it.
+//!
+//! The eventfd is never read: each write wakes the poll anew, and its counter cannot fill up within
+//! the life of a machine.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use io_uring::{opcode, squeue, types};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::unpark::Wake;
+
+/// The eventfd.
+pub(crate) struct Bell(OwnedFd);
+
+impl Bell {
+    pub(super) fn new() -> io::Result<Bell> {
+        Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    /// The submission that listens to it.
+    pub(super) fn listen(&self) -> squeue::Entry {
+        let bell = types::Fd(self.0.as_raw_fd());
+        opcode::PollAdd::new(bell, libc::POLLIN as u32).multi(true).build()
+    }
+}
+
+impl Wake for Bell {
+    fn wake(&self) -> io::Result<()> {
+        rustix::io::write(&self.0, &1_u64.to_ne_bytes())?;
+        Ok(())
+    }
+}

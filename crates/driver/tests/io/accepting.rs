@@ -1,0 +1,126 @@
+//! Accepting and connecting.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::Duration;
+
+use phalanx_driver::{Done, Request};
+
+use crate::harness::Harness;
+
+crate::on_both!(
+    echo_between_two_of_our_own,
+    many_connections,
+    connections_before_anybody_asks,
+    a_refused_connect_says_so,
+    a_cancelled_accept_loses_no_connection,
+    accept_of_a_connection_fails,
+    a_cancelled_connect_ends,
+);
+
+fn echo_between_two_of_our_own(io: &mut Harness) {
+    let (listener, address) = io.listener();
+    let accept = io.start(Request::Accept { listener });
+    let connect = io.start(Request::Connect { address });
+    let server = io.accepted(accept);
+    let Done::Connected(client) = io.finish(connect).unwrap() else { panic!() };
+    for round in 0..50_u32 {
+        let receive = io.receive(server);
+        let send = io.send(client, &round.to_be_bytes(), "body");
+        let request = io.chunk(receive).unwrap();
+        assert_eq!(request[..4], round.to_be_bytes());
+        io.sent(send).unwrap();
+        let reply = io.send(server, &[], request.to_vec());
+        assert_eq!(io.received_exactly(client, 8), *request);
+        io.sent(reply).unwrap();
+    }
+    io.driver.shutdown(client, Shutdown::Write).unwrap();
+    assert!(io.received(server).unwrap().is_empty());
+}
+
+fn many_connections(io: &mut Harness) {
+    const COUNT: usize = 300;
+    let (listener, address) = io.listener();
+    let accepts: Vec<_> = (0..COUNT).map(|_| io.start(Request::Accept { listener })).collect();
+    io.driver.submit().unwrap();
+    let mut peers: Vec<_> = Vec::new();
+    for _ in 0..COUNT {
+        peers.push(TcpStream::connect(address).unwrap());
+        io.turn(Duration::ZERO);
+    }
+    let servers: Vec<_> = accepts.into_iter().map(|accept| io.accepted(accept)).collect();
+    let receives: Vec<_> = servers.iter().map(|server| io.receive(*server)).collect();
+    for (number, peer) in peers.iter_mut().enumerate() {
+        peer.write_all(&(number as u32).to_be_bytes()).unwrap();
+    }
+    let mut sends = Vec::new();
+    for (server, receive) in servers.iter().zip(receives) {
+        let chunk = io.chunk(receive).unwrap();
+        sends.push(io.send(*server, &chunk, "!"));
+    }
+    for send in sends {
+        io.sent(send).unwrap();
+    }
+    for (number, peer) in peers.iter_mut().enumerate() {
+        let mut reply = [0; 5];
+        peer.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[..4], (number as u32).to_be_bytes());
+    }
+}
+
+fn connections_before_anybody_asks(io: &mut Harness) {
+    let (listener, address) = io.listener();
+    // The first accept lets a driver run ahead; more come than it may keep.
+    let accept = io.start(Request::Accept { listener });
+    io.driver.submit().unwrap();
+    let mut peers: Vec<_> = (0..60).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for (number, peer) in peers.iter_mut().enumerate() {
+        peer.write_all(&[number as u8]).unwrap();
+    }
+    io.idle(Duration::from_millis(50));
+    let mut numbers = Vec::new();
+    let mut next = Some(accept);
+    for _ in 0..60 {
+        let accept = next.take().unwrap_or_else(|| io.start(Request::Accept { listener }));
+        let server = io.accepted(accept);
+        numbers.push(io.received(server).unwrap()[0]);
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..60).collect::<Vec<u8>>());
+}
+
+fn a_refused_connect_says_so(io: &mut Harness) {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let connect = io.start(Request::Connect { address });
+    assert_eq!(io.error(connect), libc::ECONNREFUSED);
+}
+
+fn a_cancelled_accept_loses_no_connection(io: &mut Harness) {
+    let (listener, address) = io.listener();
+    let first = io.start(Request::Accept { listener });
+    let second = io.start(Request::Accept { listener });
+    io.driver.submit().unwrap();
+    io.driver.cancel(first);
+    assert_eq!(io.error(first), libc::ECANCELED);
+    let _peer = TcpStream::connect(address).unwrap();
+    io.accepted(second);
+    let _other = TcpStream::connect(address).unwrap();
+    let third = io.start(Request::Accept { listener });
+    io.accepted(third);
+}
+
+fn accept_of_a_connection_fails(io: &mut Harness) {
+    let (socket, mut peer) = io.pair();
+    peer.write_all(b"x").unwrap();
+    let accept = io.start(Request::Accept { listener: socket });
+    assert_eq!(io.error(accept), libc::EINVAL);
+}
+
+fn a_cancelled_connect_ends(io: &mut Harness) {
+    // Nobody answers in this network, if there is a route to it at all.
+    let address = "192.0.2.1:9".parse().unwrap();
+    let connect = io.start(Request::Connect { address });
+    io.driver.submit().unwrap();
+    io.driver.cancel(connect);
+    assert!(io.finish(connect).is_err());
+}

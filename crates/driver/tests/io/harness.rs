@@ -1,0 +1,183 @@
+//! A driver with a caller that waits for its requests, and never for longer than a few seconds.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use phalanx_driver::{
+    Choice, Chunk, Completion, Config, Done, Driver, Kind, Payload, Request, Socket, Token, choose,
+    open,
+};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Harness {
+    pub(crate) driver: Box<dyn Driver>,
+    pub(crate) kind: Kind,
+    next: u64,
+    arrived: HashMap<Token, io::Result<Done>>,
+}
+
+/// Runs a test on a thread of its own, and fails when it hangs. Without io_uring its half of the
+/// suite is skipped, unless `PHALANX_REQUIRE_URING=1`.
+pub(crate) fn run(kind: Kind, test: fn(&mut Harness)) {
+    run_with(kind, Config::default(), test);
+}
+
+pub(crate) fn run_with(kind: Kind, config: Config, test: fn(&mut Harness)) {
+    if kind == Kind::Uring
+        && let Err(error) = choose(Choice::Uring)
+    {
+        assert!(std::env::var_os("PHALANX_REQUIRE_URING").is_none_or(|set| set != "1"), "{error}");
+        println!("skipped: {error}");
+        return;
+    }
+    let (done, finished) = mpsc::channel();
+    let body = thread::spawn(move || {
+        test(&mut Harness::new(kind, &config));
+        let _ = done.send(());
+    });
+    match finished.recv_timeout(2 * PATIENCE) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("the test hangs"),
+        _ => body.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+    }
+}
+
+impl Harness {
+    pub(crate) fn new(kind: Kind, config: &Config) -> Harness {
+        let driver = open(kind, config).unwrap();
+        Harness { driver, kind, next: 0, arrived: HashMap::new() }
+    }
+
+    pub(crate) fn start(&mut self, request: Request) -> Token {
+        self.next += 1;
+        self.driver.start(Token(self.next), request);
+        Token(self.next)
+    }
+
+    /// One turn of a processor: submit, sleep at most `limit`, reap.
+    pub(crate) fn turn(&mut self, limit: Duration) {
+        self.driver.park(Some(limit)).unwrap();
+        let mut batch = Vec::new();
+        let count = self.driver.reap(&mut batch).unwrap();
+        assert_eq!(count, batch.len());
+        for Completion { token, result } in batch {
+            let twice = self.arrived.insert(token, result);
+            assert!(twice.is_none(), "{token:?} was answered twice");
+        }
+    }
+
+    /// The answer to `token`, if it has come.
+    pub(crate) fn take(&mut self, token: Token) -> Option<io::Result<Done>> {
+        self.arrived.remove(&token)
+    }
+
+    /// Waits for the answer to `token`.
+    pub(crate) fn finish(&mut self, token: Token) -> io::Result<Done> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(result) = self.take(token) {
+                return result;
+            }
+            assert!(Instant::now() < deadline, "{token:?} was not answered");
+            self.turn(Duration::from_secs(1));
+        }
+    }
+
+    /// Waits for the error of `token`.
+    pub(crate) fn error(&mut self, token: Token) -> i32 {
+        let error = self.finish(token).unwrap_err();
+        error.raw_os_error().unwrap_or_else(|| panic!("{error}"))
+    }
+
+    /// Runs the driver for a while without expecting anything.
+    pub(crate) fn idle(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            self.turn(left.min(Duration::from_millis(5)));
+        }
+    }
+
+    pub(crate) fn receive(&mut self, socket: Socket) -> Token {
+        self.start(Request::Receive { socket })
+    }
+
+    pub(crate) fn received(&mut self, socket: Socket) -> io::Result<Chunk> {
+        let token = self.receive(socket);
+        self.chunk(token)
+    }
+
+    pub(crate) fn chunk(&mut self, token: Token) -> io::Result<Chunk> {
+        match self.finish(token)? {
+            Done::Received(chunk) => Ok(chunk),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Receives until there are `count` bytes.
+    pub(crate) fn received_exactly(&mut self, socket: Socket, count: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while bytes.len() < count {
+            let chunk = self.received(socket).unwrap();
+            assert!(!chunk.is_empty(), "the end after {} of {count} bytes", bytes.len());
+            bytes.extend_from_slice(&chunk);
+        }
+        assert_eq!(bytes.len(), count);
+        bytes
+    }
+
+    pub(crate) fn send(&mut self, socket: Socket, head: &[u8], body: impl Into<Bytes>) -> Token {
+        let payload = Payload { head: head.to_vec(), body: body.into() };
+        self.start(Request::Send { socket, payload })
+    }
+
+    pub(crate) fn sent(&mut self, token: Token) -> io::Result<()> {
+        match self.finish(token)? {
+            Done::Sent(head) => assert!(head.is_empty()),
+            other => panic!("{other:?}"),
+        }
+        Ok(())
+    }
+
+    /// A listening socket in the driver's care, and where it listens.
+    pub(crate) fn listener(&mut self) -> (Socket, std::net::SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        (self.driver.adopt(listener.into()).unwrap(), address)
+    }
+
+    /// A connection: our end in the driver's care, the other a plain blocking one.
+    pub(crate) fn pair(&mut self) -> (Socket, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        peer.set_nodelay(true).unwrap();
+        peer.set_read_timeout(Some(PATIENCE)).unwrap();
+        peer.set_write_timeout(Some(PATIENCE)).unwrap();
+        let (ours, _) = listener.accept().unwrap();
+        ours.set_nodelay(true).unwrap();
+        (self.driver.adopt(ours.into()).unwrap(), peer)
+    }
+
+    pub(crate) fn accepted(&mut self, token: Token) -> Socket {
+        match self.finish(token).unwrap() {
+            Done::Accepted(socket) => socket,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Bytes that show where in a stream they are.
+pub(crate) fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
+}
+
+/// Writes in the background, since the kernel may not take it all at once.
+pub(crate) fn write_all(peer: &TcpStream, bytes: impl Into<Arc<[u8]>>) -> thread::JoinHandle<()> {
+    let (mut peer, bytes) = (peer.try_clone().unwrap(), bytes.into());
+    thread::spawn(move || peer.write_all(&bytes).unwrap())
+}

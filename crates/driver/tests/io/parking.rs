@@ -1,0 +1,95 @@
+//! Sleeping and waking.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::harness::Harness;
+
+crate::on_both!(
+    park_ends_after_its_timeout,
+    unpark_during_a_park,
+    unpark_before_a_park_sticks,
+    many_unparks_lose_no_wakeup,
+    park_of_nothing_is_for_nothing,
+);
+
+/// Parks until the driver has nothing old to say.
+fn settle(io: &mut Harness) {
+    io.idle(Duration::from_millis(10));
+}
+
+fn park_ends_after_its_timeout(io: &mut Harness) {
+    settle(io);
+    let start = Instant::now();
+    io.driver.park(Some(Duration::from_millis(50))).unwrap();
+    let time = start.elapsed();
+    assert!(time >= Duration::from_millis(45) && time < Duration::from_secs(5), "{time:?}");
+}
+
+fn unpark_during_a_park(io: &mut Harness) {
+    for _ in 0..20 {
+        settle(io);
+        let unparker = io.driver.unparker();
+        let other = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(10));
+            unparker.unpark();
+        });
+        let start = Instant::now();
+        io.driver.park(None).unwrap();
+        assert!(start.elapsed() < Duration::from_secs(5));
+        other.join().unwrap();
+    }
+}
+
+fn unpark_before_a_park_sticks(io: &mut Harness) {
+    let unparker = io.driver.unparker();
+    for _ in 0..20 {
+        settle(io);
+        unparker.unpark();
+        unparker.unpark();
+        // Reaping in between does not take it away.
+        io.driver.reap(&mut Vec::new()).unwrap();
+        let start = Instant::now();
+        io.driver.park(Some(Duration::from_secs(10))).unwrap();
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+}
+
+fn many_unparks_lose_no_wakeup(io: &mut Harness) {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    const ROUNDS: u32 = 20_000;
+    let (sent, seen) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let unparker = io.driver.unparker();
+    let other = thread::spawn({
+        let (sent, seen) = (Arc::clone(&sent), Arc::clone(&seen));
+        move || {
+            for round in 1..=ROUNDS {
+                sent.store(round, Ordering::Release);
+                unparker.unpark();
+                // In lock step at times, racing ahead at others.
+                while round % 3 == 0 && seen.load(Ordering::Acquire) < round {
+                    std::hint::spin_loop();
+                }
+            }
+        }
+    });
+    let start = Instant::now();
+    while seen.load(Ordering::Acquire) < ROUNDS {
+        let before = Instant::now();
+        io.driver.park(Some(Duration::from_secs(10))).unwrap();
+        assert!(before.elapsed() < Duration::from_secs(8), "a wake-up was lost");
+        io.driver.reap(&mut Vec::new()).unwrap();
+        seen.store(sent.load(Ordering::Acquire), Ordering::Release);
+        assert!(start.elapsed() < Duration::from_secs(20));
+    }
+    other.join().unwrap();
+}
+
+fn park_of_nothing_is_for_nothing(io: &mut Harness) {
+    let start = Instant::now();
+    for _ in 0..100 {
+        io.driver.park(Some(Duration::ZERO)).unwrap();
+    }
+    assert!(start.elapsed() < Duration::from_secs(1));
+}

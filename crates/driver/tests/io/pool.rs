@@ -1,0 +1,133 @@
+//! What happens when the receive buffers run out.
+
+use std::io::Write;
+use std::time::Duration;
+
+use phalanx_driver::{Config, Done, Kind};
+
+use crate::harness::{Harness, pattern, run_with, write_all};
+
+fn small() -> Config {
+    Config { entries: 8, buffers: 4, buffer_size: 1024 }
+}
+
+macro_rules! on_both_with_few_buffers {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn uring() {
+                super::run_with(super::Kind::Uring, super::small(), super::$name);
+            }
+
+            #[test]
+            fn poll() {
+                super::run_with(super::Kind::Poll, super::small(), super::$name);
+            }
+        }
+    )*};
+}
+
+on_both_with_few_buffers!(
+    receives_wait_for_buffers,
+    running_ahead_does_not_lock_others_out,
+    many_more_sockets_than_buffers,
+    more_requests_than_the_queue_holds,
+    cancelled_while_waiting_for_a_buffer,
+);
+
+fn receives_wait_for_buffers(io: &mut Harness) {
+    let (socket, peer) = io.pair();
+    let writer = write_all(&peer, pattern(64 << 10));
+    let mut held: Vec<_> = (0..4).map(|_| io.received(socket).unwrap()).collect();
+    let mut got: Vec<u8> = held.iter().flat_map(|chunk| chunk.to_vec()).collect();
+    let receive = io.receive(socket);
+    io.idle(Duration::from_millis(30));
+    assert!(io.take(receive).is_none(), "there was no buffer");
+    held.pop();
+    got.extend_from_slice(&io.chunk(receive).unwrap());
+    held.clear();
+    got.extend(io.received_exactly(socket, (64 << 10) - got.len()));
+    assert!(got == pattern(64 << 10));
+    writer.join().unwrap();
+}
+
+fn running_ahead_does_not_lock_others_out(io: &mut Harness) {
+    let (greedy, peer) = io.pair();
+    let receive = io.receive(greedy);
+    io.driver.submit().unwrap();
+    let writer = write_all(&peer, pattern(32 << 10));
+    let first = io.chunk(receive).unwrap().to_vec();
+    io.idle(Duration::from_millis(30));
+    let (other, mut other_peer) = io.pair();
+    other_peer.write_all(b"other").unwrap();
+    assert_eq!(*io.received(other).unwrap(), *b"other");
+    let rest = io.received_exactly(greedy, (32 << 10) - first.len());
+    assert!([first, rest].concat() == pattern(32 << 10));
+    writer.join().unwrap();
+}
+
+fn many_more_sockets_than_buffers(io: &mut Harness) {
+    let mut pairs: Vec<_> = (0..50).map(|_| io.pair()).collect();
+    for round in 0..5_u8 {
+        let receives: Vec<_> = pairs.iter().map(|(socket, _)| io.receive(*socket)).collect();
+        // Only some have bytes at first: the others must not keep buffers from them.
+        for part in [1, 0] {
+            for (number, (_, peer)) in pairs.iter_mut().enumerate() {
+                if number % 2 == part {
+                    peer.write_all(&[number as u8, round]).unwrap();
+                }
+            }
+            // In the order of arrival: an answer that is not looked at keeps its buffer.
+            let mut missing = receives.len() / 2;
+            while missing > 0 {
+                io.turn(Duration::from_secs(5));
+                for (number, receive) in receives.iter().enumerate() {
+                    if let Some(result) = io.take(*receive) {
+                        assert_eq!(number % 2, part);
+                        let Done::Received(chunk) = result.unwrap() else { panic!() };
+                        assert_eq!(*chunk, [number as u8, round]);
+                        missing -= 1;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn more_requests_than_the_queue_holds(io: &mut Harness) {
+    let mut pairs: Vec<_> = (0..150).map(|_| io.pair()).collect();
+    let mut sends = Vec::new();
+    let mut receives = Vec::new();
+    for (number, (socket, _)) in pairs.iter().enumerate() {
+        sends.push(io.send(*socket, &[number as u8], "body"));
+        receives.push(io.receive(*socket));
+    }
+    for send in sends {
+        io.sent(send).unwrap();
+    }
+    for (number, ((_, peer), receive)) in pairs.iter_mut().zip(receives).enumerate() {
+        let mut got = [0; 5];
+        std::io::Read::read_exact(peer, &mut got).unwrap();
+        assert_eq!(got, [number as u8, b'b', b'o', b'd', b'y']);
+        peer.write_all(&got).unwrap();
+        assert_eq!(*io.chunk(receive).unwrap(), got);
+    }
+}
+
+fn cancelled_while_waiting_for_a_buffer(io: &mut Harness) {
+    let (socket, peer) = io.pair();
+    let writer = write_all(&peer, pattern(8 << 10));
+    let held: Vec<_> = (0..4).map(|_| io.received(socket).unwrap()).collect();
+    let mut got: Vec<u8> = held.iter().flat_map(|chunk| chunk.to_vec()).collect();
+    let receive = io.receive(socket);
+    io.idle(Duration::from_millis(10));
+    io.driver.cancel(receive);
+    assert_eq!(io.error(receive), libc::ECANCELED);
+    let again = io.receive(socket);
+    io.idle(Duration::from_millis(10));
+    drop(held);
+    got.extend_from_slice(&io.chunk(again).unwrap());
+    got.extend(io.received_exactly(socket, (8 << 10) - got.len()));
+    assert!(got == pattern(8 << 10));
+    writer.join().unwrap();
+}

@@ -1,0 +1,128 @@
+//! Receiving: order, ends of streams, and how far it runs ahead.
+
+use std::io::Write;
+use std::net::Shutdown;
+use std::time::Duration;
+
+use phalanx_driver::Request;
+use socket2::SockRef;
+
+use crate::harness::{Harness, pattern, write_all};
+
+crate::on_both!(
+    pipelined_small_messages,
+    data_and_the_end_in_one_go,
+    half_close,
+    a_reset_is_an_error,
+    only_one_receive_at_a_time,
+    a_cancelled_receive_loses_no_bytes,
+    much_sent_while_nobody_asks,
+    data_before_adoption,
+);
+
+fn pipelined_small_messages(io: &mut Harness) {
+    let (socket, mut peer) = io.pair();
+    let mut expected = Vec::new();
+    let mut got = Vec::new();
+    for round in 0..200_u32 {
+        for part in 0..5_u32 {
+            let message = (round * 5 + part).to_be_bytes();
+            expected.extend_from_slice(&message);
+            peer.write_all(&message).unwrap();
+        }
+        while got.len() < expected.len() {
+            got.extend_from_slice(&io.received(socket).unwrap());
+        }
+    }
+    assert_eq!(got, expected);
+}
+
+fn data_and_the_end_in_one_go(io: &mut Harness) {
+    for asked_before in [false, true] {
+        let (socket, mut peer) = io.pair();
+        let early = asked_before.then(|| io.receive(socket));
+        io.idle(Duration::from_millis(5));
+        peer.write_all(b"last words").unwrap();
+        peer.shutdown(Shutdown::Write).unwrap();
+        let receive = early.unwrap_or_else(|| io.receive(socket));
+        assert_eq!(*io.chunk(receive).unwrap(), *b"last words");
+        // The end stays the end.
+        assert!(io.received(socket).unwrap().is_empty());
+        assert!(io.received(socket).unwrap().is_empty());
+    }
+}
+
+fn half_close(io: &mut Harness) {
+    let (socket, mut peer) = io.pair();
+    peer.write_all(b"request").unwrap();
+    peer.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(*io.received(socket).unwrap(), *b"request");
+    assert!(io.received(socket).unwrap().is_empty());
+    let send = io.send(socket, b"late ", "reply");
+    io.sent(send).unwrap();
+    io.driver.close(socket);
+    io.idle(Duration::from_millis(5));
+    let mut reply = String::new();
+    std::io::Read::read_to_string(&mut peer, &mut reply).unwrap();
+    assert_eq!(reply, "late reply");
+}
+
+fn a_reset_is_an_error(io: &mut Harness) {
+    let (socket, peer) = io.pair();
+    let receive = io.receive(socket);
+    io.driver.submit().unwrap();
+    SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(peer);
+    assert_eq!(io.error(receive), libc::ECONNRESET);
+    let send = io.send(socket, b"into the void", "");
+    assert_eq!(io.error(send), libc::EPIPE);
+}
+
+fn only_one_receive_at_a_time(io: &mut Harness) {
+    let (socket, mut peer) = io.pair();
+    let first = io.receive(socket);
+    let second = io.receive(socket);
+    assert_eq!(io.error(second), libc::EBUSY);
+    peer.write_all(b"x").unwrap();
+    assert_eq!(*io.chunk(first).unwrap(), *b"x");
+}
+
+fn a_cancelled_receive_loses_no_bytes(io: &mut Harness) {
+    let (socket, mut peer) = io.pair();
+    for round in 0..20_u8 {
+        let receive = io.receive(socket);
+        io.driver.submit().unwrap();
+        io.driver.cancel(receive);
+        peer.write_all(&[round]).unwrap();
+        assert_eq!(io.error(receive), libc::ECANCELED);
+        assert_eq!(*io.received(socket).unwrap(), [round]);
+    }
+}
+
+fn much_sent_while_nobody_asks(io: &mut Harness) {
+    const LENGTH: usize = 1 << 20;
+    let (socket, mut peer) = io.pair();
+    // The first receive is what lets a driver run ahead.
+    peer.write_all(b"first").unwrap();
+    assert_eq!(*io.received(socket).unwrap(), *b"first");
+    let writer = write_all(&peer, pattern(LENGTH));
+    io.idle(Duration::from_millis(100));
+    // Others get buffers although this one had its fill, and nobody waits for long.
+    let (other, mut other_peer) = io.pair();
+    other_peer.write_all(b"other").unwrap();
+    assert_eq!(*io.received(other).unwrap(), *b"other");
+    assert_eq!(io.received_exactly(socket, LENGTH), pattern(LENGTH));
+    writer.join().unwrap();
+}
+
+fn data_before_adoption(io: &mut Harness) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    peer.write_all(b"early").unwrap();
+    peer.shutdown(Shutdown::Write).unwrap();
+    let (ours, _) = listener.accept().unwrap();
+    let socket = io.driver.adopt(ours.into()).unwrap();
+    let receive = io.start(Request::Receive { socket });
+    assert_eq!(*io.chunk(receive).unwrap(), *b"early");
+    assert!(io.received(socket).unwrap().is_empty());
+}

@@ -1,0 +1,114 @@
+//! Sending: all of it, in order, also to those who read slowly.
+
+use std::io::Read;
+use std::net::Shutdown;
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use phalanx_driver::{Done, Payload, Request};
+
+use crate::harness::{Harness, pattern};
+
+crate::on_both!(
+    head_and_body_in_every_mixture,
+    much_to_a_slow_reader,
+    the_head_comes_back,
+    only_one_send_at_a_time,
+    a_cancelled_send_ends,
+    both_directions_at_once,
+    a_shut_down_socket_sends_no_more,
+);
+
+fn head_and_body_in_every_mixture(io: &mut Harness) {
+    let (socket, mut peer) = io.pair();
+    for (head, body) in [("", ""), ("head", ""), ("", "body"), ("head", "body")] {
+        let send = io.send(socket, head.as_bytes(), body);
+        io.sent(send).unwrap();
+        let mut got = vec![0; head.len() + body.len()];
+        peer.read_exact(&mut got).unwrap();
+        assert_eq!(got, format!("{head}{body}").into_bytes());
+    }
+}
+
+fn much_to_a_slow_reader(io: &mut Harness) {
+    const LENGTH: usize = 8 << 20;
+    let (socket, mut peer) = io.pair();
+    socket2::SockRef::from(&io.driver.fd(socket)).set_send_buffer_size(16 << 10).unwrap();
+    let bytes = Bytes::from(pattern(LENGTH));
+    let send = io.send(socket, &bytes[..100_000], bytes.slice(100_000..));
+    let reader = thread::spawn(move || {
+        let (mut got, mut part) = (Vec::new(), vec![0; 48 << 10]);
+        while got.len() < LENGTH {
+            let read = peer.read(&mut part).unwrap();
+            assert!(read > 0);
+            got.extend_from_slice(&part[..read]);
+            if got.len() % 7 == 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        got
+    });
+    io.sent(send).unwrap();
+    assert!(reader.join().unwrap() == bytes);
+}
+
+fn the_head_comes_back(io: &mut Harness) {
+    let (socket, _peer) = io.pair();
+    let mut head = Vec::with_capacity(1000);
+    head.extend_from_slice(b"reusable");
+    let address = head.as_ptr();
+    let payload = Payload { head, body: Bytes::new() };
+    let send = io.start(Request::Send { socket, payload });
+    let Done::Sent(head) = io.finish(send).unwrap() else { panic!() };
+    assert!(head.is_empty() && head.as_ptr() == address && head.capacity() == 1000);
+}
+
+/// Fills the socket until a send of `body` waits.
+fn stuck(io: &mut Harness) -> (phalanx_driver::Socket, std::net::TcpStream, phalanx_driver::Token) {
+    let (socket, peer) = io.pair();
+    let send = io.send(socket, b"head", vec![7; 64 << 20]);
+    io.idle(Duration::from_millis(20));
+    assert!(io.take(send).is_none());
+    (socket, peer, send)
+}
+
+fn only_one_send_at_a_time(io: &mut Harness) {
+    let (socket, peer, first) = stuck(io);
+    let second = io.send(socket, b"x", "");
+    assert_eq!(io.error(second), libc::EBUSY);
+    drop(peer);
+    let error = io.error(first);
+    assert!([libc::EPIPE, libc::ECONNRESET].contains(&error), "{error}");
+}
+
+fn a_cancelled_send_ends(io: &mut Harness) {
+    let (_socket, _peer, send) = stuck(io);
+    io.driver.cancel(send);
+    assert_eq!(io.error(send), libc::ECANCELED);
+}
+
+fn both_directions_at_once(io: &mut Harness) {
+    const LENGTH: usize = 2 << 20;
+    let (socket, peer) = io.pair();
+    let writer = crate::harness::write_all(&peer, pattern(LENGTH));
+    let mut other = peer.try_clone().unwrap();
+    let reader = thread::spawn(move || {
+        let mut got = vec![0; LENGTH];
+        other.read_exact(&mut got).unwrap();
+        got
+    });
+    let send = io.send(socket, &[], pattern(LENGTH));
+    assert!(io.received_exactly(socket, LENGTH) == pattern(LENGTH));
+    io.sent(send).unwrap();
+    assert!(reader.join().unwrap() == pattern(LENGTH));
+    writer.join().unwrap();
+}
+
+fn a_shut_down_socket_sends_no_more(io: &mut Harness) {
+    let (socket, mut peer) = io.pair();
+    io.driver.shutdown(socket, Shutdown::Write).unwrap();
+    assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+    let send = io.send(socket, b"x", "");
+    assert_eq!(io.error(send), libc::EPIPE);
+}

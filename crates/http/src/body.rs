@@ -1,0 +1,202 @@
+//! Reading a body that nobody wants, to find the request behind it (RFC 9112, 6 and 7.1).
+
+use crate::bytes::{is_token, is_value};
+use crate::{Body, Limits, Reject, Status};
+
+/// Swallows a message's body from whatever slices it arrives in.
+///
+/// It keeps nothing of the body, so it takes a few dozen bytes however large the body is. With
+/// a boundless [`Limits::body`] a load generator reads responses with it too.
+///
+/// ```
+/// use phalanx_http::{Body, Discard, Limits};
+///
+/// let mut discard = Discard::new(Body::Length(5), &Limits::default())?;
+/// assert_eq!(discard.feed(b"hel")?, 3);
+/// assert!(!discard.is_done());
+/// assert_eq!(discard.feed(b"loGET / ")?, 2); // the rest is the next request
+/// assert!(discard.is_done());
+/// # Ok::<(), phalanx_http::Reject>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Discard {
+    state: State,
+    /// Content bytes still allowed.
+    budget: u64,
+    /// Bytes of chunk extensions and trailers still allowed.
+    spare: usize,
+    /// The start of the current trailer's name, for [`FORBIDDEN`].
+    name: [u8; LONGEST],
+    name_length: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// So much of a body of known length is left.
+    Length(u64),
+    /// In the hexadecimal size of a chunk, after so many digits.
+    Size {
+        size: u64,
+        digits: u8,
+    },
+    /// White space behind the size: only an extension may follow it.
+    Gap(u64),
+    /// In a chunk extension.
+    Extension(u64),
+    /// Before the LF that ends the size line.
+    SizeEnd(u64),
+    /// So much of the chunk is left.
+    Data(u64),
+    DataCr,
+    DataLf,
+    /// At the start of a trailer line or of the closing empty line.
+    Trailer,
+    Name,
+    Value,
+    TrailerLf,
+    LastLf,
+    Done,
+}
+
+/// Fields that a trailer must not carry (RFC 9110, 6.5.1): one reader would act on them, and
+/// another not.
+const FORBIDDEN: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"host"];
+const LONGEST: usize = 17;
+
+const TOO_LARGE: Reject = Reject::new(Status::ContentTooLarge, "body too large");
+
+impl Discard {
+    /// A reader of a body framed like this. It reads at most [`Limits::body`] bytes of content, and of
+    /// chunk extensions and trailers together as many as a head may have.
+    ///
+    /// # Errors
+    ///
+    /// 413 at once if a length is announced that is over the limit.
+    pub fn new(body: Body, limits: &Limits) -> Result<Discard, Reject> {
+        let state = match body {
+            Body::None | Body::Length(0) => State::Done,
+            Body::Length(length) if length > limits.body => return Err(TOO_LARGE),
+            Body::Length(length) => State::Length(length),
+            Body::Chunked => State::Size { size: 0, digits: 0 },
+        };
+        let (budget, spare) = (limits.body, limits.head);
+        Ok(Discard { state, budget, spare, name: [0; LONGEST], name_length: 0 })
+    }
+
+    /// Whether the body has been read to its end. Nothing is taken after that.
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Takes bytes of the body, and says how many: all of them, or fewer if the body ends within.
+    ///
+    /// # Errors
+    ///
+    /// 400 if the chunks are not framed exactly as RFC 9112, 7.1 has it, 413 if there is more content than
+    /// allowed (known from the chunk's size, before its data), 431 if extensions and trailers are too
+    /// long. What the bytes are cut into makes no difference. The connection is to be closed.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, Reject> {
+        let mut at = 0;
+        while at < bytes.len() {
+            match self.state {
+                State::Done => break,
+                State::Length(left) => {
+                    let (taken, left) = skip(&bytes[at..], left);
+                    at += taken;
+                    self.state = if left == 0 { State::Done } else { State::Length(left) };
+                }
+                State::Data(left) => {
+                    let (taken, left) = skip(&bytes[at..], left);
+                    at += taken;
+                    self.state = if left == 0 { State::DataCr } else { State::Data(left) };
+                }
+                state => {
+                    self.state = self.step(state, bytes[at])?;
+                    at += 1;
+                }
+            }
+        }
+        Ok(at)
+    }
+
+    fn step(&mut self, state: State, byte: u8) -> Result<State, Reject> {
+        match (state, byte) {
+            (State::Size { size, digits }, _) if byte.is_ascii_hexdigit() => {
+                // Sixteen digits fill 64 bits; more are an attack even if they are zeros.
+                if digits == 16 {
+                    return Err(Reject::bad("chunk size too long"));
+                }
+                let digit = (byte as char).to_digit(16).map_or(0, u64::from);
+                Ok(State::Size { size: size << 4 | digit, digits: digits + 1 })
+            }
+            (State::Size { digits: 0, .. }, _) => Err(Reject::bad("invalid chunk size")),
+            (State::Size { size, .. }, b'\r') => Ok(State::SizeEnd(size)),
+            (State::Size { size, .. } | State::Gap(size), b';') => {
+                self.spend()?;
+                Ok(State::Extension(size))
+            }
+            (State::Size { size, .. } | State::Gap(size), b' ' | b'\t') => {
+                self.spend()?;
+                Ok(State::Gap(size))
+            }
+            (State::Size { .. } | State::Gap(_), _) => Err(Reject::bad("invalid chunk size")),
+            (State::Extension(size), b'\r') => Ok(State::SizeEnd(size)),
+            (State::Extension(_), _) if is_value(byte) => self.spend().map(|()| state),
+            (State::Extension(_), _) => Err(Reject::bad("invalid chunk extension")),
+            (State::SizeEnd(0), b'\n') => Ok(State::Trailer),
+            (State::SizeEnd(size), b'\n') => {
+                self.budget = self.budget.checked_sub(size).ok_or(TOO_LARGE)?;
+                Ok(State::Data(size))
+            }
+            (State::DataCr, b'\r') => Ok(State::DataLf),
+            (State::DataLf, b'\n') => Ok(State::Size { size: 0, digits: 0 }),
+            (State::DataCr | State::DataLf, _) => Err(Reject::bad("chunk longer than its size")),
+            (State::Trailer, b'\r') => Ok(State::LastLf),
+            (State::Trailer | State::Name, _) if is_token(byte) => self.name(state, byte),
+            (State::Name, b':') => self.check_name(),
+            (State::Value, b'\r') => Ok(State::TrailerLf),
+            (State::Value, _) if is_value(byte) => self.spend().map(|()| state),
+            (State::Trailer | State::Name | State::Value, _) => Err(Reject::bad("invalid trailer")),
+            (State::TrailerLf, b'\n') => Ok(State::Trailer),
+            (State::LastLf, b'\n') => Ok(State::Done),
+            (State::SizeEnd(_) | State::TrailerLf | State::LastLf, _) => {
+                Err(Reject::bad("CR without LF in a chunked body"))
+            }
+            // Runs of bytes are not taken one by one.
+            (State::Length(_) | State::Data(_) | State::Done, _) => Ok(state),
+        }
+    }
+
+    fn name(&mut self, before: State, byte: u8) -> Result<State, Reject> {
+        self.spend()?;
+        if before == State::Trailer {
+            self.name_length = 0;
+        }
+        if let Some(slot) = self.name.get_mut(self.name_length) {
+            *slot = byte;
+        }
+        self.name_length += 1;
+        Ok(State::Name)
+    }
+
+    fn check_name(&mut self) -> Result<State, Reject> {
+        self.spend()?;
+        let name = self.name.get(..self.name_length).unwrap_or_default();
+        if FORBIDDEN.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden)) {
+            return Err(Reject::bad("framing field in a trailer"));
+        }
+        Ok(State::Value)
+    }
+
+    fn spend(&mut self) -> Result<(), Reject> {
+        let spare = self.spare.checked_sub(1);
+        self.spare = spare.ok_or(Reject::new(Status::FieldsTooLarge, "trailers too large"))?;
+        Ok(())
+    }
+}
+
+/// How much of `left` lies in these bytes, and how much is left behind them.
+fn skip(bytes: &[u8], left: u64) -> (usize, u64) {
+    let taken = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+    (taken, left - taken as u64)
+}

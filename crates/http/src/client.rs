@@ -1,0 +1,101 @@
+//! The other end: what a load generator or a test needs.
+
+use crate::bytes::{elements, trim};
+use crate::framing::Framing;
+use crate::{Body, MAX_FIELDS};
+
+/// Adds a GET request. `host` and `path` are written as they are; neither may hold white space.
+pub fn write_get(out: &mut Vec<u8>, host: &str, path: &str, keep_alive: bool) {
+    for part in ["GET ", path, " HTTP/1.1\r\nHost: ", host, "\r\n"] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    let end: &[u8] = if keep_alive { b"\r\n" } else { b"Connection: close\r\n\r\n" };
+    out.extend_from_slice(end);
+}
+
+/// What follows a response's head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// A body like a request's: give it to a [`Discard`](crate::Discard) to find its end.
+    Framed(Body),
+    /// Everything until the connection closes (RFC 9112, 6.3, rule 8).
+    UntilClose,
+}
+
+/// A response's head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// Bytes of the head.
+    pub head: usize,
+    /// What follows it.
+    pub content: Content,
+    /// Whether another request may be sent on the connection.
+    pub keep_alive: bool,
+}
+
+/// What came is no HTTP/1 response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadResponse;
+
+impl std::fmt::Display for BadResponse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("not an HTTP/1 response")
+    }
+}
+
+impl std::error::Error for BadResponse {}
+
+/// Parses the head of a response; `None` if more bytes are needed. `head_only` says that the request was
+/// HEAD, so that no content follows whatever the head says (RFC 9112, 6.3, rule 1).
+///
+/// # Errors
+///
+/// [`BadResponse`] for what is no HTTP/1 response, has more than [`MAX_FIELDS`] lines, or frames its body
+/// in two ways.
+///
+/// ```
+/// use phalanx_http::{Body, client::{Content, parse_response}};
+///
+/// let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+/// let response = parse_response(bytes, false)?.unwrap();
+/// assert_eq!((response.status, response.head), (200, bytes.len() - 2));
+/// assert_eq!(response.content, Content::Framed(Body::Length(2)));
+/// assert!(response.keep_alive);
+/// # Ok::<(), phalanx_http::client::BadResponse>(())
+/// ```
+pub fn parse_response(bytes: &[u8], head_only: bool) -> Result<Option<Response>, BadResponse> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut parsed = httparse::Response::new(&mut headers);
+    let head = match parsed.parse(bytes).map_err(|_| BadResponse)? {
+        httparse::Status::Complete(head) => head,
+        httparse::Status::Partial => return Ok(None),
+    };
+    let (status, minor) = (parsed.code.ok_or(BadResponse)?, parsed.version.ok_or(BadResponse)?);
+    let (mut framing, mut framed) = (Framing::default(), false);
+    let (mut close, mut keep) = (false, false);
+    for header in parsed.headers.iter() {
+        let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+        if is("content-length") {
+            framed = true;
+            framing.content_length(trim(header.value)).map_err(|_| BadResponse)?;
+        } else if is("transfer-encoding") {
+            framed = true;
+            framing.transfer_encoding(header.value).map_err(|_| BadResponse)?;
+        } else if is("connection") {
+            for option in elements(header.value) {
+                close |= option.eq_ignore_ascii_case(b"close");
+                keep |= option.eq_ignore_ascii_case(b"keep-alive");
+            }
+        }
+    }
+    let none = head_only || matches!(status, 100..200 | 204 | 304);
+    let content = match none {
+        true => Content::Framed(Body::None),
+        false if framed => Content::Framed(framing.body(minor).map_err(|_| BadResponse)?),
+        false => Content::UntilClose,
+    };
+    let open = !close && (minor > 0 || keep) && content != Content::UntilClose;
+    Ok(Some(Response { status, head, content, keep_alive: open }))
+}

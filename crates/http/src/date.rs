@@ -1,0 +1,119 @@
+//! Dates (RFC 9110, 5.6.7), for the second that the caller says it is.
+
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The last second of the year 9999: the last one that the format can say.
+const LAST: u64 = 253_402_300_799;
+
+const BEFORE: &[u8] = b"Server: phalanx\r\nDate: ";
+const DATE: usize = 29;
+const LINES: usize = BEFORE.len() + DATE + 2;
+
+/// The `Server` and `Date` lines of responses, made once a second and copied into each.
+///
+/// ```
+/// let mut date = phalanx_http::DateLine::new(0);
+/// assert_eq!(date.date(), b"Thu, 01 Jan 1970 00:00:00 GMT");
+/// date.update(784_111_777);
+/// assert_eq!(date.date(), b"Sun, 06 Nov 1994 08:49:37 GMT");
+/// ```
+#[derive(Debug, Clone)]
+pub struct DateLine {
+    second: u64,
+    lines: [u8; LINES],
+}
+
+impl DateLine {
+    /// The lines for a time in seconds since 1970. Times after the year 9999 count as its end.
+    pub fn new(second: u64) -> DateLine {
+        let mut lines = [b'\n'; LINES];
+        lines[..BEFORE.len()].copy_from_slice(BEFORE);
+        lines[BEFORE.len()..][..DATE].copy_from_slice(&format_date(second));
+        lines[LINES - 2] = b'\r';
+        DateLine { second, lines }
+    }
+
+    /// Sets the time; costs next to nothing if it is the same second as before.
+    pub fn update(&mut self, second: u64) {
+        if second != self.second {
+            *self = DateLine::new(second);
+        }
+    }
+
+    /// The second that was set last.
+    pub fn second(&self) -> u64 {
+        self.second
+    }
+
+    /// The date alone: 29 bytes of `IMF-fixdate`.
+    pub fn date(&self) -> &[u8] {
+        &self.lines[BEFORE.len()..][..DATE]
+    }
+
+    /// Both lines with their line ends.
+    pub(crate) fn lines(&self) -> &[u8; LINES] {
+        &self.lines
+    }
+}
+
+/// An `IMF-fixdate`. Times after the year 9999 count as its end.
+pub(crate) fn format_date(second: u64) -> [u8; DATE] {
+    struct Fixed([u8; DATE], usize);
+    impl std::fmt::Write for Fixed {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            let slot = self.0.get_mut(self.1..self.1 + text.len()).ok_or(std::fmt::Error)?;
+            slot.copy_from_slice(text.as_bytes());
+            self.1 += text.len();
+            Ok(())
+        }
+    }
+    let time = UNIX_EPOCH + Duration::from_secs(second.min(LAST));
+    let mut fixed = Fixed([b' '; DATE], 0);
+    // Cannot fail: every date up to LAST has 29 bytes.
+    let _ = write!(fixed, "{}", httpdate::HttpDate::from(time));
+    fixed.0
+}
+
+/// Seconds since 1970 of an HTTP date in any of its three forms; `None` for anything else, dates before
+/// 1970 included. What is no valid date in a condition is to be ignored (RFC 9110, 13.1.3).
+pub fn parse_date(value: &[u8]) -> Option<u64> {
+    let time: SystemTime = httpdate::parse_http_date(str::from_utf8(value).ok()?).ok()?;
+    time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_read_back() {
+        for second in [0, 1, 951_782_400, 1_709_164_800, 4_102_444_800, LAST] {
+            assert_eq!(parse_date(&format_date(second)), Some(second));
+        }
+        assert_eq!(format_date(u64::MAX), format_date(LAST));
+    }
+
+    #[test]
+    fn three_forms_and_no_fourth() {
+        // RFC 9110, 5.6.7
+        let moment = Some(784_111_777);
+        let table: &[(&str, Option<u64>, &str)] = &[
+            ("Sun, 06 Nov 1994 08:49:37 GMT", moment, "IMF-fixdate"),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", moment, "RFC 850"),
+            ("Sun Nov  6 08:49:37 1994", moment, "asctime"),
+            ("Mon, 06 Nov 1994 08:49:37 GMT", None, "not a Monday"),
+            ("Sun, 06 Nov 1994 08:49:37 UTC", None, "always GMT"),
+            ("Sun, 31 Feb 1994 08:49:37 GMT", None, "no such day"),
+            ("Sun, 06 Nov 1994 25:49:37 GMT", None, "no such hour"),
+            ("784111777", None, "a number"),
+            ("", None, "nothing"),
+            ("0", None, "as some clients send"),
+            ("Thu, 01 Jan 1969 00:00:00 GMT", None, "before 1970"),
+        ];
+        for (text, wanted, why) in table {
+            assert_eq!(parse_date(text.as_bytes()), *wanted, "{text:?}: {why}");
+        }
+        assert_eq!(parse_date(b"\xff"), None);
+    }
+}

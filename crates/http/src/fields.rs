@@ -1,0 +1,130 @@
+//! One pass over the field lines: those that the server acts on are sorted out, the others passed by.
+
+use httparse::Header;
+
+use crate::bytes::elements;
+use crate::framing::Framing;
+use crate::host::is_authority;
+use crate::{Reject, Request, Status};
+
+/// What the pass gathers beyond the fields that it stores in the request itself.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    pub(crate) framing: Framing,
+    pub(crate) close: bool,
+    pub(crate) keep_alive: bool,
+    pub(crate) expects: bool,
+}
+
+impl Gathered {
+    /// Takes one field line. Names are told apart by their length first: most lines of a browser's
+    /// request are of no interest, and fall through without a comparison.
+    #[inline]
+    pub(crate) fn take<'a>(
+        &mut self,
+        request: &mut Request<'a>,
+        header: &Header<'a>,
+    ) -> Result<(), Reject> {
+        let name = header.name.as_bytes();
+        let value = header.value;
+        match name.len() {
+            4 if same(name, b"host") => self.host(request, value)?,
+            5 if same(name, b"range") => once(&mut request.range, value),
+            6 if same(name, b"expect") => self.expect(value)?,
+            7 if same(name, b"referer") => request.referer = Some(value),
+            8 if same(name, b"if-match") => {
+                first(&mut request.if_match, value, &mut request.repeated)
+            }
+            8 if same(name, b"if-range") => once(&mut request.if_range, value),
+            10 if same(name, b"user-agent") => request.user_agent = Some(value),
+            10 if same(name, b"connection") => self.connection(value),
+            13 if same(name, b"if-none-match") => {
+                first(&mut request.if_none_match, value, &mut request.repeated);
+            }
+            14 if same(name, b"content-length") => self.framing.content_length(value)?,
+            15 if same(name, b"accept-encoding") => {
+                first(&mut request.accept_encoding, value, &mut request.repeated);
+            }
+            17 if same(name, b"transfer-encoding") => self.framing.transfer_encoding(value)?,
+            17 if same(name, b"if-modified-since") => once(&mut request.if_modified_since, value),
+            19 if same(name, b"if-unmodified-since") => {
+                once(&mut request.if_unmodified_since, value)
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn host<'a>(&mut self, request: &mut Request<'a>, value: &'a [u8]) -> Result<(), Reject> {
+        if request.host.is_some() {
+            return Err(Reject::bad("more than one Host"));
+        }
+        if !is_authority(value) {
+            return Err(Reject::bad("invalid Host"));
+        }
+        request.host = str::from_utf8(value).ok();
+        Ok(())
+    }
+
+    fn expect(&mut self, value: &[u8]) -> Result<(), Reject> {
+        for expectation in elements(value) {
+            if !expectation.eq_ignore_ascii_case(b"100-continue") {
+                return Err(Reject::new(Status::ExpectationFailed, "unknown expectation"));
+            }
+            self.expects = true;
+        }
+        Ok(())
+    }
+
+    fn connection(&mut self, value: &[u8]) {
+        // What every browser sends.
+        if value == b"keep-alive" {
+            self.keep_alive = true;
+            return;
+        }
+        for option in elements(value) {
+            self.close |= option.eq_ignore_ascii_case(b"close");
+            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+}
+
+/// Whether a field name, already known to be a token, is this one, given in lower case. Setting one bit
+/// is enough to take the case off: no token's byte becomes a letter or a hyphen by it that was not one.
+/// Without an early exit and with a length known at compile time, this is a few vector instructions.
+#[inline]
+fn same<const N: usize>(name: &[u8], wanted: &[u8; N]) -> bool {
+    let Ok(name) = <&[u8; N]>::try_from(name) else { return false };
+    name.iter().zip(wanted).fold(0, |differs, (byte, wanted)| differs | ((byte | 0x20) ^ wanted))
+        == 0
+}
+
+/// A field whose lines together make one list (RFC 9110, 5.3): keeps the first line and notes that
+/// there are more, which [`Request::values`] then finds again.
+fn first<'a>(slot: &mut Option<&'a [u8]>, value: &'a [u8], repeated: &mut bool) {
+    *repeated |= slot.is_some();
+    slot.get_or_insert(value);
+}
+
+/// A field that may come once. Two lines of it are joined by a comma to something that is no date,
+/// range or tag (RFC 9110, 5.3), so what is kept is a value that is none either.
+fn once<'a>(slot: &mut Option<&'a [u8]>, value: &'a [u8]) {
+    *slot = Some(if slot.is_some() { b"" } else { value });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::is_token;
+
+    #[test]
+    fn only_the_case_is_taken_off() {
+        for byte in (0..=255u8).filter(|byte| is_token(*byte)) {
+            for wanted in (b'a'..=b'z').chain([b'-']) {
+                let equal = byte.eq_ignore_ascii_case(&wanted);
+                assert_eq!(same(&[byte], &[wanted]), equal, "{byte:#x} {wanted:#x}");
+            }
+        }
+        assert!(!same(b"hos", b"host"));
+    }
+}

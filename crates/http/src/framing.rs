@@ -1,0 +1,68 @@
+//! Where a message's body ends (RFC 9112, 6).
+
+use crate::bytes::{elements, exact_number};
+use crate::{Reject, Status};
+
+/// What follows a request's head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// Nothing: the next byte begins the next request.
+    None,
+    /// This many bytes, more than none.
+    Length(u64),
+    /// Chunks (RFC 9112, 7.1).
+    Chunked,
+}
+
+/// What the framing fields seen so far say.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Framing {
+    length: Option<u64>,
+    coded: bool,
+    chunked: bool,
+}
+
+impl Framing {
+    /// Takes one `Content-Length` line. Equal values may be repeated, as 6.3 allows; anything else
+    /// that is not a plain decimal number is refused.
+    pub(crate) fn content_length(&mut self, value: &[u8]) -> Result<(), Reject> {
+        for element in value.split(|&byte| byte == b',') {
+            let number = exact_number(crate::bytes::trim(element))
+                .ok_or(Reject::bad("invalid Content-Length"))?;
+            if self.length.is_some_and(|length| length != number) {
+                return Err(Reject::bad("two different Content-Lengths"));
+            }
+            self.length = Some(number);
+        }
+        Ok(())
+    }
+
+    /// Takes one `Transfer-Encoding` line. Only a single `chunked` is understood (6.1, 7).
+    pub(crate) fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Reject> {
+        self.coded = true;
+        for coding in elements(value) {
+            if self.chunked {
+                return Err(Reject::bad("chunked is not the last transfer coding"));
+            }
+            if !coding.eq_ignore_ascii_case(b"chunked") {
+                return Err(Reject::new(Status::NotImplemented, "unknown transfer coding"));
+            }
+            self.chunked = true;
+        }
+        Ok(())
+    }
+
+    /// The verdict, once every field was seen.
+    pub(crate) fn body(self, minor: u8) -> Result<Body, Reject> {
+        match (self.coded, self.length) {
+            (false, None | Some(0)) => Ok(Body::None),
+            (false, Some(length)) => Ok(Body::Length(length)),
+            // The classic of request smuggling: two readers, two ends (6.1, 11.2).
+            (true, Some(_)) => Err(Reject::bad("both Content-Length and Transfer-Encoding")),
+            // A 1.0 hop in between may have passed on what it did not understand (6.1).
+            (true, None) if minor == 0 => Err(Reject::bad("Transfer-Encoding in HTTP/1.0")),
+            (true, None) if !self.chunked => Err(Reject::bad("empty Transfer-Encoding")),
+            (true, None) => Ok(Body::Chunked),
+        }
+    }
+}

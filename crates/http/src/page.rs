@@ -1,0 +1,90 @@
+//! Whole small responses that are not files: errors, redirects, the answer to OPTIONS.
+
+use crate::{DateLine, Head, Reply, Status};
+
+/// The methods that a static server knows, for `Allow` (RFC 9110, 10.2.1).
+pub const ALLOW: &str = "GET, HEAD, OPTIONS";
+
+/// Adds a whole response with a small page that names the status, readable on dark and light.
+///
+/// 405 carries `Allow`. A status that has no content gets none. The page holds nothing that a client
+/// sent. `reply` says whether `Connection: close` is sent, and whether only the head is (HEAD).
+pub fn error_page(out: &mut Vec<u8>, status: Status, date: &DateLine, reply: Reply) {
+    page(out, status, date, reply, |head| match status {
+        Status::MethodNotAllowed => head.block(ALLOW_LINE),
+        _ => head,
+    });
+}
+
+/// Adds a 416 for a representation of `length` bytes, with `Content-Range: bytes */length`
+/// (RFC 9110, 15.5.17).
+pub fn unsatisfiable(out: &mut Vec<u8>, length: u64, date: &DateLine, reply: Reply) {
+    page(out, Status::RangeNotSatisfiable, date, reply, |head| {
+        let mut buffer = [b' '; 28];
+        buffer[..8].copy_from_slice(b"bytes */");
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(length).as_bytes();
+        let end = 8 + digits.len();
+        buffer[8..end].copy_from_slice(digits);
+        head.field("Content-Range", &buffer[..end])
+    });
+}
+
+/// Adds a redirect to `location`, as [`path::redirect_location`](crate::path::redirect_location) makes
+/// it. `status` is 301 or 308.
+pub fn redirect(out: &mut Vec<u8>, status: Status, location: &[u8], date: &DateLine, reply: Reply) {
+    page(out, status, date, reply, |head| head.field("Location", location));
+}
+
+/// Adds the answer to OPTIONS, for a resource or for `*`: 204 with `Allow` (RFC 9110, 9.3.7).
+pub fn options(out: &mut Vec<u8>, date: &DateLine, reply: Reply) {
+    Head::new(out, Status::NoContent, date, reply).block(ALLOW_LINE).finish();
+}
+
+const ALLOW_LINE: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
+
+const BEFORE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+    <meta name=\"viewport\" content=\"width=device-width\">\n\
+    <meta name=\"color-scheme\" content=\"light dark\">\n<title>";
+const BETWEEN: &str = "</title>\n\
+    <style>body{font:1.1rem/1.5 system-ui,sans-serif;max-width:36rem;margin:20vh auto;padding:0 1rem}\
+    h1{font-weight:600}b{opacity:.5;font-weight:400}</style>\n<h1><b>";
+const AFTER: &str = "</h1>\n";
+
+fn page(
+    out: &mut Vec<u8>,
+    status: Status,
+    date: &DateLine,
+    reply: Reply,
+    extra: impl FnOnce(Head<'_>) -> Head<'_>,
+) {
+    let mut digits = itoa::Buffer::new();
+    let code = digits.format(status.code());
+    let title = [code, " ", status.reason()];
+    let heading = [code, "</b> ", status.reason(), AFTER];
+    let parts = [BEFORE, title[0], title[1], title[2], BETWEEN];
+    let parts = parts.into_iter().chain(heading);
+    let length: usize = parts.clone().map(str::len).sum();
+
+    let head = extra(Head::new(out, status, date, reply));
+    let head = match status.has_content() {
+        true => head.block(b"Content-Type: text/html; charset=utf-8\r\n").length(length as u64),
+        false => head,
+    };
+    head.finish();
+    if status.has_content() && !reply.head_only {
+        for part in parts {
+            out.extend_from_slice(part.as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_constants_agree() {
+        assert_eq!(ALLOW_LINE, format!("Allow: {ALLOW}\r\n").as_bytes());
+    }
+}

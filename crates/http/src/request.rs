@@ -1,0 +1,157 @@
+//! A request's head, as the server acts on it.
+
+use httparse::Header;
+
+use crate::bytes::trim;
+use crate::fields::Gathered;
+use crate::host::Target;
+use crate::line::Line;
+use crate::{Body, MAX_FIELDS, Method, Reject};
+
+/// A parsed request head. Everything in it borrows from the bytes that were parsed.
+///
+/// Field values are raw, without white space around them. A list-valued field that is spread over
+/// several lines is here with its first line; [`Request::values`] gives them all. A field that may
+/// come only once but came twice is here with an empty value, which every reader of it ignores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// The method.
+    pub method: Method<'a>,
+    /// The target's path, still percent-encoded: begins with `/`, or is `*` (OPTIONS only).
+    pub path: &'a str,
+    /// What follows the first `?` of the target, if there is one.
+    pub query: Option<&'a str>,
+    /// The minor version: 0, or 1 for 1.1 and everything later.
+    pub minor: u8,
+    /// Host and port: of an absolute target, or else of the `Host` field (RFC 9112, 3.2.2).
+    /// A 1.0 request may have none.
+    pub host: Option<&'a str>,
+    /// Whether the connection stays open after the answer (RFC 9112, 9.3).
+    pub keep_alive: bool,
+    /// What follows the head.
+    pub body: Body,
+    /// Whether the client waits for [`CONTINUE`](crate::CONTINUE) before it sends the body
+    /// (RFC 9110, 10.1.1). Never set without a body, nor in 1.0.
+    pub expect_continue: bool,
+    /// `If-Match`.
+    pub if_match: Option<&'a [u8]>,
+    /// `If-None-Match`.
+    pub if_none_match: Option<&'a [u8]>,
+    /// `If-Modified-Since`.
+    pub if_modified_since: Option<&'a [u8]>,
+    /// `If-Unmodified-Since`.
+    pub if_unmodified_since: Option<&'a [u8]>,
+    /// `If-Range`.
+    pub if_range: Option<&'a [u8]>,
+    /// `Range`.
+    pub range: Option<&'a [u8]>,
+    /// `Accept-Encoding`.
+    pub accept_encoding: Option<&'a [u8]>,
+    /// `User-Agent`, for logs.
+    pub user_agent: Option<&'a [u8]>,
+    /// `Referer`, for logs.
+    pub referer: Option<&'a [u8]>,
+    /// The request line without its line end, for logs.
+    pub line: &'a [u8],
+    /// Whether any list-valued field has more lines than the one kept.
+    pub(crate) repeated: bool,
+    /// The field lines, closing empty line included.
+    fields: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    /// Reads a head whose end is known. `line` has no line end, `fields` ends in the empty line, and
+    /// every line of both in CR LF; `count` is the number of field lines.
+    pub(crate) fn read(
+        line: &'a [u8],
+        fields: &'a [u8],
+        count: usize,
+    ) -> Result<Request<'a>, Reject> {
+        // The array is filled with empty headers first, so a short head gets a short one.
+        if count <= 16 {
+            Request::read_into(line, fields, &mut [httparse::EMPTY_HEADER; 16])
+        } else {
+            Request::read_into(line, fields, &mut [httparse::EMPTY_HEADER; MAX_FIELDS])
+        }
+    }
+
+    #[inline]
+    fn read_into(
+        line: &'a [u8],
+        fields: &'a [u8],
+        headers: &mut [Header<'a>],
+    ) -> Result<Request<'a>, Reject> {
+        let Line { method, target, minor } = Line::parse(line)?;
+        let target = Target::parse(target, method)?;
+        let headers = match httparse::parse_headers(fields, headers) {
+            Ok(httparse::Status::Complete((end, headers))) if end == fields.len() => headers,
+            Ok(_) => return Err(Reject::bad("the head does not end where it should")),
+            Err(error) => return Err(Reject::bad(explain(error))),
+        };
+        let mut request = Request {
+            method,
+            path: target.path,
+            query: target.query,
+            minor,
+            host: None,
+            keep_alive: false,
+            body: Body::None,
+            expect_continue: false,
+            if_match: None,
+            if_none_match: None,
+            if_modified_since: None,
+            if_unmodified_since: None,
+            if_range: None,
+            range: None,
+            accept_encoding: None,
+            user_agent: None,
+            referer: None,
+            line,
+            repeated: false,
+            fields,
+        };
+        let mut gathered = Gathered::default();
+        for header in headers {
+            gathered.take(&mut request, header)?;
+        }
+        if request.host.is_none() && minor > 0 {
+            return Err(Reject::bad("no Host"));
+        }
+        request.host = target.authority.or(request.host);
+        request.keep_alive = !gathered.close && (minor > 0 || gathered.keep_alive);
+        request.body = gathered.framing.body(minor)?;
+        request.expect_continue = gathered.expects && minor > 0 && request.body != Body::None;
+        Ok(request)
+    }
+
+    /// The values of every line of a field, in order, without white space around them. The name has
+    /// no case. Walks all lines: for fields that have no place of their own in [`Request`].
+    ///
+    /// ```
+    /// # use phalanx_http::{Limits, Parse, parse};
+    /// let bytes = b"GET / HTTP/1.1\r\nHost: a\r\nDNT: 1\r\n\r\n";
+    /// let Ok(Parse::Complete(request, _)) = parse(bytes, &Limits::default()) else { panic!() };
+    /// assert_eq!(request.values("dnt").next(), Some(&b"1"[..]));
+    /// ```
+    pub fn values<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+        // The parse has seen to it that each line has a colon and ends in CR LF.
+        self.fields.split(|&byte| byte == b'\n').filter_map(move |line| {
+            let (found, value) = line.split_at(memchr::memchr(b':', line)?);
+            let value = trim(value[1..].strip_suffix(b"\r")?);
+            found.eq_ignore_ascii_case(name.as_bytes()).then_some(value)
+        })
+    }
+
+    /// Whether this is `OPTIONS *`: a question about the server, not about a resource.
+    pub fn is_asterisk(&self) -> bool {
+        self.path == "*"
+    }
+}
+
+fn explain(error: httparse::Error) -> &'static str {
+    match error {
+        httparse::Error::HeaderName => "invalid field name",
+        httparse::Error::HeaderValue => "invalid byte in a field value",
+        _ => "invalid field line",
+    }
+}

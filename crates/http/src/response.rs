@@ -1,0 +1,130 @@
+//! Writing the head of a response (RFC 9112, 4 and 6).
+
+use crate::entity::line;
+use crate::{DateLine, Method, Request, Status};
+
+/// The interim answer to [`Request::expect_continue`]: send it before the body is read.
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// What of a request decides how its response is put on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reply {
+    /// The request's minor version.
+    pub minor: u8,
+    /// Whether the connection stays open.
+    pub keep_alive: bool,
+    /// Whether the request was HEAD: the same head, and no content (RFC 9110, 9.3.2).
+    pub head_only: bool,
+}
+
+impl Reply {
+    /// As this request wants it.
+    pub fn to(request: &Request<'_>) -> Reply {
+        Reply {
+            minor: request.minor,
+            keep_alive: request.keep_alive,
+            head_only: request.method == Method::Head,
+        }
+    }
+
+    /// The last one on a connection: after a [`Reject`](crate::Reject), or when shedding.
+    pub const CLOSE: Reply = Reply { minor: 1, keep_alive: false, head_only: false };
+
+    /// The same, and then the connection closes.
+    #[must_use]
+    pub fn closing(self) -> Reply {
+        Reply { keep_alive: false, ..self }
+    }
+}
+
+/// A response's head being written. Nothing is allocated if the buffer has room; some 300 bytes do.
+///
+/// ```
+/// use phalanx_http::{DateLine, Head, Reply, Status};
+///
+/// let date = DateLine::new(784_111_777);
+/// let mut out = Vec::with_capacity(512);
+/// Head::new(&mut out, Status::Ok, &date, Reply::CLOSE)
+///     .block(b"Content-Type: text/plain\r\nContent-Length: 2\r\n")
+///     .finish();
+/// assert_eq!(
+///     out,
+///     b"HTTP/1.1 200 OK\r\n\
+///       Server: phalanx\r\n\
+///       Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+///       Connection: close\r\n\
+///       Content-Type: text/plain\r\n\
+///       Content-Length: 2\r\n\r\n"
+/// );
+/// ```
+#[derive(Debug)]
+#[must_use = "a head is whole only after `finish`"]
+pub struct Head<'a> {
+    out: &'a mut Vec<u8>,
+    status: Status,
+}
+
+impl<'a> Head<'a> {
+    /// Begins a head: the status line, `Server`, `Date`, and `Connection` where the version's default is
+    /// not what happens (RFC 9112, 9.3). The version is always 1.1, also to a 1.0 client (RFC 9110, 6.2).
+    #[inline]
+    pub fn new(out: &'a mut Vec<u8>, status: Status, date: &DateLine, reply: Reply) -> Head<'a> {
+        out.extend_from_slice(status.line().as_bytes());
+        out.extend_from_slice(date.lines());
+        if !reply.keep_alive {
+            out.extend_from_slice(b"Connection: close\r\n");
+        } else if reply.minor == 0 {
+            out.extend_from_slice(b"Connection: keep-alive\r\n");
+        }
+        Head { out, status }
+    }
+
+    /// Adds whole lines, each with its line end, as they are: an [`Entity`](crate::Entity)'s.
+    #[inline]
+    pub fn block(self, lines: &[u8]) -> Head<'a> {
+        debug_assert!(lines.is_empty() || lines.ends_with(b"\r\n"));
+        self.out.extend_from_slice(lines);
+        self
+    }
+
+    /// Adds one field. Line breaks and NULs in the value become spaces.
+    pub fn field(self, name: &str, value: &[u8]) -> Head<'a> {
+        line(self.out, name, value);
+        self
+    }
+
+    /// Adds `Content-Length`; left out where the status has no content, as it would be a lie
+    /// (RFC 9110, 8.6).
+    pub fn length(mut self, length: u64) -> Head<'a> {
+        if self.status.has_content() {
+            self.out.extend_from_slice(b"Content-Length: ");
+            self.number(length);
+            self.out.extend_from_slice(b"\r\n");
+        }
+        self
+    }
+
+    /// Adds `Content-Range` and `Content-Length` for the bytes from `start` up to `end` of `length`
+    /// (RFC 9110, 14.4), as [`Ranged::Partial`](crate::Ranged::Partial) has them: `start < end <= length`.
+    pub fn part(mut self, start: u64, end: u64, length: u64) -> Head<'a> {
+        debug_assert!(start < end && end <= length);
+        self.out.extend_from_slice(b"Content-Range: bytes ");
+        self.number(start);
+        self.out.push(b'-');
+        self.number(end.saturating_sub(1));
+        self.out.push(b'/');
+        self.number(length);
+        self.out.extend_from_slice(b"\r\n");
+        self.length(end.saturating_sub(start))
+    }
+
+    /// Adds the empty line that ends the head.
+    #[inline]
+    pub fn finish(self) {
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    fn number(&mut self, number: u64) {
+        self.out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+}

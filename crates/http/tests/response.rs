@@ -1,0 +1,164 @@
+//! Responses as they stand on the wire, read back by the client's side.
+
+use phalanx_http::client::{Content, parse_response, write_get};
+use phalanx_http::{
+    Body, ContentType, DateLine, Discard, Entity, Head, Limits, Parse, Reply, Status, Validators,
+    error_page, options, parse, redirect, unsatisfiable,
+};
+
+const OPEN: Reply = Reply { minor: 1, keep_alive: true, head_only: false };
+const HEAD: Reply = Reply { head_only: true, ..OPEN };
+
+fn text(write: impl FnOnce(&mut Vec<u8>, &DateLine)) -> String {
+    let mut out = Vec::new();
+    write(&mut out, &DateLine::new(784_111_777));
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn every_page_is_framed_rightly() {
+    for &status in Status::ALL {
+        for reply in [OPEN, HEAD, OPEN.closing(), Reply { minor: 0, ..OPEN }] {
+            let page = text(|out, date| error_page(out, status, date, reply));
+            let response = parse_response(page.as_bytes(), reply.head_only).unwrap().unwrap();
+            assert_eq!(response.status, status.code());
+            let body = page.len() - response.head;
+            let announced = page.contains("Content-Length: ");
+            assert_eq!(announced, status.has_content(), "RFC 9110, 8.6: {status}");
+            match response.content {
+                Content::Framed(Body::None) => assert_eq!(body, 0),
+                Content::Framed(Body::Length(length)) => assert_eq!(body as u64, length),
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(page.contains("Connection: close\r\n"), !reply.keep_alive);
+            assert_eq!(page.contains("Connection: keep-alive\r\n"), reply.minor == 0);
+            assert_eq!(page.contains("Allow: GET, HEAD"), status == Status::MethodNotAllowed);
+            assert!(
+                page.contains("\r\nServer: phalanx\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n")
+            );
+        }
+    }
+}
+
+#[test]
+fn a_head_request_gets_the_same_head() {
+    // RFC 9110, 9.3.2
+    let get = text(|out, date| error_page(out, Status::NotFound, date, OPEN));
+    let head = text(|out, date| error_page(out, Status::NotFound, date, HEAD));
+    assert_eq!(get.split_once("\r\n\r\n").unwrap().0, head.strip_suffix("\r\n\r\n").unwrap());
+}
+
+#[test]
+fn special_answers() {
+    let page = text(|out, date| unsatisfiable(out, 2048, date, OPEN));
+    assert!(page.starts_with("HTTP/1.1 416 Range Not Satisfiable\r\n"));
+    assert!(page.contains("\r\nContent-Range: bytes */2048\r\n"), "RFC 9110, 15.5.17");
+    let page = text(|out, date| unsatisfiable(out, u64::MAX, date, OPEN));
+    assert!(page.contains("\r\nContent-Range: bytes */18446744073709551615\r\n"));
+    let page = text(|out, date| redirect(out, Status::PermanentRedirect, b"/a/?b", date, OPEN));
+    assert!(page.contains("\r\nLocation: /a/?b\r\n"));
+    let page =
+        text(|out, date| redirect(out, Status::PermanentRedirect, b"/a\r\nX: y", date, OPEN));
+    assert!(page.contains("\r\nLocation: /a  X: y\r\n"), "no second line can be smuggled in");
+    let page = text(|out, date| options(out, date, OPEN));
+    assert!(page.starts_with("HTTP/1.1 204 No Content\r\n"));
+    assert!(page.ends_with("\r\nAllow: GET, HEAD, OPTIONS\r\n\r\n"));
+}
+
+#[test]
+fn files() {
+    let validators = Validators { etag: "\"a\"", modified: 0 };
+    let entity = Entity::new(ContentType::HTML, &validators, 2048, &[("Vary", "Accept-Encoding")]);
+    let full =
+        text(|out, date| Head::new(out, Status::Ok, date, OPEN).block(entity.full()).finish());
+    assert!(full.contains("\r\nContent-Length: 2048\r\n"));
+    let part = text(|out, date| {
+        let head = Head::new(out, Status::PartialContent, date, OPEN).block(entity.partial());
+        head.part(1948, 2048, 2048).finish();
+    });
+    assert!(part.contains("\r\nContent-Range: bytes 1948-2047/2048\r\nContent-Length: 100\r\n"));
+    assert!(part.contains("\r\nContent-Type: text/html; charset=utf-8\r\n"));
+    let same = text(|out, date| {
+        Head::new(out, Status::NotModified, date, OPEN)
+            .block(entity.unchanged())
+            .length(9)
+            .finish();
+    });
+    // RFC 9110, 15.4.5
+    assert!(same.contains("\r\nETag: \"a\"\r\n") && same.contains("\r\nVary: Accept-Encoding\r\n"));
+    assert!(!same.contains("Content-"), "{same}");
+}
+
+#[test]
+fn no_allocation_where_there_is_room() {
+    let mut out = Vec::with_capacity(2048);
+    let (start, date) = (out.as_ptr(), DateLine::new(0));
+    error_page(&mut out, Status::NotFound, &date, OPEN);
+    assert_eq!(out.as_ptr(), start);
+}
+
+#[test]
+fn what_the_client_writes_the_server_reads() {
+    for keep_alive in [true, false] {
+        let mut out = Vec::new();
+        write_get(&mut out, "localhost:80", "/a?b", keep_alive);
+        let Ok(Parse::Complete(request, length)) = parse(&out, &Limits::default()) else {
+            panic!()
+        };
+        assert_eq!((request.host, request.path), (Some("localhost:80"), "/a"));
+        assert_eq!((request.keep_alive, length), (keep_alive, out.len()));
+    }
+}
+
+#[test]
+fn responses() {
+    let framed = Content::Framed;
+    // (head, (content, keep alive) or none for a bad one, why), RFC 9112
+    type Found = Option<(Content, bool)>;
+    let table: &[(&str, Found, &str)] = &[
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5", Some((framed(Body::Length(5)), true)), "6.3"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 0", Some((framed(Body::None), true)), "6.3"),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked",
+            Some((framed(Body::Chunked), true)),
+            "6.3",
+        ),
+        ("HTTP/1.1 200 OK\r\nX: y", Some((Content::UntilClose, false)), "6.3"),
+        ("HTTP/1.1 304 Not Modified\r\nContent-Length: 5", Some((framed(Body::None), true)), "6.3"),
+        ("HTTP/1.1 204 No Content\r\nX: y", Some((framed(Body::None), true)), "6.3"),
+        ("HTTP/1.1 100 Continue\r\nX: y", Some((framed(Body::None), true)), "6.3"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close",
+            Some((framed(Body::Length(5)), false)),
+            "9.6",
+        ),
+        ("HTTP/1.0 200 OK\r\nContent-Length: 5", Some((framed(Body::Length(5)), false)), "9.3"),
+        (
+            "HTTP/1.0 200 OK\r\nContent-Length: 5\r\nConnection: Keep-Alive",
+            Some((framed(Body::Length(5)), true)),
+            "9.3",
+        ),
+        ("HTTP/1.1 200 OK\r\nContent-Length: x", None, "6.3"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked", None, "6.3"),
+        ("HTTP/2.0 200 OK\r\nContent-Length: 5", None, "2.3"),
+        ("SSH-2.0-OpenSSH\r\nX: y", None, "another protocol"),
+    ];
+    for (head, wanted, why) in table {
+        let bytes = format!("{head}\r\n\r\n");
+        let found = parse_response(bytes.as_bytes(), false);
+        let found = found.ok().map(|response| response.expect("whole"));
+        let found = found.map(|response| (response.content, response.keep_alive));
+        assert_eq!(found, *wanted, "{head:?}: {why}");
+    }
+    assert_eq!(parse_response(b"HTTP/1.1 200 OK\r\nContent-Le", false), Ok(None));
+    let head =
+        parse_response(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", true).unwrap().unwrap();
+    assert_eq!(head.content, Content::Framed(Body::None), "6.3: after HEAD");
+}
+
+#[test]
+fn a_boundless_discard_reads_responses() {
+    let limits = Limits { body: u64::MAX, ..Limits::default() };
+    let mut discard = Discard::new(Body::Length(1 << 40), &limits).unwrap();
+    assert_eq!(discard.feed(&[0; 4096]), Ok(4096));
+}

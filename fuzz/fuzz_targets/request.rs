@@ -1,0 +1,102 @@
+//! A connection's bytes: heads and bodies, one after the other.
+//!
+//! The first byte says into what pieces the rest is cut. Read in pieces or in one, the bytes must come to
+//! the same requests with the same ends, and to the same refusal: a server that answers one request more
+//! when the segments fall differently is one that can be smuggled past.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use phalanx_http::{Discard, Limits, Parse, Reject, Reply, Scan, client, parse};
+
+fn limits() -> Limits {
+    Limits { request_line: 200, head: 600, headers: 20, body: 500 }
+}
+
+/// What was seen of one request: where its head and its body end.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    head: usize,
+    body: usize,
+}
+
+/// Everything at hand at once.
+fn whole(bytes: &[u8]) -> (Vec<Seen>, Result<(), Reject>) {
+    let (mut seen, mut at) = (Vec::new(), 0);
+    loop {
+        match parse(&bytes[at..], &limits()) {
+            Err(reject) => return (seen, Err(reject)),
+            Ok(Parse::Incomplete) => return (seen, Ok(())),
+            Ok(Parse::Complete(request, length)) => {
+                assert!(bytes[at..at + length].ends_with(b"\r\n\r\n"));
+                assert!(request.path.starts_with('/') || request.is_asterisk());
+                assert!(request.minor == 0 || request.host.is_some());
+                let _ = Reply::to(&request);
+                at += length;
+                let head = at;
+                let mut discard = match Discard::new(request.body, &limits()) {
+                    Ok(discard) => discard,
+                    Err(reject) => return (seen, Err(reject)),
+                };
+                match discard.feed(&bytes[at..]) {
+                    Err(reject) => return (seen, Err(reject)),
+                    Ok(taken) => at += taken,
+                }
+                if !discard.is_done() {
+                    assert_eq!(at, bytes.len());
+                    return (seen, Ok(()));
+                }
+                seen.push(Seen { head, body: at });
+            }
+        }
+    }
+}
+
+/// As it would come from a socket, `step` bytes more each time.
+fn in_pieces(bytes: &[u8], step: usize) -> (Vec<Seen>, Result<(), Reject>) {
+    let (mut seen, mut at, mut have) = (Vec::new(), 0, 0);
+    let (mut scan, mut body): (Scan, Option<(usize, Discard)>) = (Scan::default(), None);
+    loop {
+        if let Some((head, discard)) = &mut body {
+            match discard.feed(&bytes[at..have]) {
+                Err(reject) => return (seen, Err(reject)),
+                Ok(taken) => at += taken,
+            }
+            if discard.is_done() {
+                seen.push(Seen { head: *head, body: at });
+                body = None;
+                continue;
+            }
+        } else {
+            match scan.parse(&bytes[at..have], &limits()) {
+                Err(reject) => return (seen, Err(reject)),
+                Ok(Parse::Incomplete) => {}
+                Ok(Parse::Complete(request, length)) => {
+                    at += length;
+                    match Discard::new(request.body, &limits()) {
+                        Err(reject) => return (seen, Err(reject)),
+                        Ok(discard) => body = Some((at, discard)),
+                    }
+                    continue;
+                }
+            }
+        }
+        if have == bytes.len() {
+            return (seen, Ok(()));
+        }
+        have = (have + step).min(bytes.len());
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&step, bytes)) = data.split_first() else { return };
+    let (seen, end) = whole(bytes);
+    let (seen_in_pieces, end_in_pieces) = in_pieces(bytes, usize::from(step % 40) + 1);
+    assert_eq!(seen, seen_in_pieces);
+    // A piece may show one broken rule before another, but broken is broken.
+    assert_eq!(end.is_err(), end_in_pieces.is_err(), "{end:?} {end_in_pieces:?}");
+
+    // The client's side sees the same kind of bytes, and must bear them too.
+    if let Ok(Some(response)) = client::parse_response(bytes, false) {
+        assert!(response.head <= bytes.len());
+    }
+});

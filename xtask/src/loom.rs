@@ -1,0 +1,80 @@
+//! `cargo xtask loom`: core's loom models.
+//!
+//! They are compiled with `--cfg loom`, which rebuilds every crate, so they have a target folder of their
+//! own; and in release mode, since a model is executed thousands of times.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Runs the models whose names hold one of `filters`; if there are none, all models: `loom` is in their names.
+///
+/// A run that finds no model at all is a failure: a filter that matches nothing passes silently otherwise.
+pub(crate) fn run(root: &Path, filters: &[String]) -> ExitCode {
+    let listed = match cargo(root, filters).arg("--list").output() {
+        Ok(listed) => listed,
+        Err(error) => return failed(&format!("cargo could not be started: {error}")),
+    };
+    if !listed.status.success() {
+        eprint!("{}", String::from_utf8_lossy(&listed.stderr));
+        return failed("the models do not compile");
+    }
+    if count(&String::from_utf8_lossy(&listed.stdout)) == 0 {
+        return failed("no model of that name; they are core's unit tests in modules named `loom`");
+    }
+    match cargo(root, filters).status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => failed("a model failed; LOOM_LOG=trace and LOOM_CHECKPOINT_FILE help to find why"),
+        Err(error) => failed(&format!("cargo could not be started: {error}")),
+    }
+}
+
+/// The command that runs the models, ready for further arguments to the test program.
+fn cargo(root: &Path, filters: &[String]) -> Command {
+    // Set by cargo for the programs it runs; it names the toolchain's own cargo.
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    command
+        .current_dir(root)
+        .env("RUSTFLAGS", format!("{flags} --cfg loom").trim_start())
+        .env("CARGO_TARGET_DIR", target(root))
+        .args(["test", "-p", "phalanx-core", "--release", "--lib", "--"])
+        .args(filters);
+    if filters.is_empty() {
+        command.arg("loom");
+    }
+    if std::env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
+        command.env("LOOM_MAX_PREEMPTIONS", "2");
+    }
+    command
+}
+
+/// The folder `loom` in the target folder in force.
+fn target(root: &Path) -> PathBuf {
+    let main = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    root.join(main).join("loom")
+}
+
+/// The number of tests in the output of a test program's `--list`.
+fn count(listing: &str) -> usize {
+    listing.lines().filter(|line| line.ends_with(": test")).count()
+}
+
+/// Says why the task failed.
+fn failed(why: &str) -> ExitCode {
+    eprintln!("xtask loom: {why}");
+    ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count;
+
+    #[test]
+    fn counts_tests_in_a_listing() {
+        assert_eq!(
+            count("inbox::loom::push: test\nqueue::loom::pop: test\n\n2 tests, 0 benchmarks"),
+            2
+        );
+        assert_eq!(count("0 tests, 0 benchmarks\n"), 0);
+    }
+}

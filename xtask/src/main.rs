@@ -1,0 +1,58 @@
+//! The house's own chores, run as `cargo xtask <task>`.
+//!
+//! Whatever a program can check about this workspace and the compiler does not is checked here, so that
+//! reviewers need not. It depends on nothing but the standard library: it is built before anything else.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+mod loom;
+mod tidy;
+
+/// What `cargo xtask` says when it is asked nothing, or something it does not know.
+const HELP: &str = "\
+The house's own chores.
+
+Usage: cargo xtask <task>
+
+Tasks:
+  tidy            check what the compiler does not: core's purity, crates that point
+                  only downwards, file sizes, where `unsafe` may stand, leftovers, links
+                  and paths in the documents, crate docs, trailing whitespace.
+                  Prints one line per fault, `path:line: what is wrong; what to do`,
+                  and exits 1 if there are any
+  loom [FILTER..] run core's loom models, in release mode and a target folder of their
+                  own. LOOM_MAX_PREEMPTIONS (default 2) bounds the search: 3 sees more
+                  and takes much longer
+  help            print this
+
+Everything that a change must pass, these tasks included: .ci/run
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.split_first() {
+        None => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        Some((task, rest)) => match (task.as_str(), rest) {
+            ("tidy", []) => tidy::run(&root()),
+            ("loom", filters) => loom::run(&root(), filters),
+            ("help" | "-h" | "--help", _) => {
+                print!("{HELP}");
+                ExitCode::SUCCESS
+            }
+            _ => {
+                eprintln!("xtask: unknown task `{}`\n\n{HELP}", arguments.join(" "));
+                ExitCode::from(2)
+            }
+        },
+    }
+}
+
+/// The root of the workspace: the folder above this crate's, wherever the task was called from.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("the crate lies in a folder of the workspace").to_owned()
+}

@@ -1,0 +1,86 @@
+//! `cargo xtask tidy`: what a program can check about the house and the compiler does not.
+//!
+//! Every check is a function from the [`Tree`] of files to the faults it found, in a file of its own,
+//! with tests on planted faults. Adding one is writing it and naming it in [`CHECKS`].
+
+use std::fmt;
+use std::path::Path;
+use std::process::ExitCode;
+
+mod heads;
+mod layers;
+mod leftovers;
+mod links;
+mod manifest;
+mod markdown;
+mod purity;
+mod sizes;
+mod source;
+mod spaces;
+mod tree;
+mod unsafety;
+mod use_paths;
+
+use tree::Tree;
+
+/// One check: all the faults of its kind in the tree.
+type Check = fn(&Tree) -> Vec<Fault>;
+
+/// The checks, in no particular order: faults are sorted before they are printed.
+const CHECKS: &[Check] = &[
+    purity::check,
+    layers::check,
+    sizes::check,
+    unsafety::check,
+    leftovers::check,
+    links::check,
+    heads::check,
+    spaces::check,
+];
+
+/// Something wrong at a place, and what to do about it.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Fault {
+    /// The file, from the workspace's root.
+    path: String,
+    /// The line, counted from 1.
+    line: usize,
+    /// What is wrong; what to do.
+    what: String,
+}
+
+impl Fault {
+    /// A fault at line `line` (counted from 1) of `path`.
+    fn new(path: &str, line: usize, what: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, what: what.into() }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.what)
+    }
+}
+
+/// Runs every check over the files under `root` that git tracks or would track, and prints the faults.
+pub(crate) fn run(root: &Path) -> ExitCode {
+    let tree = match Tree::load(root) {
+        Ok(tree) => tree,
+        Err(error) => {
+            eprintln!("xtask tidy: the files cannot be listed: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut faults: Vec<Fault> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
+    faults.sort();
+    for fault in &faults {
+        println!("{fault}");
+    }
+    if faults.is_empty() {
+        println!("tidy: {} files, nothing to say", tree.len());
+        ExitCode::SUCCESS
+    } else {
+        println!("tidy: {} faults in {} files looked at", faults.len(), tree.len());
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,102 @@
+//! Crates point only downwards: each may depend on the crates of the house that the table names, no other.
+
+use std::collections::BTreeMap;
+
+use super::{Fault, Tree, manifest};
+
+/// Each crate, by its folder, and those that it and its tests may depend on.
+///
+/// Core, driver and http know nothing of each other; `phalanx` joins core and driver; servers stand on
+/// `phalanx`; the program stands on everything. Whoever needs an edge upwards has a file in the wrong crate.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("core", &[]),
+    ("driver", &[]),
+    ("http", &[]),
+    ("phalanx", &["core", "driver"]),
+    ("web", &["phalanx", "http"]),
+    ("bench", &["core", "driver", "http", "phalanx", "web"]),
+    ("cli", &["core", "driver", "http", "phalanx", "web", "bench"]),
+    ("fuzz", &["core", "driver", "http", "phalanx", "web"]),
+    ("xtask", &[]),
+];
+
+/// Finds dependencies between crates of the house that the table does not allow, and crates it lacks.
+pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
+    // Package name to folder, path and text of the manifest.
+    let crates: BTreeMap<&str, (&str, &str, &str)> = tree
+        .texts()
+        .filter_map(|(path, text)| {
+            let folder = path.strip_suffix("/Cargo.toml")?.rsplit('/').next()?;
+            Some((manifest::name(text)?, (folder, path, text)))
+        })
+        .collect();
+    let mut faults = Vec::new();
+    for &(folder, path, text) in crates.values() {
+        let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == folder) else {
+            let what =
+                format!("the crate `{folder}` has no layer; name it in xtask/src/tidy/layers.rs");
+            faults.push(Fault::new(path, 1, what));
+            continue;
+        };
+        for dependency in manifest::dependencies(text) {
+            let Some((below, ..)) = crates.get(dependency.name.as_str()) else { continue };
+            if !allowed.contains(below) {
+                let what = format!(
+                    "`{folder}` depends on `{below}`, which does not lie below it; \
+                     move the code that needs it up, or what it needs down"
+                );
+                faults.push(Fault::new(path, dependency.line, what));
+            }
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CORE: (&str, &str) = ("crates/core/Cargo.toml", "[package]\nname = \"phalanx-core\"\n");
+
+    fn phalanx_beside(other: (&str, &str)) -> Vec<String> {
+        let phalanx = "[package]\nname = \"phalanx\"\n[dependencies]\nphalanx-core.workspace = true\nslab = \"0\"\n";
+        let tree = Tree::of(&[CORE, ("crates/phalanx/Cargo.toml", phalanx), other]);
+        check(&tree).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn downwards_is_well() {
+        let web = "[package]\nname = \"phalanx-web\"\n[dependencies]\nphalanx.workspace = true\n";
+        assert_eq!(phalanx_beside(("crates/web/Cargo.toml", web)), [""; 0]);
+    }
+
+    #[test]
+    fn upwards_and_sidewards_are_not() {
+        let http = "[package]\nname = \"phalanx-http\"\n\n[dev-dependencies]\nphalanx = { path = \"../phalanx\" }\n";
+        let faults = phalanx_beside(("crates/http/Cargo.toml", http));
+        assert!(
+            faults.len() == 1 && faults[0].starts_with("crates/http/Cargo.toml:5: "),
+            "{faults:?}"
+        );
+    }
+
+    #[test]
+    fn a_new_crate_must_be_given_a_layer() {
+        let faults =
+            phalanx_beside(("crates/fish/Cargo.toml", "[package]\nname = \"phalanx-fish\"\n"));
+        assert!(faults.len() == 1 && faults[0].contains("`fish` has no layer"), "{faults:?}");
+    }
+
+    #[test]
+    fn the_table_has_no_cycle() {
+        // Each row names only crates whose own rows name fewer steps down, so walking down must end.
+        fn depth(name: &str, fuel: usize) -> usize {
+            assert!(fuel > 0, "a cycle through `{name}`");
+            let row = ALLOWED.iter().find(|(n, _)| *n == name).expect("a row for every name");
+            row.1.iter().map(|below| 1 + depth(below, fuel - 1)).max().unwrap_or(0)
+        }
+        for (name, _) in ALLOWED {
+            assert!(depth(name, ALLOWED.len()) < ALLOWED.len());
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! No leftovers: what is not finished is an issue, not a note in the source.
+
+use super::source::{code, has_word};
+use super::{Fault, Tree};
+
+/// This file, which must name what it looks for.
+const HERE: &str = "xtask/src/tidy/leftovers.rs";
+
+/// Words that mark something as unfinished, anywhere in a file of text.
+const WORDS: &[&str] = &["TODO", "FIXME", "XXX"];
+
+/// Code that does, in Rust.
+const CODE: &[&str] = &["todo!(", "unimplemented!(", "dbg!(", "#[ignore"];
+
+/// Finds the leftovers.
+pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (path, text) in tree.texts().filter(|(path, _)| *path != HERE && !path.ends_with(".lock")) {
+        let code = if path.ends_with(".rs") { code(text) } else { String::new() };
+        let mut code_lines = code.lines();
+        for (i, line) in text.lines().enumerate() {
+            let words = WORDS.iter().filter(|word| has_word(line, word));
+            let code = code_lines.next().unwrap_or_default();
+            let in_code = CODE.iter().filter(|piece| code.contains(**piece));
+            faults.extend(words.chain(in_code).map(|left| {
+                Fault::new(
+                    path,
+                    i + 1,
+                    format!("`{left}` left behind; finish it, or open an issue"),
+                )
+            }));
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leftovers_are_found() {
+        let rust = "// TODO: this\nfn f() { todo!() }\n#[ignore = \"slow\"]\nfn g() { dbg!(1); }\n";
+        let tree = Tree::of(&[("a.rs", rust), ("b.md", "\nFIXME"), ("c.sh", "# XXX")]);
+        let lines: Vec<_> = check(&tree).into_iter().map(|f| (f.path, f.line)).collect();
+        let expected =
+            [("a.rs", 1), ("a.rs", 2), ("a.rs", 3), ("a.rs", 4), ("b.md", 2), ("c.sh", 1)];
+        assert_eq!(lines, expected.map(|(path, line)| (path.to_owned(), line)));
+    }
+
+    #[test]
+    fn look_alikes_are_not() {
+        let tree =
+            Tree::of(&[("a.rs", "// no todo!() here\nlet a = \"dbg!(\";"), ("b", "mktemp XXXXXX")]);
+        assert_eq!(check(&tree), []);
+    }
+}

@@ -1,0 +1,113 @@
+//! The documents point only at what is there.
+//!
+//! Relative links in every Markdown file, and in `ARCHITECTURE.md` also the paths between backticks:
+//! it is the map, and a map that names vanished streets misleads.
+
+use super::markdown::{Run, links, runs};
+use super::{Fault, Tree};
+
+/// The document whose backticked paths are checked.
+const MAP: &str = "ARCHITECTURE.md";
+
+/// Finds links and paths to files that are not there.
+pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (path, text) in tree.texts().filter(|(path, _)| path.ends_with(".md")) {
+        for (line, run) in runs(text) {
+            match run {
+                Run::Prose(prose) => {
+                    let dead =
+                        links(prose).into_iter().filter(|link| !link_lives(tree, path, link));
+                    faults.extend(dead.map(|link| {
+                        let what = format!("the link to `{link}` leads nowhere; mend or remove it");
+                        Fault::new(path, line, what)
+                    }));
+                }
+                Run::Code(code) if path == MAP && !path_lives(tree, code) => {
+                    let what = format!("`{code}` is not there; say where it is now");
+                    faults.push(Fault::new(path, line, what));
+                }
+                Run::Code(_) => {}
+            }
+        }
+    }
+    faults
+}
+
+/// Whether what `link` in the document `from` names is there, or lies outside the repository.
+fn link_lives(tree: &Tree, from: &str, link: &str) -> bool {
+    let target = link.split(['#', '?']).next().unwrap_or(link);
+    if target.is_empty() || target.contains("://") || target.starts_with("mailto:") {
+        return true;
+    }
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.pop().is_none() => return false,
+            ".." => {}
+            name => parts.push(name),
+        }
+    }
+    tree.exists(&parts.join("/"))
+}
+
+/// Whether `code` does not look like a path in the repository, or is one.
+///
+/// What begins with a top-level folder must be there as it stands; another `.rs` file must be the end of
+/// some path, so that `poll/readiness.rs` will do where the crate is clear.
+fn path_lives(tree: &Tree, code: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    if code.starts_with(['/', '.']) && !code.starts_with(".c") || !code.chars().all(plain) {
+        return true;
+    }
+    if let Some((top, _)) = code.split_once('/')
+        && tree.exists(&format!("{top}/"))
+    {
+        return tree.exists(code);
+    }
+    let ending = format!("/{code}");
+    !code.ends_with(".rs") || tree.paths().any(|path| path == code || path.ends_with(&ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(path: &str, text: &str) -> Vec<usize> {
+        let others =
+            [("docs/tuning.md", ""), ("crates/driver/src/poll/mod.rs", ""), (".ci/run", "")];
+        let mut files = others.to_vec();
+        files.push((path, text));
+        check(&Tree::of(&files)).into_iter().map(|f| f.line).collect()
+    }
+
+    #[test]
+    fn links_are_followed_from_where_they_stand() {
+        assert_eq!(
+            faults("README.md", "[a](docs/tuning.md#top) [b](docs/) [c](#d) [e](https://f.g/h.md)"),
+            [0; 0]
+        );
+        assert_eq!(
+            faults("docs/a.md", "[a](tuning.md)\n[b](../docs/tuning.md)\n[c](../.ci/run)"),
+            [0; 0]
+        );
+        assert_eq!(
+            faults("docs/a.md", "[a](docs/tuning.md)\n[b](tune.md)\n[c](../../x)"),
+            [1, 2, 3]
+        );
+        assert_eq!(faults("README.md", "`[a](b.md)`\n```\n[a](b.md)\n```"), [0; 0]);
+    }
+
+    #[test]
+    fn the_map_names_only_what_is_there() {
+        let lives = "`crates/driver/src/poll/`, `poll/mod.rs`, `mod.rs`, `.ci/run`, `and/or`, `a::b`, `/proc/x.rs`";
+        assert_eq!(faults(MAP, lives), [0; 0]);
+        assert_eq!(
+            faults(MAP, "`crates/driver/src/uring.rs`\n`uring/mod.rs`\n`docs/x`\n`od.rs`"),
+            [1, 2, 3, 4]
+        );
+        assert_eq!(faults("README.md", "`docs/x`"), [0; 0]);
+    }
+}

@@ -1,0 +1,188 @@
+//! Core is pure: it makes no system call, reads no clock, draws no random number, starts no thread.
+//!
+//! All of these are handed in, which is what gives simulation for free. Tests are exempt.
+
+use super::manifest::{self, Kind};
+use super::source::{code, line_of, without_tests, words};
+use super::{Fault, Tree, use_paths};
+
+/// Where core's source lies.
+const SOURCE: &str = "crates/core/src/";
+
+/// Core's manifest.
+const MANIFEST: &str = "crates/core/Cargo.toml";
+
+/// Modules of the standard library through which the outside is reached.
+const MODULES: &[&str] = &["env", "fs", "io", "net", "os", "process", "thread"];
+
+/// Crates that do the same.
+const CRATES: &[&str] = &["io_uring", "libc", "mio", "rand", "rustix"];
+
+/// Macros that write to the standard streams.
+const MACROS: &[&str] = &["eprint", "eprintln", "print", "println"];
+
+/// What to do about each of these.
+const REMEDY: &str = "core is pure; have the caller hand it in";
+
+/// Finds what in core reaches for the outside.
+pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
+    let sources: Vec<_> = tree
+        .rust()
+        .filter(|(path, _)| path.starts_with(SOURCE) && !named_as_tests(path))
+        .map(|(path, text)| (path, without_tests(&code(text))))
+        .collect();
+    let test_modules: Vec<String> = sources
+        .iter()
+        .flat_map(|(path, (_, modules))| modules.iter().map(|name| child(path, name)))
+        .collect();
+    let is_test = |path: &str| {
+        let stem = path.trim_end_matches(".rs").trim_end_matches("/mod");
+        test_modules.iter().any(|m| stem == m || stem.starts_with(&format!("{m}/")))
+    };
+    let mut faults = Vec::new();
+    for (path, (code, _)) in sources.iter().filter(|(path, _)| !is_test(path)) {
+        let named = reaches_out(code).into_iter();
+        faults
+            .extend(named.map(|(line, what)| Fault::new(path, line, format!("{what}; {REMEDY}"))));
+    }
+    faults.extend(tree.text(MANIFEST).map(dependencies).unwrap_or_default());
+    faults
+}
+
+/// Whether the path says that a file holds tests.
+fn named_as_tests(path: &str) -> bool {
+    path.ends_with("/tests.rs") || path.contains("/tests/")
+}
+
+/// The path, less `.rs` or `/mod.rs`, of the module `name` declared in the file `path`.
+fn child(path: &str, name: &str) -> String {
+    let stem = path.trim_end_matches(".rs");
+    let folder =
+        ["lib", "main", "mod"].iter().find_map(|root| stem.strip_suffix(&format!("/{root}")));
+    format!("{}/{name}", folder.unwrap_or(stem))
+}
+
+/// Each thing in `code` that reaches for the outside, with its line.
+fn reaches_out(code: &str) -> Vec<(usize, String)> {
+    let paths = use_paths::from_crate(code, "std").into_iter();
+    let mut found: Vec<_> = paths
+        .filter(|(_, path)| impure(path))
+        .map(|(line, path)| (line, format!("`{path}` in core")))
+        .collect();
+    for (at, word) in words(code) {
+        let before = code[..at].trim_end();
+        let after = code[at + word.len()..].trim_start();
+        let names_crate = after.starts_with("::") && !use_paths::continues(before)
+            || before.ends_with("use")
+            || before.ends_with("extern crate");
+        let what = if CRATES.contains(&word) && names_crate {
+            format!("the crate `{word}` in core")
+        } else if MACROS.contains(&word) && after.starts_with('!') {
+            format!("`{word}!` in core")
+        } else if word == "extern" && after.starts_with('"') {
+            "a foreign function in core".to_owned()
+        } else {
+            continue;
+        };
+        found.push((line_of(code, at), what));
+    }
+    found
+}
+
+/// Whether a path that begins with `std` names the outside.
+fn impure(path: &str) -> bool {
+    let mut parts = path.split("::").skip(1);
+    match (parts.next(), parts.next()) {
+        (Some("time"), part) => part != Some("Duration"),
+        (Some(module), _) => MODULES.contains(&module),
+        (None, _) => false,
+    }
+}
+
+/// The dependencies that core may not have.
+fn dependencies(manifest: &str) -> Vec<Fault> {
+    let allowed = |d: &manifest::Dependency| match (d.kind, d.target.as_deref()) {
+        (Kind::Dev, _) => true,
+        (Kind::Normal, None) => d.name == "thiserror",
+        (Kind::Normal, Some("cfg(loom)")) => d.name == "loom",
+        _ => false,
+    };
+    let refused = manifest::dependencies(manifest).into_iter().filter(|d| !allowed(d));
+    let say = |name: &str| {
+        format!(
+            "core depends on `{name}`; it may on `thiserror`, under cfg(loom) on `loom`, in tests on \
+             anything: put the code that needs it in a crate above"
+        )
+    };
+    refused.map(|d| Fault::new(MANIFEST, d.line, say(&d.name))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(path: &str, text: &str) -> Vec<(usize, String)> {
+        check(&Tree::of(&[(path, text)])).into_iter().map(|f| (f.line, f.what)).collect()
+    }
+
+    fn in_lib(text: &str) -> Vec<(usize, String)> {
+        faults("crates/core/src/lib.rs", text)
+    }
+
+    #[test]
+    fn the_outside_is_found_however_it_is_named() {
+        let planted = [
+            "use std::fs;",
+            "use std::{cell::Cell, time::{Duration, Instant}};",
+            "fn a() -> std::time::SystemTime { b() }",
+            "use std::time;",
+            "use ::std::os::fd::OwnedFd;",
+            "use ::libc::c_int;",
+            "use rustix;",
+            "fn f() { rand::random() }",
+            "extern \"C\" { fn getpid() -> i32; }",
+            "fn f() { println!(\"x\") }",
+            "#[cfg(not(test))]\nuse std::thread;",
+        ];
+        for text in planted {
+            assert_eq!(in_lib(text).len(), 1, "{text}: {:?}", in_lib(text));
+        }
+        assert_eq!(in_lib("\nuse std::io;")[0].0, 2);
+    }
+
+    #[test]
+    fn what_is_pure_is_left_alone() {
+        let text = "//! Calls no std::fs, no libc::read.\n\
+                    use std::{sync::Mutex, time::Duration};\n\
+                    std::thread_local! { static A: u8 = 0; }\n\
+                    fn f(rand: u64, io_uring: u8) -> &'static str { \"std::net\" }\n\
+                    extern crate alloc;";
+        assert_eq!(in_lib(text), []);
+        assert_eq!(faults("crates/driver/src/lib.rs", "use std::net;"), []);
+    }
+
+    #[test]
+    fn tests_are_exempt_wherever_they_stand() {
+        let tests = "use std::thread;";
+        assert_eq!(in_lib(&format!("#[cfg(test)] mod tests {{ {tests} }}")), []);
+        assert_eq!(faults("crates/core/src/queue/tests.rs", tests), []);
+        let tree = Tree::of(&[
+            ("crates/core/src/queue.rs", "#[cfg(all(test, loom))]\nmod model;"),
+            ("crates/core/src/queue/model.rs", tests),
+            ("crates/core/src/queue/models.rs", tests),
+        ]);
+        let faults = check(&tree);
+        assert_eq!(faults.len(), 1);
+        assert_eq!(faults[0].path, "crates/core/src/queue/models.rs");
+    }
+
+    #[test]
+    fn core_has_no_dependency_but_those_listed() {
+        let text = "[dependencies]\nthiserror.workspace = true\nslab = \"0.4\"\n\
+                    [target.'cfg(loom)'.dependencies]\nloom.workspace = true\n\
+                    [dev-dependencies]\nproptest.workspace = true\n";
+        let found = faults(MANIFEST, text);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].0 == 3 && found[0].1.contains("`slab`"));
+    }
+}

@@ -1,0 +1,233 @@
+//! Rust source with the parts blanked that a check must not see: comments, strings, tests.
+//!
+//! Lines and columns stay where they were. This is a lexer's work and no more: macros are not expanded.
+
+/// The words of `line`, in the sense of identifiers, with the byte at which each begins.
+pub(crate) fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let mut rest = 0;
+    std::iter::from_fn(move || {
+        let begin = rest + line[rest..].find(part)?;
+        let len = line[begin..].find(|c| !part(c)).unwrap_or(line.len() - begin);
+        rest = begin + len;
+        Some((begin, &line[begin..rest]))
+    })
+}
+
+/// Whether `word` stands in `line` by itself, not as part of a longer identifier.
+pub(crate) fn has_word(line: &str, word: &str) -> bool {
+    words(line).any(|(_, found)| found == word)
+}
+
+/// The line, counted from 1, of the byte `at` of `text`.
+pub(crate) fn line_of(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+/// `source` with comments and the insides of string and character literals blanked.
+pub(crate) fn code(source: &str) -> String {
+    let chars: Vec<char> = source.chars().collect();
+    let mut out: Vec<char> = Vec::with_capacity(chars.len());
+    while out.len() < chars.len() {
+        let at = out.len();
+        let end =
+            comment(&chars, at).or_else(|| string(&chars, at)).or_else(|| character(&chars, at));
+        let Some(end) = end.map(|end| end.min(chars.len())) else {
+            out.push(chars[at]);
+            continue;
+        };
+        for (i, &c) in chars.iter().enumerate().take(end).skip(at) {
+            // Quotes are kept, so that `extern "C"` can still be told from `extern crate`.
+            let kept = c == '\n' || (c == '"' && (i == at || i + 1 == end));
+            out.push(if kept { c } else { ' ' });
+        }
+    }
+    out.into_iter().collect()
+}
+
+/// The end of the comment that begins at `at`, if one does.
+fn comment(chars: &[char], at: usize) -> Option<usize> {
+    match chars[at..] {
+        ['/', '/', ..] => {
+            let len = chars[at..].iter().position(|&c| c == '\n');
+            Some(len.map_or(chars.len(), |len| at + len))
+        }
+        ['/', '*', ..] => {
+            let (mut depth, mut i) = (0, at);
+            while i < chars.len() {
+                match chars[i..] {
+                    ['/', '*', ..] => (depth, i) = (depth + 1, i + 2),
+                    ['*', '/', ..] => (depth, i) = (depth - 1, i + 2),
+                    _ => i += 1,
+                }
+                if depth == 0 {
+                    break;
+                }
+            }
+            Some(i)
+        }
+        _ => None,
+    }
+}
+
+/// The end of the string literal, raw or not, that begins at `at`, if one does.
+fn string(chars: &[char], at: usize) -> Option<usize> {
+    if chars[at] == 'r' && raw_prefix(chars, at) {
+        let hashes = chars[at + 1..].iter().take_while(|&&c| c == '#').count();
+        let open = at + 1 + hashes;
+        if chars.get(open) != Some(&'"') {
+            return None; // a raw identifier
+        }
+        let closes = |i: &usize| {
+            chars[*i] == '"' && chars[i + 1..].iter().take_while(|&&c| c == '#').count() >= hashes
+        };
+        let close = (open + 1..chars.len()).find(closes);
+        return Some(close.map_or(chars.len(), |close| close + 1 + hashes));
+    }
+    if chars[at] != '"' {
+        return None;
+    }
+    let mut i = at + 1;
+    while i < chars.len() && chars[i] != '"' {
+        i += if chars[i] == '\\' { 2 } else { 1 };
+    }
+    Some(i + 1)
+}
+
+/// Whether an `r` at `at` begins a word, or follows the `b` or `c` of a byte or C string that does.
+fn raw_prefix(chars: &[char], at: usize) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let before = |i: usize| i.checked_sub(1).map(|i| chars[i]).filter(|&c| part(c));
+    match before(at) {
+        None => true,
+        Some('b' | 'c') => before(at - 1).is_none(),
+        Some(_) => false,
+    }
+}
+
+/// The end of the character literal that begins at `at`; `None` for a lifetime.
+fn character(chars: &[char], at: usize) -> Option<usize> {
+    match chars[at..] {
+        ['\'', '\\', _, ..] => {
+            let close = chars[at + 3..].iter().position(|&c| c == '\'');
+            Some(close.map_or(chars.len(), |len| at + 3 + len + 1))
+        }
+        ['\'', inner, '\'', ..] if inner != '\'' => Some(at + 3),
+        _ => None,
+    }
+}
+
+/// `code` (see [`code`]) with every item blanked that is compiled for tests only.
+///
+/// With it come the modules so declared whose bodies are elsewhere: `#[cfg(test)] mod model;`.
+pub(crate) fn without_tests(code: &str) -> (String, Vec<String>) {
+    let mut bytes = code.as_bytes().to_vec();
+    let mut modules = Vec::new();
+    for (at, attribute) in code.match_indices("#[cfg(").chain(code.match_indices("#![cfg(")) {
+        let open = at + attribute.len() - 1;
+        let close = closing(code, open);
+        if !for_tests(&code[open..close]) {
+            continue;
+        }
+        let item = code[close..].find(']').map_or(code.len(), |len| close + len + 1);
+        let whole_file = attribute.starts_with("#!");
+        let end = if whole_file { code.len() } else { item_end(code, item) };
+        let text = &code[item..end];
+        if let (Some(semicolon), false) = (text.strip_suffix(';'), text.contains('{'))
+            && let Some((_, name)) = words(semicolon).skip_while(|(_, word)| *word != "mod").nth(1)
+        {
+            modules.push(name.to_owned());
+        }
+        bytes[at..end].iter_mut().filter(|b| **b != b'\n').for_each(|b| *b = b' ');
+    }
+    (String::from_utf8(bytes).expect("whole characters were blanked"), modules)
+}
+
+/// Whether the condition of a `cfg` attribute, brackets and all, asks for `test` outside a `not`.
+fn for_tests(condition: &str) -> bool {
+    let mut condition = condition.to_owned();
+    while let Some(at) = condition.find("not(") {
+        let close = closing(&condition, at + 3).min(condition.len() - 1);
+        condition.replace_range(at..=close, "");
+    }
+    has_word(&condition, "test")
+}
+
+/// Where the bracket that opens at `open` is closed; the end of `text` if nowhere.
+fn closing(text: &str, open: usize) -> usize {
+    let mut depth = 0;
+    for (i, b) in text.bytes().enumerate().skip(open) {
+        match b {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth -= 1,
+            _ => {}
+        }
+        if depth <= 0 {
+            return i;
+        }
+    }
+    text.len()
+}
+
+/// One past the item that begins at `at`: its `;`, its body's `}`, or where the enclosing item ends.
+fn item_end(code: &str, at: usize) -> usize {
+    let mut depth = 0;
+    for (i, b) in code.bytes().enumerate().skip(at) {
+        match b {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth -= 1,
+            b';' if depth == 0 => return i + 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return i;
+        }
+        if depth == 0 && b == b'}' {
+            return i + 1;
+        }
+    }
+    code.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_strings_are_blanked_in_place() {
+        let source = "a /* b /* c */ d */ e // f\n\"g\\\"h\" 'i' '\\'' x::<'j> br#\"k\"l\"# m";
+        let seen = code(source);
+        assert_eq!(seen.len(), source.len());
+        let left: String = seen.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(left, "a e \" \" x::<'j> b m");
+    }
+
+    #[test]
+    fn quotes_that_begin_nothing_do_not_swallow_the_file() {
+        assert!(code("fn r<'a>(r: &'a str) -> r#type { b'\"'; unsafe {} }").contains("unsafe"));
+        assert!(code("let c = ['\\u{1F}', '\\\\', '\"']; unsafe {}").contains("unsafe"));
+        assert_eq!(code("\"open\nunsafe").lines().nth(1), Some("      "));
+    }
+
+    #[test]
+    fn words_are_whole() {
+        assert!(has_word("unsafe fn", "unsafe") && !has_word("unsafe_op_in_unsafe_fn", "unsafe"));
+    }
+
+    #[test]
+    fn tests_are_blanked_and_nothing_else() {
+        let source = "fn a() {}\n#[cfg(test)]\nmod tests { fn b() {} }\nfn c() {}\n\
+                      #[cfg(all(loom, test))]\nmod model;\n#[cfg(not(test))]\nfn d() {}\n\
+                      struct S { #[cfg(test)] e: u8 }\nfn f() {}";
+        let (left, modules) = without_tests(source);
+        let fns: Vec<_> =
+            ["a", "b", "c", "d", "e", "f"].into_iter().filter(|f| has_word(&left, f)).collect();
+        assert_eq!(fns, ["a", "c", "d", "f"]);
+        assert_eq!(modules, ["model"]);
+    }
+
+    #[test]
+    fn a_file_may_be_all_tests() {
+        assert_eq!(without_tests("#![cfg(test)]\nuse std::fs;").0.trim(), "");
+    }
+}

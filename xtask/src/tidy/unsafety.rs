@@ -1,0 +1,104 @@
+//! `unsafe` lives in few named files, each with its argument written at the top.
+
+use super::source::{code, has_word};
+use super::{Fault, Tree};
+
+/// The table of those files: a path, two spaces or more, the reason.
+const TABLE: &str = "xtask/unsafe.txt";
+
+/// Finds `unsafe` outside the named files, named files without an argument, and stale names.
+pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let table = tree.text(TABLE).unwrap_or_default();
+    let mut named = Vec::new();
+    for (i, entry) in table.lines().enumerate() {
+        let entry = entry.trim();
+        if entry.is_empty() || entry.starts_with('#') {
+            continue;
+        }
+        let (path, reason) = entry.split_once(char::is_whitespace).unwrap_or((entry, ""));
+        let stale = tree.text(path).is_none_or(|text| first_use(text).is_none());
+        if stale {
+            let what = format!("`{path}` is not there or holds no `unsafe`; strike it off");
+            faults.push(Fault::new(TABLE, i + 1, what));
+        } else if reason.trim().is_empty() {
+            faults.push(Fault::new(
+                TABLE,
+                i + 1,
+                format!("`{path}` has no reason; say it in a line"),
+            ));
+        }
+        named.push(path);
+    }
+    for (path, text) in tree.rust() {
+        let Some(line) = first_use(text) else { continue };
+        if !named.contains(&path) {
+            let what = format!(
+                "`unsafe` in a file that {TABLE} does not name; do without, or name it there"
+            );
+            faults.push(Fault::new(path, line, what));
+        } else if !argues(text) {
+            let what = "no argument for the `unsafe` in this file; write it in its top doc comment, \
+                        under `//! # Safety`";
+            faults.push(Fault::new(path, 1, what));
+        }
+    }
+    faults
+}
+
+/// The first line, counted from 1, with the keyword in it.
+fn first_use(text: &str) -> Option<usize> {
+    code(text).lines().position(|line| has_word(line, "unsafe")).map(|i| i + 1)
+}
+
+/// Whether the doc comment at the top speaks of safety.
+fn argues(text: &str) -> bool {
+    let top = text.lines().take_while(|line| line.is_empty() || line.starts_with("//"));
+    top.filter(|line| line.starts_with("//!")).any(|line| line.contains("Safety"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ARGUED: &str = "//! A slab.\n//!\n//! # Safety\n//!\n//! Because.\n\nunsafe fn f() {}\n";
+
+    fn faults(files: &[(&str, &str)]) -> Vec<String> {
+        check(&Tree::of(files)).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn named_and_argued_is_well() {
+        let table = (TABLE, "# path  reason\n\na.rs  slots are initialised lazily\n");
+        assert_eq!(
+            faults(&[table, ("a.rs", ARGUED), ("b.rs", "// unsafe\n#![deny(unsafe_code)]")]),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn what_is_not_named_is_found() {
+        let found = faults(&[("a.rs", ARGUED)]);
+        assert!(found.len() == 1 && found[0].starts_with("a.rs:7: "), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_not_argued_is_found() {
+        let found = faults(&[
+            (TABLE, "a.rs  reason"),
+            ("a.rs", "//! A slab.\nunsafe fn f() {}\n//! Safety\n"),
+        ]);
+        assert!(found.len() == 1 && found[0].starts_with("a.rs:1: "), "{found:?}");
+    }
+
+    #[test]
+    fn stale_and_bare_entries_are_found() {
+        let table = (TABLE, "gone.rs  reason\nsafe.rs  reason\na.rs\n");
+        let found = faults(&[table, ("safe.rs", "fn f() {}"), ("a.rs", ARGUED)]);
+        let lines: Vec<_> = found.iter().map(|f| f.split(": ").next()).collect();
+        assert_eq!(
+            lines,
+            [1, 2, 3].map(|n| format!("{TABLE}:{n}")).each_ref().map(|s| Some(s.as_str()))
+        );
+    }
+}

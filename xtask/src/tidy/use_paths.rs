@@ -1,0 +1,119 @@
+//! The paths that code names: `std::time::{self, Duration}` is `std::time::self` and `std::time::Duration`.
+
+/// Every path in `code` (see [`super::source::code`]) that begins at the crate `krate`, with its line.
+pub(crate) fn from_crate(code: &str, krate: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (at, word) in super::source::words(code) {
+        if word == krate
+            && !continues(&code[..at])
+            && code[at + word.len()..].trim_start().starts_with("::")
+        {
+            Reader { code, at: at + word.len() }.tail(krate, at, &mut found);
+        }
+    }
+    found.into_iter().map(|(at, path)| (super::source::line_of(code, at), path)).collect()
+}
+
+/// Whether what follows `before` goes on with a path, as `fs` does in `crate::fs` but not in `::fs`.
+pub(crate) fn continues(before: &str) -> bool {
+    let in_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '>');
+    before.trim_end().strip_suffix("::").is_some_and(|path| path.ends_with(in_path))
+}
+
+/// A place in the code.
+#[derive(Clone, Copy, Debug)]
+struct Reader<'a> {
+    /// The whole.
+    code: &'a str,
+    /// The byte that is next.
+    at: usize,
+}
+
+impl Reader<'_> {
+    /// Reads what follows the path `path`, which began at `begin`, and adds all the paths in it to `found`.
+    fn tail(&mut self, path: &str, begin: usize, found: &mut Vec<(usize, String)>) {
+        if !self.take("::") {
+            found.push((begin, path.to_owned()));
+        } else if self.take("{") {
+            while !self.take("}") {
+                let (before, begin) = (self.at, self.skip());
+                self.part(path, begin, found);
+                // `as name`, and whatever else we do not understand, up to the next.
+                let rest =
+                    self.code[self.at..].find([',', '}']).unwrap_or(self.code.len() - self.at);
+                self.at += rest;
+                self.take(",");
+                if self.at == before {
+                    return;
+                }
+            }
+        } else {
+            self.part(path, begin, found);
+        }
+    }
+
+    /// Reads one part of a path and what follows it.
+    fn part(&mut self, path: &str, begin: usize, found: &mut Vec<(usize, String)>) {
+        let at = self.skip();
+        let rest = &self.code[at..];
+        match super::source::words(rest).next() {
+            Some((0, word)) => {
+                self.at = at + word.len();
+                self.tail(&format!("{path}::{word}"), begin, found);
+            }
+            _ if rest.starts_with('*') => found.push((begin, format!("{path}::*"))),
+            _ => found.push((begin, path.to_owned())),
+        }
+    }
+
+    /// Skips `token`, if it is next, and says whether it was.
+    fn take(&mut self, token: &str) -> bool {
+        let at = self.skip();
+        let is_next = self.code[at..].starts_with(token);
+        if is_next {
+            self.at = at + token.len();
+        }
+        is_next
+    }
+
+    /// Where the next token begins.
+    fn skip(self) -> usize {
+        self.code.len() - self.code[self.at..].trim_start().len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(code: &str) -> Vec<String> {
+        from_crate(code, "std").into_iter().map(|(_, path)| path).collect()
+    }
+
+    #[test]
+    fn groups_are_spread() {
+        assert_eq!(
+            paths("use std::{time::{self, Duration as D}, fs, collections::*};"),
+            ["std::time::self", "std::time::Duration", "std::fs", "std::collections::*"]
+        );
+    }
+
+    #[test]
+    fn expressions_end_where_the_path_does() {
+        assert_eq!(
+            paths("std::mem::size_of::<u8>(); ::std::fs::read(x)"),
+            ["std::mem::size_of", "std::fs::read"]
+        );
+        assert_eq!(paths("crate::std::fs; my_std::fs; std"), [""; 0]);
+    }
+
+    #[test]
+    fn lines_are_those_of_the_item() {
+        assert_eq!(from_crate("use std::{\n    fs,\n};", "std"), [(2, "std::fs".to_owned())]);
+    }
+
+    #[test]
+    fn broken_code_ends() {
+        assert_eq!(paths("use std::{a, {")[0], "std::a");
+    }
+}
