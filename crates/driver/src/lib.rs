@@ -8,6 +8,25 @@
 //!
 //! Two drivers have the same semantics and pass the same tests: [`uring`] (Linux, completion based)
 //! and [`poll`] (epoll or kqueue, readiness based).
+//!
+//! ```
+//! use std::{fs::File, sync::Arc};
+//! use phalanx_driver::{Choice, Config, Done, Request, Token, choose, open};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let (kind, _why_not_uring) = choose(Choice::Auto)?;
+//! let mut driver = open(kind, &Config::default())?;
+//! let file = Arc::new(File::open("/dev/zero")?.into());
+//! driver.start(Token(7), Request::ReadAt { file, buffer: Vec::new(), offset: 0, length: 3 });
+//! let mut completions = Vec::new();
+//! while driver.reap(&mut completions)? == 0 {
+//!     driver.park(None)?;
+//! }
+//! assert_eq!(completions[0].token, Token(7));
+//! assert!(matches!(&completions[0].result, Ok(Done::Read(bytes)) if *bytes == [0; 3]));
+//! # Ok(())
+//! # }
+//! ```
 
 mod beneath;
 mod choose;

@@ -61,9 +61,9 @@ impl Uring {
                 let listener = *listener;
                 self.accepted(name, listener, event);
             }
-            Operation::Receive { socket, .. } => {
-                let socket = *socket;
-                self.received(name, socket, event);
+            Operation::Receive { socket, run, .. } => {
+                let (socket, run) = (*socket, *run);
+                self.received(name, socket, run, event);
             }
             Operation::Send(_) => self.sent(name, event),
             Operation::Connect(_) | Operation::Open(_) | Operation::Read(_) => {

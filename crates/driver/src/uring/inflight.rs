@@ -28,10 +28,11 @@ pub(super) enum Operation {
         listener: Socket,
         fd: Rc<OwnedFd>,
     },
-    /// The multishot receive of a socket.
+    /// The multishot receive of a socket, and the bound on its runs.
     Receive {
         socket: Socket,
         fd: Rc<OwnedFd>,
+        run: u32,
     },
     Send(Sending),
     Connect(Connecting),

@@ -39,13 +39,13 @@ use self::buffers::Buffers;
 use self::inflight::{IGNORED, Inflight, Operation};
 use self::ring::{Event, Ring};
 use self::sending::Message;
-use self::sockets::State;
+use self::sockets::{RECEIVE_AHEAD, State};
 use self::wake::Bell;
 use crate::chunk::Pool;
 use crate::table::Table;
 use crate::tokens::Tokens;
 use crate::unpark::Unparker;
-use crate::{Completion, Config, Driver, Socket};
+use crate::{Completion, Config, Socket};
 
 /// A driver on io_uring. Needs Linux 6.0.
 pub struct Uring {
@@ -58,6 +58,8 @@ pub struct Uring {
     done: Vec<Completion>,
     /// Sockets whose receive found no buffer.
     starved: VecDeque<Socket>,
+    /// Bytes that a multishot receive may take in a row; 0 leaves it to the kernel.
+    run: u32,
     unparker: Arc<Unparker<Bell>>,
     events: Vec<Event>,
     #[expect(clippy::vec_box, reason = "they keep their address when one is put to use")]
@@ -91,6 +93,7 @@ impl Uring {
             tokens: Tokens::new(),
             done: Vec::new(),
             starved: VecDeque::new(),
+            run: config.buffer_size.saturating_mul(RECEIVE_AHEAD as u32),
             unparker: Unparker::new(Bell::new()?),
             events: Vec::new(),
             messages: Vec::new(),
@@ -112,7 +115,7 @@ impl Uring {
         let submission = match self.inflight.get_mut(name) {
             Operation::Listen => self.unparker.wake.listen(),
             Operation::Accept { fd, .. } => accept::submission(fd),
-            Operation::Receive { fd, .. } => receive::submission(fd),
+            Operation::Receive { fd, run, .. } => receive::submission(fd, *run),
             Operation::Send(sending) => sending.submission(&mut self.messages),
             Operation::Connect(connecting) => connecting.submission(),
             Operation::Open(opening) => opening.submission(),

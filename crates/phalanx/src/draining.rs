@@ -1,0 +1,63 @@
+//! How operations learn that the program is asked to finish.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::io::with;
+
+/// Resolves when the program begins to drain: stop taking new work in, finish what is under way.
+///
+/// ```
+/// # use phalanx::{Graph, Runtime, draining};
+/// # let mut graph = Graph::new();
+/// # let stage = graph.shared("stage", ());
+/// # Runtime::new().processors(1).signals(false).run(graph, move |start| {
+/// #     let control = start.control();
+/// stage.dispatch(|_| async {
+///     draining().await; // an acceptor would drop its listener now
+/// })?;
+/// #     control.drain();
+/// #     Ok(())
+/// # }).unwrap();
+/// ```
+pub fn draining() -> Draining {
+    Draining { key: None }
+}
+
+/// The future of [`draining`]. May be polled many times; keep it to wait again and again.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Draining {
+    key: Option<usize>,
+}
+
+impl Future for Draining {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        with(|io| {
+            if io.told_draining.get() {
+                self.key = None;
+                return Poll::Ready(());
+            }
+            let mut waiting = io.draining.borrow_mut();
+            match self.key {
+                Some(key) => waiting[key].clone_from(context.waker()),
+                None => self.key = Some(waiting.insert(context.waker().clone())),
+            }
+            Poll::Pending
+        })
+    }
+}
+
+impl Drop for Draining {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            crate::io::try_with(|io| {
+                if !io.told_draining.get() {
+                    io.draining.borrow_mut().remove(key);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Operations that wait for I/O: the table between a processor's driver and its operations.
+//!
+//! An operation that awaits I/O hands its request, buffers included, to the driver and leaves its
+//! waker here. When the operation goes away first (its session was ended, a timeout dropped it), the
+//! request is cancelled but stays here until the driver has answered: only then are its buffers
+//! freed, and only then is the session's end complete.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use phalanx_core::{Hold, Session};
+use phalanx_driver::{Completion, Done, Driver, Request, Socket, Token};
+use slab::Slab;
+
+/// A processor's driver and what is in flight on it.
+pub(crate) struct Io {
+    driver: RefCell<Box<dyn Driver>>,
+    flights: RefCell<Slab<Flight>>,
+    completed: RefCell<Vec<Completion>>,
+    /// Operations that want to know when the program drains.
+    pub(crate) draining: RefCell<Slab<Waker>>,
+    pub(crate) told_draining: Cell<bool>,
+}
+
+struct Flight {
+    state: State,
+    /// Keeps the session's end waiting while the kernel has the buffers.
+    _hold: Option<Hold>,
+}
+
+enum State {
+    Waiting(Waker),
+    Done(io::Result<Done>),
+    /// Nobody waits any more.
+    Abandoned,
+}
+
+thread_local! {
+    static IO: RefCell<Option<Rc<Io>>> = const { RefCell::new(None) };
+}
+
+/// Runs `f` with this processor's I/O.
+///
+/// # Panics
+/// Outside of a runtime's processor.
+#[track_caller]
+pub(crate) fn with<R>(f: impl FnOnce(&Io) -> R) -> R {
+    IO.with_borrow(|io| f(io.as_ref().expect("I/O belongs to operations of a running Runtime")))
+}
+
+/// As [`with`], but none outside of a processor: for destructors.
+pub(crate) fn try_with<R>(f: impl FnOnce(&Io) -> R) -> Option<R> {
+    IO.try_with(|io| io.borrow().as_deref().map(f)).ok().flatten()
+}
+
+impl Io {
+    pub(crate) fn new(driver: Box<dyn Driver>) -> Rc<Self> {
+        Rc::new(Self {
+            driver: RefCell::new(driver),
+            flights: RefCell::default(),
+            completed: RefCell::default(),
+            draining: RefCell::default(),
+            told_draining: Cell::new(false),
+        })
+    }
+
+    /// Makes this the thread's I/O.
+    pub(crate) fn install(self: &Rc<Self>) {
+        IO.set(Some(self.clone()));
+    }
+
+    /// The thread has no I/O any more.
+    pub(crate) fn uninstall() {
+        drop(IO.take());
+    }
+
+    pub(crate) fn driver<R>(&self, f: impl FnOnce(&mut dyn Driver) -> R) -> R {
+        f(&mut **self.driver.borrow_mut())
+    }
+
+    /// Wakes the operations whose requests were answered. True if there were any.
+    pub(crate) fn reap(&self) -> io::Result<bool> {
+        let mut completed = self.completed.take();
+        self.driver.borrow_mut().reap(&mut completed)?;
+        let any = !completed.is_empty();
+        for Completion { token, result } in completed.drain(..) {
+            self.complete(token.0 as usize, result);
+        }
+        self.completed.replace(completed);
+        Ok(any)
+    }
+
+    fn complete(&self, key: usize, result: io::Result<Done>) {
+        let mut flights = self.flights.borrow_mut();
+        let flight = flights.get_mut(key).expect("each request is answered once");
+        match std::mem::replace(&mut flight.state, State::Abandoned) {
+            State::Waiting(waker) => {
+                flight.state = State::Done(result);
+                drop(flights);
+                waker.wake();
+            }
+            State::Abandoned => {
+                let flight = flights.remove(key);
+                drop(flights);
+                // A connection that nobody waits for is closed, not leaked.
+                if let Ok(Done::Accepted(socket) | Done::Connected(socket)) = result {
+                    self.driver.borrow_mut().close(socket);
+                }
+                drop(flight);
+            }
+            State::Done(_) => unreachable!("each request is answered once"),
+        }
+    }
+
+    fn start(&self, request: Request, waker: &Waker) -> usize {
+        let flight = Flight {
+            state: State::Waiting(waker.clone()),
+            _hold: Session::current().map(|session| session.hold()),
+        };
+        let key = self.flights.borrow_mut().insert(flight);
+        self.driver.borrow_mut().start(Token(key as u64), request);
+        key
+    }
+}
+
+/// Closes a socket, if its processor is still there.
+pub(crate) fn close(socket: Socket) {
+    try_with(|io| io.driver(|driver| driver.close(socket)));
+}
+
+/// A request to the driver, awaited.
+pub(crate) fn request(request: Request) -> Requested {
+    Requested(Stage::New(Some(request)))
+}
+
+/// The future of [`request`].
+pub(crate) struct Requested(Stage);
+
+enum Stage {
+    New(Option<Request>),
+    Flying(usize),
+    Over,
+}
+
+impl Future for Requested {
+    type Output = io::Result<Done>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        with(|io| match &mut self.0 {
+            Stage::New(request) => {
+                let request = request.take().expect("started once");
+                self.0 = Stage::Flying(io.start(request, context.waker()));
+                Poll::Pending
+            }
+            Stage::Flying(key) => {
+                let key = *key;
+                let mut flights = io.flights.borrow_mut();
+                match &mut flights[key].state {
+                    State::Waiting(waker) => {
+                        waker.clone_from(context.waker());
+                        Poll::Pending
+                    }
+                    State::Done(_) => {
+                        let flight = flights.remove(key);
+                        drop(flights);
+                        self.0 = Stage::Over;
+                        let State::Done(result) = flight.state else { unreachable!() };
+                        Poll::Ready(result)
+                    }
+                    State::Abandoned => unreachable!("abandoned by being dropped"),
+                }
+            }
+            Stage::Over => panic!("a request is awaited once"),
+        })
+    }
+}
+
+impl Drop for Requested {
+    fn drop(&mut self) {
+        let Stage::Flying(key) = self.0 else { return };
+        try_with(|io| {
+            let mut flights = io.flights.borrow_mut();
+            if matches!(flights[key].state, State::Done(_)) {
+                let flight = flights.remove(key);
+                drop(flights);
+                if let State::Done(Ok(Done::Accepted(socket) | Done::Connected(socket))) =
+                    flight.state
+                {
+                    io.driver(|driver| driver.close(socket));
+                }
+            } else {
+                flights[key].state = State::Abandoned;
+                drop(flights);
+                io.driver(|driver| driver.cancel(Token(key as u64)));
+            }
+        });
+    }
+}

@@ -1,0 +1,65 @@
+//! A runtime for servers that runs similar work of different requests together.
+//!
+//! A server is a set of *stages*, declared on a [`Graph`]: each a name, some state and a policy by
+//! which operations reach that state. An *operation* is an asynchronous call on a stage, written as
+//! an `async` closure. Each processor (a thread on a core) runs a whole *cohort* of one stage's
+//! operations before it goes on to the next, so code, data and system calls are paid for once a
+//! cohort instead of once a request.
+//!
+//! ```
+//! use phalanx::{Graph, Runtime};
+//!
+//! let mut graph = Graph::new();
+//! let front = graph.shared("front", ());
+//! let counts = graph.partitioned("counts", |_| std::collections::HashMap::<u64, u32>::new());
+//!
+//! Runtime::new().processors(2).run(graph, move |start| {
+//!     let control = start.control();
+//!     if start.processor() > 0 {
+//!         return Ok(()); // one processor asks; the key's processor answers
+//!     }
+//!     front.dispatch(move |_| async move {
+//!         for key in [3, 5, 3] {
+//!             let seen = counts.call(key, move |counts| async move {
+//!                 counts.with(|counts| {
+//!                     let count = counts.entry(key).or_default();
+//!                     *count += 1;
+//!                     *count
+//!                 })
+//!             });
+//!             println!("{key}: {}", seen.await.unwrap());
+//!         }
+//!         control.drain();
+//!     })?;
+//!     Ok(())
+//! })?;
+//! # Ok::<(), phalanx::RunError>(())
+//! ```
+//!
+//! The scheduler is the crate `phalanx-core`, whose items are found here too; the ways to the
+//! operating system are in `phalanx-driver`. This crate puts them together: [`Runtime`], [`net`],
+//! [`fs`], and the admin pages.
+
+#![forbid(unsafe_code)]
+
+mod admin;
+mod draining;
+mod first;
+pub mod fs;
+mod io;
+pub mod net;
+mod pin;
+mod runtime;
+mod signals;
+mod world;
+
+pub use admin::{
+    ArcSnapshot, ColumnSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot,
+    VERSION as SNAPSHOT_VERSION,
+};
+pub use bytes::Bytes;
+pub use draining::{Draining, draining};
+pub use first::{First, first};
+pub use phalanx_core::*;
+pub use phalanx_driver::{Choice, Kind, Payload};
+pub use runtime::{DEFAULT_DRAIN, DEFAULT_SPIN, RunError, Runtime, Start, StartError, Up};

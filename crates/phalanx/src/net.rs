@@ -1,0 +1,173 @@
+//! TCP: listeners and streams of operations.
+
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+
+use phalanx_driver::{Done, Payload, Request, Socket};
+use socket2::{Domain, Protocol, SockRef, Type};
+
+use crate::io::{close, request, with};
+
+/// Connections that the kernel keeps for us until we accept them.
+const BACKLOG: i32 = 4096;
+
+/// Listening sockets on `address`, one for each of `processors`, to be handed to
+/// [`Listener::new`] on theirs. The kernel spreads connections over them, so that no connection
+/// ever changes processors. With port 0 all get the same free port.
+///
+/// # Errors
+/// As `bind(2)` and `listen(2)`; also when another process listens there already, even one that
+/// would share the port.
+pub fn bind(address: SocketAddr, processors: usize) -> io::Result<Vec<TcpListener>> {
+    // Sharing is asked for below, and would let us slip in beside another server. So find out
+    // first, without it, whether the address is free.
+    let probe = socket(address)?;
+    probe.bind(&address.into())?;
+    if processors == 1 {
+        probe.listen(BACKLOG)?;
+        return Ok(vec![probe.into()]);
+    }
+    let address = probe.local_addr()?.as_socket().expect("an internet address");
+    drop(probe);
+    let share = |_| {
+        let socket = socket(address)?;
+        #[cfg(not(target_os = "solaris"))]
+        socket.set_reuse_port(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(socket.into())
+    };
+    (0..processors).map(share).collect()
+}
+
+fn socket(address: SocketAddr) -> io::Result<socket2::Socket> {
+    let socket =
+        socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    // Accepted connections inherit it: answers are sent whole, so there is nothing to wait for.
+    socket.set_tcp_nodelay(true)?;
+    Ok(socket)
+}
+
+/// A socket that accepts connections for this processor.
+pub struct Listener(Socket);
+
+impl Listener {
+    /// Takes a listening socket onto this processor.
+    ///
+    /// # Errors
+    /// When the driver cannot register it.
+    ///
+    /// # Panics
+    /// Outside of a processor.
+    pub fn new(listener: TcpListener) -> io::Result<Self> {
+        with(|io| io.driver(|driver| driver.adopt(OwnedFd::from(listener)))).map(Self)
+    }
+
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// As `accept(2)`. Out of descriptors (`EMFILE`, `ENFILE`), wait a little and go on.
+    pub async fn accept(&self) -> io::Result<Stream> {
+        match request(Request::Accept { listener: self.0 }).await? {
+            Done::Accepted(socket) => Ok(Stream(socket)),
+            other => unreachable!("accept came to {other:?}"),
+        }
+    }
+
+    /// The address that it listens on.
+    ///
+    /// # Errors
+    /// As `getsockname(2)`.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        option(self.0, |socket| socket.local_addr())
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        close(self.0);
+    }
+}
+
+/// A TCP connection of this processor. Dropping it closes it.
+pub struct Stream(Socket);
+
+impl Stream {
+    /// Connects to `address`.
+    ///
+    /// # Errors
+    /// As `connect(2)`.
+    pub async fn connect(address: SocketAddr) -> io::Result<Self> {
+        match request(Request::Connect { address }).await? {
+            Done::Connected(socket) => {
+                let stream = Self(socket);
+                with(|io| {
+                    io.driver(|driver| SockRef::from(&driver.fd(socket)).set_tcp_nodelay(true))
+                })?;
+                Ok(stream)
+            }
+            other => unreachable!("connect came to {other:?}"),
+        }
+    }
+
+    /// Waits for bytes and appends them to `buffer`. Returns how many; zero is the end.
+    ///
+    /// A connection that waits here holds no buffer: it is lent one when bytes arrive.
+    ///
+    /// # Errors
+    /// As `recv(2)`.
+    pub async fn read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        match request(Request::Receive { socket: self.0 }).await? {
+            Done::Received(chunk) => {
+                buffer.extend_from_slice(&chunk);
+                Ok(chunk.len())
+            }
+            other => unreachable!("receive came to {other:?}"),
+        }
+    }
+
+    /// Sends all of `payload`, its head and then its body. Returns the head's memory, empty, for
+    /// the next one.
+    ///
+    /// # Errors
+    /// As `send(2)`.
+    pub async fn write(&self, payload: Payload) -> io::Result<Vec<u8>> {
+        match request(Request::Send { socket: self.0, payload }).await? {
+            Done::Sent(head) => Ok(head),
+            other => unreachable!("send came to {other:?}"),
+        }
+    }
+
+    /// Says that nothing more will be sent, or received.
+    ///
+    /// # Errors
+    /// As `shutdown(2)`.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        with(|io| io.driver(|driver| driver.shutdown(self.0, how)))
+    }
+
+    /// The other end's address.
+    ///
+    /// # Errors
+    /// As `getpeername(2)`.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        option(self.0, |socket| socket.peer_addr())
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        close(self.0);
+    }
+}
+
+fn option(
+    socket: Socket,
+    get: impl FnOnce(SockRef<'_>) -> io::Result<socket2::SockAddr>,
+) -> io::Result<SocketAddr> {
+    with(|io| io.driver(|driver| get(SockRef::from(&driver.fd(socket).as_fd()))))?
+        .as_socket()
+        .ok_or_else(|| io::Error::other("not an internet address"))
+}

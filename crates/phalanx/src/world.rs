@@ -1,0 +1,68 @@
+//! The world of a processor that runs for real: its driver and the monotonic clock.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use phalanx_core::{Control, Phase, World};
+
+use crate::io::Io;
+
+pub(crate) struct DriverWorld {
+    io: Rc<Io>,
+    epoch: Instant,
+    control: Control,
+    /// Where others read how many system calls the driver has made.
+    system_calls: Arc<AtomicU64>,
+}
+
+impl DriverWorld {
+    pub(crate) fn new(
+        io: Rc<Io>,
+        epoch: Instant,
+        control: Control,
+        system_calls: Arc<AtomicU64>,
+    ) -> Self {
+        Self { io, epoch, control, system_calls }
+    }
+
+    /// Wakes those who wait for the drain, once it has begun.
+    fn tell_draining(&self) -> bool {
+        if self.control.phase() == Phase::Running || self.io.told_draining.replace(true) {
+            return false;
+        }
+        let mut waiting = std::mem::take(&mut *self.io.draining.borrow_mut());
+        waiting.drain().for_each(Waker::wake);
+        true
+    }
+}
+
+impl World for DriverWorld {
+    fn now(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    fn reap(&self) -> bool {
+        let reaped = self.io.reap().unwrap_or_else(|error| fail("reap", &error));
+        reaped | self.tell_draining()
+    }
+
+    fn submit(&self) {
+        self.io.driver(|driver| {
+            driver.submit().unwrap_or_else(|error| fail("submit", &error));
+            self.system_calls.store(driver.system_calls(), Ordering::Relaxed);
+        });
+    }
+
+    fn park(&self, timeout: Option<u64>) {
+        let timeout = timeout.map(Duration::from_nanos);
+        self.io.driver(|driver| driver.park(timeout).unwrap_or_else(|error| fail("park", &error)));
+    }
+}
+
+/// A driver that fails as a whole leaves a processor deaf: the program cannot go on.
+fn fail(what: &str, error: &std::io::Error) -> ! {
+    panic!("the driver cannot {what} any more: {error}")
+}
