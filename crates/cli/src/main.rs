@@ -1,2 +1,30 @@
-//! x
-fn main(){}
+//! The `phalanx` command.
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod web;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Servers that run similar work of different requests together.
+#[derive(Parser)]
+#[command(name = "phalanx", version, max_term_width = 100, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Web(web::Web),
+}
+
+fn main() -> ExitCode {
+    // Bad arguments: clap tells what and how on stderr, and exits with 2.
+    match Cli::parse().command {
+        Command::Web(web) => web.run(),
+    }
+}

@@ -61,3 +61,11 @@ impl Drop for Draining {
         }
     }
 }
+
+/// Whether the program has been asked to finish.
+///
+/// # Panics
+/// Outside of a processor of a running [`Runtime`](crate::Runtime).
+pub fn is_draining() -> bool {
+    with(|io| io.told_draining.get())
+}

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use phalanx_driver::{Done, OpenHow, Request};
 use rustix::fs::{Mode, OFlags};
 
-use crate::io::request;
+use crate::io::{Patience, request};
 
 /// A directory beneath which files are opened; never outside of it.
 #[derive(Clone, Debug)]
@@ -41,7 +41,8 @@ impl Dir {
             Some(result) => result?,
             None => {
                 let how = OpenHow { follow_links };
-                match request(Request::Open { directory: self.0.clone(), path, how }).await? {
+                let open = Request::Open { directory: self.0.clone(), path, how };
+                match request(open, Patience::ENDLESS).await? {
                     Done::Opened(fd) => fd,
                     other => unreachable!("open came to {other:?}"),
                 }
@@ -143,7 +144,8 @@ impl File {
             return Ok(buffer);
         }
         let file = self.0.clone();
-        match request(Request::ReadAt { file, buffer, offset, length }).await? {
+        let read = Request::ReadAt { file, buffer, offset, length };
+        match request(read, Patience::ENDLESS).await? {
             Done::Read(buffer) => Ok(buffer),
             other => unreachable!("read came to {other:?}"),
         }

@@ -4,6 +4,10 @@
 //! waker here. When the operation goes away first (its session was ended, a timeout dropped it), the
 //! request is cancelled but stays here until the driver has answered: only then are its buffers
 //! freed, and only then is the session's end complete.
+//!
+//! How long a request may take is a number in its entry here, not a timer: a server limits every
+//! wait and hardly ever reaches a limit. When the earliest limit that was seen has passed, one look
+//! over the table finds what has expired and cancels it.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -11,8 +15,9 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use phalanx_core::{Hold, Session};
+use phalanx_core::{Hold, Session, now};
 use phalanx_driver::{Completion, Done, Driver, Request, Socket, Token};
 use slab::Slab;
 
@@ -24,10 +29,44 @@ pub(crate) struct Io {
     /// Operations that want to know when the program drains.
     pub(crate) draining: RefCell<Slab<Waker>>,
     pub(crate) told_draining: Cell<bool>,
+    /// No request expires before this.
+    earliest: Cell<Duration>,
 }
+
+/// How long to wait for I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    limit: Duration,
+    ends_with_drain: bool,
+}
+
+impl Patience {
+    /// Wait for ever.
+    pub const ENDLESS: Self = Self { limit: Duration::MAX, ends_with_drain: false };
+
+    /// Wait for at most `limit`; then the I/O fails with
+    /// [`TimedOut`](std::io::ErrorKind::TimedOut). Limits are looked at every tenth of a second.
+    pub const fn limit(limit: Duration) -> Self {
+        Self { limit, ends_with_drain: false }
+    }
+
+    /// And no longer than until the program drains; then the I/O fails with
+    /// [`Interrupted`](std::io::ErrorKind::Interrupted). For connections that are idle.
+    #[must_use]
+    pub const fn or_drain(self) -> Self {
+        Self { ends_with_drain: true, ..self }
+    }
+}
+
+/// Expired requests are looked for at most this often.
+const LOOK: Duration = Duration::from_millis(100);
 
 struct Flight {
     state: State,
+    expires: Duration,
+    ends_with_drain: bool,
+    /// Why it was cancelled from here, if it was.
+    cancelled: Option<io::ErrorKind>,
     /// Keeps the session's end waiting while the kernel has the buffers.
     _hold: Option<Hold>,
 }
@@ -65,6 +104,7 @@ impl Io {
             completed: RefCell::default(),
             draining: RefCell::default(),
             told_draining: Cell::new(false),
+            earliest: Cell::new(Duration::MAX),
         })
     }
 
@@ -99,7 +139,10 @@ impl Io {
         let flight = flights.get_mut(key).expect("each request is answered once");
         match std::mem::replace(&mut flight.state, State::Abandoned) {
             State::Waiting(waker) => {
-                flight.state = State::Done(result);
+                flight.state = State::Done(match (result, flight.cancelled) {
+                    (Err(_), Some(reason)) => Err(reason.into()),
+                    (result, _) => result,
+                });
                 drop(flights);
                 waker.wake();
             }
@@ -116,14 +159,70 @@ impl Io {
         }
     }
 
-    fn start(&self, request: Request, waker: &Waker) -> usize {
+    fn start(&self, request: Request, patience: Patience, waker: &Waker) -> usize {
+        let expires = match patience.limit {
+            Duration::MAX => Duration::MAX,
+            limit => now().saturating_add(limit),
+        };
+        self.earliest.set(self.earliest.get().min(expires));
+        let drained = patience.ends_with_drain && self.told_draining.get();
         let flight = Flight {
             state: State::Waiting(waker.clone()),
+            expires,
+            ends_with_drain: patience.ends_with_drain,
+            cancelled: drained.then_some(io::ErrorKind::Interrupted),
             _hold: Session::current().map(|session| session.hold()),
         };
         let key = self.flights.borrow_mut().insert(flight);
-        self.driver.borrow_mut().start(Token(key as u64), request);
+        let mut driver = self.driver.borrow_mut();
+        driver.start(Token(key as u64), request);
+        if drained {
+            driver.cancel(Token(key as u64));
+        }
         key
+    }
+
+    /// When to call [`Io::expire`] next, if there is anything that may expire.
+    pub(crate) fn next_expiry(&self) -> Option<Duration> {
+        Some(self.earliest.get()).filter(|earliest| *earliest != Duration::MAX)
+    }
+
+    /// Cancels what has waited too long.
+    pub(crate) fn expire(&self, now: Duration) {
+        if now < self.earliest.get() {
+            return;
+        }
+        let mut earliest = Duration::MAX;
+        self.cancel_each(io::ErrorKind::TimedOut, |flight| {
+            let expired = flight.expires <= now;
+            if !expired {
+                earliest = earliest.min(flight.expires);
+            }
+            expired
+        });
+        let next = if earliest == Duration::MAX { earliest } else { earliest.max(now + LOOK) };
+        self.earliest.set(next);
+    }
+
+    /// Says that the program drains: to those who wait for it, and to idle I/O.
+    pub(crate) fn tell_draining(&self) {
+        if self.told_draining.replace(true) {
+            return;
+        }
+        self.cancel_each(io::ErrorKind::Interrupted, |flight| flight.ends_with_drain);
+        let mut waiting = self.draining.take();
+        waiting.drain().for_each(Waker::wake);
+    }
+
+    fn cancel_each(&self, reason: io::ErrorKind, mut which: impl FnMut(&Flight) -> bool) {
+        let mut driver = self.driver.borrow_mut();
+        for (key, flight) in &mut *self.flights.borrow_mut() {
+            let waiting = matches!(flight.state, State::Waiting(_)) && flight.cancelled.is_none();
+            if waiting && which(flight) {
+                flight.cancelled = Some(reason);
+                driver.cancel(Token(key as u64));
+            }
+        }
     }
 }
 
@@ -133,15 +232,15 @@ pub(crate) fn close(socket: Socket) {
 }
 
 /// A request to the driver, awaited.
-pub(crate) fn request(request: Request) -> Requested {
-    Requested(Stage::New(Some(request)))
+pub(crate) fn request(request: Request, patience: Patience) -> Requested {
+    Requested(Stage::New(Some((request, patience))))
 }
 
 /// The future of [`request`].
 pub(crate) struct Requested(Stage);
 
 enum Stage {
-    New(Option<Request>),
+    New(Option<(Request, Patience)>),
     Flying(usize),
     Over,
 }
@@ -152,8 +251,8 @@ impl Future for Requested {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         with(|io| match &mut self.0 {
             Stage::New(request) => {
-                let request = request.take().expect("started once");
-                self.0 = Stage::Flying(io.start(request, context.waker()));
+                let (request, patience) = request.take().expect("started once");
+                self.0 = Stage::Flying(io.start(request, patience, context.waker()));
                 Poll::Pending
             }
             Stage::Flying(key) => {

@@ -58,8 +58,9 @@ pub use admin::{
     VERSION as SNAPSHOT_VERSION,
 };
 pub use bytes::Bytes;
-pub use draining::{Draining, draining};
+pub use draining::{Draining, draining, is_draining};
 pub use first::{First, first};
+pub use io::Patience;
 pub use phalanx_core::*;
 pub use phalanx_driver::{Choice, Kind, Payload};
 pub use runtime::{DEFAULT_DRAIN, DEFAULT_SPIN, RunError, Runtime, Start, StartError, Up};

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use phalanx_driver::{Done, Payload, Request, Socket};
 use socket2::{Domain, Protocol, SockRef, Type};
 
-use crate::io::{close, request, with};
+use crate::io::{Patience, close, request, with};
 
 /// Connections that the kernel keeps for us until we accept them.
 const BACKLOG: i32 = 4096;
@@ -70,7 +70,7 @@ impl Listener {
     /// # Errors
     /// As `accept(2)`. Out of descriptors (`EMFILE`, `ENFILE`), wait a little and go on.
     pub async fn accept(&self) -> io::Result<Stream> {
-        match request(Request::Accept { listener: self.0 }).await? {
+        match request(Request::Accept { listener: self.0 }, Patience::ENDLESS).await? {
             Done::Accepted(socket) => Ok(Stream(socket)),
             other => unreachable!("accept came to {other:?}"),
         }
@@ -98,9 +98,9 @@ impl Stream {
     /// Connects to `address`.
     ///
     /// # Errors
-    /// As `connect(2)`.
-    pub async fn connect(address: SocketAddr) -> io::Result<Self> {
-        match request(Request::Connect { address }).await? {
+    /// As `connect(2)`, or [`Patience`]'s.
+    pub async fn connect(address: SocketAddr, patience: Patience) -> io::Result<Self> {
+        match request(Request::Connect { address }, patience).await? {
             Done::Connected(socket) => {
                 let stream = Self(socket);
                 with(|io| {
@@ -117,9 +117,9 @@ impl Stream {
     /// A connection that waits here holds no buffer: it is lent one when bytes arrive.
     ///
     /// # Errors
-    /// As `recv(2)`.
-    pub async fn read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        match request(Request::Receive { socket: self.0 }).await? {
+    /// As `recv(2)`, or [`Patience`]'s.
+    pub async fn read(&self, buffer: &mut Vec<u8>, patience: Patience) -> io::Result<usize> {
+        match request(Request::Receive { socket: self.0 }, patience).await? {
             Done::Received(chunk) => {
                 buffer.extend_from_slice(&chunk);
                 Ok(chunk.len())
@@ -132,9 +132,9 @@ impl Stream {
     /// the next one.
     ///
     /// # Errors
-    /// As `send(2)`.
-    pub async fn write(&self, payload: Payload) -> io::Result<Vec<u8>> {
-        match request(Request::Send { socket: self.0, payload }).await? {
+    /// As `send(2)`, or [`Patience`]'s. What was sent before an error is not known.
+    pub async fn write(&self, payload: Payload, patience: Patience) -> io::Result<Vec<u8>> {
+        match request(Request::Send { socket: self.0, payload }, patience).await? {
             Done::Sent(head) => Ok(head),
             other => unreachable!("send came to {other:?}"),
         }

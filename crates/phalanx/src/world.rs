@@ -3,7 +3,6 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, Phase, World};
@@ -27,16 +26,6 @@ impl DriverWorld {
     ) -> Self {
         Self { io, epoch, control, system_calls }
     }
-
-    /// Wakes those who wait for the drain, once it has begun.
-    fn tell_draining(&self) -> bool {
-        if self.control.phase() == Phase::Running || self.io.told_draining.replace(true) {
-            return false;
-        }
-        let mut waiting = std::mem::take(&mut *self.io.draining.borrow_mut());
-        waiting.drain().for_each(Waker::wake);
-        true
-    }
 }
 
 impl World for DriverWorld {
@@ -45,8 +34,11 @@ impl World for DriverWorld {
     }
 
     fn reap(&self) -> bool {
-        let reaped = self.io.reap().unwrap_or_else(|error| fail("reap", &error));
-        reaped | self.tell_draining()
+        if self.control.phase() > Phase::Running {
+            self.io.tell_draining();
+        }
+        self.io.expire(phalanx_core::now());
+        self.io.reap().unwrap_or_else(|error| fail("reap", &error))
     }
 
     fn submit(&self) {
@@ -57,7 +49,12 @@ impl World for DriverWorld {
     }
 
     fn park(&self, timeout: Option<u64>) {
+        let expiry = self.io.next_expiry().map(|at| at.saturating_sub(self.epoch.elapsed()));
         let timeout = timeout.map(Duration::from_nanos);
+        let timeout = match (timeout, expiry) {
+            (Some(timeout), Some(expiry)) => Some(timeout.min(expiry)),
+            (timeout, expiry) => timeout.or(expiry),
+        };
         self.io.driver(|driver| driver.park(timeout).unwrap_or_else(|error| fail("park", &error)));
     }
 }

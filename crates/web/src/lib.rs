@@ -1,1 +1,35 @@
-//! x
+//! A static file server as stages.
+//!
+//! As the web server of the 2002 paper (§3.6 and §5.1): a network stage that touches the sockets, a
+//! control stage whose operation is a connection's whole life, a partitioned file cache, an I/O
+//! aggregator that merges adjacent reads, and a disk stage. A request travels down them and its
+//! answer back up:
+//!
+//! | stage | file | what an operation does |
+//! |---|---|---|
+//! | network | `network.rs`, `accept.rs` | accepts, receives or sends once |
+//! | control | `connection.rs`, `answer.rs` | serves one connection, request after request |
+//! | file cache | `cache.rs`, `lookup.rs`, `blocks.rs` | finds a file, or a block of a large one |
+//! | aggregator | `aggregator.rs` | gathers the reads of a cohort |
+//! | disk | `disk.rs` | opens a file; reads what was gathered, merged |
+
+#![forbid(unsafe_code)]
+
+mod accept;
+mod aggregator;
+mod answer;
+mod blocks;
+mod cache;
+mod clock;
+mod config;
+mod connection;
+mod disk;
+mod entry;
+mod failure;
+mod lookup;
+mod network;
+mod serve;
+mod stages;
+
+pub use config::{Config, Timeouts};
+pub use serve::{ServeError, Serving, serve};

@@ -8,11 +8,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Control, Graph, Session, SharedStage, sleep, timeout};
+use phalanx_core::{Control, Graph, Session, SharedStage, sleep};
 use phalanx_driver::{Kind, Payload};
 
 use crate::draining;
 use crate::first::{First, first};
+use crate::io::Patience;
 use crate::net::{Listener, Stream, bind};
 use crate::runtime::{RunError, StartError};
 
@@ -23,7 +24,7 @@ pub use snapshot::{
 /// A request for an admin page is short.
 const MAX_REQUEST: usize = 8 * 1024;
 /// A client of the admin pages has this long for each request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Patience = Patience::limit(Duration::from_secs(10));
 /// So many at once; more are turned away.
 const MAX_CONNECTIONS: usize = 64;
 
@@ -98,8 +99,8 @@ async fn serve(stream: Stream, source: &Source) -> std::io::Result<()> {
             if let Some(parsed) = parse(&buffer) {
                 break parsed;
             }
-            let read = timeout(PATIENCE, stream.read(&mut buffer)).await;
-            if buffer.len() > MAX_REQUEST || !matches!(read, Ok(Ok(1..))) {
+            let read = stream.read(&mut buffer, PATIENCE.or_drain()).await;
+            if buffer.len() > MAX_REQUEST || !matches!(read, Ok(1..)) {
                 return Ok(());
             }
         };
@@ -122,7 +123,7 @@ async fn serve(stream: Stream, source: &Source) -> std::io::Result<()> {
             if matches!(wanted, Page::Refused) { "Allow: GET\r\n" } else { "" },
         );
         let payload = Payload { head: head.into_bytes(), body: body.into_bytes().into() };
-        timeout(PATIENCE, stream.write(payload)).await.map_err(std::io::Error::other)??;
+        stream.write(payload, PATIENCE).await?;
     }
 }
 

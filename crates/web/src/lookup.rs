@@ -1,0 +1,147 @@
+//! Looking a path up: an operation of the file cache.
+//!
+//! A hit is answered at once. A miss opens and reads the file, once for all who ask meanwhile. A hit
+//! that has not been checked for a while is checked first, by one of those who ask.
+
+use std::sync::Arc;
+
+use phalanx::fs::{FileKind, Metadata};
+use phalanx::{Bytes, Partition, event, now};
+
+use crate::aggregator;
+use crate::cache::{FileCache, Value};
+use crate::disk::{self, Opened};
+use crate::entry::{Content, Entry, WHOLE};
+use crate::failure::Failure;
+use crate::stages::{Site, Stages};
+
+/// What a path names.
+#[derive(Clone)]
+pub(crate) enum Found {
+    File(Arc<Entry>),
+    Directory,
+}
+
+/// What looking up came to.
+pub(crate) type Looked = Result<Found, Failure>;
+
+/// A file that changes while it is read is read again so many times.
+const ATTEMPTS: usize = 3;
+
+/// Looks `path` up, on the processor that owns it. Gives the path's memory back.
+pub(crate) async fn look_up(stages: Stages, site: &Arc<Site>, path: Vec<u8>) -> (Vec<u8>, Looked) {
+    let key = site.key(&path);
+    let site = site.clone();
+    let call = stages.cache.call(key, move |cache| async move {
+        let limit = site.timeouts.revalidate;
+        let looked = match cache.with(|cache| cache.entry(key, &path, now(), limit)) {
+            Some(hit) if !hit.stale => Ok(Found::File(hit.entry)),
+            // Boxed: a hit should not pay for the memory of a miss.
+            Some(hit) => Box::pin(revalidate(&cache, stages, &site, key, &path, hit.entry)).await,
+            None => Box::pin(load(&cache, stages, &site, key, &path)).await,
+        };
+        (path, looked)
+    });
+    call.await.unwrap_or((Vec::new(), Err(Failure::Broken)))
+}
+
+/// Looks whether the file is still the one in the cache.
+async fn revalidate(
+    cache: &Partition<FileCache>,
+    stages: Stages,
+    site: &Site,
+    key: u64,
+    path: &[u8],
+    entry: Arc<Entry>,
+) -> Looked {
+    match disk::open(stages, path).await {
+        Ok(Opened { metadata, .. }) if entry.id == metadata.into() && entry.is_current() => {
+            Ok(Found::File(entry))
+        }
+        _ => {
+            cache.with(|cache| cache.remove(key));
+            load(cache, stages, site, key, path).await
+        }
+    }
+}
+
+/// Loads a file, or waits for whoever loads it already.
+async fn load(
+    cache: &Partition<FileCache>,
+    stages: Stages,
+    site: &Site,
+    key: u64,
+    path: &[u8],
+) -> Looked {
+    while !cache.with(|cache| cache.begin_loading(key, path)) {
+        let (trigger, loaded) = event();
+        if !cache.with(|cache| cache.wait_for(key, path, trigger)) {
+            // Another path with the same key: as rare as it gets, so without the cache.
+            return fetch(stages, site, path).await;
+        }
+        if let Some(looked) = loaded.await {
+            return looked;
+        }
+        // Whoever loaded it was ended. Now it is our turn, or another's.
+    }
+    let loading = Loading { cache, key };
+    let looked = fetch(stages, site, path).await;
+    if let Ok(Found::File(entry)) = &looked {
+        let value = Value::Entry { path: path.into(), entry: entry.clone(), checked: now() };
+        cache.with(|cache| cache.insert(key, value));
+    }
+    loading.end(&looked);
+    looked
+}
+
+/// Ends the loading also when the operation that loads is dropped: the others then get nothing,
+/// and try for themselves.
+struct Loading<'a> {
+    cache: &'a Partition<FileCache>,
+    key: u64,
+}
+
+impl Loading<'_> {
+    fn end(self, looked: &Looked) {
+        for trigger in self.cache.with(|cache| cache.end_loading(self.key)) {
+            trigger.fire(looked.clone());
+        }
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        drop(self.cache.with(|cache| cache.end_loading(self.key)));
+    }
+}
+
+/// Opens a file, and reads it if it is small.
+async fn fetch(stages: Stages, site: &Site, path: &[u8]) -> Looked {
+    for _ in 0..ATTEMPTS {
+        let Opened { file, metadata } = disk::open(stages, path).await.map_err(Failure::from)?;
+        match metadata.kind {
+            FileKind::Directory => return Ok(Found::Directory),
+            FileKind::Other => return Err(Failure::Forbidden),
+            FileKind::File => (),
+        }
+        if metadata.length > WHOLE {
+            return Ok(found(path, metadata, Content::Blocks(file)));
+        }
+        let length = metadata.length as usize;
+        let bytes = match length {
+            0 => Bytes::new(),
+            _ => aggregator::read(stages, site, &file, metadata.into(), 0, length)
+                .await
+                .map_err(Failure::from)?,
+        };
+        // Read whole, and the same before and after: not torn by a writer.
+        if bytes.len() == length && file.metadata().map_err(Failure::from)? == metadata {
+            return Ok(found(path, metadata, Content::Whole(bytes)));
+        }
+    }
+    Err(Failure::Broken)
+}
+
+fn found(path: &[u8], metadata: Metadata, content: Content) -> Found {
+    Found::File(Arc::new(Entry::new(path, metadata, content)))
+}

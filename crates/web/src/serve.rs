@@ -1,0 +1,75 @@
+//! From a configuration to a server that runs, and back.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use phalanx::fs::Dir;
+use phalanx::net::{Listener, bind};
+use phalanx::{Graph, RunError, Up};
+
+use crate::accept::accept;
+use crate::config::Config;
+use crate::stages::{Site, Stages};
+
+/// Why a directory cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// There is no such directory, or it may not be read.
+    #[error("cannot serve {}: {source}", path.display())]
+    Root {
+        /// As configured.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The address is taken, or is none of this machine.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// As configured.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The runtime failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// A server that is up.
+pub struct Serving<'a> {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What the runtime says.
+    pub up: &'a Up,
+}
+
+/// Serves until the process is asked to end, or until [`Up::control`] is; then finishes what is
+/// under way. `ready` is called once connections are accepted.
+///
+/// # Errors
+/// [`ServeError`]; when the server was up before, only `Run`.
+pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
+    let root = Dir::open(&config.root)
+        .map_err(|source| ServeError::Root { path: config.root.clone(), source })?;
+    let refused = |source| ServeError::Listen { address: config.listen, source };
+    let listeners = bind(config.listen, config.processors).map_err(refused)?;
+    let address = listeners[0].local_addr().map_err(refused)?;
+    let listeners = Mutex::new(listeners);
+
+    let mut graph = Graph::new();
+    let site = Site::new(&config, root);
+    let stages = Stages::declare(&mut graph, &config, &site);
+    let start = |_: &phalanx::Start| {
+        let listener = listeners.lock().expect("not poisoned").pop().expect("one for each");
+        let listener = Listener::new(listener)?;
+        let site = site.clone();
+        stages.network.dispatch(move |_| accept(listener, stages, site))?;
+        Ok(())
+    };
+    let runtime = config.runtime.processors(config.processors);
+    runtime.run_and(graph, start, |up| ready(&Serving { address, up }))?;
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! The server's stages, in wavefront order, and what they share.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use phalanx::fs::Dir;
+use phalanx::{Graph, PartitionedStage, SharedStage};
+use phalanx_http::Limits;
+
+use crate::aggregator::Aggregator;
+use crate::cache::FileCache;
+use crate::config::{Config, Timeouts};
+
+/// A cohort of operations that touch sockets: beyond this their kernel state, some 10 KiB each,
+/// leaves the cache again.
+const SOCKET_COHORT: usize = 64;
+
+/// Handles on all stages; copied wherever an operation may invoke others.
+#[derive(Clone, Copy)]
+pub(crate) struct Stages {
+    pub(crate) network: SharedStage<()>,
+    pub(crate) control: SharedStage<Arc<Site>>,
+    pub(crate) cache: PartitionedStage<FileCache>,
+    pub(crate) aggregator: PartitionedStage<Aggregator>,
+    pub(crate) disk: SharedStage<Arc<Site>>,
+}
+
+/// What all operations may read.
+pub(crate) struct Site {
+    pub(crate) root: Dir,
+    pub(crate) limits: Limits,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) max_connections: usize,
+    /// Files above this many bytes are streamed by blocks that are not kept.
+    pub(crate) streamed: u64,
+    hasher: RandomState,
+}
+
+impl Site {
+    pub(crate) fn new(config: &Config, root: Dir) -> Arc<Self> {
+        Arc::new(Self {
+            root,
+            limits: config.limits,
+            timeouts: config.timeouts,
+            max_connections: config.max_connections,
+            streamed: config.cache_bytes as u64 / 8,
+            hasher: RandomState::new(),
+        })
+    }
+
+    /// The key of a path: a keyed hash, so that clients cannot choose collisions.
+    pub(crate) fn key(&self, path: &[u8]) -> u64 {
+        self.hasher.hash_one(path)
+    }
+
+    /// The key of a block of a file.
+    pub(crate) fn block_key(&self, file: crate::entry::FileId, block: u64) -> u64 {
+        self.hasher.hash_one((file, block))
+    }
+}
+
+impl Stages {
+    pub(crate) fn declare(graph: &mut Graph, config: &Config, site: &Arc<Site>) -> Self {
+        let partitions = config.processors * phalanx::DEFAULT_PARTITIONS_PER_PROCESSOR;
+        let budget = config.cache_bytes / partitions;
+        Self {
+            network: graph.stage("network").max_cohort(SOCKET_COHORT).shared(()),
+            control: graph.stage("control").max_cohort(SOCKET_COHORT).shared(site.clone()),
+            cache: graph
+                .stage("file cache")
+                .partitions(partitions)
+                .partitioned(move |_| FileCache::new(budget)),
+            aggregator: graph
+                .stage("aggregator")
+                .partitions(partitions)
+                .partitioned(|_| Aggregator::default()),
+            disk: graph.shared("disk", site.clone()),
+        }
+    }
+}
