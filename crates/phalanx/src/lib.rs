@@ -64,3 +64,8 @@ pub use io::Patience;
 pub use phalanx_core::*;
 pub use phalanx_driver::{Choice, Kind, Payload};
 pub use runtime::{DEFAULT_DRAIN, DEFAULT_SPIN, RunError, Runtime, Start, StartError, Up};
+
+/// The README's example is compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

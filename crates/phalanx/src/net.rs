@@ -65,12 +65,12 @@ impl Listener {
         with(|io| io.driver(|driver| driver.adopt(OwnedFd::from(listener)))).map(Self)
     }
 
-    /// Waits for the next connection.
+    /// Waits for the next connection, until the program drains.
     ///
     /// # Errors
-    /// As `accept(2)`. Out of descriptors (`EMFILE`, `ENFILE`), wait a little and go on.
+    /// `Interrupted` once the program [drains](crate::draining); else as `accept(2)`. Out of descriptors (`EMFILE`, `ENFILE`), wait a little and go on.
     pub async fn accept(&self) -> io::Result<Stream> {
-        match request(Request::Accept { listener: self.0 }, Patience::ENDLESS).await? {
+        match request(Request::Accept { listener: self.0 }, Patience::ENDLESS.or_drain()).await? {
             Done::Accepted(socket) => Ok(Stream(socket)),
             other => unreachable!("accept came to {other:?}"),
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::Listener;
-use phalanx::{First, draining, first, sleep};
+use phalanx::{is_draining, sleep};
 
 use crate::connection::Connection;
 use crate::stages::{Site, Stages};
@@ -18,17 +18,16 @@ const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
 /// Accepts until the program drains. Each connection becomes an operation of the control stage.
 pub(crate) async fn accept(listener: Listener, stages: Stages, site: Arc<Site>) {
     let open = Rc::new(Cell::new(0));
-    let mut draining = draining();
     loop {
-        let stream = match first(listener.accept(), &mut draining).await {
-            First::One(Ok(stream)) => stream,
-            First::One(Err(error)) => {
+        let stream = match listener.accept().await {
+            Ok(stream) => stream,
+            Err(_) if is_draining() => return,
+            Err(error) => {
                 if !is_clients_fault(&error) {
                     sleep(OUT_OF_RESOURCES).await;
                 }
                 continue;
             }
-            First::Other(()) => return,
         };
         if open.get() >= site.max_connections {
             continue;

@@ -21,7 +21,7 @@ use crate::blocks::{BLOCK, block};
 use crate::clock::with_date;
 use crate::entry::{Content, Entry};
 use crate::lookup::{Found, Looked, look_up};
-use crate::network::{Received, receive, send};
+use crate::network::{Buffers, Received, converse, send};
 use crate::stages::{Site, Stages};
 
 /// Gathered answers are sent when there are this many bytes of them.
@@ -64,7 +64,7 @@ impl Connection {
         let out = Outgoing {
             stream: stream.clone(),
             stages,
-            limit: site.timeouts.send,
+            patience: Patience::limit(site.timeouts.send),
             bytes: Vec::new(),
         };
         let (input, path) = (Vec::new(), Vec::new());
@@ -137,7 +137,6 @@ impl Connection {
 
     /// Sends what was gathered, then waits for more of the client's bytes.
     async fn receive(&mut self) -> io::Result<Next> {
-        self.out.send().await?;
         self.input.drain(..self.taken);
         self.taken = 0;
         let timeouts = &self.site.timeouts;
@@ -156,11 +155,14 @@ impl Connection {
         }
     }
 
-    /// Appends to the input what the client sends next.
+    /// Sends what was gathered, then appends to the input what the client sends next.
     async fn more(&mut self, patience: Patience) -> Received {
-        let input = std::mem::take(&mut self.input);
-        let (input, received) = receive(self.stages, &self.stream, input, patience).await;
-        self.input = input;
+        let out = std::mem::take(&mut self.out.bytes);
+        let buffers = Buffers { out, input: std::mem::take(&mut self.input) };
+        let sending = self.out.patience;
+        let (buffers, received) =
+            converse(self.stages, &self.stream, buffers, sending, patience).await;
+        (self.out.bytes, self.input) = (buffers.out, buffers.input);
         received
     }
 
@@ -176,7 +178,6 @@ impl Connection {
             if discard.is_done() {
                 return Ok(true);
             }
-            self.out.send().await?;
             self.input.clear();
             self.taken = 0;
             let limit = self.site.timeouts.request.saturating_sub(now() - begun);
@@ -256,7 +257,7 @@ async fn answer(
 struct Outgoing {
     stream: Rc<Stream>,
     stages: Stages,
-    limit: Duration,
+    patience: Patience,
     bytes: Vec<u8>,
 }
 
@@ -272,7 +273,7 @@ impl Outgoing {
     /// Sends what was gathered, and `body` behind it.
     async fn send_with(&mut self, body: Bytes) -> io::Result<()> {
         let payload = Payload { head: std::mem::take(&mut self.bytes), body };
-        self.bytes = send(self.stages, &self.stream, payload, self.limit).await?;
+        self.bytes = send(self.stages, &self.stream, payload, self.patience).await?;
         Ok(())
     }
 

@@ -2,10 +2,9 @@
 
 use std::io;
 use std::rc::Rc;
-use std::time::Duration;
 
 use phalanx::net::Stream;
-use phalanx::{Patience, Payload};
+use phalanx::{Bytes, Patience, Payload};
 
 use crate::stages::Stages;
 
@@ -19,23 +18,41 @@ pub(crate) enum Received {
     Broken,
 }
 
-/// Appends what the client sends next to `input`, and gives that back.
-pub(crate) async fn receive(
+/// What a connection hands to the network stage and gets back: its buffers.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    /// Answers to send.
+    pub(crate) out: Vec<u8>,
+    /// What the client sent.
+    pub(crate) input: Vec<u8>,
+}
+
+/// Sends the answers in `buffers`, if there are any, and then appends what the client sends next:
+/// one operation, since nearly every answer is followed by the wait for the next request.
+pub(crate) async fn converse(
     stages: Stages,
     stream: &Rc<Stream>,
-    mut input: Vec<u8>,
-    patience: Patience,
-) -> (Vec<u8>, Received) {
+    mut buffers: Buffers,
+    sending: Patience,
+    receiving: Patience,
+) -> (Buffers, Received) {
     let stream = stream.clone();
     let call = stages.network.call(move |_| async move {
-        let received = match stream.read(&mut input, patience).await {
+        if !buffers.out.is_empty() {
+            let head = std::mem::take(&mut buffers.out);
+            match stream.write(Payload { head, body: Bytes::new() }, sending).await {
+                Ok(memory) => buffers.out = memory,
+                Err(_) => return (buffers, Received::Broken),
+            }
+        }
+        let received = match stream.read(&mut buffers.input, receiving).await {
             Ok(bytes) => Received::Bytes(bytes),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Received::TimedOut,
             Err(_) => Received::Broken,
         };
-        (input, received)
+        (buffers, received)
     });
-    call.await.unwrap_or((Vec::new(), Received::Broken))
+    call.await.unwrap_or((Buffers::default(), Received::Broken))
 }
 
 /// Sends `payload` and gives its head's memory back.
@@ -46,11 +63,9 @@ pub(crate) async fn send(
     stages: Stages,
     stream: &Rc<Stream>,
     payload: Payload,
-    limit: Duration,
+    patience: Patience,
 ) -> io::Result<Vec<u8>> {
     let stream = stream.clone();
-    let call = stages
-        .network
-        .call(move |_| async move { stream.write(payload, Patience::limit(limit)).await });
+    let call = stages.network.call(move |_| async move { stream.write(payload, patience).await });
     call.await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }

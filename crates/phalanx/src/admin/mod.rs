@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 use phalanx_core::{Control, Graph, Session, SharedStage, sleep};
 use phalanx_driver::{Kind, Payload};
 
-use crate::draining;
-use crate::first::{First, first};
 use crate::io::Patience;
+use crate::is_draining;
 use crate::net::{Listener, Stream, bind};
 use crate::runtime::{RunError, StartError};
 
@@ -76,16 +75,16 @@ impl Admin {
 async fn accept(listener: Listener, stage: SharedStage<Arc<OnceLock<Source>>>) {
     let session = Session::new();
     loop {
-        match first(listener.accept(), draining()).await {
-            First::One(Ok(stream)) if session.operations() < MAX_CONNECTIONS => {
+        match listener.accept().await {
+            Ok(stream) if session.operations() < MAX_CONNECTIONS => {
                 let _ = stage.dispatch_in(&session, move |source| async move {
                     let source = source.get().expect("described before the start");
                     let _ = serve(stream, source).await;
                 });
             }
-            First::One(Ok(_)) => (),
-            First::One(Err(_)) => sleep(Duration::from_millis(50)).await,
-            First::Other(()) => break,
+            Ok(_) => (),
+            Err(_) if is_draining() => break,
+            Err(_) => sleep(Duration::from_millis(50)).await,
         }
     }
     session.end().await;
