@@ -2,6 +2,29 @@
 //!
 //! Every figure is one of paired arms in one run: the machine is assumed to be shared and noisy, so
 //! ratios count and absolute times are only for orientation.
+//!
+//! - [`op`]: what an operation costs, beside a boxed closure and a spawned task.
+//! - [`load`]: HTTP load from one thread, in closed and open loop.
+//! - [`floor`]: the least that a server on our drivers costs; [`twin`]: the same server with threads.
+//! - [`web`]: the web server beside both and beside the servers that others use.
+//!
+//! [`cli`] is how the program `phalanx` calls them.
 
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod floor;
+pub mod limits;
+pub mod load;
 pub mod op;
+pub mod procfs;
 pub mod stats;
+pub mod twin;
+pub mod web;
+
+/// Tells whoever started this server where it listens, as `phalanx web` does.
+pub(crate) fn announce(address: std::net::SocketAddr) {
+    use std::io::Write;
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "listening on http://{address}").and_then(|()| out.flush());
+}

@@ -59,13 +59,13 @@ pub fn run(rounds: usize, operations: usize) -> Report {
     let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a tokio runtime");
     let mut arms: [Vec<f64>; 5] = Default::default();
     for round in 0..=rounds {
-        let figures = [
-            time(operations, || one.dispatch(operations)),
-            time(operations, || one.call(operations)),
-            time(operations / 20, || cross(operations / 20)),
-            time(operations, || boxed(operations)),
-            time(operations, || tokio.block_on(spawn_all(operations))),
-        ];
+        // Those that are compared stand side by side, since the machine's speed changes.
+        let dispatched = time(operations, || one.dispatch(operations));
+        let boxed = time(operations, || boxed(operations));
+        let called = time(operations, || one.call(operations));
+        let spawned = time(operations, || tokio.block_on(spawn_all(operations)));
+        let crossed = time(operations / 20, || cross(operations / 20));
+        let figures = [dispatched, called, crossed, boxed, spawned];
         // The first round warms up.
         if round > 0 {
             arms.iter_mut().zip(figures).for_each(|(arm, figure)| arm.push(figure));
@@ -220,9 +220,4 @@ fn cross(operations: usize) {
             });
         }
     });
-}
-/// scratch
-pub fn scratch(which: &str, n: usize) {
-    let one = One::new();
-    for _ in 0..10 { let t = time(n, || match which { "d" => one.dispatch(n), "c" => one.call(n), "x" => cross(n), _ => boxed(n) }); println!("{which} {t}"); }
 }

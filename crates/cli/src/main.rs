@@ -20,11 +20,17 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Web(web::Web),
+    Load(phalanx_bench::cli::LoadCommand),
+    /// Measure Phalanx beside something else, in one run
+    #[command(subcommand)]
+    Bench(phalanx_bench::cli::BenchCommand),
 }
 
 fn main() -> ExitCode {
     // Bad arguments: clap tells what and how on stderr, and exits with 2.
     match Cli::parse().command {
         Command::Web(web) => web.run(),
+        Command::Load(load) => load.run(),
+        Command::Bench(bench) => bench.run(),
     }
 }

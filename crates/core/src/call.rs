@@ -9,18 +9,27 @@
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
-use crate::error::CallError;
+use crate::error::{CallError, Refused};
 use crate::operation::{HELD, Life, Slot};
 use crate::processor::{self, Processor};
-use crate::rendezvous::Waiter;
+use crate::waker;
 
 /// An invoked operation whose result can be awaited (WaitForChildren in tr2001 §5.2.1).
 ///
 /// The operation was queued when it was invoked and runs whether or not the call is awaited, but
 /// never before the caller has suspended or finished. Dropping the call leaves the operation running
 /// as an orphan; its result is dropped.
+///
+/// A call belongs to the processor that made it. Awaited elsewhere it is [`CallError::Ended`];
+/// dropped elsewhere it leaves its result with the processor until that ends.
+///
+/// ```compile_fail
+/// fn leaves_its_thread(call: phalanx_core::Call<u32>) {
+///     std::thread::spawn(move || drop(call)); // a call is not `Send`
+/// }
+/// ```
 ///
 /// # Errors
 /// Resolves to a [`CallError`] when the operation panicked, was ended, or was refused.
@@ -30,9 +39,11 @@ pub struct Call<T> {
     result: PhantomData<*mut T>,
 }
 
+/// Two words: calls are moved about in futures.
+#[derive(Clone, Copy)]
 enum State {
     Waiting { slot: Slot, identity: u32 },
-    Refused(CallError),
+    Refused(Refused),
     Finished,
 }
 
@@ -40,80 +51,88 @@ impl<T> Call<T> {
     /// # Safety
     /// `slot` belongs to `processor`, was filled with result type `T`, is `HELD`, and no other call
     /// has it.
+    #[inline]
     pub(crate) unsafe fn new(processor: &Processor, slot: Slot) -> Self {
         let state = State::Waiting { slot, identity: processor.identity() };
         Self { state, result: PhantomData }
     }
 
-    pub(crate) fn refused(error: CallError) -> Self {
-        Self { state: State::Refused(error), result: PhantomData }
+    #[cold]
+    pub(crate) fn refused(refused: Refused) -> Self {
+        Self { state: State::Refused(refused), result: PhantomData }
     }
 
     /// Lets the operation run for nobody.
     ///
     /// # Errors
     /// If it was refused.
-    pub fn detach(mut self) -> Result<(), CallError> {
-        match std::mem::replace(&mut self.state, State::Finished) {
-            State::Refused(error) => Err(error),
-            state => {
-                self.state = state;
-                Ok(())
-            }
+    pub fn detach(self) -> Result<(), CallError> {
+        match self.state {
+            State::Refused(refused) => Err(refused.into()),
+            _ => Ok(()),
         }
     }
 
     /// Whether awaiting the call would return at once.
     pub fn is_finished(&self) -> bool {
-        match &self.state {
-            State::Waiting { slot, identity } => on(*identity, |_| is_over(*slot)).unwrap_or(true),
+        match self.state {
+            State::Waiting { slot, identity } => {
+                processor::on(identity, |_| is_over(slot)).unwrap_or(true)
+            }
             _ => true,
         }
     }
 
     /// Says who is told when the operation is over. Nothing to tell if it already is.
-    pub(crate) fn set_waiter(&self, waiter: Waiter) {
-        if let State::Waiting { slot, identity } = &self.state {
-            on(*identity, |_| slot.waiter.set(waiter));
+    pub(crate) fn set_waiter(&self, waiter: Waker) {
+        if let State::Waiting { slot, identity } = self.state {
+            processor::on(identity, |_| slot.waiter.set(Some(waiter)));
         }
     }
 
     /// The result, if the operation is over. The call is then used up.
+    #[inline]
     pub(crate) fn take(&mut self) -> Option<Result<T, CallError>> {
+        let State::Waiting { slot, identity } = self.state else {
+            return Some(Err(self.take_refusal()));
+        };
+        let taken = processor::on(identity, |processor| {
+            // SAFETY: the slot is this call's and was filled with `T`.
+            let result = unsafe { slot.take_result::<T>() }?;
+            processor.slab().give(slot);
+            Some(result)
+        });
+        if let Some(None) = taken {
+            return None;
+        }
+        self.state = State::Finished;
+        // Without a processor the operation is gone, or at least out of reach.
+        Some(taken.flatten().unwrap_or(Err(CallError::Ended)))
+    }
+
+    /// Cloning a foreign waker is foreign code, so it comes before the last look at the result.
+    #[cold]
+    fn poll_for_another(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
+        let waiter = context.waker().clone();
+        if let Some(result) = self.take() {
+            return Poll::Ready(result);
+        }
+        self.set_waiter(waiter);
+        Poll::Pending
+    }
+
+    #[cold]
+    fn take_refusal(&mut self) -> CallError {
         match std::mem::replace(&mut self.state, State::Finished) {
-            State::Refused(error) => Some(Err(error)),
-            State::Finished => panic!("a call is awaited once"),
-            State::Waiting { slot, identity } => {
-                let taken = on(identity, |processor| {
-                    // SAFETY: the slot is this call's and was filled with `T`.
-                    let result = unsafe { slot.take_result::<T>() };
-                    if result.is_some() {
-                        processor.free(slot);
-                    }
-                    result
-                });
-                match taken {
-                    Some(None) => {
-                        self.state = State::Waiting { slot, identity };
-                        None
-                    }
-                    Some(result) => result,
-                    // Its processor is gone, and the operation with it.
-                    None => Some(Err(CallError::Ended)),
-                }
-            }
+            State::Refused(refused) => refused.into(),
+            _ => panic!("a call is awaited once"),
         }
     }
 }
 
+#[inline]
 fn is_over(slot: Slot) -> bool {
     matches!(slot.life.get(), Life::Done | Life::Failed)
-}
-
-/// Runs `f` if the thread's current processor is the one with this identity.
-fn on<R>(identity: u32, f: impl FnOnce(&Processor) -> R) -> Option<R> {
-    processor::try_current(|processor| (processor.identity() == identity).then(|| f(processor)))
-        .flatten()
 }
 
 impl<T> Unpin for Call<T> {}
@@ -121,28 +140,37 @@ impl<T> Unpin for Call<T> {}
 impl<T> Future for Call<T> {
     type Output = Result<T, CallError>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.take() {
-            Some(result) => Poll::Ready(result),
-            None => {
-                let waiter = processor::current(|p| Waiter::new(p, context.waker()));
-                self.set_waiter(waiter);
-                Poll::Pending
-            }
+        if let Some(result) = self.take() {
+            return Poll::Ready(result);
         }
+        match waker::copy_own(context.waker()) {
+            Some(waiter) => self.set_waiter(waiter),
+            None => return self.poll_for_another(context),
+        }
+        Poll::Pending
     }
 }
 
 impl<T> Drop for Call<T> {
+    #[inline]
     fn drop(&mut self) {
         if let State::Waiting { slot, identity } = self.state {
-            on(identity, |processor| {
-                drop(slot.waiter.take());
-                slot.clear(HELD);
-                if is_over(slot) {
-                    processor.free(slot);
-                }
-            });
+            abandon(slot, identity);
         }
     }
+}
+
+/// Nobody waits for the operation in `slot` any more.
+fn abandon(slot: Slot, identity: u32) {
+    processor::on(identity, |processor| {
+        // First all that is ours to do, then the foreign destructors.
+        let waiter = slot.waiter.take();
+        slot.clear(HELD);
+        if is_over(slot) {
+            processor.free(slot);
+        }
+        drop(waiter);
+    });
 }

@@ -1,15 +1,18 @@
 //! Running a cohort: the operations of one stage, one after the other.
 
+use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Context;
 
 use crate::error::CallError;
-use crate::operation::{ENDED, Life, NO_SESSION, QUEUED, RUNNING, Slot, WOKEN};
+use crate::operation::{ENDED, HELD, Life, NO_SESSION, QUEUED, RUNNING, Slot, Step, WOKEN};
+use crate::policy::Gate;
 use crate::processor::{LocalStage, Processor};
 use crate::profile::cohort_bucket;
 use crate::queue::Order;
 use crate::remote::panicked;
+use crate::rendezvous::discard_panic;
 use crate::waker::waker;
 use crate::wavefront::World;
 
@@ -17,18 +20,57 @@ use crate::wavefront::World;
 /// operations in a short time are short ones.
 const FIRST_LOOK: usize = 8;
 
-/// What one cohort adds to its stage's counters.
+/// Operations and how long they had waited.
+#[derive(Default)]
+struct Waits {
+    count: Cell<u64>,
+    total: Cell<u64>,
+    longest: Cell<u64>,
+}
+
+impl Waits {
+    #[inline(always)]
+    fn add(&self, wait: u64) {
+        bump(&self.count);
+        self.total.set(self.total.get() + wait);
+        if wait > self.longest.get() {
+            self.longest.set(wait);
+        }
+    }
+}
+
+#[inline(always)]
+fn bump(count: &Cell<u64>) {
+    count.set(count.get() + 1);
+}
+
+/// What one cohort adds to its stage's counters. Completed are those that were started or resumed
+/// and neither suspended themselves nor panicked, so that the usual case counts nothing more. Cells,
+/// since a panic may leave the loop at any operation.
 #[derive(Default)]
 struct Tally {
-    started: u64,
-    started_wait: u64,
-    started_wait_max: u64,
-    resumed: u64,
-    resumed_wait: u64,
-    resumed_wait_max: u64,
-    completed: u64,
-    suspended: u64,
-    size: usize,
+    started: Waits,
+    resumed: Waits,
+    suspended: Cell<u64>,
+    panicked: Cell<u64>,
+    size: Cell<usize>,
+    /// The size at which the time is looked at.
+    look: Cell<usize>,
+}
+
+/// Lets go of an exclusive stage when the cohort is over, however it ends.
+struct Inside<'a>(&'a dyn Gate);
+
+impl<'a> Inside<'a> {
+    fn enter(gate: &'a dyn Gate) -> Option<Self> {
+        gate.enter().then(|| Self(gate))
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
 }
 
 impl Processor {
@@ -36,68 +78,84 @@ impl Processor {
     /// how many operations ran; none when another processor is in an exclusive stage.
     pub(crate) fn run_cohort(&self, stage: usize, world: &impl World) -> usize {
         let local = &self.stages[stage];
-        if let Some(gate) = &local.local.gate
-            && !gate.enter()
-        {
-            return 0;
-        }
+        let _inside = match &local.local.gate {
+            None => None,
+            Some(gate) => match Inside::enter(&**gate) {
+                None => return 0,
+                inside => inside,
+            },
+        };
         let start = self.now.get();
         let waiting = local.queue.len() + self.post.stages[stage].len();
         let order = match local.in_order {
             true => Order::OldestFirst,
             false => local.cap.order(start, local.queue.oldest().map(|slot| slot.queued_at.get())),
         };
-        let mut tally = Tally::default();
+        let tally = Tally { look: Cell::new(FIRST_LOOK), ..Tally::default() };
         self.set_running_stage(stage);
-        let deadline = start.saturating_add(local.cohort_time);
         // A panic ends the operation that was running, and the cohort goes on after it.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
-            self.run_operations(stage, order, start, deadline, world, &mut tally);
+            self.run_operations(stage, local, order, start, world, &tally);
         })) {
             self.sessions.enter(NO_SESSION);
             if let Some(slot) = self.running.take() {
+                bump(&tally.panicked);
                 slot.clear(RUNNING);
                 self.discard(slot, panicked(self, stage as u8, &*panic));
             }
+            discard_panic(panic);
         }
         self.set_running_stage(self.stages.len());
-        if let Some(gate) = &local.local.gate {
-            gate.leave();
-        }
         let end = world.now();
         self.now.set(end);
         self.cohort_ended(stage, local, waiting, end.saturating_sub(start), &tally);
-        tally.size
+        tally.size.get()
     }
 
     fn run_operations(
         &self,
         stage: usize,
+        local: &LocalStage,
         order: Order,
         start: u64,
-        deadline: u64,
         world: &impl World,
-        tally: &mut Tally,
+        tally: &Tally,
     ) {
-        let local = &self.stages[stage];
-        let mut look = FIRST_LOOK.max(tally.size + 1);
-        while tally.size < local.max_cohort {
+        while tally.size.get() < local.max_cohort {
             // The local stack first, then what other processors sent (tr2001 §5.1.1).
-            let Some(slot) = local.queue.pop(order).or_else(|| self.next_parcel(stage)) else {
-                break;
+            let slot = match local.queue.pop(order) {
+                Some(slot) => slot,
+                None => match self.next_parcel(stage) {
+                    Some(slot) => slot,
+                    None => break,
+                },
             };
-            tally.size += 1;
+            tally.size.set(tally.size.get() + 1);
             self.run_operation(slot, start, tally);
-            if tally.size == look {
-                look += 2 * look;
-                if world.now() > deadline {
-                    break;
-                }
+            if tally.size.get() == tally.look.get() && self.time_is_over(local, start, world, tally)
+            {
+                break;
             }
         }
     }
 
+    /// Looks at the clock, and says when to look again: soon, if a good part of the time is over.
+    #[cold]
+    fn time_is_over(
+        &self,
+        local: &LocalStage,
+        start: u64,
+        world: &impl World,
+        tally: &Tally,
+    ) -> bool {
+        let elapsed = world.now().saturating_sub(start);
+        let farther = if elapsed < local.cohort_time / 64 { 16 } else { 2 };
+        tally.look.set(tally.look.get() * farther);
+        elapsed > local.cohort_time
+    }
+
     /// Takes up one operation that another processor sent.
+    #[inline(never)]
     fn next_parcel(&self, stage: usize) -> Option<Slot> {
         loop {
             // SAFETY: the post is this processor's own.
@@ -109,8 +167,8 @@ impl Processor {
         }
     }
 
-    #[inline]
-    fn run_operation(&self, slot: Slot, start: u64, tally: &mut Tally) {
+    #[inline(always)]
+    fn run_operation(&self, slot: Slot, start: u64, tally: &Tally) {
         let flags = slot.flags.get() & !QUEUED;
         if flags & ENDED != 0 {
             slot.flags.set(flags);
@@ -118,35 +176,40 @@ impl Processor {
         }
         slot.flags.set(flags | RUNNING);
         let wait = start.saturating_sub(slot.queued_at.get());
-        if slot.life.get() == Life::Unstarted {
-            tally.started += 1;
-            tally.started_wait += wait;
-            tally.started_wait_max = tally.started_wait_max.max(wait);
-        } else {
-            tally.resumed += 1;
-            tally.resumed_wait += wait;
-            tally.resumed_wait_max = tally.resumed_wait_max.max(wait);
+        match slot.life.get() {
+            Life::Unstarted => tally.started.add(wait),
+            _ => tally.resumed.add(wait),
         }
-        self.sessions.enter(slot.session.get());
+        if slot.session.get() != NO_SESSION {
+            self.sessions.enter(slot.session.get());
+        }
         self.running.set(Some(slot));
         // Nothing to drop in a waker of ours, so spare the call.
-        let waker = ManuallyDrop::new(waker(self, slot));
+        let waker = ManuallyDrop::new(waker(slot.name.get()));
         let mut context = Context::from_waker(&waker);
         // SAFETY: the vtable is the one that the slot was filled with.
-        let done = unsafe { (slot.vtable.get().poll)(slot, self, &mut context) };
+        let step = unsafe { (slot.vtable.get().poll)(slot, self, &mut context) };
         self.running.set(None);
-        self.sessions.enter(NO_SESSION);
+        if slot.session.get() != NO_SESSION {
+            self.sessions.enter(NO_SESSION);
+        }
         let flags = slot.flags.get();
-        slot.flags.set(flags & !(RUNNING | WOKEN));
-        if done {
-            tally.completed += 1;
-            self.finish(slot);
-        } else {
-            tally.suspended += 1;
-            if flags & ENDED != 0 {
-                self.discard(slot, CallError::Ended);
-            } else if flags & WOKEN != 0 {
-                self.requeue(slot);
+        match step {
+            Step::DoneBare if flags & HELD == 0 && slot.session.get() == NO_SESSION => {
+                self.slab().give(slot);
+            }
+            Step::DoneBare | Step::Done => {
+                slot.flags.set(flags & !(RUNNING | WOKEN));
+                self.finish(slot);
+            }
+            Step::Suspended => {
+                slot.flags.set(flags & !(RUNNING | WOKEN));
+                bump(&tally.suspended);
+                if flags & ENDED != 0 {
+                    self.discard(slot, CallError::Ended);
+                } else if flags & WOKEN != 0 {
+                    self.requeue(slot);
+                }
             }
         }
     }
@@ -172,23 +235,25 @@ impl Processor {
         if left == 0 && self.post.stages[stage].len() == 0 {
             self.ready.set(self.ready.get() & !(1 << stage));
         }
+        let size = tally.size.get() as u64;
         let counters = &self.counters.stages[stage];
         counters.queue_length.set(waiting as u64);
         counters.queue_length_max.raise_to(waiting as u64);
         counters.queue_length_sum.add(waiting as u64);
-        counters.started.add(tally.started);
-        counters.started_wait.add(tally.started_wait);
-        counters.started_wait_max.raise_to(tally.started_wait_max);
-        counters.resumed.add(tally.resumed);
-        counters.resumed_wait.add(tally.resumed_wait);
-        counters.resumed_wait_max.raise_to(tally.resumed_wait_max);
-        counters.completed.add(tally.completed);
-        counters.suspended.add(tally.suspended);
+        counters.started.add(tally.started.count.get());
+        counters.started_wait.add(tally.started.total.get());
+        counters.started_wait_max.raise_to(tally.started.longest.get());
+        counters.resumed.add(tally.resumed.count.get());
+        counters.resumed_wait.add(tally.resumed.total.get());
+        counters.resumed_wait_max.raise_to(tally.resumed.longest.get());
+        let run = tally.started.count.get() + tally.resumed.count.get();
+        counters.completed.add(run - tally.suspended.get() - tally.panicked.get());
+        counters.suspended.add(tally.suspended.get());
         counters.run.add(time);
-        counters.run_max.raise_to(time / (tally.size as u64).max(1));
+        counters.run_max.raise_to(time / size.max(1));
         counters.cohorts.add(1);
-        counters.cohort_max.raise_to(tally.size as u64);
-        counters.cohort_sizes[cohort_bucket(tally.size as u64)].add(1);
+        counters.cohort_max.raise_to(size);
+        counters.cohort_sizes[cohort_bucket(size)].add(1);
         self.counters.busy.add(time);
     }
 }

@@ -2,6 +2,22 @@
 
 use thiserror::Error;
 
+/// Why an invocation was refused, in one word: it is returned from where every cycle counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refused {
+    Full { bound: u32 },
+    Ended,
+}
+
+impl From<Refused> for CallError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Full { bound } => Self::Full { bound: bound as usize },
+            Refused::Ended => Self::Ended,
+        }
+    }
+}
+
 /// Why a called operation returned no value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -50,11 +50,15 @@ impl<T> Future for Event<T> {
     type Output = Option<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
-        let mut inner = self.0.borrow_mut();
-        if inner.value.is_some() || inner.abandoned {
-            return Poll::Ready(inner.value.take());
-        }
-        inner.waker = Some(context.waker().clone());
+        // Cloned before the borrow and dropped after it: a foreign waker is foreign code.
+        let waker = context.waker().clone();
+        let _before = {
+            let mut inner = self.0.borrow_mut();
+            if inner.value.is_some() || inner.abandoned {
+                return Poll::Ready(inner.value.take());
+            }
+            inner.waker.replace(waker)
+        };
         Poll::Pending
     }
 }

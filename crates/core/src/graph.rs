@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::policy::{ExclusiveState, Gate, LocalExclusive, Partitions};
@@ -49,7 +49,7 @@ pub(crate) struct Declared {
 /// # let _ = (control, table, journal);
 /// ```
 pub struct Graph {
-    id: u32,
+    id: u64,
     stages: Vec<Declared>,
     max_operations: usize,
 }
@@ -63,7 +63,8 @@ impl Default for Graph {
 impl Graph {
     /// A graph without stages.
     pub fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
+        // Never used up: a key has 56 bits for it.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         Self { id, stages: Vec::new(), max_operations: 1 << 20 }
     }
@@ -153,7 +154,8 @@ impl StageOptions<'_> {
     }
 
     /// A cohort that has run this long ends, with the operation that is running; the rest waits for
-    /// the next sweep. The time is looked at after eight operations, then at growing distances.
+    /// the next sweep. The time is looked at after eight operations, then at growing distances: the
+    /// farther, the less of the time those before have taken.
     #[must_use]
     pub fn cohort_time(mut self, time: Duration) -> Self {
         self.cohort_time = time;

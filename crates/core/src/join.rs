@@ -1,38 +1,38 @@
 //! Waiting for several children with one counter: fork and join (tr2001 §5.2.1).
 //!
 //! The parent is re-enabled once, by the last child, however many there are.
-//!
-//! # Safety
-//! The children's waiters point to the join's counter. The join is pinned while they do, it owns the
-//! calls, and `calls` is declared before `rendezvous`: dropping the join drops the calls first, and
-//! each of them clears its child's waiter.
 
 use std::future::Future;
-use std::marker::PhantomPinned;
 use std::pin::Pin;
-use std::ptr::NonNull;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use crate::call::Call;
 use crate::error::CallError;
 use crate::processor;
-use crate::rendezvous::{Rendezvous, Waiter};
+use crate::rendezvous::JoinName;
 
-/// Several calls that can be waited for together.
-pub trait Children {
+mod sealed {
+    /// Only here are children known.
+    pub trait Sealed {}
+}
+
+/// Several calls that can be waited for together: a pair of them, or a vector.
+pub trait Children: sealed::Sealed {
     /// Their results.
     type Results;
 
     /// How many are not finished.
     #[doc(hidden)]
     fn unfinished(&self) -> usize;
-    /// Points the unfinished ones at the counter.
+    /// Has the unfinished ones wake the counter.
     #[doc(hidden)]
-    fn point_at(&self, rendezvous: NonNull<Rendezvous>);
+    fn point_at(&self, counter: &Waker);
     /// All results; none may be unfinished.
     #[doc(hidden)]
     fn take_all(&mut self) -> Self::Results;
 }
+
+impl<T> sealed::Sealed for Vec<Call<T>> {}
 
 impl<T> Children for Vec<Call<T>> {
     type Results = Vec<Result<T, CallError>>;
@@ -41,9 +41,9 @@ impl<T> Children for Vec<Call<T>> {
         self.iter().filter(|call| !call.is_finished()).count()
     }
 
-    fn point_at(&self, rendezvous: NonNull<Rendezvous>) {
+    fn point_at(&self, counter: &Waker) {
         for call in self.iter().filter(|call| !call.is_finished()) {
-            call.set_waiter(Waiter::Join(rendezvous));
+            call.set_waiter(counter.clone());
         }
     }
 
@@ -52,6 +52,8 @@ impl<T> Children for Vec<Call<T>> {
     }
 }
 
+impl<A, B> sealed::Sealed for (Call<A>, Call<B>) {}
+
 impl<A, B> Children for (Call<A>, Call<B>) {
     type Results = (Result<A, CallError>, Result<B, CallError>);
 
@@ -59,12 +61,12 @@ impl<A, B> Children for (Call<A>, Call<B>) {
         usize::from(!self.0.is_finished()) + usize::from(!self.1.is_finished())
     }
 
-    fn point_at(&self, rendezvous: NonNull<Rendezvous>) {
+    fn point_at(&self, counter: &Waker) {
         if !self.0.is_finished() {
-            self.0.set_waiter(Waiter::Join(rendezvous));
+            self.0.set_waiter(counter.clone());
         }
         if !self.1.is_finished() {
-            self.1.set_waiter(Waiter::Join(rendezvous));
+            self.1.set_waiter(counter.clone());
         }
     }
 
@@ -75,7 +77,7 @@ impl<A, B> Children for (Call<A>, Call<B>) {
 
 /// Waits for all of `children`: a pair of calls, or a vector of them. See [`Join`].
 pub fn join<C: Children>(children: C) -> Join<C> {
-    Join { calls: children, rendezvous: Rendezvous::default(), _pinned: PhantomPinned }
+    Join { calls: children, wait: None }
 }
 
 /// The future of [`join`]: resolves to all results, in the order of the calls, when the last child
@@ -83,23 +85,45 @@ pub fn join<C: Children>(children: C) -> Join<C> {
 #[must_use = "futures do nothing unless awaited"]
 pub struct Join<C: Children> {
     calls: C,
-    rendezvous: Rendezvous,
-    _pinned: PhantomPinned,
+    /// The counter, and the processor that has it.
+    wait: Option<(JoinName, u32)>,
 }
+
+impl<C: Children> Join<C> {
+    fn close(&mut self) {
+        if let Some((name, identity)) = self.wait.take() {
+            processor::on(identity, |processor| processor.joins.close(name));
+        }
+    }
+}
+
+// Nothing points into a join.
+impl<C: Children> Unpin for Join<C> {}
 
 impl<C: Children> Future for Join<C> {
     type Output = C::Results;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: nothing is moved out of the join.
-        let this = unsafe { self.get_unchecked_mut() };
-        let children = this.calls.unfinished();
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // Copied before the children are looked at: a foreign waker is foreign code.
+        let parent = context.waker().clone();
+        let children = self.calls.unfinished();
         if children == 0 {
-            return Poll::Ready(this.calls.take_all());
+            self.close();
+            return Poll::Ready(self.calls.take_all());
         }
-        let parent = processor::current(|p| Waiter::new(p, context.waker()));
-        this.rendezvous.await_arrivals(children, parent);
-        this.calls.point_at(NonNull::from(&this.rendezvous));
+        processor::current(|processor| {
+            let identity = processor.identity();
+            let before = self.wait.filter(|wait| wait.1 == identity).map(|wait| wait.0);
+            let name = processor.joins.await_arrivals(before, children, parent);
+            self.wait = Some((name, identity));
+            self.calls.point_at(&name.waker());
+        });
         Poll::Pending
+    }
+}
+
+impl<C: Children> Drop for Join<C> {
+    fn drop(&mut self) {
+        self.close();
     }
 }

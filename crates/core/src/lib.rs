@@ -19,6 +19,7 @@ mod cohort;
 mod error;
 mod event;
 mod graph;
+mod invoke;
 mod join;
 #[cfg(all(test, loom))]
 mod loom;
@@ -57,6 +58,6 @@ pub use profile::{COHORT_BUCKETS, Column, ProcessorView, Profile, StageView};
 pub use program::{Control, Phase, Seed};
 pub use session::{Hold, Session, SessionEnd};
 pub use stage::{ExclusiveStage, PartitionedStage, SharedStage};
-pub use time::{Sleep, TimedOut, sleep, timeout, yield_now};
+pub use time::{Sleep, TimedOut, now, sleep, timeout, yield_now};
 pub use waker::MAX_OPERATIONS;
 pub use wavefront::{Turn, World};

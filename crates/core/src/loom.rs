@@ -6,7 +6,9 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 
 use crate::parking::Parking;
+use crate::policy::{ExclusiveState, Gate, LocalExclusive};
 use crate::post::{Inbox, Pending};
+use crate::rendezvous::Countdown;
 use crate::ring::Ring;
 
 #[test]
@@ -121,5 +123,67 @@ fn pending_mark_and_ring_agree() {
         if found.is_none() {
             assert!(pending.take().contains(Inbox::Stage(3)), "filled but not marked");
         }
+    });
+}
+
+/// Two children reply from two processors; home counts them down as it finds them, by the marks
+/// alone, and re-enables the parent once, with both results in hand.
+#[test]
+fn a_join_is_over_once_and_with_all_results() {
+    loom::model(|| {
+        let ring = Arc::new(Ring::new(2));
+        let pending = Arc::new(Pending::default());
+        let children: Vec<_> = (1..=2)
+            .map(|result| {
+                let (ring, pending) = (ring.clone(), pending.clone());
+                thread::spawn(move || {
+                    ring.push(result).unwrap();
+                    pending.mark(Inbox::Replies);
+                })
+            })
+            .collect();
+        let countdown = Countdown::default();
+        countdown.start(2);
+        let (mut enabled, mut sum) = (0, 0);
+        let mut open_post = || {
+            if pending.take().contains(Inbox::Replies) {
+                // SAFETY: only this thread pops.
+                while let Some(result) = unsafe { ring.pop() } {
+                    sum += result;
+                    enabled += u32::from(countdown.arrive());
+                }
+            }
+        };
+        open_post();
+        children.into_iter().for_each(|child| child.join().unwrap());
+        open_post();
+        assert_eq!((enabled, sum), (1, 3));
+    });
+}
+
+/// Two processors try to run a cohort of an exclusive stage: one at a time is in, and what the one
+/// wrote the other reads.
+#[test]
+fn an_exclusive_stage_lets_one_in() {
+    loom::model(|| {
+        let inside = Arc::new(loom::cell::UnsafeCell::new(0u32));
+        let state = std::sync::Arc::new(ExclusiveState::new(()));
+        let cohort = |inside: Arc<loom::cell::UnsafeCell<u32>>, state| {
+            move || {
+                let gate = LocalExclusive::new(state);
+                let entered = gate.enter();
+                if entered {
+                    // SAFETY: this is what the model proves; loom's cell panics when it is not so.
+                    inside.with_mut(|count| unsafe { *count += 1 });
+                    gate.leave();
+                }
+                u32::from(entered)
+            }
+        };
+        let other = thread::spawn(cohort(inside.clone(), state.clone()));
+        let entered = cohort(inside.clone(), state)() + other.join().unwrap();
+        assert!(entered >= 1, "an open gate refused both");
+        // SAFETY: the other thread is gone.
+        assert_eq!(inside.with(|count| unsafe { *count }), entered);
     });
 }

@@ -23,11 +23,11 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use crate::error::CallError;
 use crate::processor::Processor;
-use crate::rendezvous::Waiter;
+use crate::waker::Name;
 
 /// What a slot holds at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,18 +66,21 @@ pub(crate) const NO_SESSION: u32 = u32::MAX;
 #[repr(C, align(64))]
 pub(crate) struct Header {
     pub(crate) vtable: Cell<&'static VTable>,
-    /// The slot's number on its processor; for wakers. Never changes.
-    pub(crate) index: u32,
-    /// Counts the operations that have lived here, so that an old name is told from a new one.
-    pub(crate) generation: Cell<u32>,
+    /// Which operation lives here. Changes when the slot is given back, so that an old name is told
+    /// from a new one.
+    pub(crate) name: Cell<Name>,
+    /// When it was last queued, in the clock's nanoseconds.
+    pub(crate) queued_at: Cell<u64>,
+    // These four are written together when a slot is filled.
     pub(crate) stage: Cell<u8>,
     pub(crate) life: Cell<Life>,
     pub(crate) flags: Cell<u8>,
-    pub(crate) class: u8,
+    /// Never changes.
+    pub(crate) class: Cell<u8>,
+    /// In a free slot as in an operation without one: [`NO_SESSION`].
     pub(crate) session: Cell<u32>,
-    /// When it was last queued, in the clock's nanoseconds.
-    pub(crate) queued_at: Cell<u64>,
-    pub(crate) waiter: Cell<Waiter>,
+    /// Who is told when the operation is over.
+    pub(crate) waiter: Cell<Option<Waker>>,
     pub(crate) session_older: Cell<u32>,
     pub(crate) session_newer: Cell<u32>,
 }
@@ -85,18 +88,17 @@ pub(crate) struct Header {
 const _: () = assert!(size_of::<Header>() == 64, "the header is one cache line");
 
 impl Header {
-    pub(crate) fn new(index: u32, class: u8) -> Self {
+    pub(crate) fn new(name: Name, class: u8) -> Self {
         Self {
             vtable: Cell::new(&VTable::NONE),
-            index,
-            generation: Cell::new(0),
+            name: Cell::new(name),
+            queued_at: Cell::new(0),
             stage: Cell::new(0),
             life: Cell::new(Life::Free),
             flags: Cell::new(0),
-            class,
+            class: Cell::new(class),
             session: Cell::new(NO_SESSION),
-            queued_at: Cell::new(0),
-            waiter: Cell::new(Waiter::None),
+            waiter: Cell::new(None),
             session_older: Cell::new(NO_SESSION),
             session_newer: Cell::new(NO_SESSION),
         }
@@ -115,10 +117,21 @@ impl Header {
     }
 }
 
+/// How far an operation has come when it has been polled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Step {
+    Suspended,
+    /// Done, with a result that must be fetched or dropped.
+    Done,
+    /// Done, and whatever the result is, it need not be dropped.
+    DoneBare,
+}
+
 /// What a slot's processor must know of the types inside.
 pub(crate) struct VTable {
-    /// Starts or continues the operation; true when it is done. May unwind.
-    pub(crate) poll: unsafe fn(Slot, &Processor, &mut Context<'_>) -> bool,
+    /// Starts or continues the operation. May unwind.
+    pub(crate) poll: unsafe fn(Slot, &Processor, &mut Context<'_>) -> Step,
     /// Drops the invocation or the future, whichever is there.
     pub(crate) drop_work: unsafe fn(Slot),
     /// Drops the result; none where there is nothing to drop.
@@ -150,7 +163,8 @@ impl VTable {
     };
 }
 
-/// The bytes behind the header.
+/// The bytes behind the header. `repr(C)`: each member begins where the union does.
+#[repr(C)]
 pub(crate) union Payload<F, Fut, T> {
     pub(crate) invocation: ManuallyDrop<F>,
     future: ManuallyDrop<Fut>,
@@ -196,20 +210,29 @@ impl Slot {
     /// Fills a free slot with an invocation.
     ///
     /// # Safety
-    /// The slot's class has room for `Payload<F, Fut, T>`, and the slot is free.
+    /// The slot is free, of class `class`, and has room for `Payload<F, Fut, T>`. The invocation is
+    /// moved: the caller does not use it again.
     #[inline(always)]
-    pub(crate) unsafe fn fill<F, Fut, T>(self, stage: u8, invocation: ManuallyDrop<F>)
-    where
-        F: FnOnce(&Processor) -> Fut,
+    pub(crate) unsafe fn fill<F, Fut, T>(
+        self,
+        stage: u8,
+        flags: u8,
+        class: u8,
+        invocation: &ManuallyDrop<F>,
+    ) where
+        F: FnOnce(&Processor, u8) -> Fut,
         Fut: Future<Output = T>,
     {
+        debug_assert_eq!((self.life.get(), self.class.get()), (Life::Free, class));
         self.vtable.set(local_vtable::<F, Fut, T>());
         self.stage.set(stage);
         self.life.set(Life::Unstarted);
+        self.flags.set(flags);
+        self.class.set(class);
         // SAFETY: room by the caller's promise; writing does not read what was there.
         unsafe {
             let payload: *mut Payload<F, Fut, T> = self.payload();
-            copy_in(&invocation, (&raw mut (*payload).invocation).cast());
+            copy_in(invocation, (&raw mut (*payload).invocation).cast());
         }
     }
 
@@ -217,6 +240,7 @@ impl Slot {
     ///
     /// # Safety
     /// The slot was filled with result type `T`.
+    #[inline]
     pub(crate) unsafe fn take_result<T>(self) -> Option<Result<T, CallError>> {
         let life = self.life.get();
         let result = match life {
@@ -247,6 +271,15 @@ impl Slot {
         self.life.set(Life::Failed);
     }
 
+    /// Whether a finished operation has left nothing that must be dropped.
+    #[inline]
+    pub(crate) fn is_bare(self) -> bool {
+        match self.life.get() {
+            Life::Done => self.vtable.get().drop_output.is_none(),
+            life => life == Life::Empty,
+        }
+    }
+
     /// Drops the result or the error that nobody will fetch.
     pub(crate) fn drop_output(self) {
         match self.life.get() {
@@ -270,7 +303,7 @@ impl Slot {
 /// The vtable of operations that run where they are.
 fn local_vtable<F, Fut, T>() -> &'static VTable
 where
-    F: FnOnce(&Processor) -> Fut,
+    F: FnOnce(&Processor, u8) -> Fut,
     Fut: Future<Output = T>,
 {
     const {
@@ -283,9 +316,9 @@ where
     }
 }
 
-unsafe fn poll<F, Fut, T>(slot: Slot, processor: &Processor, context: &mut Context<'_>) -> bool
+unsafe fn poll<F, Fut, T>(slot: Slot, processor: &Processor, context: &mut Context<'_>) -> Step
 where
-    F: FnOnce(&Processor) -> Fut,
+    F: FnOnce(&Processor, u8) -> Fut,
     Fut: Future<Output = T>,
 {
     let payload: *mut Payload<F, Fut, T> = slot.payload();
@@ -294,16 +327,16 @@ where
         slot.life.set(Life::Empty);
         // SAFETY: `Unstarted` said that the invocation is alive, and it is read once.
         let invocation = unsafe { ManuallyDrop::take(&mut (*payload).invocation) };
-        let future = invocation(processor);
+        let future = invocation(processor, slot.stage.get());
         // SAFETY: nothing is alive in the payload.
         unsafe { (*payload).future = ManuallyDrop::new(future) };
         slot.life.set(Life::Started);
     }
-    assert_eq!(slot.life.get(), Life::Started, "only started operations are polled");
+    debug_assert_eq!(slot.life.get(), Life::Started);
     // SAFETY: `Started` says that the future is alive; it stays where it is until it is dropped.
     let mut future = unsafe { Pin::new_unchecked(&mut *(*payload).future) };
     match future.as_mut().poll(context) {
-        Poll::Pending => false,
+        Poll::Pending => Step::Suspended,
         Poll::Ready(output) => {
             slot.life.set(Life::Empty);
             // SAFETY: the future is alive and dropped once; then the output takes its place.
@@ -312,7 +345,7 @@ where
                 (*payload).output = ManuallyDrop::new(output);
             }
             slot.life.set(Life::Done);
-            true
+            if std::mem::needs_drop::<T>() { Step::Done } else { Step::DoneBare }
         }
     }
 }

@@ -9,7 +9,8 @@ use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::sync::{AtomicBool, Ordering};
 
 /// What a processor must pass to run a cohort of a stage.
 pub(crate) trait Gate {

@@ -10,6 +10,7 @@ use crate::operation::Parcel;
 use crate::parking::Parking;
 use crate::ring::Ring;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::waker::Name;
 
 /// At most this many stages in one graph: one bit each of a word, and a few for the other inboxes.
 pub const MAX_STAGES: usize = 60;
@@ -88,7 +89,7 @@ impl Pending {
 pub(crate) struct Post {
     pub(crate) stages: Box<[Ring<Parcel>]>,
     pub(crate) replies: Ring<Parcel>,
-    wakes: Ring<u64>,
+    wakes: Ring<Name>,
     wake_all: AtomicBool,
     pub(crate) pending: Pending,
     pub(crate) parking: Parking,
@@ -106,9 +107,17 @@ impl Post {
         }
     }
 
-    /// A foreign thread wakes the operation that `key` names.
-    pub(crate) fn wake(&self, key: u64) {
-        if self.wakes.push(key).is_err() {
+    /// Where parcels for `inbox` go.
+    pub(crate) fn ring(&self, inbox: Inbox) -> &Ring<Parcel> {
+        match inbox {
+            Inbox::Stage(stage) => &self.stages[usize::from(stage)],
+            _ => &self.replies,
+        }
+    }
+
+    /// A foreign thread wakes the operation named `name`.
+    pub(crate) fn wake(&self, name: Name) {
+        if self.wakes.push(name).is_err() {
             self.wake_all.store(true, Ordering::Release);
         }
         self.mark(Inbox::Wakes);
@@ -124,7 +133,7 @@ impl Post {
     ///
     /// # Safety
     /// Only the owning processor may call this.
-    pub(crate) unsafe fn next_wake(&self) -> Option<u64> {
+    pub(crate) unsafe fn next_wake(&self) -> Option<Name> {
         // SAFETY: by the caller's promise.
         unsafe { self.wakes.pop() }
     }

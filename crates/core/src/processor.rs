@@ -6,7 +6,6 @@
 //! length of a borrow of that processor and put back when it ends; so it is valid whenever it is
 //! there. The state of a stage is reached by the type in its handle, without asking again.
 
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -18,24 +17,26 @@ use std::time::Duration;
 
 use crate::error::CallError;
 use crate::graph::LocalState;
-use crate::operation::{
-    ENDED, HELD, Life, NO_SESSION, Payload, QUEUED, RUNNING, Slot, WOKEN, assert_fits,
-};
+use crate::operation::{QUEUED, Slot};
 use crate::post::Post;
-use crate::profile::{ProcessorCounters, StageCounters};
+use crate::profile::{Counter, ProcessorCounters, StageCounters};
 use crate::program::{Control, Program, Seed};
-use crate::queue::{Cap, StageQueue};
+use crate::queue::{Cap, Order, StageQueue};
 use crate::remote::Outbox;
+use crate::rendezvous::{Joins, contain};
 use crate::session::Sessions;
-use crate::slab::{Slab, class_of};
+use crate::slab::Slab;
 use crate::stage::Key;
 use crate::waker;
 use crate::wheel::Wheel;
 
 /// One stage on this processor.
+#[repr(align(64))]
 pub(crate) struct LocalStage {
     pub(crate) queue: StageQueue<Slot>,
     pub(crate) cap: Cap,
+    /// Where `local.state` is, as the type that its handle knows.
+    state: *const (),
     pub(crate) local: LocalState,
     pub(crate) max_cohort: usize,
     pub(crate) cohort_time: u64,
@@ -43,12 +44,20 @@ pub(crate) struct LocalStage {
 }
 
 /// One thread's share of a program. Made from a [`Seed`] on the thread that runs it.
+///
+/// ```compile_fail
+/// fn leaves_its_thread(processor: phalanx_core::Processor) {
+///     std::thread::spawn(move || drop(processor)); // a processor is not `Send`
+/// }
+/// ```
 pub struct Processor {
     /// Unique among all processors of the process, ever; never reused.
     identity: u32,
     /// For wakers; reused after the processor's end.
     number: u16,
     index: usize,
+    /// The number of the graph whose handles are good here.
+    graph: u64,
     program: Arc<Program>,
     pub(crate) post: Arc<Post>,
     pub(crate) counters: Arc<ProcessorCounters>,
@@ -59,9 +68,12 @@ pub struct Processor {
     pub(crate) now: Cell<u64>,
     pub(crate) running: Cell<Option<Slot>>,
     /// Where the arcs of the stage whose cohort runs begin in the counters.
-    arc_row: Cell<usize>,
+    pub(crate) arc_row: Cell<*const Counter>,
+    /// Whether a turn is under way.
+    turning: Cell<bool>,
     pub(crate) outbox: RefCell<VecDeque<Outbox>>,
     pub(crate) sessions: Sessions,
+    pub(crate) joins: Joins,
     pub(crate) wheel: RefCell<Wheel>,
     pub(crate) was_busy: Cell<bool>,
 }
@@ -81,46 +93,81 @@ pub(crate) fn try_current<R>(f: impl FnOnce(&Processor) -> R) -> Option<R> {
 ///
 /// # Panics
 /// If the thread has not entered one.
-#[inline]
+#[inline(always)]
 #[track_caller]
 pub(crate) fn current<R>(f: impl FnOnce(&Processor) -> R) -> R {
-    try_current(f).expect("stages are invoked from operations, or inside Processor::enter")
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn nowhere<F>(f: F) -> ! {
+        drop(f);
+        panic!("stages are invoked from operations, or inside Processor::enter");
+    }
+    // What `f` has captured stays in registers, having no destructor until it is called.
+    let f = ManuallyDrop::new(f);
+    match CURRENT.get() {
+        // SAFETY: the pointer is valid while it is set (top of the file).
+        Some(processor) => ManuallyDrop::into_inner(f)(unsafe { processor.as_ref() }),
+        None => nowhere(ManuallyDrop::into_inner(f)),
+    }
+}
+
+/// Runs `f` if the thread's current processor is the one with this identity.
+#[inline]
+pub(crate) fn on<R>(identity: u32, f: impl FnOnce(&Processor) -> R) -> Option<R> {
+    // SAFETY: the pointer is valid while it is set (top of the file).
+    let processor = CURRENT.get().map(|processor| unsafe { processor.as_ref() })?;
+    (processor.identity == identity).then(|| f(processor))
 }
 
 impl Seed {
     /// The processor, on the thread that will run it. `unpark` ends its sleep from other threads.
     pub fn grow(self, unpark: crate::Unpark) -> Processor {
         static IDENTITIES: AtomicU32 = AtomicU32::new(1);
+        let identity = IDENTITIES
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(1))
+            .expect("fewer than 2³² processors in the life of a process");
         let Seed { program, index } = self;
         let post = program.posts[index].clone();
         post.parking.install(unpark);
         let processors = program.posts.len();
-        let stages = program.stages.iter().map(|declared| LocalStage {
-            queue: StageQueue::new(),
-            cap: Cap::default(),
-            local: (declared.make)(index, processors),
-            max_cohort: declared.max_cohort,
-            cohort_time: declared.cohort_time,
-            in_order: declared.in_order,
+        let stages = program.stages.iter().map(|declared| {
+            let local = (declared.make)(index, processors);
+            LocalStage {
+                queue: StageQueue::new(),
+                cap: Cap::default(),
+                state: Rc::as_ptr(&local.state).cast(),
+                local,
+                max_cohort: declared.max_cohort,
+                cohort_time: declared.cohort_time,
+                in_order: declared.in_order,
+            }
         });
-        Processor {
-            identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
-            number: waker::register(post.clone()),
+        let stages: Box<[LocalStage]> = stages.collect();
+        let number = waker::register(post.clone());
+        let processor = Processor {
+            identity,
+            number,
             index,
+            graph: program.id,
             post,
             counters: program.counters[index].clone(),
-            slab: Slab::new(program.max_operations),
-            stages: stages.collect(),
+            slab: Slab::new(program.max_operations, number),
+            stages,
             ready: Cell::new(0),
             now: Cell::new(0),
             running: Cell::new(None),
-            arc_row: Cell::new(program.stages.len() * program.stages.len()),
+            arc_row: Cell::new(std::ptr::null()),
+            turning: Cell::new(false),
             outbox: RefCell::default(),
             sessions: Sessions::default(),
+            joins: Joins::default(),
             wheel: RefCell::new(Wheel::new()),
             was_busy: Cell::new(true),
             program,
-        }
+        };
+        processor.set_running_stage(processor.stages.len());
+        processor
     }
 }
 
@@ -180,44 +227,78 @@ impl Processor {
 
     /// Says whose cohort runs: a stage's, or nobody's (the number of stages).
     pub(crate) fn set_running_stage(&self, stage: usize) {
-        self.arc_row.set(stage * self.stages.len());
+        let arcs = &self.counters.arcs[stage * self.stages.len()..];
+        self.arc_row.set(arcs.as_ptr());
     }
 
+    /// Enters a turn: the state of one turn is not made for another inside of it.
+    pub(crate) fn in_turn<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Over<'a>(&'a Cell<bool>);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.set(false);
+            }
+        }
+        assert!(!self.turning.replace(true), "a processor's turn runs inside its own turn");
+        let _over = Over(&self.turning);
+        self.enter(f)
+    }
+
+    /// This processor's part of the state of a stage, whose key was checked.
+    ///
+    /// # Safety
+    /// The stage was declared with a state of type `S`.
     #[inline]
-    pub(crate) fn running(&self) -> Option<Slot> {
-        self.running.get()
+    pub(crate) unsafe fn state<S: 'static>(&self, stage: u8) -> &S {
+        let local = self.stage(usize::from(stage));
+        debug_assert!(local.local.state.is::<S>());
+        // SAFETY: the type by the caller's promise; the state lives as long as the processor.
+        unsafe { &*local.state.cast::<S>() }
     }
 
-    /// This processor's part of a stage's state.
-    #[track_caller]
+    /// A count of this processor's part of a state, whose key was checked.
+    ///
+    /// # Safety
+    /// As for [`Processor::state`].
     #[inline]
-    fn any_state(&self, key: Key) -> &Rc<dyn Any> {
-        self.check(key);
-        &self.stages[usize::from(key.stage())].local.state
+    pub(crate) unsafe fn state_rc<S: 'static>(&self, stage: u8) -> Rc<S> {
+        let local = self.stage(usize::from(stage));
+        debug_assert!(local.local.state.is::<S>());
+        let state = local.state.cast::<S>();
+        // SAFETY: the pointer is that of `local.state`, of the type that the caller promises; the
+        // count that is taken goes into the new `Rc`.
+        unsafe {
+            Rc::increment_strong_count(state);
+            Rc::from_raw(state)
+        }
     }
 
-    #[inline]
-    pub(crate) fn state<S: 'static>(&self, key: Key) -> &S {
-        let state: &dyn Any = &**self.any_state(key);
-        debug_assert!(state.is::<S>());
-        // SAFETY: a key is made with its stage's declaration, by the handle's constructor that also
-        // made the state; `any_state` has checked that it is of this program.
-        unsafe { &*(&raw const *state).cast::<S>() }
-    }
-
-    #[inline]
-    pub(crate) fn state_rc<S: 'static>(&self, key: Key) -> Rc<S> {
-        let state = self.any_state(key).clone();
-        debug_assert!((*state).is::<S>());
-        // SAFETY: as in `state`; the count that was just taken goes into the new `Rc`.
-        unsafe { Rc::from_raw(Rc::into_raw(state).cast::<S>()) }
-    }
-
-    /// Refuses a handle of another graph.
+    /// Refuses a handle of another graph. All that follows relies on it.
     #[inline]
     #[track_caller]
     pub(crate) fn check(&self, key: Key) {
-        assert_eq!(key.graph(), self.program.id, "a handle is used with the graph that made it");
+        assert!(key.graph() == self.graph, "a handle is used with the graph that made it");
+    }
+
+    /// The same before `invocation` is placed. Until then it is nobody's, so that no destructor
+    /// keeps it in memory on the way into its slot.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn check_for<F>(&self, key: Key, invocation: F) -> ManuallyDrop<F> {
+        #[cold]
+        #[inline(never)]
+        #[track_caller]
+        fn strange<F>(processor: &Processor, key: Key, invocation: F) {
+            drop(invocation);
+            processor.check(key);
+        }
+        let invocation = ManuallyDrop::new(invocation);
+        if key.graph() != self.graph {
+            // SAFETY: not used again, since this does not return.
+            strange(self, key, unsafe { std::ptr::read(&raw const *invocation) });
+            unreachable!("a strange key is refused");
+        }
+        invocation
     }
 
     pub(crate) fn stage_name(&self, stage: u8) -> &'static str {
@@ -228,141 +309,6 @@ impl Processor {
         &self.counters.stages[usize::from(stage)]
     }
 
-    /// Puts an invocation into a slot and queues it here.
-    #[inline(always)]
-    pub(crate) fn place<F, Fut, T>(
-        &self,
-        stage: u8,
-        flags: u8,
-        invocation: F,
-    ) -> Result<Slot, CallError>
-    where
-        F: FnOnce(&Processor) -> Fut,
-        Fut: Future<Output = T>,
-    {
-        let slot = self.reserve::<Payload<F, Fut, T>>(stage)?;
-        let invocation = ManuallyDrop::new(invocation);
-        slot.flags.set(flags | QUEUED);
-        // SAFETY: the slot is fresh and its class was chosen for this payload.
-        unsafe { slot.fill(stage, invocation) };
-        self.push(slot, usize::from(stage));
-        Ok(slot)
-    }
-
-    /// A free slot with room for a `P`, in the running operation's session.
-    #[inline(always)]
-    pub(crate) fn reserve<P>(&self, stage: u8) -> Result<Slot, CallError> {
-        const { assert_fits::<P>() };
-        let session = self.sessions.current();
-        if session != NO_SESSION && self.sessions.has_ended(session) {
-            return Err(self.refuse(stage, CallError::Ended));
-        }
-        let Some(slot) = self.slab.take(const { class_of(size_of::<P>()) }) else {
-            return Err(self.refuse(stage, CallError::Full { bound: self.slab.bound() }));
-        };
-        if session != NO_SESSION {
-            self.sessions.join(self, slot, session);
-        }
-        Ok(slot)
-    }
-
-    #[cold]
-    fn refuse(&self, stage: u8, error: CallError) -> CallError {
-        self.stage_counters(stage).refused.add(1);
-        error
-    }
-
-    /// Queues a slot at its stage, on behalf of whatever runs now.
-    #[inline]
-    pub(crate) fn queue(&self, slot: Slot) {
-        slot.set(QUEUED);
-        self.push(slot, usize::from(slot.stage.get()));
-    }
-
-    #[inline(always)]
-    fn push(&self, slot: Slot, stage: usize) {
-        slot.queued_at.set(self.now.get());
-        self.stages[stage].queue.push(slot);
-        self.ready.set(self.ready.get() | 1 << stage);
-        self.counters.arcs[self.arc_row.get() + stage].add(1);
-    }
-
-    /// Re-enables a suspended operation, if it is still the one meant.
-    #[inline]
-    pub(crate) fn enable(&self, slot: Slot, generation: u32) {
-        if slot.generation.get() != generation || slot.has(QUEUED | ENDED) {
-            return;
-        }
-        if slot.has(RUNNING) {
-            slot.set(WOKEN);
-        } else if slot.life.get() == Life::Started {
-            self.queue(slot);
-        }
-    }
-
-    /// Ends operations that must not run on: at once if they are suspended, at the next chance if
-    /// they are queued or running. All are marked first, so that none is re-enabled by another's end.
-    pub(crate) fn end_each(&self, members: &[(Slot, u32)]) {
-        members.iter().for_each(|(slot, _)| slot.set(ENDED));
-        for (slot, generation) in members {
-            let same = slot.generation.get() == *generation;
-            if same && slot.life.get() == Life::Started && !slot.has(QUEUED | RUNNING) {
-                self.discard(*slot, CallError::Ended);
-            }
-        }
-    }
-
-    /// Drops an operation's work and leaves `error` in its place.
-    pub(crate) fn discard(&self, slot: Slot, error: CallError) {
-        let counters = self.stage_counters(slot.stage.get());
-        match error {
-            CallError::Panicked { .. } => counters.panicked.add(1),
-            _ => counters.ended.add(1),
-        }
-        slot.set(RUNNING);
-        // A destructor that panics has had its say; the operation fails with the first reason.
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| slot.drop_work()));
-        slot.clear(RUNNING | WOKEN);
-        if slot.has(HELD) {
-            slot.fail(error);
-        }
-        self.finish(slot);
-    }
-
-    /// The operation is over: its result goes to whoever waits, or nowhere.
-    #[inline]
-    pub(crate) fn finish(&self, slot: Slot) {
-        self.sessions.leave(self, slot);
-        if slot.has(HELD) {
-            // Taken before the call: what it wakes may look at the slot.
-            let waiter = slot.waiter.take();
-            waiter.notify(self);
-        } else {
-            self.free(slot);
-        }
-    }
-
-    /// Drops what is left in a finished slot, of which no waiter knows any more, and gives it back.
-    #[inline]
-    pub(crate) fn free(&self, slot: Slot) {
-        struct Give<'a>(&'a Slab, Slot);
-        impl Drop for Give<'_> {
-            fn drop(&mut self) {
-                self.0.give(self.1);
-            }
-        }
-        let _give = Give(&self.slab, slot);
-        slot.drop_output();
-    }
-
-    /// Ends everything that lives here.
-    pub(crate) fn end_all(&self) {
-        let slots = (0..self.slab.capacity()).rev().filter_map(|index| self.slab.get(index));
-        let alive = slots.filter(|slot| slot.life.get() != Life::Free);
-        let members: Vec<_> = alive.map(|slot| (slot, slot.generation.get())).collect();
-        self.end_each(&members);
-    }
-
     /// Arms a timer of this processor; its resolution is one millisecond.
     pub(crate) fn deadline_after(&self, duration: Duration) -> u64 {
         self.now.get().saturating_add(duration.as_nanos().try_into().unwrap_or(u64::MAX / 2))
@@ -371,23 +317,23 @@ impl Processor {
 
 impl Drop for Processor {
     fn drop(&mut self) {
+        // What the destructors below invoke is refused, so each pool is emptied in one pass.
+        self.slab.close();
         self.enter(|| {
             self.end_all();
             for stage in &self.stages {
-                while let Some(slot) = stage.queue.pop(crate::queue::Order::NewestFirst) {
+                while let Some(slot) = stage.queue.pop(Order::NewestFirst) {
                     slot.clear(QUEUED);
                     self.discard(slot, CallError::Ended);
                 }
             }
             for index in 0..self.slab.capacity() {
                 if let Some(slot) = self.slab.get(index) {
-                    drop(slot.waiter.take());
-                    slot.drop_output();
+                    contain(|| drop(slot.waiter.take()));
+                    contain(|| slot.drop_output());
                 }
             }
-            while let Some(outbound) = self.outbox.borrow_mut().pop_front() {
-                outbound.abandon(self);
-            }
+            self.close_post();
         });
         waker::unregister(self.number);
         self.program.keep(self.slab.remains());

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::graph::Declared;
+use crate::operation::Parcel;
 use crate::post::{Inbox, Post};
 use crate::profile::{ProcessorCounters, Profile};
 use crate::slab::Remains;
@@ -21,7 +22,7 @@ pub enum Phase {
 }
 
 pub(crate) struct Program {
-    pub(crate) id: u32,
+    pub(crate) id: u64,
     pub(crate) stages: Vec<Declared>,
     pub(crate) max_operations: usize,
     pub(crate) posts: Vec<Arc<Post>>,
@@ -30,12 +31,14 @@ pub(crate) struct Program {
     /// Processors that may still have operations. A processor that sends something first says that
     /// it is busy; so when this is zero after the start, nothing is alive and nothing under way.
     busy: AtomicUsize,
+    /// Parcels that could not be sent any more.
+    strays: Mutex<Vec<Parcel>>,
     remains: Mutex<Vec<Remains>>,
 }
 
 impl Program {
     pub(crate) fn new(
-        id: u32,
+        id: u64,
         stages: Vec<Declared>,
         max_operations: usize,
         processors: usize,
@@ -49,6 +52,7 @@ impl Program {
             counters: (0..processors).map(|_| ProcessorCounters::new(count)).collect(),
             phase: AtomicU8::new(Phase::Running as u8),
             busy: AtomicUsize::new(processors),
+            strays: Mutex::new(Vec::new()),
             remains: Mutex::new(Vec::new()),
         })
     }
@@ -86,6 +90,10 @@ impl Program {
         self.remains.lock().unwrap_or_else(PoisonError::into_inner).push(remains);
     }
 
+    pub(crate) fn keep_parcel(&self, parcel: Parcel) {
+        self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(parcel);
+    }
+
     fn tell_all(&self) {
         for post in &self.posts {
             post.mark(Inbox::Control);
@@ -112,10 +120,17 @@ impl Drop for Program {
                 }
             }
         }
+        let strays = self.strays.get_mut().unwrap_or_else(PoisonError::into_inner);
+        strays.drain(..).for_each(crate::remote::discard);
     }
 }
 
 /// A processor before its thread has it. May be sent; the processor may not.
+///
+/// ```
+/// let seed = phalanx_core::Graph::new().build(1).remove(0);
+/// std::thread::spawn(move || drop(seed.grow(Box::new(|| ())))).join().unwrap();
+/// ```
 pub struct Seed {
     pub(crate) program: Arc<Program>,
     pub(crate) index: usize,

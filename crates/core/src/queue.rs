@@ -6,11 +6,12 @@
 //! oldest has waited too long, the next cohort takes the oldest first.
 //!
 //! # Safety
-//! The items are plain copies, so no call below runs foreign code while the list is borrowed; and a
-//! queue is of one thread. So no two borrows ever meet.
+//! The ring holds plain copies at the positions from `oldest` up to `end`, taken modulo the power
+//! of two that is its length; only these are read. A queue is of one thread, and no call below runs
+//! foreign code while the ring is borrowed.
 
 use std::cell::{Cell, UnsafeCell};
-use std::collections::VecDeque;
+use std::mem::MaybeUninit;
 
 /// From which end a cohort takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,47 +20,106 @@ pub(crate) enum Order {
     OldestFirst,
 }
 
+/// Room for this many operations at first; doubled when it is full.
+const CAPACITY: usize = 64;
+
 /// One stage's runnable operations on one processor.
-pub(crate) struct StageQueue<T>(UnsafeCell<VecDeque<T>>);
+pub(crate) struct StageQueue<T> {
+    ring: UnsafeCell<Box<[MaybeUninit<T>]>>,
+    oldest: Cell<usize>,
+    end: Cell<usize>,
+}
 
 impl<T: Copy> StageQueue<T> {
     pub(crate) fn new() -> Self {
-        Self(UnsafeCell::new(VecDeque::with_capacity(64)))
+        Self {
+            ring: UnsafeCell::new(Box::new_uninit_slice(CAPACITY)),
+            oldest: Cell::new(0),
+            end: Cell::new(0),
+        }
+    }
+
+    /// The cell at `position`.
+    #[inline(always)]
+    fn cell(&self, position: usize) -> *mut MaybeUninit<T> {
+        // SAFETY: no other borrow is alive (top of the file); the masked position is inside.
+        unsafe {
+            let ring = &mut *self.ring.get();
+            ring.as_mut_ptr().add(position & (ring.len() - 1))
+        }
     }
 
     #[inline(always)]
-    #[allow(clippy::mut_from_ref, reason = "the only borrow at a time, see the top of the file")]
-    fn items(&self) -> &mut VecDeque<T> {
+    fn capacity(&self) -> usize {
         // SAFETY: no other borrow is alive (top of the file).
-        unsafe { &mut *self.0.get() }
+        unsafe { (&*self.ring.get()).len() }
+    }
+
+    #[cold]
+    fn grow(&self) {
+        let mut larger = Box::new_uninit_slice(2 * self.capacity());
+        for n in 0..self.len() {
+            // SAFETY: the position is inside (as in `cell`).
+            larger[n] = unsafe { *self.cell(self.oldest.get().wrapping_add(n)) };
+        }
+        self.end.set(self.len());
+        self.oldest.set(0);
+        // SAFETY: no other borrow is alive (top of the file).
+        unsafe { *self.ring.get() = larger };
     }
 
     /// Appends at the newest end.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&self, item: T) {
-        self.items().push_back(item);
+        if self.len() == self.capacity() {
+            self.grow();
+        }
+        let end = self.end.get();
+        // SAFETY: a cell that holds nothing, since the ring is not full.
+        unsafe { self.cell(end).write(MaybeUninit::new(item)) };
+        self.end.set(end.wrapping_add(1));
     }
 
     /// Puts `item` where it is taken last in the usual order: it yields to everything else here.
     pub(crate) fn push_behind(&self, item: T) {
-        self.items().push_front(item);
+        if self.len() == self.capacity() {
+            self.grow();
+        }
+        let position = self.oldest.get().wrapping_sub(1);
+        // SAFETY: a cell that holds nothing, since the ring is not full.
+        unsafe { self.cell(position).write(MaybeUninit::new(item)) };
+        self.oldest.set(position);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop(&self, order: Order) -> Option<T> {
-        match order {
-            Order::NewestFirst => self.items().pop_back(),
-            Order::OldestFirst => self.items().pop_front(),
+        let (oldest, end) = (self.oldest.get(), self.end.get());
+        if oldest == end {
+            return None;
         }
+        let position = match order {
+            Order::NewestFirst => {
+                self.end.set(end.wrapping_sub(1));
+                end.wrapping_sub(1)
+            }
+            Order::OldestFirst => {
+                self.oldest.set(oldest.wrapping_add(1));
+                oldest
+            }
+        };
+        // SAFETY: a position between `oldest` and `end` is filled.
+        Some(unsafe { (*self.cell(position)).assume_init() })
     }
 
     pub(crate) fn oldest(&self) -> Option<T> {
-        self.items().front().copied()
+        let oldest = self.oldest.get();
+        // SAFETY: as in `pop`.
+        (oldest != self.end.get()).then(|| unsafe { (*self.cell(oldest)).assume_init() })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn len(&self) -> usize {
-        self.items().len()
+        self.end.get().wrapping_sub(self.oldest.get())
     }
 }
 
@@ -99,7 +159,7 @@ mod tests {
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            3 => Just(Step::Push),
+            5 => Just(Step::Push),
             1 => Just(Step::PushBehind),
             3 => any::<bool>().prop_map(Step::Pop)
         ]
@@ -108,7 +168,7 @@ mod tests {
     proptest! {
         /// Against a plain list: nothing lost, nothing twice, each end in its order.
         #[test]
-        fn behaves_like_a_list(steps in proptest::collection::vec(step(), 0..300)) {
+        fn behaves_like_a_list(steps in proptest::collection::vec(step(), 0..600)) {
             let queue = StageQueue::new();
             let mut model: Vec<usize> = Vec::new();
             for (n, step) in steps.into_iter().enumerate() {

@@ -8,7 +8,8 @@
 //!
 //! # Safety
 //! The rules of [`crate::operation`] on parcels: while a parcel is away, home touches only its
-//! header, the target only its [`Crossing`]. `outcome` says which member of the payload is alive
+//! header, the target only its [`Crossing`], and of the header the vtable and the stage, which
+//! nobody writes meanwhile. `outcome` says which member of the payload is alive
 //! once the parcel is back. Invocation and result are `Send` by the bounds of [`Processor::call_on`].
 
 use std::any::Any;
@@ -24,6 +25,7 @@ use crate::error::CallError;
 use crate::operation::{HELD, Life, Parcel, Payload, RemoteVTable, Slot, VTable, output_drop};
 use crate::post::Inbox;
 use crate::processor::{self, Processor};
+use crate::rendezvous::contain;
 use crate::stage::Key;
 
 /// The payload of a slot that crosses. `repr(C)`: the call reads the result at its start.
@@ -52,29 +54,18 @@ pub(crate) struct Outbox {
     parcel: Parcel,
 }
 
-impl Outbox {
-    /// The processor ends before this was sent; what travels in it is dropped with the program.
-    pub(crate) fn abandon(self, processor: &Processor) {
-        let post = &processor.program().posts[self.target];
-        let ring = match self.inbox {
-            Inbox::Stage(stage) => &post.stages[usize::from(stage)],
-            _ => &post.replies,
-        };
-        let _ = ring.push(self.parcel);
-    }
-}
-
 impl Processor {
     /// Invokes on this processor and holds the result.
-    #[inline]
+    #[inline(always)]
+    #[track_caller]
     pub(crate) fn call<F, Fut, T>(&self, key: Key, invocation: F) -> Call<T>
     where
-        F: FnOnce(&Processor) -> Fut + 'static,
+        F: FnOnce(&Processor, u8) -> Fut + 'static,
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
-        self.check(key);
-        match self.place(key.stage(), HELD, invocation) {
+        let invocation = self.check_for(key, invocation);
+        match self.place(key.stage(), HELD, ManuallyDrop::into_inner(invocation)) {
             // SAFETY: the slot was filled with result type `T`, and is held for this call alone.
             Ok(slot) => unsafe { Call::new(self, slot) },
             Err(error) => Call::refused(error),
@@ -82,31 +73,36 @@ impl Processor {
     }
 
     /// Invokes on this processor; the result is dropped.
-    #[inline]
+    #[inline(always)]
+    #[track_caller]
     pub(crate) fn dispatch<F, Fut>(&self, key: Key, invocation: F) -> Result<(), CallError>
     where
-        F: FnOnce(&Processor) -> Fut + 'static,
+        F: FnOnce(&Processor, u8) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        self.check(key);
-        self.place(key.stage(), 0, invocation).map(drop)
+        let invocation = self.check_for(key, invocation);
+        match self.place(key.stage(), 0, ManuallyDrop::into_inner(invocation)) {
+            Ok(_) => Ok(()),
+            Err(refused) => Err(refused.into()),
+        }
     }
 
     /// Invokes on the processor numbered `target`.
+    #[track_caller]
     pub(crate) fn call_on<F, Fut, T>(&self, key: Key, target: usize, invocation: F) -> Call<T>
     where
-        F: FnOnce(&Processor) -> Fut + Send + 'static,
+        F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
+        self.check(key);
         let processors = self.processors();
         assert!(target < processors, "no processor {target} in a program of {processors}");
         if target == self.index() {
             return self.call(key, invocation);
         }
-        let slot = match self.reserve::<Crossing<F, T>>(key.stage()) {
-            Ok(slot) => slot,
-            Err(error) => return Call::refused(error),
+        let Some(slot) = self.reserve::<Crossing<F, T>>() else {
+            return Call::refused(self.refuse(key.stage(), invocation));
         };
         slot.flags.set(HELD);
         slot.vtable.set(crossing_vtable::<F, Fut, T>());
@@ -132,24 +128,44 @@ impl Processor {
     }
 
     /// Sends what the outbox holds; what finds a full ring stays for the next time.
+    #[inline]
     pub(crate) fn flush_outbox(&self) {
-        let mut outbox = self.outbox.borrow_mut();
-        if outbox.is_empty() {
-            return;
+        if !self.outbox.borrow().is_empty() {
+            self.flush_parcels();
         }
+    }
+
+    fn flush_parcels(&self) {
         // Others may go idle as soon as they have our replies: say first that we are not.
         self.say_busy();
-        for _ in 0..outbox.len() {
-            let Some(Outbox { target, inbox, parcel }) = outbox.pop_front() else { break };
-            let post = &self.program().posts[target];
-            let ring = match inbox {
-                Inbox::Stage(stage) => &post.stages[usize::from(stage)],
-                _ => &post.replies,
+        let waiting = self.outbox.borrow().len();
+        for _ in 0..waiting {
+            let Some(Outbox { target, inbox, parcel }) = self.outbox.borrow_mut().pop_front()
+            else {
+                break;
             };
-            match ring.push(parcel) {
+            let post = &self.program().posts[target];
+            match post.ring(inbox).push(parcel) {
                 Ok(()) => self.counters.wakes_sent.add(u64::from(post.mark(inbox))),
-                Err(parcel) => outbox.push_back(Outbox { target, inbox, parcel }),
+                Err(parcel) => {
+                    self.outbox.borrow_mut().push_back(Outbox { target, inbox, parcel });
+                }
             }
+        }
+    }
+
+    /// The processor ends: answers what was not taken up, sends what can still be sent, and leaves
+    /// the rest to the program, which drops what travels in it.
+    pub(crate) fn close_post(&self) {
+        for stage in &self.post.stages {
+            // SAFETY: the post is this processor's own.
+            while let Some(parcel) = unsafe { stage.pop() } {
+                contain(|| self.take_up(parcel));
+            }
+        }
+        self.flush_outbox();
+        for outbound in self.outbox.take() {
+            self.program().keep_parcel(outbound.parcel);
         }
     }
 
@@ -172,16 +188,14 @@ impl Processor {
 pub(crate) fn discard(Parcel(slot): Parcel) {
     // SAFETY: the vtable is the one that the parcel was filled with; its payload is untouched by
     // others, since the program is at its end.
-    unsafe {
-        slot.life.set((slot.vtable.get().remote.outcome)(slot));
-        slot.drop_work();
-    }
-    slot.drop_output();
+    slot.life.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
+    contain(|| slot.drop_work());
+    contain(|| slot.drop_output());
 }
 
 fn crossing_vtable<F, Fut, T>() -> &'static VTable
 where
-    F: FnOnce(&Processor) -> Fut + Send + 'static,
+    F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
     Fut: Future<Output = T> + 'static,
     T: Send + 'static,
 {
@@ -213,7 +227,7 @@ unsafe fn outcome<F, T>(slot: Slot) -> Life {
 
 unsafe fn take_up<F, Fut, T>(slot: Slot, processor: &Processor)
 where
-    F: FnOnce(&Processor) -> Fut + Send + 'static,
+    F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
     Fut: Future<Output = T> + 'static,
     T: Send + 'static,
 {
@@ -225,9 +239,9 @@ where
     };
     let mut reply = Reply::<F, T> { parcel: Some(slot), result: std::marker::PhantomData };
     // The stage field is written before the parcel leaves home and read-only while it is away.
-    let stage = slot.stage.get();
-    let placed = processor.place(stage, 0, move |processor| {
-        match catch_unwind(AssertUnwindSafe(|| invocation(processor))) {
+    // When there is no room, the dropped reply tells the caller that its operation has ended.
+    let _ = processor.place(slot.stage.get(), 0, move |processor, stage| {
+        match catch_unwind(AssertUnwindSafe(|| invocation(processor, stage))) {
             Ok(future) => Returning { future, reply },
             Err(panic) => {
                 reply.send(Err(panicked(processor, stage, &*panic)));
@@ -235,8 +249,6 @@ where
             }
         }
     });
-    // When there was no room, the dropped reply has told the caller that its operation ended.
-    drop(placed);
 }
 
 pub(crate) fn panicked(processor: &Processor, stage: u8, panic: &(dyn Any + Send)) -> CallError {
@@ -302,9 +314,9 @@ impl<Fut: Future<Output = T>, F, T> Future for Returning<Fut, F, T> {
                 Poll::Ready(())
             }
             Err(panic) => {
+                let stage = reply.parcel.map(|slot| slot.stage.get());
                 processor::current(|processor| {
-                    let stage = processor.running().expect("polled by its processor").stage.get();
-                    reply.send(Err(panicked(processor, stage, &*panic)));
+                    reply.send(Err(panicked(processor, stage.unwrap_or_default(), &*panic)));
                 });
                 resume_unwind(panic)
             }

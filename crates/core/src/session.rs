@@ -7,11 +7,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use crate::operation::{NO_SESSION, Slot};
 use crate::processor::{self, Processor};
+use crate::rendezvous::contain;
 
 struct Record {
     /// The youngest operation's slot; the list goes on through the headers.
@@ -60,24 +63,18 @@ impl Sessions {
     pub(crate) fn join(&self, processor: &Processor, slot: Slot, session: u32) {
         let older = self.with(session, |record| {
             record.operations += 1;
-            std::mem::replace(&mut record.youngest, slot.index)
+            std::mem::replace(&mut record.youngest, slot.name.get().index())
         });
         slot.session.set(session);
         slot.session_older.set(older);
         slot.session_newer.set(NO_SESSION);
         if let Some(older) = processor.slab().get(older) {
-            older.session_newer.set(slot.index);
+            older.session_newer.set(slot.name.get().index());
         }
     }
 
-    #[inline]
+    /// Takes an operation that is over out of its session.
     pub(crate) fn leave(&self, processor: &Processor, slot: Slot) {
-        if slot.session.get() != NO_SESSION {
-            self.unlink(processor, slot);
-        }
-    }
-
-    fn unlink(&self, processor: &Processor, slot: Slot) {
         let session = slot.session.replace(NO_SESSION);
         let (older, newer) = (slot.session_older.get(), slot.session_newer.get());
         if let Some(older) = processor.slab().get(older) {
@@ -103,7 +100,7 @@ impl Sessions {
             self.records.borrow_mut()[session as usize] = None;
             self.free.borrow_mut().push(session);
         }
-        waiting.into_iter().for_each(Waker::wake);
+        waiting.into_iter().for_each(|waker| contain(|| waker.wake()));
     }
 
     fn with<R>(&self, session: u32, f: impl FnOnce(&mut Record) -> R) -> R {
@@ -137,7 +134,7 @@ impl Sessions {
         let mut members = Vec::new();
         let mut next = self.with(session, |record| record.youngest);
         while let Some(slot) = processor.slab().get(next) {
-            members.push((slot, slot.generation.get()));
+            members.push((slot, slot.name.get()));
             next = slot.session_older.get();
         }
         processor.end_each(&members);
@@ -153,17 +150,44 @@ impl Processor {
                 self.0.set(self.1);
             }
         }
-        assert_eq!(session.identity, self.identity(), "a session belongs to one processor");
-        let before = self.sessions.current.replace(session.index);
+        assert_eq!(session.0.identity, self.identity(), "a session belongs to one processor");
+        let before = self.sessions.current.replace(session.0.index);
         let _leave = Leave(&self.sessions.current, before);
         f()
     }
 }
 
 /// A group of operations on one processor. Handles are cheap and do not keep the group alive.
-pub struct Session {
+///
+/// ```compile_fail
+/// fn leaves_its_thread(session: phalanx_core::Session) {
+///     std::thread::spawn(move || drop(session.end())); // a session is not `Send`
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Session(Rc<Handle>);
+
+/// What the clones of a handle share, so that they may be made and dropped anywhere on the thread.
+struct Handle {
     index: u32,
     identity: u32,
+    /// Of one thread.
+    _thread: PhantomData<*mut ()>,
+}
+
+impl Handle {
+    fn on<R>(&self, f: impl FnOnce(&Processor) -> R) -> Option<R> {
+        processor::on(self.identity, f)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.on(|p| {
+            p.sessions.with(self.index, |record| record.handles -= 1);
+            p.sessions.settle(self.index);
+        });
+    }
 }
 
 impl Default for Session {
@@ -178,7 +202,13 @@ impl Session {
     /// # Panics
     /// Outside of a processor.
     pub fn new() -> Self {
-        processor::current(|p| Self { index: p.sessions.create(), identity: p.identity() })
+        processor::current(|p| Self::handle(p.sessions.create(), p))
+    }
+
+    /// A handle that the record has already counted.
+    fn handle(index: u32, processor: &Processor) -> Self {
+        let identity = processor.identity();
+        Self(Rc::new(Handle { index, identity, _thread: PhantomData }))
     }
 
     /// The session of the operation that is running, if it has one.
@@ -187,7 +217,7 @@ impl Session {
             let index = p.sessions.current();
             (index != NO_SESSION).then(|| {
                 p.sessions.with(index, |record| record.handles += 1);
-                Self { index, identity: p.identity() }
+                Self::handle(index, p)
             })
         })
         .flatten()
@@ -198,52 +228,41 @@ impl Session {
     /// are refused. Await the answer to know that all resources are back; a caller that is itself of
     /// the session ends at that `await`.
     pub fn end(&self) -> SessionEnd {
-        self.on(|p| p.sessions.end(p, self.index));
+        self.0.on(|p| p.sessions.end(p, self.0.index));
         SessionEnd(self.clone())
     }
 
     /// How many operations of the session are alive.
     pub fn operations(&self) -> usize {
-        self.on(|p| p.sessions.with(self.index, |record| record.operations)).unwrap_or(0)
+        let index = self.0.index;
+        self.0.on(|p| p.sessions.with(index, |record| record.operations)).unwrap_or(0)
     }
 
     /// Keeps the session's end waiting until the hold is dropped.
     pub fn hold(&self) -> Hold {
-        self.on(|p| p.sessions.with(self.index, |record| record.holds += 1));
-        Hold(self.clone())
-    }
-
-    fn on<R>(&self, f: impl FnOnce(&Processor) -> R) -> Option<R> {
-        processor::try_current(|p| (p.identity() == self.identity).then(|| f(p))).flatten()
-    }
-}
-
-impl Clone for Session {
-    fn clone(&self) -> Self {
-        self.on(|p| p.sessions.with(self.index, |record| record.handles += 1));
-        Self { ..*self }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.on(|p| {
-            p.sessions.with(self.index, |record| record.handles -= 1);
-            p.sessions.settle(self.index);
-        });
+        let index = self.0.index;
+        let counted = self.0.on(|p| p.sessions.with(index, |record| record.holds += 1));
+        Hold { session: self.clone(), counted: counted.is_some() }
     }
 }
 
 /// A resource of a session that someone else still has, such as a buffer in the kernel.
 #[must_use = "a dropped hold holds nothing"]
-pub struct Hold(Session);
+pub struct Hold {
+    session: Session,
+    /// Not so if it was made where the session's processor was out of reach.
+    counted: bool,
+}
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.0.on(|p| {
-            p.sessions.with(self.0.index, |record| record.holds -= 1);
-            p.sessions.settle(self.0.index);
-        });
+        let handle = &*self.session.0;
+        if self.counted {
+            handle.on(|p| {
+                p.sessions.with(handle.index, |record| record.holds -= 1);
+                p.sessions.settle(handle.index);
+            });
+        }
     }
 }
 
@@ -255,12 +274,14 @@ impl Future for SessionEnd {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let session = &self.0;
-        let done = session.on(|p| {
-            p.sessions.with(session.index, |record| {
+        let handle = &*self.0.0;
+        // Cloned before the look: a foreign waker is foreign code.
+        let waker = context.waker().clone();
+        let done = handle.on(|p| {
+            p.sessions.with(handle.index, |record| {
                 let done = record.operations == 0 && record.holds == 0;
-                if !done {
-                    record.waiting.push(context.waker().clone());
+                if !done && !record.waiting.iter().any(|waiting| waiting.will_wake(&waker)) {
+                    record.waiting.push(waker);
                 }
                 done
             })

@@ -17,6 +17,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 
 use crate::operation::{Header, Life, Slot};
+use crate::waker::{MAX_OPERATIONS, Name};
 
 /// Bytes of payload in each class. With the header, each stride is an odd number of cache lines.
 const CLASSES: [usize; 11] = [128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16384];
@@ -43,54 +44,74 @@ struct Chunk {
 
 /// A processor's pools.
 pub(crate) struct Slab {
-    free: [UnsafeCell<Vec<Slot>>; CLASSES.len()],
+    /// By class. One of 16, so that no index of four bits is out of bounds; the last ones stay empty.
+    free: [UnsafeCell<Vec<Slot>>; 16],
     /// By index; for wakers.
     table: UnsafeCell<Vec<Slot>>,
     chunks: UnsafeCell<Vec<Chunk>>,
     live: Cell<usize>,
-    bound: usize,
+    bound: Cell<usize>,
+    /// The processor's number, for the slots' names.
+    number: u16,
 }
 
 impl Slab {
     /// A slab of at most `bound` live operations.
-    pub(crate) fn new(bound: usize) -> Self {
+    pub(crate) fn new(bound: usize, number: u16) -> Self {
         Self {
             free: Default::default(),
             table: UnsafeCell::default(),
             chunks: UnsafeCell::default(),
             live: Cell::new(0),
-            bound,
+            bound: Cell::new(bound),
+            number,
         }
     }
 
     /// A free slot of `class`, or none when the bound is reached.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&self, class: usize) -> Option<Slot> {
-        if self.live.get() >= self.bound {
+        let live = self.live.get();
+        if live >= self.bound.get() {
             return None;
         }
-        self.live.set(self.live.get() + 1);
         // SAFETY: short section (top of the file).
-        let slot = unsafe { (&mut *self.free[class].get()).pop() };
-        Some(slot.unwrap_or_else(|| self.grow(class)))
+        let slot = match unsafe { (&mut *self.free[class & 15].get()).pop() } {
+            Some(slot) => slot,
+            None => self.grow(class)?,
+        };
+        self.live.set(live + 1);
+        Some(slot)
     }
 
-    /// Takes back a slot in which nothing is alive.
+    /// Takes back a slot in which nothing is alive that needs dropping.
     #[inline]
     pub(crate) fn give(&self, slot: Slot) {
-        assert_eq!(slot.life.get(), Life::Empty, "freed with something alive in it");
+        debug_assert!(slot.is_bare(), "freed with something alive in it");
         slot.life.set(Life::Free);
-        slot.generation.set(slot.generation.get().wrapping_add(1));
         slot.flags.set(0);
+        slot.name.set(slot.name.get().next());
         self.live.set(self.live.get() - 1);
-        // SAFETY: short section (top of the file).
-        unsafe { (&mut *self.free[slot.class as usize].get()).push(slot) };
+        // SAFETY: short section (top of the file). `grow` has reserved room for all slots of the
+        // class, and a slot is given back once, since it is taken before.
+        unsafe {
+            let free = &mut *self.free[usize::from(slot.class.get() & 15)].get();
+            let count = free.len();
+            debug_assert!(count < free.capacity());
+            free.as_mut_ptr().add(count).write(slot);
+            free.set_len(count + 1);
+        }
     }
 
+    /// Makes new slots of `class` and takes one of them. None when every index is used.
     #[cold]
-    fn grow(&self, class: usize) -> Slot {
+    fn grow(&self, class: usize) -> Option<Slot> {
         let stride = size_of::<Header>() + CLASSES[class];
-        let count = (CHUNK_BYTES / stride).max(4);
+        let room = MAX_OPERATIONS - self.capacity() as usize;
+        let count = (CHUNK_BYTES / stride).max(4).min(room);
+        if count == 0 {
+            return None;
+        }
         let layout = Layout::from_size_align(stride * count, 64).expect("a small chunk");
         // SAFETY: the layout is not empty.
         let start = unsafe { alloc(layout) };
@@ -103,13 +124,19 @@ impl Slab {
             free.reserve(count + table.len());
             for n in 0..count {
                 let header = start.add(n * stride).cast::<Header>();
-                header.write(Header::new(table.len() as u32, class as u8));
+                let name = Name::new(self.number, table.len() as u32);
+                header.write(Header::new(name, class as u8));
                 let slot = Slot::from_raw(header);
                 table.push(slot);
                 free.push(slot);
             }
-            free.pop().expect("just grown")
+            free.pop()
         }
+    }
+
+    /// Takes in no operation any more.
+    pub(crate) fn close(&self) {
+        self.bound.set(0);
     }
 
     /// The slot numbered `index`.
@@ -130,7 +157,7 @@ impl Slab {
     }
 
     pub(crate) fn bound(&self) -> usize {
-        self.bound
+        self.bound.get()
     }
 
     /// Bytes in chunks.
@@ -176,17 +203,17 @@ mod tests {
 
     #[test]
     fn last_freed_is_first_used_and_the_bound_holds() {
-        let slab = Slab::new(2);
+        let slab = Slab::new(2, 0);
         let (one, two) = (slab.take(0).unwrap(), slab.take(0).unwrap());
         assert!(slab.take(0).is_none());
         one.life.set(Life::Empty);
         two.life.set(Life::Empty);
-        let generation = one.generation.get();
+        let name = one.name.get();
         slab.give(two);
         slab.give(one);
         let again = slab.take(0).unwrap();
-        assert!(again == one && again.generation.get() != generation);
-        assert!(slab.get(again.index) == Some(again) && slab.get(u32::MAX).is_none());
+        assert!(again == one && again.name.get() != name);
+        assert!(slab.get(again.name.get().index()) == Some(again) && slab.get(u32::MAX).is_none());
         drop(slab.remains());
     }
 }

@@ -1,4 +1,9 @@
 //! Typed handles on stages, through which operations are invoked.
+//!
+//! # Safety
+//! A handle's type is that of its stage's state: both are made by the same declaration, and a
+//! handle is invariant in the type, so that it cannot pass for one on a sub- or supertype. Its key is
+//! checked against the processor's graph when it is used; an invocation's `stage` is that of the key.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -16,13 +21,14 @@ use crate::session::Session;
 pub(crate) struct Key(u64);
 
 impl Key {
-    pub(crate) fn new(graph: u32, stage: u8) -> Self {
-        Self(u64::from(graph) << 8 | u64::from(stage))
+    pub(crate) fn new(graph: u64, stage: u8) -> Self {
+        assert!(graph >> 56 == 0, "fewer than 2⁵⁶ graphs in the life of a process");
+        Self(graph << 8 | u64::from(stage))
     }
 
     #[inline]
-    pub(crate) fn graph(self) -> u32 {
-        (self.0 >> 8) as u32
+    pub(crate) fn graph(self) -> u64 {
+        self.0 >> 8
     }
 
     #[inline]
@@ -36,7 +42,7 @@ macro_rules! handle {
         $(#[$doc])*
         pub struct $name<S> {
             key: Key,
-            state: PhantomData<fn() -> S>,
+            state: PhantomData<fn(S) -> S>,
         }
 
         impl<S> $name<S> {
@@ -68,6 +74,21 @@ handle! {
 handle! {
     /// A handle on a stage whose state is divided among the processors by key.
     ///
+    /// ```compile_fail
+    /// fn leaves_its_thread(stage: phalanx_core::PartitionedStage<u32>, here: std::rc::Rc<u32>) {
+    ///     let call = stage.call(1, move |_| async move { drop(here) }); // a capture is not `Send`
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail
+    /// // Nor can a handle pass for one on a subtype of the state, which would be written to.
+    /// type Any = for<'a> fn(&'a str) -> &'a str;
+    /// type Static = fn(&'static str) -> &'static str;
+    /// fn narrow(stage: phalanx_core::PartitionedStage<Any>) -> phalanx_core::PartitionedStage<Static> {
+    ///     stage
+    /// }
+    /// ```
+    ///
     /// The invocation travels to the key's processor, the result back: both are `Send`; the future
     /// between them never moves and need not be.
     ///
@@ -87,29 +108,27 @@ handle! {
 impl<S: Send + Sync + 'static> SharedStage<S> {
     /// Invokes an operation on this processor. It runs after the caller has suspended or finished.
     /// Await the call for its result; dropping the call lets the operation run on for nobody.
+    #[inline]
     pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
     where
         F: FnOnce(Shared<S>) -> Fut + 'static,
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
-        let key = self.key;
-        processor::current(|p| p.call(key, move |p| operation(Shared(p.state_rc::<Arc<S>>(key)))))
+        processor::current(|p| p.call(self.key, move |p, stage| operation(shared(p, stage))))
     }
 
     /// Invokes an operation that nobody waits for (DispatchChildren in tr2001 §5.2.1).
     ///
     /// # Errors
     /// [`CallError::Full`] or [`CallError::Ended`] when it was not taken.
+    #[inline]
     pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
     where
         F: FnOnce(Shared<S>) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        let key = self.key;
-        processor::current(|p| {
-            p.dispatch(key, move |p| operation(Shared(p.state_rc::<Arc<S>>(key))))
-        })
+        processor::current(|p| p.dispatch(self.key, move |p, stage| operation(shared(p, stage))))
     }
 
     /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
@@ -134,9 +153,8 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        let key = self.key;
-        let invocation = move |p: &Processor| operation(Shared(p.state_rc::<Arc<S>>(key)));
-        processor::current(|p| p.call_on(key, processor, invocation))
+        let invocation = move |p: &Processor, stage| operation(shared(p, stage));
+        processor::current(|p| p.call_on(self.key, processor, invocation))
     }
 }
 
@@ -148,12 +166,13 @@ impl<S: 'static> PartitionedStage<S> {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        let stage = self.key;
         processor::current(|p| {
-            let partition = p.state::<Partitions<S>>(stage).of_key(key);
-            let invocation =
-                move |p: &Processor| operation(p.state::<Partitions<S>>(stage).get(partition));
-            p.call_on(stage, owner(partition, p.processors()), invocation)
+            let partition = self.partitions(p).of_key(key);
+            let invocation = move |p: &Processor, stage| {
+                // SAFETY: the stage is this handle's (top of the file).
+                operation(unsafe { p.state::<Partitions<S>>(stage) }.get(partition))
+            };
+            p.call_on(self.key, owner(partition, p.processors()), invocation)
         })
     }
 
@@ -172,38 +191,55 @@ impl<S: 'static> PartitionedStage<S> {
     /// Whether this processor owns the partition of `key`: a call there stays here.
     pub fn is_local(&self, key: u64) -> bool {
         processor::current(|p| {
-            let partition = p.state::<Partitions<S>>(self.key).of_key(key);
+            let partition = self.partitions(p).of_key(key);
             owner(partition, p.processors()) == p.index()
         })
+    }
+
+    #[track_caller]
+    fn partitions<'p>(&self, processor: &'p Processor) -> &'p Partitions<S> {
+        processor.check(self.key);
+        // SAFETY: the key was checked and is this handle's (top of the file).
+        unsafe { processor.state(self.key.stage()) }
     }
 }
 
 impl<S: Send + 'static> ExclusiveStage<S> {
     /// Invokes an operation on this processor; it runs in a cohort under the stage's lock.
+    #[inline]
     pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
     where
         F: FnOnce(Exclusive<S>) -> Fut + 'static,
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
-        let key = self.key;
-        processor::current(|p| p.call(key, move |p| operation(exclusive(p, key))))
+        processor::current(|p| p.call(self.key, move |p, stage| operation(exclusive(p, stage))))
     }
 
     /// Invokes an operation that nobody waits for.
     ///
     /// # Errors
     /// As [`SharedStage::dispatch`].
+    #[inline]
     pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
     where
         F: FnOnce(Exclusive<S>) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        let key = self.key;
-        processor::current(|p| p.dispatch(key, move |p| operation(exclusive(p, key))))
+        processor::current(|p| p.dispatch(self.key, move |p, stage| operation(exclusive(p, stage))))
     }
 }
 
-fn exclusive<S: 'static>(processor: &Processor, key: Key) -> Exclusive<S> {
-    Exclusive(processor.state::<Rc<LocalExclusive<S>>>(key).clone())
+/// The state of the shared stage whose operation starts.
+#[inline(always)]
+fn shared<S: 'static>(processor: &Processor, stage: u8) -> Shared<S> {
+    // SAFETY: called by the invocations of shared stages' handles only (top of the file).
+    Shared(unsafe { processor.state_rc::<Arc<S>>(stage) })
+}
+
+/// The state of the exclusive stage whose operation starts.
+#[inline(always)]
+fn exclusive<S: 'static>(processor: &Processor, stage: u8) -> Exclusive<S> {
+    // SAFETY: called by the invocations of exclusive stages' handles only (top of the file).
+    Exclusive(unsafe { processor.state::<Rc<LocalExclusive<S>>>(stage) }.clone())
 }

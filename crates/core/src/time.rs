@@ -8,6 +8,15 @@ use std::time::Duration;
 use crate::processor::{self, Processor};
 use crate::wheel::TimerKey;
 
+/// The time of the running cohort, since some moment before the program's start: read once a cohort,
+/// not once a call.
+///
+/// # Panics
+/// Outside of a processor.
+pub fn now() -> Duration {
+    processor::current(|p| Duration::from_nanos(p.now()))
+}
+
 /// Suspends the operation for `duration`. The resolution is one millisecond, rounded up.
 ///
 /// # Panics
@@ -37,11 +46,8 @@ impl Sleep {
 
     fn disarm(&mut self) {
         if let Some(key) = self.timer.take() {
-            processor::try_current(|p| {
-                if p.identity() == self.identity {
-                    p.wheel.borrow_mut().disarm(key);
-                }
-            });
+            // Dropped after the borrow: it may be foreign.
+            let _waker = processor::on(self.identity, |p| p.wheel.borrow_mut().disarm(key));
         }
     }
 }
@@ -56,10 +62,11 @@ impl Future for Sleep {
                 self.disarm();
                 return Poll::Ready(());
             }
+            // Cloned before the borrow and dropped after it: it may be foreign.
+            let mut waker = context.waker().clone();
             let mut wheel = p.wheel.borrow_mut();
-            let armed = self.timer.is_some_and(|key| wheel.rewake(key, context.waker()));
-            if !armed {
-                self.timer = Some(wheel.arm(self.deadline, context.waker().clone()));
+            if !self.timer.is_some_and(|key| wheel.rewake(key, &mut waker)) {
+                self.timer = Some(wheel.arm(self.deadline, waker));
             }
             Poll::Pending
         })

@@ -1,9 +1,10 @@
 //! Wakers: names of operations that any thread may hold, for as long as it likes.
 //!
-//! A waker is one word: the processor's number, the slot's index and the low bits of its
-//! generation. Making, cloning and dropping one touches no memory. A waker that outlives its
-//! operation names nothing, or at worst a later operation in the same slot, which is then polled
-//! once in vain; so an old waker is never a memory error.
+//! A waker is one word, the operation's [`Name`]: the low bits of its slot's generation, the
+//! processor's number and the slot's index. The word stands ready in the slot's header, so making,
+//! cloning and dropping a waker computes nothing. A waker that outlives its operation names nothing,
+//! or at worst, after 2²⁴ others, a later operation in the same slot, which is then polled once in
+//! vain; so an old waker is never a memory error.
 //!
 //! # Safety
 //! The word is never used as a pointer, so the vtable's functions are sound for any word at all.
@@ -11,7 +12,6 @@
 use std::sync::{Arc, RwLock};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
-use crate::operation::Slot;
 use crate::post::Post;
 use crate::processor::{self, Processor};
 
@@ -19,7 +19,7 @@ use crate::processor::{self, Processor};
 compile_error!("an operation's name fills one word of 64 bits");
 
 const INDEX_BITS: u32 = 24;
-const GENERATION_BITS: u32 = 24;
+const NUMBER_BITS: u32 = 16;
 
 /// The most operations a processor may hold: a name has 24 bits for the slot.
 pub const MAX_OPERATIONS: usize = 1 << INDEX_BITS;
@@ -44,59 +44,73 @@ pub(crate) fn unregister(number: u16) {
     processors[usize::from(number)] = None;
 }
 
-/// The name of the operation that now lives in `slot`.
-#[inline]
-fn key(processor: u16, slot: Slot) -> u64 {
-    let generation = u64::from(slot.generation.get()) & ((1 << GENERATION_BITS) - 1);
-    u64::from(processor) << (INDEX_BITS + GENERATION_BITS)
-        | generation << INDEX_BITS
-        | u64::from(slot.index)
-}
+/// Which operation of which processor. The generation has the highest bits, so that the next
+/// name of a slot is one addition away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Name(u64);
 
-/// Re-enables the operation named `key`, which belongs to this processor.
-pub(crate) fn enable(processor: &Processor, key: u64) {
-    let index = (key & ((1 << INDEX_BITS) - 1)) as u32;
-    let generation = (key >> INDEX_BITS) as u32 & ((1 << GENERATION_BITS) - 1);
-    if let Some(slot) = processor.slab().get(index) {
-        let now = slot.generation.get();
-        if now & ((1 << GENERATION_BITS) - 1) == generation {
-            processor.enable(slot, now);
-        }
+impl Name {
+    pub(crate) fn new(processor: u16, index: u32) -> Self {
+        assert!((index as usize) < MAX_OPERATIONS, "a slot's index fills its bits");
+        Self(u64::from(processor) << INDEX_BITS | u64::from(index))
+    }
+
+    /// The name of the next operation in the same slot.
+    #[inline]
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.wrapping_add(1 << (INDEX_BITS + NUMBER_BITS)))
+    }
+
+    #[inline]
+    pub(crate) fn index(self) -> u32 {
+        self.0 as u32 & (MAX_OPERATIONS as u32 - 1)
+    }
+
+    #[inline]
+    fn processor(self) -> u16 {
+        (self.0 >> INDEX_BITS) as u16
     }
 }
 
-/// A waker for the operation in `slot`.
+/// The waker of the operation named `name`.
 #[inline]
-pub(crate) fn waker(processor: &Processor, slot: Slot) -> Waker {
-    let data = std::ptr::without_provenance(key(processor.number(), slot) as usize);
+pub(crate) fn waker(name: Name) -> Waker {
+    let data = std::ptr::without_provenance(name.0 as usize);
     // SAFETY: the vtable is sound for any word (top of the file).
     unsafe { Waker::new(data, &VTABLE) }
 }
 
-/// Whether `waker` is the one of the operation in `slot`.
+/// The operation of this processor that `waker` names, if it names one.
 #[inline]
-pub(crate) fn names(waker: &Waker, processor: &Processor, slot: Slot) -> bool {
-    waker.data().addr() as u64 == key(processor.number(), slot)
-        && std::ptr::eq(waker.vtable(), &raw const VTABLE)
+pub(crate) fn named(waker: &Waker, processor: &Processor) -> Option<Name> {
+    let name = Name(waker.data().addr() as u64);
+    let ours = std::ptr::eq(waker.vtable(), &raw const VTABLE);
+    (ours && name.processor() == processor.number()).then_some(name)
+}
+
+/// A copy of `waker`, if it is an operation's; without calling anything.
+#[inline]
+pub(crate) fn copy_own(waker: &Waker) -> Option<Waker> {
+    let ours = std::ptr::eq(waker.vtable(), &raw const VTABLE);
+    ours.then(|| self::waker(Name(waker.data().addr() as u64)))
 }
 
 static VTABLE: RawWakerVTable =
     RawWakerVTable::new(|data| RawWaker::new(data, &VTABLE), wake, wake, |_| ());
 
 fn wake(data: *const ()) {
-    let key = data.addr() as u64;
-    let number = (key >> (INDEX_BITS + GENERATION_BITS)) as u16;
+    let name = Name(data.addr() as u64);
     let here = processor::try_current(|processor| {
-        let ours = processor.number() == number;
+        let ours = processor.number() == name.processor();
         if ours {
-            enable(processor, key);
+            processor.enable(name);
         }
         ours
     });
     if here != Some(true) {
         let processors = PROCESSORS.read().unwrap_or_else(|poison| poison.into_inner());
-        if let Some(Some(post)) = processors.get(usize::from(number)) {
-            post.wake(key);
+        if let Some(Some(post)) = processors.get(usize::from(name.processor())) {
+            post.wake(name);
         }
     }
 }

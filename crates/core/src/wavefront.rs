@@ -8,6 +8,7 @@ use crate::operation::Parcel;
 use crate::post::Inbox;
 use crate::processor::Processor;
 use crate::program::Phase;
+use crate::rendezvous::contain;
 
 /// What a processor is handed: a clock, and the way to completions of I/O. All else of the outside
 /// stays outside, so that a simulation can take its place.
@@ -36,6 +37,16 @@ pub struct Turn {
     pub received: bool,
 }
 
+/// The lowest stage of a set.
+fn first(stages: u64) -> Option<usize> {
+    (stages != 0).then(|| stages.trailing_zeros() as usize)
+}
+
+/// The highest stage of a set.
+fn last(stages: u64) -> Option<usize> {
+    (stages != 0).then(|| 63 - stages.leading_zeros() as usize)
+}
+
 impl Processor {
     /// Runs until the program has been drained or ended and nothing is left. `spin` is how many
     /// nanoseconds to look for work before sleeping.
@@ -47,7 +58,8 @@ impl Processor {
             loop {
                 let turn = self.turn(world);
                 let phase = self.program().phase();
-                if phase == Phase::Ending && !ended {
+                // Again whenever something ran: a destructor may have invoked, or others sent.
+                if phase == Phase::Ending && (!ended || turn.ran > 0 || turn.received) {
                     ended = true;
                     self.end_all();
                     continue;
@@ -69,20 +81,32 @@ impl Processor {
         });
     }
 
-    /// One turn: reap, sweep forward, submit, sweep backward, submit. The processor must have been
-    /// [entered](Processor::enter).
+    /// One turn: reap, sweep forward, submit, sweep backward, submit. The processor is
+    /// [entered](Processor::enter) meanwhile.
+    ///
+    /// # Panics
+    /// If called from within a turn of the same processor.
     pub fn turn(&self, world: &impl World) -> Turn {
+        self.in_turn(|| self.turn_once(world))
+    }
+
+    fn turn_once(&self, world: &impl World) -> Turn {
         self.now.set(world.now());
         let mut received = world.reap();
         received |= self.open_post();
         self.fire_timers();
         let mut ran = 0;
-        for stage in 0..self.stages.len() {
+        // Only the stages that have something, also those that get it while the sweep is under way.
+        let mut next = 0;
+        while let Some(stage) = first(self.ready.get() & u64::MAX << next) {
             ran += self.visit(stage, world);
+            next = stage + 1;
         }
         world.submit();
-        for stage in (0..self.stages.len()).rev() {
+        let mut below = u64::MAX;
+        while let Some(stage) = last(self.ready.get() & below) {
             ran += self.visit(stage, world);
+            below = (1 << stage) - 1;
         }
         world.submit();
         self.flush_outbox();
@@ -98,9 +122,6 @@ impl Processor {
 
     #[inline]
     fn visit(&self, stage: usize, world: &impl World) -> usize {
-        if self.ready.get() & 1 << stage == 0 {
-            return 0;
-        }
         let ran = self.run_cohort(stage, world);
         self.flush_outbox();
         ran
@@ -121,8 +142,8 @@ impl Processor {
         }
         if marks.contains(Inbox::Wakes) {
             // SAFETY: the post is this processor's own.
-            while let Some(key) = unsafe { self.post.next_wake() } {
-                crate::waker::enable(self, key);
+            while let Some(name) = unsafe { self.post.next_wake() } {
+                self.enable(name);
             }
             if self.post.take_wake_all() {
                 self.wake_everything();
@@ -135,15 +156,16 @@ impl Processor {
     fn wake_everything(&self) {
         for index in 0..self.slab().capacity() {
             if let Some(slot) = self.slab().get(index) {
-                self.enable(slot, slot.generation.get());
+                self.enable(slot.name.get());
             }
         }
     }
 
     fn fire_timers(&self) {
+        // Woken after the borrow: they may be foreign, and foreign code may arm timers.
         let mut due = Vec::new();
         self.wheel.borrow_mut().fire(self.now.get(), |waker| due.push(waker));
-        due.into_iter().for_each(std::task::Waker::wake);
+        due.into_iter().for_each(|waker| contain(|| waker.wake()));
     }
 
     /// Says, before others can know otherwise, that there is something alive here.

@@ -72,22 +72,28 @@ impl Wheel {
         TimerKey { index, generation }
     }
 
-    /// Changes who is woken. False if the timer has fired or was disarmed.
-    pub(crate) fn rewake(&mut self, key: TimerKey, waker: &Waker) -> bool {
+    /// Changes who is woken, and leaves in `waker` who would have been. False if the timer has fired
+    /// or was disarmed.
+    pub(crate) fn rewake(&mut self, key: TimerKey, waker: &mut Waker) -> bool {
         match self.entries.get_mut(key.index as usize) {
-            Some(entry) if entry.generation == key.generation => {
-                entry.waker = Some(waker.clone());
+            Some(Entry { waker: Some(armed), generation, .. }) if *generation == key.generation => {
+                std::mem::swap(armed, waker);
                 true
             }
             _ => false,
         }
     }
 
-    pub(crate) fn disarm(&mut self, key: TimerKey) {
-        if self.entries[key.index as usize].generation == key.generation {
-            self.unlink(key.index);
-            self.release(key.index);
+    /// Gives back who would have been woken, if the timer has not fired.
+    pub(crate) fn disarm(&mut self, key: TimerKey) -> Option<Waker> {
+        let entry = self.entries.get_mut(key.index as usize)?;
+        if entry.generation != key.generation {
+            return None;
         }
+        let waker = entry.waker.take();
+        self.unlink(key.index);
+        self.release(key.index);
+        waker
     }
 
     /// A time (nanoseconds) at which [`Wheel::fire`] should be called: not later than the first
@@ -193,7 +199,7 @@ impl Wheel {
         self.free.push(index);
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     fn armed(&self) -> usize {
         self.entries.len() - self.free.len()
     }

@@ -29,6 +29,11 @@ pub enum Outcome {
 /// weighed here but in [`range::resolve`](crate::range::resolve). What is no valid date is ignored, and
 /// what is no valid tag matches nothing.
 pub fn evaluate(request: &Request<'_>, validators: &Validators<'_>) -> Outcome {
+    let Request { if_match, if_none_match, if_modified_since, if_unmodified_since, .. } = request;
+    if [if_match, if_none_match, if_modified_since, if_unmodified_since].iter().all(|c| c.is_none())
+    {
+        return Outcome::Proceed;
+    }
     let own = Tag::whole(validators.etag.as_bytes());
     // Steps 1 and 2.
     let current = if let Some(line) = request.if_match {

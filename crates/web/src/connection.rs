@@ -95,13 +95,14 @@ impl Connection {
     /// Answers one request, or waits for more of it.
     async fn turn(&mut self) -> io::Result<Next> {
         let Self { input, taken, scan, begun, out, site, stages, path, .. } = self;
+        if *taken == input.len() {
+            return self.receive().await;
+        }
         let (request, length) = match scan.parse(&input[*taken..], &site.limits) {
             Ok(Parse::Complete(request, length)) => (request, length),
             Ok(Parse::Incomplete) => {
                 // What is left of the input is the beginning of a request.
-                if *taken < input.len() {
-                    begun.get_or_insert_with(now);
-                }
+                begun.get_or_insert_with(now);
                 return self.receive().await;
             }
             Err(reject) => return self.refuse(reject.status).await,
@@ -111,6 +112,12 @@ impl Connection {
         let reply =
             Reply { keep_alive: request.keep_alive && !is_draining(), ..Reply::to(&request) };
         let (body, expects) = (request.body, request.expect_continue);
+        // Too large to be passed over: said now, for after the answer it could not be any more.
+        if body != Body::None
+            && let Err(reject) = Discard::new(body, &site.limits)
+        {
+            return self.refuse(reject.status).await;
+        }
         let reply = if body != Body::None && expects { reply.closing() } else { reply };
         answer(out, *stages, site, path, &request, reply).await?;
         *taken = after;
@@ -123,6 +130,7 @@ impl Connection {
             });
         }
         if body != Body::None && !self.discard(body).await? {
+            self.out.send().await?;
             return Ok(Next::Linger);
         }
         Ok(Next::Request)

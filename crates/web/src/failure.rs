@@ -19,6 +19,8 @@ pub(crate) enum Failure {
 const EMFILE: i32 = 24;
 /// Too many open files in the system.
 const ENFILE: i32 = 23;
+/// A socket in the tree, or a device that is not there.
+const ENXIO: i32 = 6;
 /// Too many symbolic links, or one where none may be.
 const ELOOP: i32 = if cfg!(target_os = "linux") { 40 } else { 62 };
 /// A name longer than any file's.
@@ -32,7 +34,7 @@ impl From<io::Error> for Failure {
         match (error.kind(), error.raw_os_error()) {
             (_, Some(EMFILE | ENFILE)) | (OutOfMemory, _) => Self::Busy,
             (_, Some(ENAMETOOLONG)) | (NotFound | NotADirectory | InvalidInput, _) => Self::Missing,
-            (_, Some(ELOOP)) | (PermissionDenied | CrossesDevices, _) => Self::Forbidden,
+            (_, Some(ELOOP | ENXIO)) | (PermissionDenied | CrossesDevices, _) => Self::Forbidden,
             _ => Self::Broken,
         }
     }

@@ -9,10 +9,10 @@ use phalanx_core::{Control, Graph, Processor, World};
 
 /// Virtual time, no I/O.
 #[derive(Default)]
-pub struct Bench {
-    pub now: Cell<u64>,
+pub(crate) struct Bench {
+    pub(crate) now: Cell<u64>,
     /// Run in the place of I/O completions.
-    pub completions: RefCell<Vec<Box<dyn FnOnce()>>>,
+    pub(crate) completions: RefCell<Vec<Box<dyn FnOnce()>>>,
 }
 
 impl World for Bench {
@@ -36,12 +36,12 @@ impl World for Bench {
 }
 
 /// A processor alone, run by hand.
-pub fn alone(graph: Graph) -> Processor {
+pub(crate) fn alone(graph: Graph) -> Processor {
     graph.build(1).remove(0).grow(Box::new(|| ()))
 }
 
 /// Invokes by `start`, then runs turns until nothing moves and no timer is armed.
-pub fn settle(processor: &Processor, world: &Bench, start: impl FnOnce()) {
+pub(crate) fn settle(processor: &Processor, world: &Bench, start: impl FnOnce()) {
     processor.enter(|| {
         start();
         while processor.turn(world).ran > 0 {}
@@ -72,7 +72,7 @@ impl World for Thread {
 }
 
 /// Runs the program on `processors` threads until it has drained, calling `start` on each.
-pub fn run(
+pub(crate) fn run(
     graph: Graph,
     processors: usize,
     start: impl Fn(usize, Control) + Send + Sync,

@@ -1,4 +1,7 @@
 //! From completions to results.
+//!
+//! # Why this is sound
+//! A descriptor that the kernel has made for us is in one completion only, and owned from there on.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -1,0 +1,164 @@
+//! The command lines of `phalanx load` and `phalanx bench`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use phalanx::Kind;
+
+use crate::{floor, load, op, twin, web};
+
+/// `phalanx load`.
+pub type LoadCommand = load::Options;
+
+impl LoadCommand {
+    /// Sends the load and prints what it came to. The exit code is 0, 1 if nothing was answered or
+    /// the load could not be sent, and 2 for bad arguments.
+    pub fn run(self) -> ExitCode {
+        let report = match load::run(&self) {
+            Ok(report) => report,
+            Err(error) => {
+                eprintln!("phalanx load: {error}");
+                return ExitCode::from(error.exit_code());
+            }
+        };
+        if self.json {
+            println!("{}", report.to_json())
+        } else {
+            print!("{report}")
+        }
+        if report.completed == 0 && report.errors.total() > 0 {
+            eprintln!("phalanx load: no request was answered");
+            return ExitCode::FAILURE;
+        }
+        ExitCode::SUCCESS
+    }
+}
+
+/// `phalanx bench`: each measures Phalanx beside something else, in one run.
+#[derive(Subcommand, Clone, Debug)]
+pub enum BenchCommand {
+    /// What an operation costs, beside a boxed closure and a spawned task
+    Op(OpCommand),
+    /// The web server beside a bare loop, its threaded twin, nginx and lighttpd
+    Web(web::Options),
+    /// The threaded twin of the web server
+    #[command(hide = true)]
+    TwinServer(TwinServer),
+    /// A bare loop on one of our drivers, with one answer
+    #[command(hide = true)]
+    FloorServer(FloorServer),
+}
+
+/// `phalanx bench op`.
+#[derive(Args, Clone, Debug)]
+pub struct OpCommand {
+    /// How many times every arm is measured; at least 7
+    #[arg(long, default_value_t = 15)]
+    rounds: usize,
+    /// Fewer operations: only checks that it runs
+    #[arg(long)]
+    quick: bool,
+    /// Write the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `phalanx bench floor-server`.
+#[derive(Args, Clone, Debug)]
+pub struct FloorServer {
+    /// uring or poll
+    #[arg(long, value_parser = kind)]
+    driver: Kind,
+    /// Where to listen
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+}
+
+/// `phalanx bench twin-server`.
+#[derive(Args, Clone, Debug)]
+pub struct TwinServer {
+    /// What to serve
+    directory: PathBuf,
+    /// Where to listen
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    match text {
+        "uring" => Ok(Kind::Uring),
+        "poll" => Ok(Kind::Poll),
+        _ => Err("uring or poll".to_owned()),
+    }
+}
+
+impl BenchCommand {
+    /// Measures and prints. The exit code is 0, or 1 when something could not be measured.
+    pub fn run(self) -> ExitCode {
+        match self {
+            BenchCommand::Op(command) => command.run(),
+            BenchCommand::Web(options) => measure_web(&options),
+            BenchCommand::TwinServer(TwinServer { directory, listen }) => {
+                finish(twin::run(&directory, listen))
+            }
+            BenchCommand::FloorServer(FloorServer { driver, listen }) => {
+                finish(floor::run(driver, listen))
+            }
+        }
+    }
+}
+
+impl OpCommand {
+    /// Measures and prints.
+    fn run(self) -> ExitCode {
+        let operations = if self.quick { 6_400 } else { 640_000 };
+        let report = op::run(self.rounds, operations);
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&report).expect("plain values"));
+            return ExitCode::SUCCESS;
+        }
+        let lines = [
+            ("dispatched and run", report.dispatch_ns),
+            ("called and awaited", report.call_ns),
+            ("called on another processor and awaited", report.cross_ns),
+            ("a boxed closure", report.boxed_fn_ns),
+            ("a tokio task, spawned and awaited", report.tokio_spawn_ns),
+        ];
+        println!("an operation, in ns (medians of {} rounds)\n", report.rounds);
+        for (name, ns) in lines {
+            println!("  {name:<42}{ns:>10.1}");
+        }
+        println!("\n  dispatch over boxed closure {:>24.2}", report.dispatch_over_boxed_fn);
+        println!("  tokio task over call {:>31.2}", report.tokio_over_call);
+        ExitCode::SUCCESS
+    }
+}
+
+fn measure_web(options: &web::Options) -> ExitCode {
+    match web::run(options) {
+        Ok(report) if options.json => {
+            println!("{}", serde_json::to_string_pretty(&report).expect("plain values"));
+            ExitCode::SUCCESS
+        }
+        Ok(report) => {
+            print!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("phalanx bench web: {error}");
+            ExitCode::from(if matches!(error, web::Error::Nobody) { 2 } else { 1 })
+        }
+    }
+}
+
+fn finish(result: std::io::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("phalanx bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Finding where responses end in what a connection brings.
+
+use phalanx_http::client::{BadResponse, Content, parse_response};
+use phalanx_http::{Discard, Limits};
+
+/// The longest head that is waited for, in bytes.
+const LONGEST_HEAD: usize = 64 * 1024;
+
+/// Responses may be of any length.
+const BOUNDLESS: Limits =
+    Limits { request_line: LONGEST_HEAD, head: LONGEST_HEAD, headers: 128, body: u64::MAX };
+
+/// A response that came whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) keep_alive: bool,
+}
+
+/// The responses of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    /// What has come and was not looked at begins at `at`.
+    buffer: Vec<u8>,
+    at: usize,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Head,
+    Body(Answer, Discard),
+    UntilClose(Answer),
+}
+
+impl Answers {
+    /// Where more bytes are to be appended.
+    pub(crate) fn space(&mut self) -> &mut Vec<u8> {
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        &mut self.buffer
+    }
+
+    /// Forgets the connection, not the memory.
+    pub(crate) fn reset(&mut self) {
+        self.buffer.clear();
+        self.at = 0;
+        self.state = State::Head;
+    }
+
+    /// The next response that is whole; `None` if more bytes are needed.
+    ///
+    /// # Errors
+    /// When what came is no HTTP.
+    pub(crate) fn next(&mut self) -> Result<Option<Answer>, BadResponse> {
+        loop {
+            let bytes = &self.buffer[self.at..];
+            match &mut self.state {
+                State::Head if bytes.is_empty() => return Ok(None),
+                State::Head => {
+                    let Some(response) = parse_response(bytes, false)? else {
+                        let endless = bytes.len() > LONGEST_HEAD;
+                        return if endless { Err(BadResponse) } else { Ok(None) };
+                    };
+                    self.at += response.head;
+                    let answer =
+                        Answer { status: response.status, keep_alive: response.keep_alive };
+                    match response.content {
+                        // Switching protocols was not asked for; other interim answers are skipped.
+                        _ if response.status == 101 => return Err(BadResponse),
+                        _ if response.status < 200 => (),
+                        Content::UntilClose => self.state = State::UntilClose(answer),
+                        Content::Framed(body) => {
+                            let body = Discard::new(body, &BOUNDLESS).map_err(|_| BadResponse)?;
+                            self.state = State::Body(answer, body);
+                        }
+                    }
+                }
+                State::Body(answer, body) => {
+                    self.at += body.feed(bytes).map_err(|_| BadResponse)?;
+                    if !body.is_done() {
+                        return Ok(None);
+                    }
+                    let answer = *answer;
+                    self.state = State::Head;
+                    return Ok(Some(answer));
+                }
+                State::UntilClose(_) => {
+                    self.at = self.buffer.len();
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// The connection has been closed in good order: the response that this ends, if it does.
+    pub(crate) fn close(&mut self) -> Option<Answer> {
+        match std::mem::take(&mut self.state) {
+            State::UntilClose(answer) => Some(answer),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All answers in `bytes`, fed in pieces.
+    fn read(bytes: &[u8], piece: usize) -> Result<Vec<(u16, bool)>, BadResponse> {
+        let (mut answers, mut found) = (Answers::default(), Vec::new());
+        for piece in bytes.chunks(piece) {
+            answers.space().extend_from_slice(piece);
+            while let Some(answer) = answers.next()? {
+                found.push((answer.status, answer.keep_alive));
+            }
+        }
+        found.extend(answers.close().map(|answer| (answer.status, answer.keep_alive)));
+        Ok(found)
+    }
+
+    #[test]
+    fn any_framing_in_any_pieces() {
+        let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello\
+            HTTP/1.1 103 Early Hints\r\n\r\n\
+            HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
+            HTTP/1.1 304 Same\r\n\r\n\
+            HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nuntil the end";
+        let wanted = [(200, true), (404, true), (304, true), (200, false)];
+        for piece in 1..bytes.len() + 1 {
+            assert_eq!(read(bytes, piece).unwrap(), wanted, "in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_found_out() {
+        assert!(read(b"hello\r\n\r\n", 99).is_err());
+        assert!(read(b"HTTP/1.1 101 Over\r\n\r\n", 99).is_err());
+        assert!(read(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 99).is_err());
+        let mut endless = b"HTTP/1.1 200 OK\r\nX: ".to_vec();
+        endless.resize(100_000, b'a');
+        assert!(read(&endless, 10_000).is_err());
+        assert_eq!(read(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort", 99).unwrap(), []);
+    }
+}

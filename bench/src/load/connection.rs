@@ -1,0 +1,190 @@
+//! A connection's whole life, as one operation.
+
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::net::Stream;
+use phalanx::{Bytes, Patience, Payload, now, sleep};
+
+use super::answers::{Answer, Answers};
+use super::drive::Drive;
+use super::tally::Failure;
+
+/// How long to leave a server alone that refuses connections: at first, and at most.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(320));
+
+/// One user of the server, who sends a request when the last was answered (or, with a pipeline, when
+/// one of the last few was), over as many TCP connections as it takes.
+pub(crate) struct Client {
+    drive: Rc<Drive>,
+    answers: Answers,
+    /// Requests that are not sent yet.
+    out: Vec<u8>,
+    /// When each request was meant to start that is not answered yet.
+    flight: VecDeque<u64>,
+    /// Since when the server has been owing an answer.
+    since: Duration,
+    back_off: Duration,
+}
+
+impl Client {
+    /// Belongs to a processor.
+    pub(crate) fn new(drive: &Rc<Drive>) -> Self {
+        Self {
+            drive: drive.clone(),
+            answers: Answers::default(),
+            out: Vec::new(),
+            flight: VecDeque::new(),
+            since: Duration::ZERO,
+            back_off: BACK_OFF.0,
+        }
+    }
+
+    /// Lives until the run is over.
+    pub(crate) async fn live(mut self) {
+        if self.drive.plan.keep_alive { self.stay().await } else { self.come_and_go().await }
+    }
+
+    /// Keeps a connection as long as the server does. It is made for no request in particular.
+    async fn stay(&mut self) {
+        let mut first = true;
+        while !self.drive.is_over() {
+            let connected = self.connect().await;
+            if std::mem::take(&mut first) {
+                self.drive.gathered.set(self.drive.gathered.get() + 1);
+            }
+            match connected {
+                Ok(stream) => {
+                    let failure = self.converse(&stream).await.err();
+                    self.settle(failure);
+                }
+                Err(_) => {
+                    self.drive.fail_to_connect();
+                    self.leave_alone().await;
+                }
+            }
+        }
+    }
+
+    /// Makes a connection for each request, whose time it counts to.
+    async fn come_and_go(&mut self) {
+        self.drive.gathered.set(self.drive.gathered.get() + 1);
+        while let Some(start) = self.drive.wait().await {
+            self.ask(start);
+            let failure = match self.connect().await {
+                Ok(stream) => self.converse(&stream).await.err(),
+                Err(failure) => Some(failure),
+            };
+            self.settle(failure);
+            if failure == Some(Failure::Connect) {
+                self.leave_alone().await;
+            }
+        }
+    }
+
+    async fn leave_alone(&mut self) {
+        sleep(self.back_off).await;
+        self.back_off = (self.back_off * 2).min(BACK_OFF.1);
+    }
+
+    async fn connect(&mut self) -> Result<Stream, Failure> {
+        self.answers.reset();
+        self.since = now();
+        let connected = Stream::connect(self.drive.plan.address, self.patience()).await;
+        let stream = connected.map_err(|_| Failure::Connect)?;
+        self.back_off = BACK_OFF.0;
+        Ok(stream)
+    }
+
+    /// Asks and hears until there is nothing more to ask, or the connection is not to be used again.
+    async fn converse(&mut self, stream: &Stream) -> Result<(), Failure> {
+        while self.fill().await {
+            self.since = now();
+            if !self.out.is_empty() {
+                let payload = Payload { head: std::mem::take(&mut self.out), body: Bytes::new() };
+                let sent = stream.write(payload, self.patience()).await;
+                self.out = sent.map_err(|error| broken(&error))?;
+            }
+            if !self.hear(stream).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up requests until there are as many as may be under way. False if there are none.
+    async fn fill(&mut self) -> bool {
+        while self.flight.len() < self.drive.plan.depth {
+            let next = match self.flight.is_empty() {
+                true => self.drive.wait().await,
+                false => self.drive.next(),
+            };
+            let Some(start) = next else { break };
+            self.ask(start);
+        }
+        !self.flight.is_empty()
+    }
+
+    fn ask(&mut self, start: u64) {
+        self.flight.push_back(start);
+        let random = &mut self.drive.random.borrow_mut();
+        self.drive.plan.requests.draw(random, &mut self.out);
+    }
+
+    /// Reads until something is answered. False if the connection is not to be used again.
+    async fn hear(&mut self, stream: &Stream) -> Result<bool, Failure> {
+        loop {
+            let mut any = false;
+            while let Some(answer) = self.answers.next().map_err(|_| Failure::Malformed)? {
+                any = true;
+                if !self.complete(answer)? {
+                    return Ok(false);
+                }
+            }
+            if any {
+                return Ok(true);
+            }
+            let patience = self.patience();
+            let read = stream.read(self.answers.space(), patience).await;
+            match read.map_err(|error| broken(&error))? {
+                0 => {
+                    let last = self.answers.close().ok_or(Failure::Closed)?;
+                    return self.complete(last);
+                }
+                bytes => self.drive.bytes.set(self.drive.bytes.get() + bytes as u64),
+            }
+        }
+    }
+
+    /// Whether the connection may be used again.
+    fn complete(&mut self, answer: Answer) -> Result<bool, Failure> {
+        let start = self.flight.pop_front().ok_or(Failure::Malformed)?;
+        self.drive.complete(answer, start);
+        Ok(answer.keep_alive && self.drive.plan.keep_alive)
+    }
+
+    /// The connection is gone, and with it what was not answered.
+    fn settle(&mut self, failure: Option<Failure>) {
+        self.out.clear();
+        if let (Some(failure), true) = (failure, self.flight.is_empty()) {
+            self.drive.fail(failure, self.drive.clock());
+        }
+        for start in self.flight.drain(..) {
+            self.drive.fail(failure.unwrap_or(Failure::Closed), start);
+        }
+    }
+
+    /// What is left of the time that an answer may take.
+    fn patience(&self) -> Patience {
+        Patience::limit(self.drive.plan.patience.saturating_sub(now().saturating_sub(self.since)))
+    }
+}
+
+fn broken(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::TimedOut => Failure::Timeout,
+        _ => Failure::Reset,
+    }
+}

@@ -1,0 +1,135 @@
+//! Where the load goes: `http://host:port/path`, and nothing fancier.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+/// An absolute `http` URL, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// What follows the scheme, up to the path: for the `Host` field.
+    pub authority: String,
+    /// A name or an address, without brackets.
+    pub host: String,
+    /// 80 unless told otherwise.
+    pub port: u16,
+    /// Path and query; begins with a slash.
+    pub target: String,
+}
+
+/// Why a text is no URL that load can be sent to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UrlError {
+    /// Not `http://`.
+    #[error("a URL begins with http://, as in http://127.0.0.1:8080/index.html")]
+    Scheme,
+    /// TLS is not spoken.
+    #[error("https is not spoken here; send the load to the server behind it, with http://")]
+    Https,
+    /// No host, or one with a user, a space or a control character.
+    #[error("{0:?} is no host")]
+    Host(String),
+    /// No number from 1 to 65535.
+    #[error("{0:?} is no port")]
+    Port(String),
+    /// White space or control characters, which would end the request line.
+    #[error("a path has no white space and no control characters; write them as %20 and the like")]
+    Target,
+}
+
+impl FromStr for Url {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let rest = match text.split_once("://") {
+            Some(("http", rest)) => rest,
+            Some(("https", _)) => return Err(UrlError::Https),
+            _ => return Err(UrlError::Scheme),
+        };
+        let (authority, target) = match rest.find(['/', '?', '#']) {
+            Some(at) => rest.split_at(at),
+            None => (rest, "/"),
+        };
+        // A fragment is the client's own affair and never sent.
+        let target = target.split('#').next().unwrap_or_default();
+        let target = match target.starts_with('/') {
+            true => target.to_owned(),
+            false => format!("/{target}"),
+        };
+        if !is_target(&target) {
+            return Err(UrlError::Target);
+        }
+        let (host, port) = split(authority)?;
+        let bad = |c: char| c.is_whitespace() || c.is_control() || c == '@';
+        if host.is_empty() || host.contains(bad) {
+            return Err(UrlError::Host(host.to_owned()));
+        }
+        Ok(Self { authority: authority.to_owned(), host: host.to_owned(), port, target })
+    }
+}
+
+/// Whether this can stand in a request line.
+pub(crate) fn is_target(text: &str) -> bool {
+    text.starts_with('/') && text.bytes().all(|byte| byte > b' ' && byte != 0x7f)
+}
+
+/// Host without brackets, and port.
+fn split(authority: &str) -> Result<(&str, u16), UrlError> {
+    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, "")) => (host, None),
+        Some((host, rest)) => {
+            (host, Some(rest.strip_prefix(':').ok_or(UrlError::Port(rest.to_owned()))?))
+        }
+        None => match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    let Some(port) = port else { return Ok((host, 80)) };
+    match port.parse() {
+        Ok(number) if number > 0 => Ok((host, number)),
+        _ => Err(UrlError::Port(port.to_owned())),
+    }
+}
+
+impl Url {
+    /// The first address that the host has.
+    ///
+    /// # Errors
+    /// What the resolver says.
+    pub fn resolve(&self) -> io::Result<SocketAddr> {
+        let mut addresses = (self.host.as_str(), self.port).to_socket_addrs()?;
+        addresses.next().ok_or_else(|| io::Error::other("the name has no address"))
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}", self.authority, self.target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        let read = |text: &str| text.parse::<Url>().map(|url| (url.host, url.port, url.target));
+        let ok = |host: &str, port, target: &str| Ok((host.to_owned(), port, target.to_owned()));
+        assert_eq!(read("http://a"), ok("a", 80, "/"));
+        assert_eq!(read("http://127.0.0.1:8080/x?y#z"), ok("127.0.0.1", 8080, "/x?y"));
+        assert_eq!(read("http://a:1?q"), ok("a", 1, "/?q"));
+        assert_eq!(read("http://[::1]:81/"), ok("::1", 81, "/"));
+        assert_eq!(read("http://[::1]"), ok("::1", 80, "/"));
+        assert_eq!(read("https://a/"), Err(UrlError::Https));
+        assert_eq!(read("127.0.0.1:80"), Err(UrlError::Scheme));
+        assert_eq!(read("http:///x"), Err(UrlError::Host(String::new())));
+        assert_eq!(read("http://u@a/"), Err(UrlError::Host("u@a".into())));
+        assert_eq!(read("http://a:0/"), Err(UrlError::Port("0".into())));
+        assert_eq!(read("http://a:b/"), Err(UrlError::Port("b".into())));
+        assert_eq!(read("http://a/b c"), Err(UrlError::Target));
+    }
+}

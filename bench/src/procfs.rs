@@ -1,0 +1,139 @@
+//! Processor time as Linux tells it, in files under `/proc`.
+
+use std::fs;
+use std::io;
+
+/// Nanoseconds that the threads of these processes have run, in seconds: the first number of
+/// `/proc/PID/task/*/schedstat`, summed. Time in the kernel is in it; threads that have ended are not.
+///
+/// # Errors
+/// When there is no such process, or no such file: it is Linux's.
+pub fn run_time(processes: &[u32]) -> io::Result<f64> {
+    let mut total = 0;
+    for process in processes {
+        for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+            match fs::read_to_string(thread?.path().join("schedstat")) {
+                Ok(text) => total += parse_schedstat(&text).ok_or_else(|| bad("schedstat"))?,
+                // It has ended since the directory was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => (),
+                Err(error) if error.raw_os_error() == Some(ESRCH) => (),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(total as f64 / 1e9)
+}
+
+const ESRCH: i32 = 3;
+
+/// A process and all that have come from it, by `/proc/PID/task/*/children`.
+///
+/// # Errors
+/// When there is no such process, or no such file.
+pub fn family(process: u32) -> io::Result<Vec<u32>> {
+    let mut members = vec![process];
+    let mut at = 0;
+    while let Some(&member) = members.get(at) {
+        at += 1;
+        let threads = match fs::read_dir(format!("/proc/{member}/task")) {
+            Err(error) if member == process => return Err(error),
+            Err(_) => continue,
+            Ok(threads) => threads,
+        };
+        for thread in threads.flatten() {
+            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            members
+                .extend(children.split_ascii_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+        }
+    }
+    Ok(members)
+}
+
+/// Seconds that core number `core` was not idle, by `/proc/stat`, time stolen by other guests
+/// included. Its resolution is a hundredth.
+///
+/// # Errors
+/// When there is no such core, or no such file.
+pub fn busy_time(core: usize) -> io::Result<f64> {
+    parse_stat(&fs::read_to_string("/proc/stat")?, core).ok_or_else(|| bad("stat"))
+}
+
+/// Seconds that this process and those that it has waited for have run, by `/proc/self/stat`.
+///
+/// # Errors
+/// When there is no such file.
+pub fn own_time() -> io::Result<f64> {
+    parse_own(&fs::read_to_string("/proc/self/stat")?).ok_or_else(|| bad("self/stat"))
+}
+
+fn bad(file: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("/proc has no {file} that can be read"))
+}
+
+fn parse_schedstat(text: &str) -> Option<u64> {
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn parse_stat(text: &str, core: usize) -> Option<f64> {
+    let name = format!("cpu{core}");
+    let mut fields = text
+        .lines()
+        .map(str::split_ascii_whitespace)
+        .find_map(|mut fields| (fields.next() == Some(&name)).then_some(fields))?;
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    let (user, nice, system, _idle, _wait) = (next()?, next()?, next()?, next()?, next()?);
+    let (interrupts, soft, stolen) = (next()?, next()?, next()?);
+    Some((user + nice + system + interrupts + soft + stolen) as f64 / ticks())
+}
+
+fn parse_own(text: &str) -> Option<f64> {
+    // The second field, the program's name, may hold anything; the third begins behind its bracket.
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let sum: Option<u64> = fields.get(11..15)?.iter().map(|field| field.parse::<u64>().ok()).sum();
+    Some(sum? as f64 / ticks())
+}
+
+fn ticks() -> f64 {
+    rustix::param::clock_ticks_per_second() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedstat_and_stat() {
+        assert_eq!(parse_schedstat("123456789 42 7\n"), Some(123_456_789));
+        assert_eq!(parse_schedstat(""), None);
+        let stat =
+            "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 2 3 99 99 4 5 6 0 0\ncpu10 0 0 100 0 0 0 0 0 0 0\n";
+        assert_eq!(parse_stat(stat, 0), Some(21.0 / ticks()));
+        assert_eq!(parse_stat(stat, 10), Some(100.0 / ticks()));
+        assert_eq!(parse_stat(stat, 1), None);
+        let own = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 10 20 30 40 20 0 1\n";
+        assert_eq!(parse_own(own), Some(100.0 / ticks()));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_process_has_run() {
+        let id = std::process::id();
+        let before = run_time(&[id]).unwrap();
+        let start = std::time::Instant::now();
+        while start.elapsed().as_millis() < 60 {
+            std::hint::spin_loop();
+        }
+        assert!(run_time(&[id]).unwrap() > before);
+        assert!(busy_time(0).unwrap() > 0.0 && own_time().unwrap() >= 0.0);
+        assert!(run_time(&[u32::MAX]).is_err());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn children_belong_to_the_family() {
+        let mut child = std::process::Command::new("sleep").arg("9").spawn().unwrap();
+        let members = family(std::process::id()).unwrap();
+        let _ = (child.kill(), child.wait());
+        assert!(members.contains(&child.id()));
+    }
+}

@@ -1,0 +1,77 @@
+//! The threaded twin: the web server of the 2002 paper's §5.1 (THWS), with today's means.
+//!
+//! "A thread accepting connections and passing them to a pool of 256 worker threads, each of which
+//! performs the server's full functionality: parsing a request, reading a file, and transmitting its
+//! contents. This server used the kernel's file cache." A worker has a connection for the whole of
+//! its life; connections beyond the pool wait. All that is about HTTP is shared with the staged server,
+//! and the rest is as good as threads allow: buffers are used again, small files leave in one
+//! `writev`, large ones in blocks.
+
+mod file;
+mod queue;
+mod reply;
+mod worker;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+
+use queue::Queue;
+use worker::Worker;
+
+/// The paper's number of worker threads.
+pub const WORKERS: usize = 256;
+/// A worker needs little.
+const STACK: usize = 256 * 1024;
+/// Out of descriptors, the acceptor waits this long for some to be closed.
+const SHORTAGE: Duration = Duration::from_millis(10);
+
+/// Serves the files beneath `root` on the calling thread and `workers` more, until the listener breaks.
+///
+/// # Errors
+/// When `root` is no directory that can be opened, or threads are not to be had.
+pub fn serve(listener: &TcpListener, root: &Path, workers: usize) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root: Arc<OwnedFd> = Arc::new(rustix::fs::open(root, flags, Mode::empty())?);
+    let queue = Arc::new(Queue::default());
+    for number in 0..workers {
+        let (root, queue) = (root.clone(), queue.clone());
+        let builder = thread::Builder::new().name(format!("worker-{number}")).stack_size(STACK);
+        builder.spawn(move || {
+            let mut worker = Worker::new(root);
+            loop {
+                worker.serve(queue.pop());
+            }
+        })?;
+    }
+    loop {
+        match listener.accept() {
+            Ok((connection, _)) => queue.push(connection),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => (),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            Err(error) => match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+                Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
+                    thread::sleep(SHORTAGE);
+                }
+                _ => return Err(error),
+            },
+        }
+    }
+}
+
+/// Listens on `address`, tells where in the line that the bench waits for, and serves.
+///
+/// # Errors
+/// As [`serve`], and when the address cannot be listened on.
+pub fn run(root: &Path, address: SocketAddr) -> io::Result<()> {
+    crate::limits::raise_open_files();
+    let listener = crate::floor::listen(address)?;
+    crate::announce(listener.local_addr()?);
+    serve(&listener, root, WORKERS)
+}

@@ -1,0 +1,161 @@
+//! A worker's answer to one request: the file, or why not.
+
+use std::io::{self, IoSlice, Write};
+use std::net::TcpStream;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use phalanx_http::{
+    CONTINUE, Head, Method, Outcome, Ranged, Reply, Request, Status, error_page, evaluate, options,
+    path, range, unsatisfiable,
+};
+
+use super::file::{self, File};
+use super::worker::{BLOCK, Worker};
+
+impl Worker {
+    /// The last answer on a connection whose request cannot be read.
+    pub(super) fn refuse(&mut self, connection: &mut TcpStream, status: Status) -> io::Result<()> {
+        self.look_at_the_clock();
+        self.head.clear();
+        error_page(&mut self.head, status, &self.date, Reply::CLOSE);
+        connection.write_all(&self.head)
+    }
+
+    fn look_at_the_clock(&mut self) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.date.update(since.map_or(0, |since| since.as_secs()));
+    }
+
+    /// Answers a request, whose body is `too_large` or will be read over.
+    pub(super) fn answer(
+        &mut self,
+        connection: &mut TcpStream,
+        request: &Request<'_>,
+        keep_alive: bool,
+        too_large: bool,
+    ) -> io::Result<()> {
+        self.look_at_the_clock();
+        self.head.clear();
+        if request.expect_continue && keep_alive {
+            self.head.extend_from_slice(CONTINUE);
+        }
+        let reply = Reply { keep_alive, ..Reply::to(request) };
+        let found = match request.method {
+            _ if too_large => Err(Status::ContentTooLarge),
+            Method::Get | Method::Head => self.find(request),
+            Method::Options => {
+                options(&mut self.head, &self.date, reply);
+                return connection.write_all(&self.head);
+            }
+            _ => Err(Status::MethodNotAllowed),
+        };
+        match found {
+            Ok(file) => self.send(connection, request, reply, &file),
+            Err(status) => {
+                error_page(&mut self.head, status, &self.date, reply);
+                connection.write_all(&self.head)
+            }
+        }
+    }
+
+    /// The file that a request means.
+    fn find(&mut self, request: &Request<'_>) -> Result<File, Status> {
+        let resolved = path::resolve(request.path.as_bytes(), &mut self.path);
+        let resolved = resolved.map_err(path::PathError::status)?;
+        if resolved.directory {
+            let separator: &[u8] = if self.path.is_empty() { b"" } else { b"/" };
+            self.path.extend_from_slice(separator);
+            self.path.extend_from_slice(b"index.html");
+        }
+        match file::open(&self.root, &self.path) {
+            Ok(Some(file)) => Ok(file),
+            Ok(None) => Err(Status::NotFound),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(Status::Forbidden),
+            Err(_) => Err(Status::NotFound),
+        }
+    }
+
+    fn send(
+        &mut self,
+        connection: &mut TcpStream,
+        request: &Request<'_>,
+        reply: Reply,
+        file: &File,
+    ) -> io::Result<()> {
+        let (head, date) = (&mut self.head, &self.date);
+        let short = match evaluate(request, &file.validators()) {
+            Outcome::Proceed => None,
+            Outcome::NotModified => Some(Status::NotModified),
+            Outcome::PreconditionFailed => Some(Status::PreconditionFailed),
+        };
+        let (start, end) = match short {
+            Some(Status::NotModified) => {
+                Head::new(head, Status::NotModified, date, reply)
+                    .block(file.entity.unchanged())
+                    .finish();
+                (0, 0)
+            }
+            Some(status) => {
+                error_page(head, status, date, reply);
+                (0, 0)
+            }
+            None => match range::resolve(request, &file.validators(), file.length) {
+                Ranged::Full => {
+                    Head::new(head, Status::Ok, date, reply).block(file.entity.full()).finish();
+                    (0, file.length)
+                }
+                Ranged::Partial { start, end } => {
+                    Head::new(head, Status::PartialContent, date, reply)
+                        .block(file.entity.partial())
+                        .part(start, end, file.length)
+                        .finish();
+                    (start, end)
+                }
+                Ranged::Unsatisfiable => {
+                    unsatisfiable(head, file.length, date, reply);
+                    (0, 0)
+                }
+            },
+        };
+        let end = if reply.head_only { start } else { end };
+        self.transmit(connection, file, start, end)
+    }
+
+    /// Sends the head, and the file's bytes from `start` up to `end`; the first block in one call.
+    fn transmit(
+        &mut self,
+        connection: &mut TcpStream,
+        file: &File,
+        mut start: u64,
+        end: u64,
+    ) -> io::Result<()> {
+        loop {
+            let length = (end - start).min(BLOCK as u64);
+            let block = &mut self.block[..length as usize];
+            file.read(block, start)?;
+            write_both(connection, &self.head, block)?;
+            self.head.clear();
+            start += length;
+            if start == end {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Writes both, in one call if the socket takes them.
+fn write_both(connection: &mut TcpStream, mut head: &[u8], mut body: &[u8]) -> io::Result<()> {
+    while !(head.is_empty() && body.is_empty()) {
+        match connection.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                let of_head = written.min(head.len());
+                head = &head[of_head..];
+                body = &body[written - of_head..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

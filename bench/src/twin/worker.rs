@@ -1,0 +1,103 @@
+//! A worker: a connection's requests, one after the other, in plain blocking code.
+
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx_http::{DateLine, Discard, Limits, Parse, Scan};
+
+/// How long a connection may say nothing.
+const IDLE: Duration = Duration::from_secs(60);
+/// Bytes of a file that are read and sent at a time.
+pub(super) const BLOCK: usize = 64 * 1024;
+
+/// What one thread keeps from one connection to the next.
+pub(super) struct Worker {
+    pub(super) root: Arc<OwnedFd>,
+    limits: Limits,
+    pub(super) date: DateLine,
+    /// What has come and is not used yet.
+    input: Vec<u8>,
+    chunk: Box<[u8]>,
+    pub(super) head: Vec<u8>,
+    pub(super) block: Box<[u8]>,
+    pub(super) path: Vec<u8>,
+}
+
+impl Worker {
+    pub(super) fn new(root: Arc<OwnedFd>) -> Self {
+        Self {
+            root,
+            limits: Limits::default(),
+            date: DateLine::new(0),
+            input: Vec::new(),
+            chunk: vec![0; 8192].into(),
+            head: Vec::with_capacity(512),
+            block: vec![0; BLOCK].into(),
+            path: Vec::new(),
+        }
+    }
+
+    /// Serves a connection until either end has had enough.
+    pub(super) fn serve(&mut self, connection: TcpStream) {
+        self.input.clear();
+        // A broken connection is nobody's fault and no news.
+        let _ = self.converse(connection);
+    }
+
+    fn converse(&mut self, mut connection: TcpStream) -> io::Result<()> {
+        connection.set_nodelay(true)?;
+        connection.set_read_timeout(Some(IDLE))?;
+        connection.set_write_timeout(Some(IDLE))?;
+        let mut scan = Scan::default();
+        loop {
+            let input = std::mem::take(&mut self.input);
+            let taken = match scan.parse(&input, &self.limits) {
+                Ok(Parse::Incomplete) => None,
+                Ok(Parse::Complete(request, end)) => {
+                    let body = Discard::new(request.body, &self.limits);
+                    let keep = body.is_ok() && request.keep_alive;
+                    self.answer(&mut connection, &request, keep, body.is_err())?;
+                    Some((end, body.ok().filter(|_| keep)))
+                }
+                Err(reject) => {
+                    self.refuse(&mut connection, reject.status)?;
+                    Some((input.len(), None))
+                }
+            };
+            self.input = input;
+            match taken {
+                Some((end, Some(body))) => {
+                    self.input.drain(..end);
+                    self.swallow(&mut connection, body)?;
+                }
+                Some((_, None)) => return Ok(()),
+                None => {
+                    let read = connection.read(&mut self.chunk)?;
+                    if read == 0 {
+                        return Ok(());
+                    }
+                    self.input.extend_from_slice(&self.chunk[..read]);
+                }
+            }
+        }
+    }
+
+    /// Reads over a request's body.
+    fn swallow(&mut self, connection: &mut TcpStream, mut body: Discard) -> io::Result<()> {
+        loop {
+            let taken = body.feed(&self.input).map_err(io::Error::other)?;
+            self.input.drain(..taken);
+            if body.is_done() {
+                return Ok(());
+            }
+            let read = connection.read(&mut self.chunk)?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.input.extend_from_slice(&self.chunk[..read]);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Which core runs what.
+
+use std::io;
+use std::process::{Child, Command};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Where servers and load run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cores {
+    pub(crate) server: usize,
+    pub(crate) load: usize,
+}
+
+impl Cores {
+    /// As asked for, or else the first two cores that this process may use; one for both if there is
+    /// but one.
+    ///
+    /// # Errors
+    /// When a core that was asked for may not be used.
+    pub(crate) fn choose(server: Option<usize>, load: Option<usize>) -> io::Result<Self> {
+        let allowed = sched_getaffinity(None)?;
+        let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
+        for core in [server, load].into_iter().flatten() {
+            if !cores.contains(&core) {
+                let text = format!("core {core} may not be used; these may: {cores:?}");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+            }
+        }
+        let server =
+            server.unwrap_or_else(|| *cores.iter().find(|c| Some(**c) != load).unwrap_or(&0));
+        let other = cores.iter().find(|core| **core != server).copied();
+        Ok(Self { server, load: load.or(other).unwrap_or(server) })
+    }
+}
+
+/// Binds this thread, and the threads and processes that it starts from now on.
+pub(crate) fn bind(core: usize) -> io::Result<()> {
+    let mut only = CpuSet::new();
+    only.set(core);
+    Ok(sched_setaffinity(None, &only)?)
+}
+
+/// Starts a process that is bound to `core`. It inherits that from this thread, which is bound for so
+/// long.
+pub(crate) fn spawn(core: usize, command: &mut Command) -> io::Result<Child> {
+    let before = sched_getaffinity(None)?;
+    bind(core)?;
+    let child = command.spawn();
+    sched_setaffinity(None, &before)?;
+    child
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_are_bound() {
+        let cores = Cores::choose(None, None).unwrap();
+        let before = sched_getaffinity(None).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "grep Cpus_allowed_list /proc/self/status"]);
+        let child = spawn(cores.load, command.stdout(std::process::Stdio::piped())).unwrap();
+        let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        assert_eq!(text.split_whitespace().last(), Some(&*cores.load.to_string()));
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
+        assert!(Cores::choose(Some(1023), None).is_err());
+        assert_eq!(Cores::choose(Some(cores.load), None).unwrap().server, cores.load);
+    }
+}

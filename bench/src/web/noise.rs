@@ -1,0 +1,72 @@
+//! Whether others used our cores during a slice.
+
+use std::io;
+use std::time::Instant;
+
+use super::cores::Cores;
+use crate::procfs;
+
+/// The share of a core that others may use in a slice that counts.
+pub(crate) const TOLERATED: f64 = 0.04;
+
+/// The cores, our processes and the clock at one moment; seconds.
+pub(crate) struct Moment {
+    taken: Instant,
+    server_core: f64,
+    load_core: f64,
+    servers: f64,
+    own: f64,
+}
+
+impl Moment {
+    /// `servers` are all processes on the server core that are ours.
+    pub(crate) fn take(cores: Cores, servers: &[u32]) -> io::Result<Self> {
+        Ok(Self {
+            taken: Instant::now(),
+            server_core: procfs::busy_time(cores.server)?,
+            load_core: procfs::busy_time(cores.load)?,
+            servers: procfs::run_time(servers)?,
+            own: procfs::own_time()?,
+        })
+    }
+
+    /// The largest share of a core that others have used between `self` and `later`.
+    pub(crate) fn foreign_until(&self, later: &Self, cores: Cores) -> f64 {
+        let seconds = (later.taken - self.taken).as_secs_f64().max(1e-3);
+        let (servers, own) = (later.servers - self.servers, later.own - self.own);
+        let on_server = later.server_core - self.server_core - servers;
+        let on_load = later.load_core - self.load_core - own;
+        let foreign = match cores.server == cores.load {
+            true => on_server - own,
+            false => on_server.max(on_load),
+        };
+        foreign.max(0.0) / seconds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_ours_is_foreign() {
+        let taken = Instant::now();
+        let before = Moment { taken, server_core: 5.0, load_core: 7.0, servers: 1.0, own: 2.0 };
+        let later = |server_core, load_core| Moment {
+            taken: taken + Duration::from_secs(2),
+            server_core,
+            load_core,
+            servers: 2.0,
+            own: 3.5,
+        };
+        let two = Cores { server: 0, load: 1 };
+        let one = Cores { server: 0, load: 0 };
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
+        near(before.foreign_until(&later(6.5, 8.5), two), 0.25);
+        near(before.foreign_until(&later(6.0, 8.8), two), 0.15);
+        near(before.foreign_until(&later(7.7, 9.7), one), 0.1);
+        near(before.foreign_until(&later(5.0, 7.0), two), 0.0);
+    }
+}

@@ -1,0 +1,102 @@
+//! One slice: some load on one server, from a process of its own.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::server::{Group, Server};
+use super::site::{ALPHA, Site};
+use super::{Error, interrupted};
+use crate::load;
+
+/// Time for what the load process does before and after.
+const GRACE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Load as a slice sends it.
+pub(crate) struct Load<'a> {
+    pub(crate) phalanx: &'a Path,
+    pub(crate) directory: &'a Path,
+    pub(crate) site: &'a Site,
+    pub(crate) slice: Duration,
+}
+
+/// What one slice has shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figures {
+    pub(crate) cpu_us: f64,
+    pub(crate) client_cpu_us: f64,
+    pub(crate) rps: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    /// Requests that were not answered, or not before the slice's end.
+    pub(crate) failed: u64,
+    /// Whether others used our cores meanwhile.
+    pub(crate) noisy: bool,
+}
+
+impl Load<'_> {
+    /// Sends it to `server`. The process is bound as its parent is.
+    pub(crate) fn send(
+        &self,
+        server: &Server,
+        connections: usize,
+        seed: usize,
+    ) -> Result<Figures, Error> {
+        use std::os::unix::process::CommandExt;
+        let seconds = |duration: Duration| duration.as_secs_f64().to_string();
+        let (out, errors) = (self.directory.join("load.out"), self.directory.join("load.err"));
+        let create = |path: &PathBuf| File::create(path).map_err(Error::Io);
+        let mut command = Command::new(self.phalanx);
+        command
+            .arg("load")
+            .arg(format!("http://{}/", server.address))
+            .args(["--connections", &connections.to_string(), "--seed", &seed.to_string()])
+            .args(["--duration", &seconds(self.slice), "--warmup", &seconds(self.slice / 10)])
+            .args(["--timeout", &seconds(self.slice + Duration::from_secs(1)), "--json"])
+            .arg("--paths")
+            .arg(&self.site.paths)
+            .args(["--zipf", &ALPHA.to_string()])
+            .args(server.family.iter().map(|process| format!("--pid={process}")))
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(create(&out)?)
+            .stderr(create(&errors)?);
+        let mut group = Group(command.spawn().map_err(Error::Io)?);
+        let deadline = Instant::now() + 3 * self.slice + GRACE;
+        let failed = |why: String| Error::Load { name: server.name.clone(), why };
+        let status = loop {
+            interrupted()?;
+            match group.0.try_wait().map_err(Error::Io)? {
+                Some(status) => break status,
+                None if Instant::now() > deadline => return Err(failed("it does not end".into())),
+                None => std::thread::sleep(PAUSE),
+            }
+        };
+        let said = fs::read_to_string(&errors).unwrap_or_default();
+        if !status.success() {
+            return Err(failed(format!("{status}: {}", said.trim())));
+        }
+        let text = fs::read_to_string(&out).map_err(Error::Io)?;
+        let report: load::Report =
+            serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+        figures(&report).map_err(failed)
+    }
+}
+
+/// A server that answers wrongly is not measured.
+fn figures(report: &load::Report) -> Result<Figures, String> {
+    if report.status.success != report.completed || report.errors.malformed > 0 {
+        return Err(format!("wrong answers: {:?} {:?}", report.status, report.errors));
+    }
+    Ok(Figures {
+        cpu_us: report.server_cpu_us_per_request.ok_or("its processor time cannot be read")?,
+        client_cpu_us: report.client_cpu_us_per_request,
+        rps: report.requests_per_second,
+        p50_us: report.latency.p50_us,
+        p99_us: report.latency.p99_us,
+        failed: report.errors.total() + report.starved,
+        noisy: false,
+    })
+}

@@ -1,0 +1,87 @@
+//! `bench web --quick` from end to end.
+//!
+//! With `PHALANX_EXECUTABLE` naming a `phalanx`, that is measured. Otherwise this program plays the
+//! part of its subcommands that are in this crate, and the web server is left out.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use phalanx_bench::cli::{BenchCommand, LoadCommand};
+use phalanx_bench::procfs::family;
+use phalanx_bench::web::{self, Error, Options};
+
+#[derive(Parser)]
+enum Command {
+    Load(LoadCommand),
+    #[command(subcommand)]
+    Bench(BenchCommand),
+}
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    options: Options,
+}
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some("load" | "bench") => match Command::parse() {
+            Command::Load(load) => load.run(),
+            Command::Bench(bench) => bench.run(),
+        },
+        Some("--list") => {
+            println!("everybody_is_measured: test");
+            ExitCode::SUCCESS
+        }
+        _ if !cfg!(target_os = "linux") => ExitCode::SUCCESS,
+        _ => {
+            everybody_is_measured();
+            nobody_is_left_behind();
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn options(arguments: &[&str]) -> Options {
+    let words = ["web", "--quick"].iter().chain(arguments);
+    Line::parse_from(words).options
+}
+
+fn everybody_is_measured() {
+    let executable = std::env::var_os("PHALANX_EXECUTABLE").map(PathBuf::from);
+    let only = match executable {
+        Some(_) => "--only=phalanx,floor,twin,nginx,lighttpd",
+        None => "--only=floor,twin,nginx,lighttpd",
+    };
+    let options = Options { phalanx: executable.clone(), ..options(&[only]) };
+    let report = web::run(&options).unwrap_or_else(|error| panic!("{error}"));
+    println!("{report}");
+    let rows = |server: &str| report.rows.iter().filter(|row| row.server == server).count();
+    // With 16 connections and with 64, on each driver.
+    let drivers = 1 + usize::from(phalanx_driver::choose(phalanx::Choice::Uring).is_ok());
+    assert_eq!((rows("floor"), rows("twin")), (2 * drivers, 2));
+    assert_eq!(rows("phalanx"), if executable.is_some() { 2 * drivers } else { 0 });
+    for (peer, version) in &report.peers {
+        assert_eq!(rows(peer), if version.is_some() { 2 } else { 0 });
+    }
+    for row in &report.rows {
+        assert!(row.cpu_us_per_request_min > 0.0 && row.rps > 0.0, "{row:?}");
+        assert!(row.cpu_us_per_request_min <= row.cpu_us_per_request_median, "{row:?}");
+        assert_eq!((row.slices, row.noisy_slices, row.failed), (2, 0, 0), "{row:?}");
+    }
+    assert_eq!(report.phalanx_over_floor.is_some(), executable.is_some());
+    let json = serde_json::to_value(&report).unwrap();
+    for key in ["rows", "phalanx_over_nginx", "twin_over_phalanx", "machine", "peers"] {
+        assert!(json.get(key).is_some(), "{key}");
+    }
+    assert_eq!(family(std::process::id()).unwrap(), [std::process::id()], "all are gone");
+}
+
+fn nobody_is_left_behind() {
+    // The others are up when the last one turns out not to be there.
+    let broken = Options { phalanx: Some("/nonexistent".into()), ..options(&[]) };
+    assert!(matches!(web::run(&broken), Err(Error::Server { .. })));
+    assert!(matches!(web::run(&options(&["--only=iis"])), Err(Error::Nobody)));
+    assert_eq!(family(std::process::id()).unwrap(), [std::process::id()], "all are gone");
+}

@@ -1,0 +1,203 @@
+//! The look inside: the snapshot and the metrics.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::client::{Client, get};
+use crate::on_each_driver;
+use crate::openmetrics::{Labels, parse};
+use crate::server::{Server, eventually};
+use crate::site::{Site, noise};
+
+on_each_driver!(figures_grow, metrics_are_the_same_figures, pages, drains_too);
+
+/// The snapshot of this moment.
+pub(crate) fn snapshot(admin: SocketAddr) -> Value {
+    let response = get(admin, "/snapshot.json");
+    assert_eq!(response.status, 200);
+    assert_eq!(response.field("Content-Type"), Some("application/json"));
+    serde_json::from_slice(&response.body).expect("JSON")
+}
+
+fn start(driver: &str, site: &Site) -> Server {
+    site.file("small", "small");
+    site.file("large", noise(1, 300_000));
+    Server::start_with(driver, &site.root(), &["--admin", "127.0.0.1:0"])
+}
+
+/// The sum over all processors of a figure of a stage.
+fn sum(snapshot: &Value, stage: &str, figure: &str) -> u64 {
+    let processors = snapshot["processors"].as_array().unwrap();
+    let stages = processors.iter().flat_map(|processor| processor["stages"].as_array().unwrap());
+    stages
+        .filter(|found| found["stage"] == stage)
+        .map(|found| found.pointer(figure).unwrap().as_u64().unwrap())
+        .sum()
+}
+
+const STAGES: [&str; 6] = ["network", "control", "file cache", "aggregator", "disk", "admin"];
+
+/// What holds of every snapshot, whatever the load.
+fn check(snapshot: &Value, driver: &str) {
+    assert_eq!(snapshot["version"], 1);
+    assert_eq!(snapshot["driver"], driver);
+    assert_eq!(snapshot["phase"], "running");
+    assert_eq!(snapshot["stages"], serde_json::json!(STAGES));
+    assert_eq!(snapshot["processors"].as_array().unwrap().len(), 2);
+    for processor in snapshot["processors"].as_array().unwrap() {
+        for stage in processor["stages"].as_array().unwrap() {
+            let figure = |pointer: &str| stage.pointer(pointer).unwrap().as_u64().unwrap();
+            let (started, resumed) = (figure("/started/count"), figure("/resumed/count"));
+            let over = figure("/completed/count") + figure("/panicked") + figure("/ended");
+            // Queued operations that are ended were never started.
+            assert!(started + figure("/ended") >= over, "{stage}");
+            assert_eq!(figure("/panicked"), 0, "{stage}");
+            assert!(figure("/suspended") + figure("/completed/count") <= started + resumed);
+            let sizes = stage["cohort_sizes"].as_array().unwrap();
+            let cohorts: u64 = sizes.iter().map(|size| size.as_u64().unwrap()).sum();
+            assert_eq!(cohorts, figure("/cohorts"), "{stage}");
+            assert!(started + resumed >= cohorts, "no cohort is empty: {stage}");
+            for column in ["started", "resumed", "completed"] {
+                let column = &stage[column];
+                let mean = column["mean_ns"].as_f64().unwrap();
+                assert!(mean <= column["max_ns"].as_u64().unwrap() as f64 + 1.0, "{stage}");
+            }
+        }
+    }
+}
+
+fn figures_grow(driver: &'static str) {
+    let site = Site::new();
+    let server = start(driver, &site);
+    let admin = server.admin();
+    assert!(admin.ip().is_loopback());
+    let before = snapshot(admin);
+    check(&before, driver);
+    for _ in 0..50 {
+        assert_eq!(get(server.address, "/small").status, 200);
+        assert_eq!(get(server.address, "/large").status, 200);
+    }
+    let after = eventually("fifty pairs of connections in the figures", || {
+        let after = snapshot(admin);
+        check(&after, driver);
+        let grown = |stage, figure| sum(&after, stage, figure) - sum(&before, stage, figure);
+        // A connection is an operation; each request looks a file up.
+        let all = grown("control", "/completed/count") >= 100
+            && grown("file cache", "/completed/count") >= 100;
+        all.then_some(after)
+    });
+    assert!(after["uptime_ns"].as_u64() > before["uptime_ns"].as_u64());
+    for stage in ["network", "control", "file cache"] {
+        assert!(sum(&after, stage, "/started/count") > sum(&before, stage, "/started/count"));
+    }
+    let calls = |snapshot: &Value| -> u64 {
+        let processors = snapshot["processors"].as_array().unwrap();
+        processors.iter().map(|processor| processor["system_calls"].as_u64().unwrap()).sum()
+    };
+    assert!(calls(&after) > calls(&before));
+    let arcs = after["processors"].as_array().unwrap().iter();
+    let mut arcs = arcs.flat_map(|processor| processor["arcs"].as_array().unwrap());
+    assert!(arcs.any(|arc| arc["from"] == "control" && arc["to"] == "file cache"));
+}
+
+fn metrics_are_the_same_figures(driver: &'static str) {
+    let site = Site::new();
+    let server = start(driver, &site);
+    let admin = server.admin();
+    for _ in 0..20 {
+        assert_eq!(get(server.address, "/small").status, 200);
+    }
+    let before = snapshot(admin);
+    let response = get(admin, "/metrics");
+    let after = snapshot(admin);
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(response.field("Content-Type"), Some(kind));
+    let text = String::from_utf8(response.body).unwrap();
+    let samples = parse(&text);
+    // Counters only grow, so what was read between two snapshots lies between them.
+    for stage in STAGES {
+        for (name, figure) in [
+            ("phalanx_stage_operations_started_total", "/started/count"),
+            ("phalanx_stage_operations_completed_total", "/completed/count"),
+            ("phalanx_stage_operations_resumed_total", "/resumed/count"),
+        ] {
+            let total: f64 = ["0", "1"]
+                .map(|processor| {
+                    let labels = [("processor", processor), ("stage", stage)];
+                    let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
+                    samples[&(name.to_owned(), Labels::from(labels))]
+                })
+                .iter()
+                .sum();
+            let low = sum(&before, stage, figure) as f64;
+            let high = sum(&after, stage, figure) as f64;
+            assert!(low <= total && total <= high, "{stage} {name}: {low} <= {total} <= {high}");
+        }
+    }
+    promtool(&text);
+}
+
+/// What Prometheus itself thinks of it, where it is installed. It also gives advice on names that
+/// is not for this format, with an exit code of 3; what it cannot read, it leaves with 1.
+fn promtool(text: &str) {
+    let mut command = Command::new("promtool");
+    command.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        println!("promtool is not installed (Debian: prometheus)");
+        return;
+    };
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+}
+
+fn pages(driver: &'static str) {
+    let site = Site::new();
+    let server = start(driver, &site);
+    let admin = server.admin();
+    let mut client = Client::connect(admin);
+    assert!(client.get("/").body.starts_with(b"/snapshot.json"));
+    assert_eq!(client.get("/snapshot.json?pretty").status, 200);
+    assert_eq!(client.get("/missing").status, 404);
+    client.send("POST /metrics HTTP/1.1\r\nHost: t\r\n\r\n");
+    let refused = client.response();
+    assert_eq!((refused.status, refused.field("Allow")), (405, Some("GET")));
+    assert_eq!(client.get("/metrics").field("Cache-Control"), Some("no-store"));
+    // In pieces, and several at once.
+    client.send("GET / HT");
+    client.send("TP/1.1\r\nHost: t\r\n\r\nGET /metrics HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_eq!((client.response().status, client.response().status), (200, 200));
+    // The pages are not those of the site, nor the other way round.
+    assert_eq!(get(server.address, "/metrics").status, 404);
+    assert_eq!(get(admin, "/small").status, 404);
+    // Whoever sends nonsense without end is cut off.
+    let mut client = Client::connect(admin);
+    let _ = client.stream.write_all(&b"GET / HTTP/1.1\r\nX: ".repeat(2000));
+    client.read_to_end();
+    assert_eq!(get(admin, "/").status, 200);
+}
+
+fn drains_too(driver: &'static str) {
+    let site = Site::new();
+    let mut server = start(driver, &site);
+    let mut idle = Client::connect(server.admin());
+    assert_eq!(idle.get("/").status, 200);
+    server.signal(rustix::process::Signal::INT);
+    server.exits_well(std::time::Duration::from_secs(5));
+    assert!(idle.read_to_end().0.is_empty());
+}
+
+/// Where others may connect only if it is said twice: the refusal is in `arguments.rs`.
+#[test]
+fn public_if_it_is_said_twice() {
+    let site = Site::new();
+    let arguments = ["--admin", "0.0.0.0:0", "--admin-public"];
+    let server = Server::start_with("poll", &site.root(), &arguments);
+    let address = server.admin();
+    assert!(address.ip().is_unspecified());
+    assert_eq!(get((server.address.ip(), address.port()).into(), "/").status, 200);
+}

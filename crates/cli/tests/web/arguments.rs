@@ -1,0 +1,146 @@
+//! The command line: what is wrong is said once, in words, and where scripts look for it.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Command, Output};
+
+use crate::client::get;
+use crate::server::{Server, bare};
+use crate::site::Site;
+
+fn run(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+fn web(arguments: &[&str]) -> (Option<i32>, String, String) {
+    run(bare().arg("web").args(arguments))
+}
+
+#[test]
+fn what_is_asked_for_wrongly_is_named() {
+    // (arguments, what the message names)
+    let table: &[(&[&str], &str)] = &[
+        (&["--listen", "nonsense"], "--listen"),
+        (&["--listen", "127.0.0.1"], "--listen"),
+        (&["--listen", "127.0.0.1:99999"], "--listen"),
+        (&["--listen", "localhost"], "--listen"),
+        (&["--processors", "0"], "--processors"),
+        (&["--processors", "1025"], "--processors"),
+        (&["--processors", "two"], "--processors"),
+        (&["--driver", "epoll"], "--driver"),
+        (&["--cache", "much"], "--cache"),
+        (&["--cache", "1T"], "--cache"),
+        (&["--cache", "-1"], "-1"),
+        (&["--max-connections", "x"], "--max-connections"),
+        (&["--max-connections", "0"], "--max-connections"),
+        (&["--request-timeout", "0"], "--request-timeout"),
+        (&["--idle-timeout", "0"], "--idle-timeout"),
+        (&["--drain", "-5"], "-5"),
+        (&["--spin", "x"], "--spin"),
+        (&["--admin", "9"], "--admin"),
+        (&["--admin-public"], "--admin"),
+        (&["--admin", "0.0.0.0:0"], "--admin-public"),
+        (&["--admin", "192.0.2.1:9000"], "--admin-public"),
+        (&["--admin", "[::]:0"], "--admin-public"),
+        (&["--nonsense"], "--nonsense"),
+        (&["a", "b"], "'b'"),
+    ];
+    for (arguments, named) in table {
+        let (code, stdout, stderr) = web(arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {stderr}");
+        assert_eq!(stdout, "", "{arguments:?}");
+        assert!(stderr.contains(named), "{arguments:?}: {stderr}");
+        let message = stderr.lines().filter(|line| line.contains("error:"));
+        assert!(message.count() <= 1 && !stderr.contains("panicked"), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn the_environment_is_named_too() {
+    let (code, stdout, stderr) =
+        run(bare().args(["web", "--listen", "127.0.0.1:0"]).env("PHALANX_PROCESSORS", "none"));
+    assert_eq!((code, &stdout[..]), (Some(2), ""));
+    assert!(stderr.contains("none"), "{stderr}");
+    // And it serves: here with the directory from where it was started.
+    let site = Site::new();
+    site.file("file", "content");
+    let mut command = bare();
+    command.arg("web").current_dir(site.root()).env("PHALANX_LISTEN", "127.0.0.1:0");
+    let server = Server::launch(command);
+    assert_eq!(get(server.address, "/file").body, b"content");
+}
+
+#[test]
+fn what_cannot_be_had_is_one_line() {
+    let site = Site::new();
+    let root = site.root();
+    let root = root.to_str().unwrap();
+    site.file("file", "");
+    let file = format!("{root}/file");
+    let missing = format!("{root}/missing");
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let free = "127.0.0.1:0";
+    // (arguments, what the line names)
+    let table: &[(&[&str], &str)] = &[
+        (&[&missing, "--listen", free], &missing),
+        (&[&file, "--listen", free], &file),
+        (&[root, "--listen", &taken, "--processors", "1"], &taken),
+        (&[root, "--listen", &taken, "--processors", "2"], &taken),
+        (&[root, "--listen", free, "--admin", &taken], &taken),
+        // An address for examples only (RFC 5737): no machine has it.
+        (&[root, "--listen", "192.0.2.1:0"], "192.0.2.1:0"),
+    ];
+    for (arguments, named) in table {
+        let (code, stdout, stderr) = web(arguments);
+        assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
+        assert_eq!(stdout, "", "{arguments:?}");
+        assert!(stderr.contains(named), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with("phalanx: ") && stderr.lines().count() == 1, "{stderr}");
+    }
+}
+
+/// Two servers of ours do not share a port, though each shares it among its own processors.
+#[test]
+fn a_port_is_not_shared_with_another_server() {
+    let site = Site::new();
+    let server = Server::start("poll", &site.root());
+    let (root, address) = (site.root(), server.address.to_string());
+    let (code, stdout, stderr) =
+        web(&[root.to_str().unwrap(), "--listen", &address, "--processors", "2"]);
+    assert_eq!((code, &stdout[..]), (Some(1), ""), "{stderr}");
+    // But it can be had again as soon as the server is gone, though connections linger there.
+    let mut client = crate::client::Client::connect(server.address);
+    assert_eq!(client.get("/").status, 404);
+    drop(server);
+    let mut command = bare();
+    command.args(["web", "--listen", &address]).arg(&root);
+    Server::launch(command);
+}
+
+#[test]
+fn help_and_version() {
+    let (code, stdout, stderr) = run(bare().args(["web", "--help"]));
+    assert_eq!((code, &stderr[..]), (Some(0), ""));
+    for word in ["--listen", "--processors", "--driver", "--cache", "--drain", "listening on"] {
+        assert!(stdout.contains(word), "{word}");
+    }
+    assert!(stdout.lines().all(|line| line.chars().count() <= 100), "fits a terminal");
+    let (code, stdout, _) = run(bare().arg("--version"));
+    assert_eq!((code, stdout.trim()), (Some(0), concat!("phalanx ", env!("CARGO_PKG_VERSION"))));
+    let (code, stdout, stderr) = run(&mut bare());
+    assert_eq!((code, &stdout[..]), (Some(2), ""));
+    assert!(stderr.contains("web"));
+}
+
+/// A directory that is moved is still the one that was given.
+#[test]
+fn the_directory_is_opened_once() {
+    let site = Site::new();
+    site.file("file", "content");
+    let server = Server::start("poll", &site.root());
+    fs::rename(site.root(), site.outside().join("moved")).unwrap();
+    assert_eq!(get(server.address, "/file").body, b"content");
+}

@@ -1,0 +1,196 @@
+//! Files that change while they are served.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, Response, get};
+use crate::crowd::slow_client;
+use crate::on_each_driver;
+use crate::server::{LONG, Server, eventually};
+use crate::site::{Site, age, noise, same};
+
+on_each_driver!(
+    noticed_soon,
+    old_or_new_and_never_mixed,
+    replaced_while_it_is_sent,
+    cut_off_while_it_is_sent,
+);
+
+/// A cached file is looked at again when it was not for a second; so a request that begins later
+/// than this after a change is answered with the new state.
+const SOON: Duration = Duration::from_millis(1500);
+
+/// Asks for `path` from now on, until the answer is a new one.
+#[track_caller]
+fn becomes(client: &mut Client, path: &str, new: impl Fn(&Response) -> bool) {
+    let changed = Instant::now();
+    loop {
+        let asked = changed.elapsed();
+        let response = client.get(path);
+        if new(&response) {
+            return;
+        }
+        assert!(asked < SOON, "{path} is still the old after {asked:?}: {}", response.status);
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Puts a file in the place of another, as careful writers do.
+fn replace(path: &Path, content: &[u8]) {
+    let beside = path.with_extension("new");
+    fs::write(&beside, content).unwrap();
+    age(&beside, 1800);
+    fs::rename(&beside, path).unwrap();
+}
+
+fn noticed_soon(driver: &'static str) {
+    let site = Site::new();
+    let lengths = [1000, 300_000];
+    let old = |length| noise(1, length);
+    let new = |length| noise(2, length);
+    for length in lengths {
+        for name in ["written", "shorter", "longer", "renamed", "deleted", "directory"] {
+            site.file(format!("{name}{length}"), old(length));
+        }
+    }
+    let server = Server::start(driver, &site.root());
+    thread::scope(|scope| {
+        for length in lengths {
+            let (site, address) = (&site, server.address);
+            let check = move |name: &str, change: &dyn Fn(&Path), new: &dyn Fn(&Response) -> bool| {
+                let mut client = Client::connect(address);
+                let path = format!("{name}{length}");
+                let before = client.get(&format!("/{path}"));
+                same(&before.body, &old(length));
+                change(&site.root().join(&path));
+                becomes(&mut client, &format!("/{path}"), |response| {
+                    assert!(new(response) || response.body == before.body, "neither old nor new");
+                    new(response)
+                });
+            };
+            let has = |content: Vec<u8>| move |response: &Response| response.body == content;
+            scope.spawn(move || {
+                // Same length: only the time tells. Not by `fs::write`, which empties it first.
+                let change = |path: &Path| {
+                    let mut file = File::options().write(true).open(path).unwrap();
+                    file.write_all(&new(length)).unwrap();
+                };
+                check("written", &change, &has(new(length)));
+            });
+            scope.spawn(move || {
+                let change = |path: &Path| {
+                    let file = File::options().write(true).open(path).unwrap();
+                    file.set_len(500).unwrap();
+                };
+                // In place, so blocks of the old may still be in memory: they are of another state.
+                check("shorter", &change, &has(old(length)[..500].to_vec()));
+            });
+            scope.spawn(move || {
+                let change = |path: &Path| {
+                    let mut file = File::options().append(true).open(path).unwrap();
+                    file.write_all(b"more").unwrap();
+                };
+                check("longer", &change, &has([old(length), b"more".to_vec()].concat()));
+            });
+            scope.spawn(move || {
+                check("renamed", &|path| replace(path, &new(length)), &has(new(length)));
+            });
+            scope.spawn(move || {
+                let gone = |response: &Response| response.status == 404;
+                check("deleted", &|path| fs::remove_file(path).unwrap(), &gone);
+            });
+            scope.spawn(move || {
+                let change = |path: &Path| {
+                    fs::remove_file(path).unwrap();
+                    fs::create_dir(path).unwrap();
+                };
+                check("directory", &change, &|response| response.status == 301);
+            });
+        }
+    });
+    // What was missing is not remembered at all.
+    assert_eq!(get(server.address, "/appears").status, 404);
+    site.file("appears", "here");
+    assert_eq!(get(server.address, "/appears").body, b"here");
+}
+
+/// Whatever a client gets is one state of the file, with the tag of that state.
+fn old_or_new_and_never_mixed(driver: &'static str) {
+    let site = Site::new();
+    let states = [noise(1, 60_000), noise(2, 60_000)];
+    let path = site.file("file", &states[0]);
+    let server = Server::start(driver, &site.root());
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut turn = 0;
+            while !over.load(Ordering::Relaxed) {
+                turn += 1;
+                // Each state always has the same time, so that it has the same tag but for the
+                // file's number; and is there for a moment only, so that many are read across one.
+                replace(&path, &states[turn % 2]);
+                thread::sleep(Duration::from_micros(200));
+            }
+        });
+        let clients: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut seen = [0, 0];
+                    let begun = Instant::now();
+                    let enough = |seen: [i32; 2]| seen[0] > 0 && seen[1] > 0;
+                    while begun.elapsed() < Duration::from_secs(3) || !enough(seen) {
+                        assert!(begun.elapsed() < LONG, "only one state is ever seen: {seen:?}");
+                        let response = get(server.address, "/file");
+                        // 500 after three attempts at a file that changes all the time.
+                        if response.status != 500 {
+                            let state = states.iter().position(|state| *state == response.body);
+                            seen[state.expect("one of the two states")] += 1;
+                        }
+                        thread::sleep(Duration::from_millis(3));
+                    }
+                })
+            })
+            .collect();
+        let results: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+        over.store(true, Ordering::Relaxed);
+        assert!(results.into_iter().all(|result| result.is_ok()));
+    });
+}
+
+fn replaced_while_it_is_sent(driver: &'static str) {
+    let site = Site::new();
+    let (old, new) = (noise(1, 24 << 20), noise(2, 24 << 20));
+    let path = site.file("file", &old);
+    let server = Server::start(driver, &site.root());
+    let mut slow = slow_client(server.address, "/file");
+    replace(&path, &new);
+    becomes(&mut Client::connect(server.address), "/file", |response| response.body == new);
+    // The server has the old one open: it goes on with that.
+    same(&slow.response().body, &old);
+}
+
+fn cut_off_while_it_is_sent(driver: &'static str) {
+    let site = Site::new();
+    let content = noise(1, 24 << 20);
+    let path = site.file("file", &content);
+    site.file("other", "fine");
+    let server = Server::start(driver, &site.root());
+    let mut slow = slow_client(server.address, "/file");
+    File::options().write(true).open(&path).unwrap().set_len(100).unwrap();
+    // The head has promised more than there is. All that is left is to close.
+    let (bytes, _) = slow.read_to_end();
+    let head = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    let body = &bytes[head..];
+    assert!(body.len() < content.len() && *body == content[..body.len()], "{}", body.len());
+    assert_eq!(get(server.address, "/other").body, b"fine");
+    // Until the change is noticed, whoever asks for it is cut off likewise.
+    eventually("the short file", || {
+        let mut client = Client::connect(server.address);
+        client.send("GET /file HTTP/1.0\r\n\r\n");
+        client.read_to_end().0.ends_with(&content[..100]).then_some(())
+    });
+}

@@ -1,0 +1,160 @@
+//! Many clients, and bad ones: none of them harms the others.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
+
+use crate::client::{Client, End, get};
+use crate::on_each_driver;
+use crate::server::{LONG, Server, eventually};
+use crate::site::{Site, noise, same};
+
+on_each_driver!(
+    a_cache_too_small,
+    three_hundred_at_once,
+    clients_that_never_read,
+    clients_that_go_away,
+    more_than_may_connect,
+);
+
+/// Asks for `path` and reads nothing yet. With a small receive buffer, so that of a large answer
+/// most stays with the server.
+pub(crate) fn slow_client(address: SocketAddr, path: &str) -> Client {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(16 * 1024).unwrap();
+    socket.connect(&address.into()).unwrap();
+    let mut client = Client::of(TcpStream::from(socket));
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
+    // The first bytes show that the answer is under way.
+    client.more().unwrap();
+    client
+}
+
+/// 20 MiB of files of all sizes through a cache of 1 MiB, by several clients at once.
+fn a_cache_too_small(driver: &'static str) {
+    let site = Site::new();
+    let lengths: Vec<usize> = (0..60).map(|n| [3_000, 64 * 1024, 130_000, 1_200_000][n % 4]).collect();
+    assert!(lengths.iter().sum::<usize>() > 20 << 20);
+    for (n, length) in lengths.iter().enumerate() {
+        site.file(format!("{n}"), noise(n as u64, *length));
+    }
+    let contents: Vec<_> = lengths.iter().enumerate().map(|(n, l)| noise(n as u64, *l)).collect();
+    let server = Server::start_with(driver, &site.root(), &["--cache", "1M"]);
+    thread::scope(|scope| {
+        for offset in 0..4 {
+            let (address, contents) = (server.address, &contents);
+            scope.spawn(move || {
+                let mut client = Client::connect(address);
+                for n in 0..2 * contents.len() {
+                    // Two follow each other closely, two come from elsewhere.
+                    let n = (n + offset / 2 * 31) % contents.len();
+                    same(&client.get(&format!("/{n}")).body, &contents[n]);
+                }
+            });
+        }
+    });
+}
+
+fn three_hundred_at_once(driver: &'static str) {
+    let site = Site::new();
+    let content = noise(1, 50_000);
+    site.file("file", &content);
+    let server = Server::start(driver, &site.root());
+    let all_connected = Barrier::new(6);
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let mut clients: Vec<_> =
+                    (0..50).map(|_| Client::connect(server.address)).collect();
+                all_connected.wait();
+                for _ in 0..3 {
+                    for client in &mut clients {
+                        client.send("GET /file HTTP/1.1\r\nHost: test\r\n\r\n");
+                    }
+                    for client in &mut clients {
+                        same(&client.response().body, &content);
+                    }
+                }
+            });
+        }
+    });
+}
+
+fn clients_that_never_read(driver: &'static str) {
+    let site = Site::new();
+    site.file("large", noise(1, 24 << 20));
+    site.file("small", "small");
+    let server = Server::start(driver, &site.root());
+    let mut slow: Vec<_> = (0..20).map(|_| slow_client(server.address, "/large")).collect();
+    // One of a different kind: asks on and on and never reads.
+    let mut flood = TcpStream::connect(server.address).unwrap();
+    flood.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    let requests = "GET /small HTTP/1.1\r\nHost: test\r\n\r\n".repeat(1000);
+    let mut sent = 0;
+    while std::io::Write::write(&mut flood, requests.as_bytes()).is_ok_and(|count| count > 0) {
+        sent += 1;
+        assert!(sent < 100_000, "the server takes in requests whose answers nobody reads");
+    }
+    let begun = Instant::now();
+    for _ in 0..100 {
+        assert_eq!(get(server.address, "/small").body, b"small");
+    }
+    assert!(begun.elapsed() < LONG / 3, "{:?}", begun.elapsed());
+    // Slow is not lost.
+    same(&slow.pop().unwrap().response().body, &noise(1, 24 << 20));
+}
+
+fn clients_that_go_away(driver: &'static str) {
+    let site = Site::new();
+    site.file("large", noise(1, 24 << 20));
+    site.file("small", "small");
+    let server = Server::start(driver, &site.root());
+    for n in 0..40 {
+        let client = slow_client(server.address, "/large");
+        if n % 2 == 0 {
+            // A killed client's socket: unread bytes make the kernel send a reset.
+            drop(client);
+        } else {
+            socket2::SockRef::from(&client.stream).set_linger(Some(Duration::ZERO)).unwrap();
+        }
+        assert_eq!(get(server.address, "/small").body, b"small");
+    }
+    // And one that is killed for real.
+    let url = format!("http://{}/large", server.address);
+    let mut curl = std::process::Command::new("curl")
+        .args(["--disable", "--noproxy", "*", "--silent", "--limit-rate", "100k", &url])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("these tests need curl");
+    thread::sleep(Duration::from_millis(100));
+    curl.kill().unwrap();
+    curl.wait().unwrap();
+    assert_eq!(get(server.address, "/small").body, b"small");
+}
+
+fn more_than_may_connect(driver: &'static str) {
+    let site = Site::new();
+    site.file("small", "small");
+    let limit = ["--max-connections", "8", "--processors", "1"];
+    let mut command = crate::server::bare();
+    command.arg("web").arg(site.root()).args(["--listen", "127.0.0.1:0", "--driver", driver]);
+    command.args(limit);
+    let server = Server::launch(command);
+    let mut clients: Vec<_> = (0..8).map(|_| Client::connect(server.address)).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/small").status, 200);
+    }
+    let (bytes, end) = Client::connect(server.address).read_to_end();
+    assert!(bytes.is_empty() && end == End::Closed, "the ninth is turned away");
+    assert_eq!(clients[0].get("/small").status, 200, "the first stays");
+    drop(clients.pop());
+    // The server learns of the close in its own time.
+    eventually("a place for another", || {
+        let mut client = Client::connect(server.address);
+        std::io::Write::write_all(&mut client.stream, b"GET /small HTTP/1.0\r\n\r\n").ok()?;
+        client.more().ok().filter(|count| *count > 0)
+    });
+}

@@ -1,0 +1,21 @@
+//! The client that everybody has.
+
+use std::process::{Command, Output};
+
+/// Runs curl. Proxies and the developer's own settings play no part.
+pub(crate) fn curl(arguments: &[&str]) -> Output {
+    let output = Command::new("curl")
+        .args(["--disable", "--noproxy", "*", "--silent", "--show-error", "--max-time", "60"])
+        .args(arguments)
+        .output();
+    output.expect("these tests need curl: install it (Debian: apt-get install curl)")
+}
+
+/// As [`curl`], and it is to succeed; its stdout.
+#[track_caller]
+pub(crate) fn curl_well(arguments: &[&str]) -> String {
+    let output = curl(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "curl {arguments:?}: {}: {errors}", output.status);
+    String::from_utf8(output.stdout).expect("text")
+}

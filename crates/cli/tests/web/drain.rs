@@ -1,0 +1,175 @@
+//! The end, as it is asked for: what is under way is finished, and nothing new begun.
+
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::client::{Client, End, Response};
+use crate::crowd::slow_client;
+use crate::on_each_driver;
+use crate::server::{LONG, Server, eventually};
+use crate::site::{Site, noise, same};
+
+on_each_driver!(
+    interrupted,
+    terminated,
+    a_request_half_way_is_answered,
+    the_second_signal_ends_it,
+    the_deadline_ends_it,
+    at_rest,
+    under_load,
+);
+
+/// More than sockets hold.
+const LARGE: usize = 24 << 20;
+
+fn site() -> Site {
+    let site = Site::new();
+    site.file("large", noise(1, LARGE));
+    site.file("small", "small");
+    site
+}
+
+fn interrupted(driver: &'static str) {
+    finishes_what_is_under_way(driver, Signal::INT);
+}
+
+fn terminated(driver: &'static str) {
+    finishes_what_is_under_way(driver, Signal::TERM);
+}
+
+/// Waits until nobody listens any more.
+fn refuses(server: &Server) {
+    eventually("a refused connection", || TcpStream::connect(server.address).err());
+}
+
+fn finishes_what_is_under_way(driver: &str, signal: Signal) {
+    let site = site();
+    let mut server = Server::start_with(driver, &site.root(), &["--drain", "60"]);
+    let mut idle: Vec<_> = (0..10).map(|_| Client::connect(server.address)).collect();
+    for client in &mut idle[..5] {
+        assert_eq!(client.get("/small").status, 200);
+    }
+    let mut slow = slow_client(server.address, "/large");
+    server.signal(signal);
+    for client in &mut idle {
+        // In order, or by a reset if it was not accepted yet. But long before any limit.
+        let (bytes, _) = client.read_to_end();
+        assert!(bytes.is_empty());
+    }
+    refuses(&server);
+    assert!(server.lives(), "it waits for the download");
+    let response = slow.response();
+    same(&response.body, &noise(1, LARGE));
+    slow.closes();
+    server.exits_well(LONG);
+    assert_eq!(server.stderr(), "");
+}
+
+fn a_request_half_way_is_answered(driver: &'static str) {
+    let site = site();
+    let mut server = Server::start_with(driver, &site.root(), &["--drain", "60"]);
+    let mut client = Client::connect(server.address);
+    // Two, to know that the server has the beginning of the second.
+    client.send("GET /small HTTP/1.1\r\nHost: t\r\n\r\nGET /small HTTP/1.1\r\nHo");
+    assert_eq!(client.response().body, b"small");
+    server.signal(Signal::INT);
+    refuses(&server);
+    client.send("st: t\r\n\r\n");
+    let response = client.response();
+    assert_eq!(response.body, b"small");
+    assert!(response.says_close(), "there will be no other");
+    client.closes();
+    server.exits_well(LONG);
+}
+
+fn the_second_signal_ends_it(driver: &'static str) {
+    let site = site();
+    let mut server = Server::start_with(driver, &site.root(), &["--drain", "60"]);
+    let mut slow = slow_client(server.address, "/large");
+    server.signal(Signal::INT);
+    refuses(&server);
+    assert!(server.lives());
+    let begun = Instant::now();
+    server.signal(Signal::TERM);
+    server.exits_well(LONG);
+    assert!(begun.elapsed() < LONG / 3, "at once: {:?}", begun.elapsed());
+    assert!(slow.read_to_end().0.len() < LARGE, "cut off");
+}
+
+fn the_deadline_ends_it(driver: &'static str) {
+    let site = site();
+    let mut server = Server::start_with(driver, &site.root(), &["--drain", "1"]);
+    let mut slow = slow_client(server.address, "/large");
+    let begun = Instant::now();
+    server.signal(Signal::INT);
+    server.exits_well(LONG);
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(900) && took < LONG / 2, "{took:?}");
+    assert!(slow.read_to_end().0.len() < LARGE, "cut off");
+    // And one that gives no time at all.
+    let mut server = Server::start_with(driver, &site.root(), &["--drain", "0"]);
+    let _slow = slow_client(server.address, "/large");
+    server.signal(Signal::INT);
+    server.exits_well(LONG);
+}
+
+fn at_rest(driver: &'static str) {
+    let site = site();
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut server = Server::start(driver, &site.root());
+        let begun = Instant::now();
+        server.signal(signal);
+        server.exits_well(LONG);
+        // Not the deadline of ten seconds.
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+}
+
+/// Clients that ask all the time get whole answers, until they get none.
+fn under_load(driver: &'static str) {
+    let site = site();
+    site.file("middle", noise(2, 100_000));
+    let mut server = Server::start(driver, &site.root());
+    let address = server.address;
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            thread::spawn(move || {
+                let wanted = noise(2, 100_000);
+                let mut answers = 0;
+                loop {
+                    match one_request(address) {
+                        Some(response) => same(&response.body, &wanted),
+                        None => return answers,
+                    }
+                    answers += 1;
+                }
+            })
+        })
+        .collect();
+    thread::sleep(Duration::from_millis(300));
+    server.signal(Signal::TERM);
+    server.exits_well(LONG);
+    for client in clients {
+        assert!(client.join().unwrap() > 0);
+    }
+}
+
+/// None if the connection is refused, or closed before a single byte of an answer.
+fn one_request(address: std::net::SocketAddr) -> Option<Response> {
+    let mut client = Client::of(TcpStream::connect(address).ok()?);
+    let request = "GET /middle HTTP/1.1\r\nHost: test\r\n\r\n";
+    std::io::Write::write_all(&mut client.stream, request.as_bytes()).ok()?;
+    match client.more() {
+        Ok(0) | Err(_) => None,
+        Ok(_) => {
+            let response = client.response();
+            if response.says_close() {
+                assert_eq!(client.read_to_end(), (Vec::new(), End::Closed));
+            }
+            Some(response)
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Where one message ends and the next begins (RFC 9112 §9, §6).
+
+use std::net::Shutdown;
+use std::thread;
+use std::time::Duration;
+
+use crate::client::{Client, End};
+use crate::on_each_driver;
+use crate::server::Server;
+use crate::site::{Site, noise, same};
+
+on_each_driver!(
+    one_connection_for_many,
+    fifty_in_one_write,
+    cut_at_every_byte,
+    closing,
+    old_clients,
+    bodies_are_passed_over,
+    answers_are_not_lost_with_a_bad_body,
+    expectations,
+    half_closed,
+);
+
+fn site() -> Site {
+    let site = Site::new();
+    for n in 0..10 {
+        site.file(format!("{n}.txt"), format!("file {n}"));
+    }
+    site.file("middle.bin", noise(1, 30_000));
+    site.file("large.bin", noise(2, 400_000));
+    site
+}
+
+fn one_connection_for_many(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let mut client = Client::connect(server.address);
+    for n in 0..500 {
+        let response = client.get(&format!("/{}.txt", n % 10));
+        assert_eq!(response.body, format!("file {}", n % 10).as_bytes());
+        assert_eq!(response.field("Connection"), None, "the default of 1.1");
+    }
+}
+
+fn fifty_in_one_write(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    // Small ones only; then with large ones between, which do not fit into one send.
+    for large in [false, true] {
+        let mut client = Client::connect(server.address);
+        let path = |n: usize| match n % 5 {
+            1 if large => "/middle.bin".to_owned(),
+            3 if large => "/large.bin".to_owned(),
+            4 => "/missing".to_owned(),
+            _ => format!("/{}.txt", n % 10),
+        };
+        let request = |n| format!("GET {} HTTP/1.1\r\nHost: test\r\n\r\n", path(n));
+        let requests: String = (0..50).map(request).collect();
+        client.send(requests);
+        for n in 0..50 {
+            let response = client.response();
+            match path(n).as_str() {
+                "/missing" => assert_eq!(response.status, 404),
+                "/middle.bin" => same(&response.body, &noise(1, 30_000)),
+                "/large.bin" => same(&response.body, &noise(2, 400_000)),
+                _ => assert_eq!(response.body, format!("file {}", n % 10).as_bytes()),
+            }
+        }
+        assert_eq!(client.buffered(), 0, "each is answered once");
+        assert_eq!(client.get("/0.txt").status, 200);
+    }
+}
+
+fn cut_at_every_byte(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let requests = "GET /1.txt?x=y HTTP/1.1\r\nHost: test\r\nUser-Agent: a b\r\n\r\n\
+                    POST /2.txt HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n\
+                    3\r\nabc\r\n0\r\n\r\nHEAD /3.txt HTTP/1.1\r\nHost: t\r\n\r\n";
+    let check = |client: &mut Client| {
+        assert_eq!(client.response().body, b"file 1");
+        assert_eq!(client.response().status, 405);
+        assert_eq!(client.response_head().field("Content-Length"), Some("6"));
+        assert_eq!(client.buffered(), 0);
+    };
+    let mut client = Client::connect(server.address);
+    for cut in 1..requests.len() {
+        client.send(&requests[..cut]);
+        // Most cuts arrive as such with this; none needs to for the test to hold.
+        thread::sleep(Duration::from_micros(300));
+        client.send(&requests[cut..]);
+        check(&mut client);
+    }
+    for byte in requests.as_bytes() {
+        client.send([*byte]);
+        thread::sleep(Duration::from_micros(100));
+    }
+    check(&mut client);
+}
+
+fn closing(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    for path in ["/1.txt", "/large.bin", "/missing", "/1.txt?q"] {
+        for option in ["close", "Close", "foo, close", "keep-alive, close"] {
+            let mut client = Client::connect(server.address);
+            let response = client.get_with(path, &format!("Connection: {option}\r\n"));
+            assert!(response.says_close(), "{option}");
+            client.closes();
+        }
+    }
+    // What comes behind it is not answered.
+    let mut client = Client::connect(server.address);
+    let last = "GET /1.txt HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+    client.send(format!("{last}GET /2.txt HTTP/1.1\r\nHost: t\r\n\r\n"));
+    assert_eq!(client.response().body, b"file 1");
+    client.closes();
+}
+
+fn old_clients(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let mut client = Client::connect(server.address);
+    client.send("GET /1.txt HTTP/1.0\r\n\r\n");
+    assert_eq!(client.response().body, b"file 1");
+    client.closes();
+
+    let mut client = Client::connect(server.address);
+    for _ in 0..3 {
+        client.send("GET /large.bin HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        let response = client.response();
+        assert_eq!(response.field("Connection"), Some("keep-alive"));
+        same(&response.body, &noise(2, 400_000));
+    }
+}
+
+fn bodies_are_passed_over(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let mut client = Client::connect(server.address);
+    let large = "x".repeat(60_000);
+    let disguise = "GET /9.txt HTTP/1.1\r\nHost: t\r\n\r\n";
+    let bodies = [
+        "Content-Length: 5\r\n\r\nhello".to_owned(),
+        // A body that looks like a request is none.
+        format!("Content-Length: {}\r\n\r\n{disguise}", disguise.len()),
+        "Content-Length: 0\r\n\r\n".to_owned(),
+        format!("Content-Length: 60000\r\n\r\n{large}"),
+        "Transfer-Encoding: chunked\r\n\r\n5;ext=1\r\nhello\r\n0\r\nTrailer: x\r\n\r\n".to_owned(),
+        format!("Transfer-Encoding: chunked\r\n\r\nEA60\r\n{large}\r\n0\r\n\r\n"),
+    ];
+    for body in &bodies {
+        for (method, status) in [("GET", 200), ("POST", 405), ("BREW", 501)] {
+            let next = "GET /2.txt HTTP/1.1\r\nHost: t\r\n\r\n";
+            client.send(format!("{method} /1.txt HTTP/1.1\r\nHost: t\r\n{body}{next}"));
+            assert_eq!(client.response().status, status, "{method}");
+            assert_eq!(client.response().body, b"file 2", "the request behind the body");
+        }
+    }
+}
+
+/// An error in a body ends the connection, but not before what was asked earlier is answered.
+fn answers_are_not_lost_with_a_bad_body(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let mut client = Client::connect(server.address);
+    client.send(
+        "GET /1.txt HTTP/1.1\r\nHost: t\r\n\r\n\
+         GET /2.txt HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n",
+    );
+    assert_eq!(client.response().body, b"file 1");
+    assert_eq!(client.response().body, b"file 2", "its head was good");
+    let (rest, end) = client.read_to_end();
+    assert_eq!(end, End::Closed);
+    assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 400 "));
+}
+
+fn expectations(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    // The answer is known without the body: it comes at once, and no 100 (RFC 9110 §10.1.1).
+    let mut client = Client::connect(server.address);
+    client.send("POST /1.txt HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    let response = client.response();
+    assert_eq!(response.status, 405);
+    assert!(response.says_close(), "whether the body follows is not known");
+    client.closes();
+    // Without a body there is nothing to expect.
+    let mut client = Client::connect(server.address);
+    assert_eq!(client.get_with("/1.txt", "Expect: 100-continue\r\n").body, b"file 1");
+    assert_eq!(client.get("/2.txt").body, b"file 2");
+    let other = client.get_with("/1.txt", "Expect: tea\r\n");
+    assert_eq!(other.status, 417);
+}
+
+fn half_closed(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let mut client = Client::connect(server.address);
+    client.send("GET /large.bin HTTP/1.1\r\nHost: t\r\n\r\nGET /1.txt HTTP/1.1\r\nHost: t\r\n\r\n");
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    same(&client.response().body, &noise(2, 400_000));
+    assert_eq!(client.response().body, b"file 1");
+    client.closes();
+}

@@ -1,0 +1,47 @@
+//! `phalanx web` from the outside: the real binary, real sockets, real files, real curl.
+//!
+//! Each test starts servers of its own on free ports with trees of their own, so that all of them
+//! can run at once; and each runs on every driver that this machine has, or on the one that the
+//! environment variable `PHALANX_DRIVER` names.
+
+#![cfg(unix)]
+
+mod admin;
+mod arguments;
+mod browser;
+mod changes;
+mod client;
+mod conditional;
+mod crowd;
+mod curl;
+mod descriptors;
+mod drain;
+mod files;
+mod framing;
+mod impatience;
+mod openmetrics;
+mod process;
+mod ranges;
+mod refusals;
+mod resources;
+mod server;
+mod site;
+mod within;
+
+/// Makes each named function a test per driver, `name::uring` and `name::poll`.
+macro_rules! on_each_driver {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn uring() {
+                $crate::server::on("uring", super::$name);
+            }
+
+            #[test]
+            fn poll() {
+                $crate::server::on("poll", super::$name);
+            }
+        }
+    )*};
+}
+pub(crate) use on_each_driver;

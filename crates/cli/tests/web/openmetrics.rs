@@ -1,0 +1,147 @@
+//! A strict reader of OpenMetrics text 1.0: whatever a scraper may refuse, it refuses.
+
+use std::collections::{BTreeMap, HashSet};
+
+/// The labels of a series, in order of their names.
+pub(crate) type Labels = BTreeMap<String, String>;
+
+/// Each series by its name and labels.
+pub(crate) type Samples = BTreeMap<(String, Labels), f64>;
+
+#[derive(Default)]
+struct Family {
+    name: String,
+    kind: String,
+    described: HashSet<&'static str>,
+    sampled: bool,
+}
+
+/// Reads an exposition.
+///
+/// # Panics
+/// At the first line that is not as the specification has it.
+pub(crate) fn parse(text: &str) -> Samples {
+    let body = text.strip_suffix("# EOF\n").expect("it ends in # EOF and a line end");
+    let (mut samples, mut seen) = (Samples::new(), HashSet::new());
+    let mut family = Family::default();
+    for line in body.lines() {
+        assert!(!line.is_empty() && line.trim() == line, "{line:?}");
+        if let Some(descriptor) = line.strip_prefix("# ") {
+            describe(descriptor, &mut family, &mut seen);
+        } else {
+            let (name, labels, value) = sample(line);
+            check(&mut family, &name, &labels, value);
+            assert!(samples.insert((name, labels), value).is_none(), "twice: {line:?}");
+        }
+    }
+    check_histograms(&samples);
+    samples
+}
+
+fn describe(descriptor: &str, family: &mut Family, seen: &mut HashSet<String>) {
+    let mut words = descriptor.splitn(3, ' ');
+    let (what, name) = (words.next().unwrap(), words.next().expect("a name"));
+    let rest = words.next().expect("a value");
+    assert!(is_name(name), "{descriptor:?}");
+    if name != family.name {
+        // All of a family stands together.
+        assert!(seen.insert(name.to_owned()), "{name} is taken up again");
+        *family = Family { name: name.to_owned(), ..Family::default() };
+    }
+    assert!(!family.sampled, "{descriptor:?} behind its samples");
+    let what = match what {
+        "TYPE" => {
+            assert!(["counter", "gauge", "histogram"].contains(&rest), "{descriptor:?}");
+            family.kind = rest.to_owned();
+            "TYPE"
+        }
+        "UNIT" => {
+            assert!(name.ends_with(&format!("_{rest}")), "a name ends in its unit: {descriptor:?}");
+            "UNIT"
+        }
+        "HELP" => "HELP",
+        _ => panic!("{descriptor:?}"),
+    };
+    assert!(family.described.insert(what), "twice: {descriptor:?}");
+}
+
+fn check(family: &mut Family, name: &str, labels: &Labels, value: f64) {
+    family.sampled = true;
+    assert_eq!(family.described.contains("TYPE"), true, "{name} has no type");
+    let suffix = name.strip_prefix(&family.name).expect("a sample of the family above it");
+    let suffixes: &[&str] = match family.kind.as_str() {
+        "counter" => &["_total"],
+        "gauge" => &[""],
+        _ => &["_bucket", "_count", "_sum"],
+    };
+    assert!(suffixes.contains(&suffix), "{name} of a {}", family.kind);
+    assert_eq!(labels.contains_key("le"), suffix == "_bucket", "{name}");
+    assert!(value.is_finite() && (family.kind == "gauge" || value >= 0.0), "{name} {value}");
+}
+
+/// Name, labels and value of a sample's line.
+fn sample(line: &str) -> (String, Labels, f64) {
+    let end = line.find(['{', ' ']).expect("a value");
+    let (name, mut rest) = line.split_at(end);
+    assert!(is_name(name), "{line:?}");
+    let mut labels = Labels::new();
+    if let Some(mut inner) = rest.strip_prefix('{') {
+        while !inner.starts_with('}') {
+            let (label, after) = inner.split_once("=\"").expect("a label's value in quotes");
+            assert!(is_name(label) && !label.contains(':'), "{line:?}");
+            let (value, after) = unquote(after);
+            assert!(labels.insert(label.to_owned(), value).is_none(), "{label} twice: {line:?}");
+            inner = after.strip_prefix(',').unwrap_or(after);
+            assert!(after.starts_with(['}', ',']) && after != ",}", "{line:?}");
+        }
+        rest = &inner[1..];
+    }
+    let value = rest.strip_prefix(' ').expect("one space before the value");
+    assert!(value.starts_with(|first: char| first.is_ascii_digit()), "a plain number: {line:?}");
+    (name.to_owned(), labels, value.parse().expect("a number and no time stamp"))
+}
+
+/// The text up to the closing quote, and what is behind that.
+fn unquote(text: &str) -> (String, &str) {
+    let mut value = String::new();
+    let mut characters = text.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return (value, &text[at + 1..]),
+            '\\' => match characters.next().expect("an escaped character").1 {
+                'n' => value.push('\n'),
+                escaped @ ('\\' | '"') => value.push(escaped),
+                other => panic!("\\{other} is no escape"),
+            },
+            _ => value.push(character),
+        }
+    }
+    panic!("no closing quote")
+}
+
+fn is_name(name: &str) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    name.starts_with(|c: char| good(c) && !c.is_ascii_digit()) && name.chars().all(good)
+}
+
+/// Buckets only grow, the last holds all, and that is the count.
+fn check_histograms(samples: &Samples) {
+    let mut buckets: BTreeMap<(String, Labels), Vec<(f64, f64)>> = BTreeMap::new();
+    for ((name, labels), value) in samples {
+        let Some(histogram) = name.strip_suffix("_bucket") else { continue };
+        let mut labels = labels.clone();
+        let bound = labels.remove("le").unwrap();
+        assert!(bound == "+Inf" || bound.contains('.'), "le is a canonical float: {bound}");
+        let bound = bound.parse().unwrap();
+        buckets.entry((histogram.to_owned(), labels)).or_default().push((bound, *value));
+    }
+    assert!(!buckets.is_empty(), "there is a histogram");
+    for ((name, labels), mut series) in buckets {
+        series.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert!(series.windows(2).all(|pair| pair[0].1 <= pair[1].1), "{name}: {series:?}");
+        let last = series.last().unwrap();
+        assert_eq!(last.0, f64::INFINITY, "{name}");
+        assert_eq!(samples[&(format!("{name}_count"), labels.clone())], last.1, "{name}");
+        assert!(samples.contains_key(&(format!("{name}_sum"), labels)), "{name}");
+    }
+}

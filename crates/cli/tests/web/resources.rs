@@ -1,0 +1,112 @@
+//! What a server uses when it has nothing to do, and what it gives back.
+
+#![cfg(target_os = "linux")]
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::admin::snapshot;
+use crate::client::{Client, get};
+use crate::crowd::slow_client;
+use crate::on_each_driver;
+use crate::process::{descriptors, processor_time, resident};
+use crate::server::{Server, eventually};
+use crate::site::{Site, noise};
+
+on_each_driver!(an_idle_server_sleeps, all_is_given_back, memory_does_not_grow);
+
+fn site() -> Site {
+    let site = Site::new();
+    site.file("small", "small");
+    site.file("large", noise(1, 24 << 20));
+    site
+}
+
+/// With nobody there, with idle clients, after some work, and while a limit comes near.
+fn an_idle_server_sleeps(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let impatient = Server::start_with(driver, &site.root(), &["--idle-timeout", "3600"]);
+    let mut clients: Vec<_> = (0..100).map(|_| Client::connect(impatient.address)).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.get("/small").status, 200));
+    // One whose answer waits for its client.
+    let _slow = slow_client(impatient.address, "/large");
+    for (what, server) in [("alone", &server), ("with idle clients", &impatient)] {
+        // A busy machine does other things than this; but no two seconds make a server work.
+        eventually(&format!("a server that sleeps, {what}"), || {
+            let (begun, before) = (Instant::now(), processor_time(server.pid()));
+            thread::sleep(Duration::from_secs(2));
+            let used = processor_time(server.pid()) - before;
+            (used.as_secs_f64() < 0.01 * begun.elapsed().as_secs_f64()).then_some(())
+        });
+    }
+}
+
+/// Operations alive, over all processors, after a look at each of them.
+fn operations(admin: SocketAddr) -> u64 {
+    let snapshot = snapshot(admin);
+    let processors = snapshot["processors"].as_array().unwrap();
+    processors.iter().map(|processor| processor["operations"].as_u64().unwrap()).sum()
+}
+
+fn all_is_given_back(driver: &'static str) {
+    let site = site();
+    let server = Server::start_with(driver, &site.root(), &["--admin", "127.0.0.1:0"]);
+    let (address, admin) = (server.address, server.admin());
+    // Once, so that the files are cached and open.
+    let visit = |times: usize| {
+        for n in 0..times {
+            match n % 40 {
+                7 => drop(slow_client(address, "/large")),
+                8 => drop(Client::connect(address)),
+                9 => Client::connect(address).send("GET /sm"),
+                10 => assert_eq!(get(address, "/missing").status, 404),
+                11 => {
+                    let mut client = Client::connect(address);
+                    client.send("GET /small HTTP/1.1\r\n\r\n");
+                    assert_eq!(client.response().status, 400);
+                }
+                _ => assert_eq!(get(address, "/small").status, 200),
+            }
+        }
+    };
+    visit(100);
+    let at_rest = || {
+        let now = (descriptors(server.pid()), operations(admin));
+        thread::sleep(Duration::from_millis(100));
+        (now == (descriptors(server.pid()), operations(admin))).then_some(now)
+    };
+    let before = eventually("a server at rest", at_rest);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| visit(500));
+        }
+    });
+    eventually(&format!("as before: {before:?} descriptors and operations"), || {
+        let now = (descriptors(server.pid()), operations(admin));
+        (now.0 <= before.0 && now.1 <= before.1).then_some(())
+    });
+}
+
+fn memory_does_not_grow(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let requests = "GET /small HTTP/1.1\r\nHost: test\r\n\r\n".repeat(50);
+    let load = |times: usize| {
+        let mut client = Client::connect(server.address);
+        for _ in 0..times / 50 {
+            client.send(&requests);
+            for _ in 0..50 {
+                assert_eq!(client.response().status, 200);
+            }
+        }
+    };
+    // Pools grow to what they need.
+    load(5_000);
+    let before = resident(server.pid());
+    load(50_000);
+    let grown = resident(server.pid()).saturating_sub(before);
+    // A lost operation, event or path for each would be tens of megabytes.
+    assert!(grown < 4 << 20, "{} KiB more after 50,000 requests", grown >> 10);
+}

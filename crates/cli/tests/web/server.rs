@@ -1,0 +1,199 @@
+//! A server of the real binary, killed when the test is over.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// Runs a test on this driver, if the machine has it and `PHALANX_DRIVER` does not name another.
+/// `PHALANX_REQUIRE_URING=1` makes a machine without io_uring fail instead of skip.
+pub(crate) fn on(driver: &'static str, test: fn(&'static str)) {
+    let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
+    if ["uring", "poll"].contains(&named.as_str()) && named != driver {
+        println!("skipped: PHALANX_DRIVER={named}");
+        return;
+    }
+    if driver == "uring"
+        && let Err(why) = uring()
+    {
+        assert!(std::env::var_os("PHALANX_REQUIRE_URING").is_none_or(|set| set != "1"), "{why}");
+        println!("skipped: {why}");
+        return;
+    }
+    test(driver);
+}
+
+/// Whether this machine permits io_uring, or what the program says instead.
+fn uring() -> &'static Result<(), String> {
+    static URING: OnceLock<Result<(), String>> = OnceLock::new();
+    URING.get_or_init(|| {
+        // An address that cannot be had ends it; without io_uring it ends sooner, and says so.
+        let root = tempfile::tempdir().unwrap();
+        let mut child = spawn(program("uring", root.path()));
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let _ = child.kill();
+        let output = child.wait_with_output().unwrap();
+        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        if line.starts_with("listening") { Ok(()) } else { Err(why) }
+    })
+}
+
+/// The command that every test starts from: two processors, a free port, and nothing of the
+/// developer's own environment.
+pub(crate) fn program(driver: &str, root: &Path) -> Command {
+    let mut command = bare();
+    command.arg("web").arg(root).args(["--listen", "127.0.0.1:0", "--processors", "2"]);
+    command.args(["--driver", driver]);
+    command
+}
+
+/// The binary, without the variables that it would take arguments from.
+pub(crate) fn bare() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn is_ours(name: &OsStr) -> bool {
+    name.to_string_lossy().starts_with("PHALANX_")
+}
+
+fn spawn(mut command: Command) -> Child {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("cargo has built the binary")
+}
+
+/// A server that is up.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    stdout: Receiver<String>,
+    stderr: Arc<Mutex<String>>,
+    ended: Option<ExitStatus>,
+}
+
+impl Server {
+    /// Serves `root`.
+    pub(crate) fn start(driver: &str, root: &Path) -> Self {
+        Self::start_with(driver, root, &[])
+    }
+
+    /// Serves `root` with more arguments.
+    pub(crate) fn start_with(driver: &str, root: &Path, arguments: &[&str]) -> Self {
+        let mut command = program(driver, root);
+        command.args(arguments);
+        Self::launch(command)
+    }
+
+    /// Runs `command` until it says that it is ready.
+    pub(crate) fn launch(command: Command) -> Self {
+        let mut child = spawn(command);
+        let (send, stdout) = channel();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| send.send(line)));
+        let stderr = Arc::new(Mutex::new(String::new()));
+        let (mut pipe, text) = (child.stderr.take().unwrap(), stderr.clone());
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut bytes) {
+                text.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
+            }
+        });
+        let address = ([0, 0, 0, 0], 0).into();
+        let mut server = Self { child, address, stdout, stderr, ended: None };
+        let Ok(line) = server.stdout.recv_timeout(LONG) else {
+            panic!("no ready line; stderr: {}", server.stderr())
+        };
+        let address = line.strip_prefix("listening on http://").expect("the ready line");
+        server.address = address.parse().expect("an address in the ready line");
+        server
+    }
+
+    /// What it has said on stderr.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// Where its admin pages are, by what it says.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        let said = "look inside at http://";
+        eventually("the admin pages' address", || {
+            let text = self.stderr();
+            let after = &text[text.find(said)? + said.len()..];
+            after[..after.find('/')?].parse().ok()
+        })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn lives(&mut self) -> bool {
+        self.ended = self.ended.or(self.child.try_wait().unwrap());
+        self.ended.is_none()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn exit(&mut self, limit: Duration) -> ExitStatus {
+        let begun = Instant::now();
+        while self.lives() {
+            assert!(begun.elapsed() < limit, "it has not ended in {limit:?}");
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.ended.expect("it has ended")
+    }
+
+    /// Waits for its end, which is to be a good one, with nothing said after the ready line.
+    pub(crate) fn exits_well(&mut self, limit: Duration) {
+        let status = self.exit(limit);
+        assert!(status.success(), "{status}, signal {:?}: {}", status.signal(), self.stderr());
+        assert_eq!(self.stdout.recv_timeout(LONG).ok(), None, "more on stdout than one line");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let early = if self.lives() { None } else { self.ended };
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let stderr = self.stderr();
+        if thread::panicking() {
+            eprintln!("--- the server's end: {early:?}, its stderr:\n{stderr}---");
+        } else {
+            // A stage survives a panic of one operation; that must not hide one from the tests.
+            assert!(!stderr.contains("panicked"), "the server panicked:\n{stderr}");
+        }
+    }
+}
+
+/// Tries until there is something, for as long as [`LONG`].
+pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(begun.elapsed() < LONG, "in vain: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,168 @@
+//! Nothing outside of the root is served, nor what is hidden, nor what is no file.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Instant;
+
+use rustix::fs::{FileType, Mode};
+
+use crate::client::{Client, get};
+use crate::on_each_driver;
+use crate::server::{LONG, Server, program};
+use crate::site::Site;
+
+on_each_driver!(no_way_out, hidden, links, no_files, unreadable);
+
+const SECRET: &str = "this is secret";
+
+fn no_way_out(driver: &'static str) {
+    let site = Site::new();
+    fs::write(site.outside().join("secret"), SECRET).unwrap();
+    site.file("a/b/file", "public");
+    let server = Server::start(driver, &site.root());
+    let ups = [
+        "..", "%2e%2e", ".%2e", "%2E.", "..%2f", "%2e%2e%2f", "..%5c", "..\\", "..;", "..%00",
+        "%252e%252e", "..%c0%af", "%c0%ae%c0%ae", "....//", "..//", "./..", "...", "..%20",
+    ];
+    for up in ups {
+        for before in ["", "/a", "/a/b", "//", "/."] {
+            for after in ["secret", "/secret", "root/../secret"] {
+                for more in ["", "/"] {
+                    let path = format!("{before}/{up}/{more}{after}");
+                    let mut client = Client::connect(server.address);
+                    let response = client.get(&path);
+                    assert!([400, 403, 404].contains(&response.status), "{path}: {response:?}");
+                    assert!(!String::from_utf8_lossy(&response.body).contains(SECRET), "{path}");
+                }
+            }
+        }
+    }
+    let outside = site.outside().join("secret");
+    assert_eq!(get(server.address, outside.to_str().unwrap()).status, 404, "not the system's root");
+    assert_eq!(get(server.address, "/a/b/file").body, b"public");
+}
+
+fn hidden(driver: &'static str) {
+    let site = Site::new();
+    for path in [".env", ".git/config", "a/.htaccess", "a/.hidden/file", "a/.well-known/x", "..x"] {
+        site.file(path, SECRET);
+    }
+    site.file(".well-known/security.txt", "public");
+    let server = Server::start(driver, &site.root());
+    for path in [
+        "/.env", "/%2eenv", "/.git/config", "/.git/", "/.git", "/a/.htaccess", "/a/.hidden/file",
+        "/a/.well-known/x", "/..x", "/.",
+    ] {
+        assert_eq!(get(server.address, path).status, 404, "{path}");
+    }
+    assert_eq!(get(server.address, "/.well-known/security.txt").body, b"public", "RFC 8615");
+}
+
+fn links(driver: &'static str) {
+    let site = Site::new();
+    let (root, outside) = (site.root(), site.outside());
+    fs::write(outside.join("secret"), SECRET).unwrap();
+    fs::create_dir(outside.join("elsewhere")).unwrap();
+    fs::write(outside.join("elsewhere/index.html"), SECRET).unwrap();
+    site.file("dir/file.txt", "public");
+    site.file("dir/index.html", "index");
+    let link = |target: &str, name: &str| symlink(target, root.join(name)).unwrap();
+    link("../secret", "out");
+    link("../../secret", "dir/out");
+    link("../elsewhere", "outdir");
+    link(outside.join("secret").to_str().unwrap(), "absolute");
+    link("/etc/passwd", "passwd");
+    link("/proc/self/cwd", "magic");
+    link("..", "parent");
+    link("loop", "loop");
+    link("nowhere", "dangling");
+    link("dir/file.txt", "in.txt");
+    link("dir", "indir");
+    link("../dir/file.txt", "dir/around.txt");
+    let server = Server::start(driver, &root);
+    for path in [
+        "/out", "/dir/out", "/outdir/", "/outdir", "/outdir/index.html", "/absolute", "/passwd",
+        "/magic/secret", "/magic/", "/parent/secret", "/parent/root/dir/file.txt", "/loop",
+    ] {
+        let response = get(server.address, path);
+        assert_eq!(response.status, 403, "{path}");
+        assert!(!String::from_utf8_lossy(&response.body).contains(SECRET));
+    }
+    assert_eq!(get(server.address, "/dangling").status, 404);
+    for path in ["/in.txt", "/indir/file.txt", "/dir/around.txt"] {
+        let response = get(server.address, path);
+        assert_eq!((response.status, &response.body[..]), (200, &b"public"[..]), "{path}");
+    }
+    assert_eq!(get(server.address, "/indir/").body, b"index");
+    assert_eq!(get(server.address, "/indir").field("Location"), Some("/indir/"));
+    // A link that is led out of the root later is seen as such, though it was served before.
+    fs::remove_file(root.join("in.txt")).unwrap();
+    link("../secret", "in.txt");
+    crate::server::eventually("the link's new target", || {
+        (get(server.address, "/in.txt").status == 403).then_some(())
+    });
+}
+
+/// A pipe must not hold up whoever opens it, and a socket cannot be opened at all.
+fn no_files(driver: &'static str) {
+    let site = Site::new();
+    site.file("file", "public");
+    let pipe = site.root().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let _socket = UnixListener::bind(site.root().join("socket")).unwrap();
+    let server = Server::start(driver, &site.root());
+    let begun = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(get(server.address, "/pipe").status, 403);
+        assert_eq!(get(server.address, "/socket").status, 403);
+        assert_eq!(get(server.address, "/file").body, b"public");
+    }
+    assert!(begun.elapsed() < LONG / 2);
+}
+
+fn unreadable(driver: &'static str) {
+    let site = Site::new();
+    let forbid = |path: &str| {
+        let path = site.root().join(path);
+        fs::set_permissions(path, fs::Permissions::from_mode(0)).unwrap();
+    };
+    site.file("private", SECRET);
+    site.file("closed/file", SECRET);
+    site.file("open", "public");
+    forbid("private");
+    forbid("closed");
+    let mut command = program(driver, &site.root());
+    if rustix::process::geteuid().is_root() {
+        // To root nothing is unreadable: so the server runs as nobody, from where nobody may read.
+        let Some(as_nobody) = as_nobody(&site, command) else { return };
+        command = as_nobody;
+    }
+    let server = Server::launch(command);
+    for path in ["/private", "/closed/file", "/closed/", "/closed/missing"] {
+        let response = get(server.address, path);
+        assert_eq!(response.status, 403, "{path}");
+    }
+    assert_eq!(get(server.address, "/open").body, b"public");
+    // Or `closed` could not be removed.
+    let path = site.root().join("closed");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+fn as_nobody(site: &Site, command: Command) -> Option<Command> {
+    const NOBODY: u32 = 65534;
+    let copy = site.outside().join("phalanx");
+    fs::copy(command.get_program(), &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(site.outside(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut probe = Command::new(&copy);
+    if !probe.arg("--version").uid(NOBODY).gid(NOBODY).output().is_ok_and(|o| o.status.success()) {
+        println!("skipped: root, and what is in {} is not nobody's to run", copy.display());
+        return None;
+    }
+    let mut nobody = Command::new(copy);
+    nobody.args(command.get_args()).env_clear().uid(NOBODY).gid(NOBODY);
+    Some(nobody)
+}

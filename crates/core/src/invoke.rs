@@ -1,0 +1,179 @@
+//! From an invocation to its end: placing it in a slot, queueing it, enabling it again, and what
+//! becomes of the slot when it is over.
+//!
+//! # Safety
+//! Stages are reached without asking whether they exist: a slot's stage comes from a [`Key`] that
+//! [`Processor::check`] has seen to be of this processor's graph, and the keys of a graph number its
+//! stages. The row of arcs lies in the processor's counters, which live as long as it does, and has
+//! one counter for each stage.
+//!
+//! [`Key`]: crate::stage::Key
+
+use std::future::Future;
+use std::mem::ManuallyDrop;
+
+use crate::error::{CallError, Refused};
+use crate::operation::{
+    ENDED, HELD, Life, NO_SESSION, Payload, QUEUED, RUNNING, Slot, WOKEN, assert_fits,
+};
+use crate::processor::{LocalStage, Processor};
+use crate::rendezvous::{contain, notify};
+use crate::slab::class_of;
+use crate::waker::Name;
+
+impl Processor {
+    /// Puts an invocation into a slot and queues it here. `stage` is of a key that was checked.
+    #[inline(always)]
+    pub(crate) fn place<F, Fut, T>(
+        &self,
+        stage: u8,
+        flags: u8,
+        invocation: F,
+    ) -> Result<Slot, Refused>
+    where
+        F: FnOnce(&Processor, u8) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        // Without a destructor in its way the invocation goes from registers into the slot.
+        let invocation = ManuallyDrop::new(invocation);
+        let Some(slot) = self.reserve::<Payload<F, Fut, T>>() else {
+            // SAFETY: moved, and not used again.
+            return Err(self.refuse(stage, unsafe { std::ptr::read(&raw const *invocation) }));
+        };
+        let class = const { class_of(size_of::<Payload<F, Fut, T>>()) } as u8;
+        // SAFETY: the slot is fresh and its class was chosen for this payload.
+        unsafe { slot.fill(stage, flags | QUEUED, class, &invocation) };
+        self.push(slot, usize::from(stage));
+        Ok(slot)
+    }
+
+    /// A free slot with room for a `P`, in the running operation's session. None if it is refused.
+    #[inline(always)]
+    pub(crate) fn reserve<P>(&self) -> Option<Slot> {
+        const { assert_fits::<P>() };
+        let session = self.sessions.current();
+        let class = const { class_of(size_of::<P>()) };
+        match session {
+            NO_SESSION => self.slab().take(class),
+            session => self.reserve_in(session, class),
+        }
+    }
+
+    #[inline(never)]
+    fn reserve_in(&self, session: u32, class: usize) -> Option<Slot> {
+        if self.sessions.has_ended(session) {
+            return None;
+        }
+        let slot = self.slab().take(class)?;
+        self.sessions.join(self, slot, session);
+        Some(slot)
+    }
+
+    /// Counts a refusal and says why. The invocation is dropped.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn refuse<F>(&self, stage: u8, invocation: F) -> Refused {
+        self.stage_counters(stage).refused.add(1);
+        let ended = self.sessions.has_ended(self.sessions.current());
+        drop(invocation);
+        match self.slab().bound() {
+            bound if bound > 0 && !ended => Refused::Full { bound: bound as u32 },
+            _ => Refused::Ended,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn stage(&self, stage: usize) -> &LocalStage {
+        debug_assert!(stage < self.stages.len());
+        // SAFETY: see the top of the file.
+        unsafe { self.stages.get_unchecked(stage) }
+    }
+
+    /// Queues a slot at its stage, on behalf of whatever runs now.
+    #[inline(always)]
+    fn push(&self, slot: Slot, stage: usize) {
+        slot.queued_at.set(self.now.get());
+        self.stage(stage).queue.push(slot);
+        self.ready.set(self.ready.get() | 1 << stage);
+        // SAFETY: see the top of the file.
+        unsafe { (*self.arc_row.get().add(stage)).add(1) };
+    }
+
+    /// Re-enables a suspended operation, if the slot still holds the one that is named.
+    #[inline]
+    pub(crate) fn enable(&self, name: Name) {
+        let Some(slot) = self.slab().get(name.index()) else { return };
+        let flags = slot.flags.get();
+        if slot.name.get() != name || flags & (QUEUED | ENDED) != 0 {
+            return;
+        }
+        if flags & RUNNING != 0 {
+            slot.flags.set(flags | WOKEN);
+        } else if slot.life.get() == Life::Started {
+            slot.flags.set(flags | QUEUED);
+            self.push(slot, usize::from(slot.stage.get()));
+        }
+    }
+
+    /// Ends operations that must not run on: at once if they are suspended, at the next chance if
+    /// they are queued or running. All are marked first, so that none is re-enabled by another's end.
+    pub(crate) fn end_each(&self, members: &[(Slot, Name)]) {
+        members.iter().for_each(|(slot, _)| slot.set(ENDED));
+        for (slot, name) in members {
+            let same = slot.name.get() == *name;
+            if same && slot.life.get() == Life::Started && !slot.has(QUEUED | RUNNING) {
+                self.discard(*slot, CallError::Ended);
+            }
+        }
+    }
+
+    /// Drops an operation's work and leaves `error` in its place.
+    #[cold]
+    pub(crate) fn discard(&self, slot: Slot, error: CallError) {
+        let counters = self.stage_counters(slot.stage.get());
+        match error {
+            CallError::Panicked { .. } => counters.panicked.add(1),
+            _ => counters.ended.add(1),
+        }
+        slot.set(RUNNING);
+        // A destructor that panics has had its say; the operation fails with the first reason.
+        contain(|| slot.drop_work());
+        slot.clear(RUNNING | WOKEN);
+        if slot.has(HELD) {
+            slot.fail(error);
+        }
+        self.finish(slot);
+    }
+
+    /// The operation is over: its result goes to whoever waits, or nowhere.
+    #[inline(always)]
+    pub(crate) fn finish(&self, slot: Slot) {
+        if slot.session.get() != NO_SESSION {
+            self.sessions.leave(self, slot);
+        }
+        if !slot.has(HELD) {
+            self.free(slot);
+        } else if let Some(waiter) = slot.waiter.take() {
+            // Taken before the call: what it wakes may look at the slot.
+            notify(waiter, self);
+        }
+    }
+
+    /// Drops what is left in a finished slot, of which no waiter knows any more, and gives it back.
+    #[inline(always)]
+    pub(crate) fn free(&self, slot: Slot) {
+        if !slot.is_bare() {
+            // A destructor that panics must not take the slot with it, nor the cohort.
+            contain(|| slot.drop_output());
+        }
+        self.slab().give(slot);
+    }
+
+    /// Ends everything that lives here.
+    pub(crate) fn end_all(&self) {
+        let slots = (0..self.slab().capacity()).rev().filter_map(|index| self.slab().get(index));
+        let alive = slots.filter(|slot| slot.life.get() != Life::Free);
+        let members: Vec<_> = alive.map(|slot| (slot, slot.name.get())).collect();
+        self.end_each(&members);
+    }
+}
