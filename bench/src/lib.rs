@@ -14,7 +14,6 @@
 
 pub mod cli;
 pub mod floor;
-pub mod limits;
 pub mod load;
 pub mod op;
 pub mod procfs;

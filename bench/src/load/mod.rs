@@ -105,7 +105,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let watched = watched(&options.pids)?;
     let address =
         url.resolve().map_err(|source| Error::Resolve { host: url.host.clone(), source })?;
-    crate::limits::raise_open_files();
+    phalanx::raise_open_files();
     let patience = options.timeout.max(Duration::from_millis(1));
     std::net::TcpStream::connect_timeout(&address, patience)
         .map_err(|source| Error::Connect { address, source })?;

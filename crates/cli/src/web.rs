@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -55,8 +56,8 @@ pub(crate) struct Web {
     cache: usize,
 
     /// The most connections at once; more are closed.
-    #[arg(long, value_name = "N", default_value_t = 100_000, env = "PHALANX_MAX_CONNECTIONS")]
-    max_connections: usize,
+    #[arg(long, value_name = "N", default_value = "100000", env = "PHALANX_MAX_CONNECTIONS")]
+    max_connections: NonZero<usize>,
 
     /// Seconds that a client has for the whole of a request.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400), env = "PHALANX_REQUEST_TIMEOUT")]
@@ -88,6 +89,7 @@ impl Web {
             );
             return ExitCode::from(2);
         }
+        phalanx::raise_open_files();
         let served = serve(self.config(), |serving| {
             if let Some(fallback) = &serving.up.fallback {
                 eprintln!("phalanx: {fallback}");
@@ -110,7 +112,7 @@ impl Web {
     }
 
     fn config(self) -> Config {
-        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
         let processors = self.processors.map_or_else(cores, usize::from);
         let runtime = Runtime::new()
             .driver(self.driver)
@@ -127,7 +129,7 @@ impl Web {
             runtime,
             processors,
             cache_bytes: self.cache,
-            max_connections: self.max_connections.div_ceil(processors),
+            max_connections: self.max_connections.get().div_ceil(processors),
             ..config
         }
     }
