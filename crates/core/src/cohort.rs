@@ -1,29 +1,28 @@
 //! Running a cohort: the operations of one stage, one after the other.
+//!
+//! # Safety
+//! A processor takes from its own post; and a slot is polled through the vtable it was filled with.
 
 use std::cell::Cell;
-use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::Context;
 
 use crate::error::CallError;
-use crate::operation::{ENDED, HELD, Life, NO_SESSION, QUEUED, RUNNING, Slot, Step, WOKEN};
+use crate::operation::{ENDED, HELD, Life, NO_SESSION, QUEUED, Slot, Step, WOKEN};
 use crate::policy::Gate;
 use crate::processor::{LocalStage, Processor};
 use crate::profile::cohort_bucket;
 use crate::queue::Order;
 use crate::remote::panicked;
 use crate::rendezvous::discard_panic;
-use crate::waker::waker;
 use crate::wavefront::World;
 
 /// A cohort's time is looked at after this many operations, and then at growing distances: many
 /// operations in a short time are short ones.
 const FIRST_LOOK: usize = 8;
 
-/// Operations and how long they had waited.
+/// How long operations had waited.
 #[derive(Default)]
 struct Waits {
-    count: Cell<u64>,
     total: Cell<u64>,
     longest: Cell<u64>,
 }
@@ -31,7 +30,6 @@ struct Waits {
 impl Waits {
     #[inline(always)]
     fn add(&self, wait: u64) {
-        bump(&self.count);
         self.total.set(self.total.get() + wait);
         if wait > self.longest.get() {
             self.longest.set(wait);
@@ -44,13 +42,16 @@ fn bump(count: &Cell<u64>) {
     count.set(count.get() + 1);
 }
 
-/// What one cohort adds to its stage's counters. Completed are those that were started or resumed
-/// and neither suspended themselves nor panicked, so that the usual case counts nothing more. Cells,
-/// since a panic may leave the loop at any operation.
+/// What one cohort adds to its stage's counters. The usual case is an operation that is started and
+/// completed, so these two are not counted but what remains of `size`. Cells, since a panic may
+/// leave the loop at any operation.
 #[derive(Default)]
 struct Tally {
     started: Waits,
     resumed: Waits,
+    /// Those that were not started now.
+    resumptions: Cell<u64>,
+    ended: Cell<u64>,
     suspended: Cell<u64>,
     panicked: Cell<u64>,
     size: Cell<usize>,
@@ -98,13 +99,13 @@ impl Processor {
             self.run_operations(stage, local, order, start, world, &tally);
         })) {
             self.sessions.enter(NO_SESSION);
-            if let Some(slot) = self.running.take() {
+            if let Some(slot) = self.running.take().filter(|slot| slot.has(QUEUED)) {
                 bump(&tally.panicked);
-                slot.clear(RUNNING);
                 self.discard(slot, panicked(self, stage as u8, &*panic));
             }
             discard_panic(panic);
         }
+        self.running.set(None);
         self.set_running_stage(self.stages.len());
         let end = world.now();
         self.now.set(end);
@@ -148,6 +149,7 @@ impl Processor {
         world: &impl World,
         tally: &Tally,
     ) -> bool {
+        self.running.set(None);
         let elapsed = world.now().saturating_sub(start);
         let farther = if elapsed < local.cohort_time / 64 { 16 } else { 2 };
         tally.look.set(tally.look.get() * farther);
@@ -157,6 +159,7 @@ impl Processor {
     /// Takes up one operation that another processor sent.
     #[inline(never)]
     fn next_parcel(&self, stage: usize) -> Option<Slot> {
+        self.running.set(None);
         loop {
             // SAFETY: the post is this processor's own.
             let parcel = unsafe { self.post.stages[stage].pop() }?;
@@ -169,27 +172,26 @@ impl Processor {
 
     #[inline(always)]
     fn run_operation(&self, slot: Slot, start: u64, tally: &Tally) {
-        let flags = slot.flags.get() & !QUEUED;
-        if flags & ENDED != 0 {
-            slot.flags.set(flags);
+        if slot.has(ENDED) {
+            // What its destructors wake is not running any more.
+            self.running.set(None);
+            bump(&tally.ended);
             return self.discard(slot, CallError::Ended);
         }
-        slot.flags.set(flags | RUNNING);
         let wait = start.saturating_sub(slot.queued_at.get());
         match slot.life.get() {
             Life::Unstarted => tally.started.add(wait),
-            _ => tally.resumed.add(wait),
+            _ => {
+                bump(&tally.resumptions);
+                tally.resumed.add(wait);
+            }
         }
         if slot.session.get() != NO_SESSION {
             self.sessions.enter(slot.session.get());
         }
         self.running.set(Some(slot));
-        // Nothing to drop in a waker of ours, so spare the call.
-        let waker = ManuallyDrop::new(waker(slot.name.get()));
-        let mut context = Context::from_waker(&waker);
         // SAFETY: the vtable is the one that the slot was filled with.
-        let step = unsafe { (slot.vtable.get().poll)(slot, self, &mut context) };
-        self.running.set(None);
+        let step = unsafe { (slot.vtable.get().poll)(slot, self) };
         if slot.session.get() != NO_SESSION {
             self.sessions.enter(NO_SESSION);
         }
@@ -199,25 +201,26 @@ impl Processor {
                 self.slab().give(slot);
             }
             Step::DoneBare | Step::Done => {
-                slot.flags.set(flags & !(RUNNING | WOKEN));
+                slot.flags.set(flags & !(QUEUED | WOKEN));
                 self.finish(slot);
             }
             Step::Suspended => {
-                slot.flags.set(flags & !(RUNNING | WOKEN));
                 bump(&tally.suspended);
                 if flags & ENDED != 0 {
                     self.discard(slot, CallError::Ended);
                 } else if flags & WOKEN != 0 {
+                    slot.flags.set(flags & !WOKEN);
                     self.requeue(slot);
+                } else {
+                    slot.flags.set(flags & !QUEUED);
                 }
             }
         }
     }
 
-    /// An operation that re-enabled itself yields to all others of its stage.
+    /// An operation that re-enabled itself (it is still marked as queued) yields to all others of its stage.
     fn requeue(&self, slot: Slot) {
         let stage = usize::from(slot.stage.get());
-        slot.set(QUEUED);
         slot.queued_at.set(self.now.get());
         self.stages[stage].queue.push_behind(slot);
     }
@@ -240,13 +243,14 @@ impl Processor {
         counters.queue_length.set(waiting as u64);
         counters.queue_length_max.raise_to(waiting as u64);
         counters.queue_length_sum.add(waiting as u64);
-        counters.started.add(tally.started.count.get());
+        let run = size - tally.ended.get();
+        let resumed = tally.resumptions.get();
+        counters.started.add(run - resumed);
         counters.started_wait.add(tally.started.total.get());
         counters.started_wait_max.raise_to(tally.started.longest.get());
-        counters.resumed.add(tally.resumed.count.get());
+        counters.resumed.add(resumed);
         counters.resumed_wait.add(tally.resumed.total.get());
         counters.resumed_wait_max.raise_to(tally.resumed.longest.get());
-        let run = tally.started.count.get() + tally.resumed.count.get();
         counters.completed.add(run - tally.suspended.get() - tally.panicked.get());
         counters.suspended.add(tally.suspended.get());
         counters.run.add(time);

@@ -14,7 +14,7 @@ use std::mem::ManuallyDrop;
 
 use crate::error::{CallError, Refused};
 use crate::operation::{
-    ENDED, HELD, Life, NO_SESSION, Payload, QUEUED, RUNNING, Slot, WOKEN, assert_fits,
+    DYING, ENDED, HELD, Life, NO_SESSION, Payload, QUEUED, Slot, WOKEN, assert_fits,
 };
 use crate::processor::{LocalStage, Processor};
 use crate::rendezvous::{contain, notify};
@@ -94,7 +94,10 @@ impl Processor {
     fn push(&self, slot: Slot, stage: usize) {
         slot.queued_at.set(self.now.get());
         self.stage(stage).queue.push(slot);
-        self.ready.set(self.ready.get() | 1 << stage);
+        let ready = self.ready.get();
+        if ready & 1 << stage == 0 {
+            self.ready.set(ready | 1 << stage);
+        }
         // SAFETY: see the top of the file.
         unsafe { (*self.arc_row.get().add(stage)).add(1) };
     }
@@ -103,13 +106,13 @@ impl Processor {
     #[inline]
     pub(crate) fn enable(&self, name: Name) {
         let Some(slot) = self.slab().get(name.index()) else { return };
-        let flags = slot.flags.get();
-        if slot.name.get() != name || flags & (QUEUED | ENDED) != 0 {
+        if slot.name.get() != name {
             return;
         }
-        if flags & RUNNING != 0 {
+        let flags = slot.flags.get();
+        if self.running.get() == Some(slot) {
             slot.flags.set(flags | WOKEN);
-        } else if slot.life.get() == Life::Started {
+        } else if flags & (QUEUED | ENDED | DYING) == 0 && slot.life.get() == Life::Started {
             slot.flags.set(flags | QUEUED);
             self.push(slot, usize::from(slot.stage.get()));
         }
@@ -121,7 +124,7 @@ impl Processor {
         members.iter().for_each(|(slot, _)| slot.set(ENDED));
         for (slot, name) in members {
             let same = slot.name.get() == *name;
-            if same && slot.life.get() == Life::Started && !slot.has(QUEUED | RUNNING) {
+            if same && slot.life.get() == Life::Started && !slot.has(QUEUED | DYING) {
                 self.discard(*slot, CallError::Ended);
             }
         }
@@ -135,10 +138,11 @@ impl Processor {
             CallError::Panicked { .. } => counters.panicked.add(1),
             _ => counters.ended.add(1),
         }
-        slot.set(RUNNING);
+        slot.clear(QUEUED | WOKEN);
+        slot.set(DYING);
         // A destructor that panics has had its say; the operation fails with the first reason.
         contain(|| slot.drop_work());
-        slot.clear(RUNNING | WOKEN);
+        slot.clear(DYING);
         if slot.has(HELD) {
             slot.fail(error);
         }

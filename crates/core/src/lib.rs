@@ -5,7 +5,7 @@
 //! and the way to I/O. This crate itself never calls the operating system, starts a thread, reads a
 //! clock or draws a random number.
 //!
-//! Read it in the order in which a request meets it: [`mod@graph`] and `stage` (declaring and
+//! Read it in the order in which a request meets it: `graph` and `stage` (declaring and
 //! invoking), `policy` (reaching state), `operation` and `slab` (where an operation lives), `queue`
 //! (where it waits), `wavefront` and `cohort` (how it runs), `call`, `join`, `rendezvous` (how its
 //! result gets back), `remote`, `post`, `ring`, `parking`, `waker` (how processors and foreign

@@ -1,5 +1,8 @@
 //! Loom models of the concurrent primitives: every interleaving of two or three threads, with
 //! capacities of two. Run by `cargo xtask loom`.
+//!
+//! # Safety
+//! In each model one thread takes from the ring: the one that runs the model.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

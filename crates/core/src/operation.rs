@@ -27,7 +27,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::error::CallError;
 use crate::processor::Processor;
-use crate::waker::Name;
+use crate::waker::{Name, waker};
 
 /// What a slot holds at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +49,10 @@ pub(crate) enum Life {
     Empty,
 }
 
-/// In its stage's queue.
+/// In its stage's queue, or taken from it and not yet suspended ([`Processor::running`]).
 pub(crate) const QUEUED: u8 = 1;
-/// Being polled right now.
-pub(crate) const RUNNING: u8 = 2;
+/// Being dropped right now.
+pub(crate) const DYING: u8 = 2;
 /// Re-enabled while it ran: goes back into the queue.
 pub(crate) const WOKEN: u8 = 4;
 /// Its session was ended while it ran or was queued: dropped at the next chance.
@@ -71,7 +71,7 @@ pub(crate) struct Header {
     pub(crate) name: Cell<Name>,
     /// When it was last queued, in the clock's nanoseconds.
     pub(crate) queued_at: Cell<u64>,
-    // These four are written together when a slot is filled.
+    // These four are written in one store when a slot is filled.
     pub(crate) stage: Cell<u8>,
     pub(crate) life: Cell<Life>,
     pub(crate) flags: Cell<u8>,
@@ -85,7 +85,13 @@ pub(crate) struct Header {
     pub(crate) session_newer: Cell<u32>,
 }
 
-const _: () = assert!(size_of::<Header>() == 64, "the header is one cache line");
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<Header>() == 64, "the header is one cache line");
+    let stage = offset_of!(Header, stage);
+    assert!(stage % 4 == 0 && offset_of!(Header, life) == stage + 1);
+    assert!(offset_of!(Header, flags) == stage + 2 && offset_of!(Header, class) == stage + 3);
+};
 
 impl Header {
     pub(crate) fn new(name: Name, class: u8) -> Self {
@@ -131,7 +137,7 @@ pub(crate) enum Step {
 /// What a slot's processor must know of the types inside.
 pub(crate) struct VTable {
     /// Starts or continues the operation. May unwind.
-    pub(crate) poll: unsafe fn(Slot, &Processor, &mut Context<'_>) -> Step,
+    pub(crate) poll: unsafe fn(Slot, &Processor) -> Step,
     /// Drops the invocation or the future, whichever is there.
     pub(crate) drop_work: unsafe fn(Slot),
     /// Drops the result; none where there is nothing to drop.
@@ -156,7 +162,7 @@ impl RemoteVTable {
 
 impl VTable {
     const NONE: Self = Self {
-        poll: |_, _, _| unreachable!("an empty slot is never polled"),
+        poll: |_, _| unreachable!("an empty slot is never polled"),
         drop_work: |_| (),
         drop_output: None,
         remote: RemoteVTable::NONE,
@@ -225,12 +231,12 @@ impl Slot {
     {
         debug_assert_eq!((self.life.get(), self.class.get()), (Life::Free, class));
         self.vtable.set(local_vtable::<F, Fut, T>());
-        self.stage.set(stage);
-        self.life.set(Life::Unstarted);
-        self.flags.set(flags);
-        self.class.set(class);
-        // SAFETY: room by the caller's promise; writing does not read what was there.
+        let tags = u32::from_ne_bytes([stage, Life::Unstarted as u8, flags, class]);
+        // SAFETY: the four cells lie together (asserted beside `Header`), and each gets a value of
+        // its type. Room for the payload by the caller's promise; writing does not read what was
+        // there.
         unsafe {
+            (&raw mut (*self.0.as_ptr()).stage).cast::<u32>().write(tags);
             let payload: *mut Payload<F, Fut, T> = self.payload();
             copy_in(invocation, (&raw mut (*payload).invocation).cast());
         }
@@ -316,7 +322,7 @@ where
     }
 }
 
-unsafe fn poll<F, Fut, T>(slot: Slot, processor: &Processor, context: &mut Context<'_>) -> Step
+unsafe fn poll<F, Fut, T>(slot: Slot, processor: &Processor) -> Step
 where
     F: FnOnce(&Processor, u8) -> Fut,
     Fut: Future<Output = T>,
@@ -333,6 +339,10 @@ where
         slot.life.set(Life::Started);
     }
     debug_assert_eq!(slot.life.get(), Life::Started);
+    // Made here, where a future that does not ask for it costs nothing. Nothing to drop in a waker
+    // of ours, so spare the call.
+    let waker = ManuallyDrop::new(waker(slot.name.get()));
+    let context = &mut Context::from_waker(&waker);
     // SAFETY: `Started` says that the future is alive; it stays where it is until it is dropped.
     let mut future = unsafe { Pin::new_unchecked(&mut *(*payload).future) };
     match future.as_mut().poll(context) {
@@ -364,9 +374,10 @@ unsafe fn drop_work<F, Fut, T>(slot: Slot) {
 
 /// Moves a small invocation into its slot, word by word.
 ///
-/// The caller has just written the captures to its stack one by one. A plain move would load them
-/// as vectors, which the processor cannot forward from the smaller stores: it would wait for these
-/// to reach the cache, for longer than all the rest of an invocation takes.
+/// The caller has its captures in registers, or has just written them to its stack one by one. A
+/// plain move would load them from there as vectors, which the processor cannot forward from the
+/// smaller stores: it would wait for these to reach the cache, for longer than all the rest of an
+/// invocation takes. So each word passes through a register of its own.
 ///
 /// # Safety
 /// `to` is valid for writing an `F`. The value is moved: the caller does not use `from` again.
@@ -375,12 +386,13 @@ unsafe fn copy_in<F>(from: &ManuallyDrop<F>, to: *mut F) {
     type Word = std::mem::MaybeUninit<u64>;
     let from = (&raw const *from).cast::<F>();
     let words = size_of::<F>() / size_of::<Word>();
-    if align_of::<F>() == align_of::<Word>() && words <= 16 {
+    if !cfg!(miri) && align_of::<F>() == align_of::<Word>() && words <= 16 {
         for word in 0..words {
             // SAFETY: both are aligned for words and reach over `words` of them (a type's size is a
-            // multiple of its alignment); padding is not looked at.
+            // multiple of its alignment); padding is not looked at, and the assembly is empty.
             unsafe {
-                let value = from.cast::<Word>().add(word).read_volatile();
+                let mut value = from.cast::<Word>().add(word).read();
+                std::arch::asm!("/* {0} */", inout(reg) value, options(nomem, nostack, pure, preserves_flags));
                 to.cast::<Word>().add(word).write(value);
             }
         }

@@ -3,6 +3,9 @@
 //! One bounded ring per stage for operations that start here, one for replies that come home, one
 //! for wakers; a word that says which of them hold something; and the state of sleep. Only the
 //! owning processor takes from it.
+//!
+//! # Safety
+//! Taking from a ring is for its one consumer: the owning processor, as the caller promises.
 
 use std::num::NonZeroU64;
 

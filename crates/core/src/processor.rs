@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::error::CallError;
 use crate::graph::LocalState;
-use crate::operation::{QUEUED, Slot};
+use crate::operation::Slot;
 use crate::post::Post;
 use crate::profile::{Counter, ProcessorCounters, StageCounters};
 use crate::program::{Control, Program, Seed};
@@ -66,6 +66,7 @@ pub struct Processor {
     /// One bit for each stage that has something to run.
     pub(crate) ready: Cell<u64>,
     pub(crate) now: Cell<u64>,
+    /// The operation that is being polled. Stays until the next one is, or the cohort is over.
     pub(crate) running: Cell<Option<Slot>>,
     /// Where the arcs of the stage whose cohort runs begin in the counters.
     pub(crate) arc_row: Cell<*const Counter>,
@@ -323,7 +324,6 @@ impl Drop for Processor {
             self.end_all();
             for stage in &self.stages {
                 while let Some(slot) = stage.queue.pop(Order::NewestFirst) {
-                    slot.clear(QUEUED);
                     self.discard(slot, CallError::Ended);
                 }
             }

@@ -1,4 +1,8 @@
 //! What all processors of one program share.
+//!
+//! # Safety
+//! Posts are emptied here when the last owner of the program drops it: no processor is left to take
+//! from them, and the slabs that parcels lie in are dropped after.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -201,7 +201,7 @@ where
 {
     const {
         &VTable {
-            poll: |_, _, _| unreachable!("a parcel is not run by its home processor"),
+            poll: |_, _| unreachable!("a parcel is not run by its home processor"),
             drop_work: drop_invocation::<F, T>,
             drop_output: output_drop::<T>(),
             remote: RemoteVTable { take_up: take_up::<F, Fut, T>, outcome: outcome::<F, T> },

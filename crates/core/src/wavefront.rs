@@ -3,6 +3,9 @@
 //! Stages are visited in the order of their declaration and back again, because requests travel
 //! down the stages and their answers up (tr2001 §5.1.2). The paper's processors slept in growing
 //! steps when they found nothing; ours sleeps in its driver and is woken.
+//!
+//! # Safety
+//! A processor takes from its own post, on the thread that it cannot leave.
 
 use crate::operation::Parcel;
 use crate::post::Inbox;

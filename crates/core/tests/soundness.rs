@@ -343,7 +343,7 @@ fn a_processor_that_goes_first_answers_those_that_wait() {
             // More than a ring holds, so some never leave home.
             let calls = (0..3_000).map(|_| {
                 let count = count.clone();
-                let guard = OnDrop(move || drop(count.fetch_add(1, Ordering::Relaxed)));
+                let guard = OnDrop(move || _ = count.fetch_add(1, Ordering::Relaxed));
                 a.call_on(1, move |_| async move {
                     let _guard = guard;
                     std::future::pending::<()>().await
@@ -374,4 +374,24 @@ fn a_call_that_strays_is_over() {
     assert_eq!(elsewhere, Poll::Ready(Err(CallError::Ended)));
     drop(one);
     assert_eq!(poll_once(&mut late, Waker::noop()), Poll::Ready(Err(CallError::Ended)));
+}
+
+#[test]
+fn a_destructor_in_a_cohort_wakes_the_one_that_just_suspended() {
+    let mut graph = Graph::new();
+    let a = graph.shared("a", ());
+    let (processor, world, done) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
+    let out = done.clone();
+    settle(&processor, &world, || {
+        let (session, (trigger, event)) = (Session::new(), phalanx_core::event::<u8>());
+        a.dispatch_in(&session, move |_| async move { drop(trigger) }).unwrap();
+        // Taken first, being the newest; then the one that has been ended in the queue.
+        a.dispatch(move |_| async move {
+            assert_eq!(event.await, None);
+            out.set(1);
+        })
+        .unwrap();
+        drop(session.end());
+    });
+    assert_eq!((done.get(), processor.live()), (1, 0));
 }
