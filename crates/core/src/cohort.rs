@@ -1,7 +1,4 @@
 //! Running a cohort: the operations of one stage, one after the other.
-//!
-//! # Safety
-//! A processor takes from its own post; and a slot is polled through the vtable it was filled with.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -161,8 +158,7 @@ impl Processor {
     fn next_parcel(&self, stage: usize) -> Option<Slot> {
         self.running.set(None);
         loop {
-            // SAFETY: the post is this processor's own.
-            let parcel = unsafe { self.post.stages[stage].pop() }?;
+            let parcel = self.post.stages[stage].pop()?;
             self.take_up(parcel);
             if let Some(slot) = self.stages[stage].queue.pop(Order::NewestFirst) {
                 return Some(slot);
@@ -190,8 +186,7 @@ impl Processor {
             self.sessions.enter(slot.session.get());
         }
         self.running.set(Some(slot));
-        // SAFETY: the vtable is the one that the slot was filled with.
-        let step = unsafe { (slot.vtable.get().poll)(slot, self) };
+        let step = slot.poll(self);
         if slot.session.get() != NO_SESSION {
             self.sessions.enter(NO_SESSION);
         }

@@ -260,6 +260,13 @@ impl Slot {
         Some(result)
     }
 
+    /// Starts or continues the operation. May unwind.
+    #[inline(always)]
+    pub(crate) fn poll(self, processor: &Processor) -> Step {
+        // SAFETY: the vtable is the one that the slot was filled with.
+        unsafe { (self.vtable.get().poll)(self, processor) }
+    }
+
     /// Drops the invocation or future, if there is one. May unwind out of a destructor.
     pub(crate) fn drop_work(self) {
         if matches!(self.life.get(), Life::Unstarted | Life::Started) {

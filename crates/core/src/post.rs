@@ -3,9 +3,6 @@
 //! One bounded ring per stage for operations that start here, one for replies that come home, one
 //! for wakers; a word that says which of them hold something; and the state of sleep. Only the
 //! owning processor takes from it.
-//!
-//! # Safety
-//! Taking from a ring is for its one consumer: the owning processor, as the caller promises.
 
 use std::num::NonZeroU64;
 
@@ -133,12 +130,8 @@ impl Post {
     }
 
     /// Takes one foreign wake-up.
-    ///
-    /// # Safety
-    /// Only the owning processor may call this.
-    pub(crate) unsafe fn next_wake(&self) -> Option<Name> {
-        // SAFETY: by the caller's promise.
-        unsafe { self.wakes.pop() }
+    pub(crate) fn next_wake(&self) -> Option<Name> {
+        self.wakes.pop()
     }
 
     /// Whether wake-ups were dropped since the last call.

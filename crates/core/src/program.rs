@@ -1,8 +1,4 @@
 //! What all processors of one program share.
-//!
-//! # Safety
-//! Posts are emptied here when the last owner of the program drops it: no processor is left to take
-//! from them, and the slabs that parcels lie in are dropped after.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -118,8 +114,7 @@ impl Drop for Program {
         // has gone: drop what travels in it while its memory, in `remains`, is still there.
         for post in &self.posts {
             for ring in post.stages.iter().chain([&post.replies]) {
-                // SAFETY: nobody else has the program any more.
-                while let Some(parcel) = unsafe { ring.pop() } {
+                while let Some(parcel) = ring.pop() {
                     crate::remote::discard(parcel);
                 }
             }

@@ -158,8 +158,7 @@ impl Processor {
     /// the rest to the program, which drops what travels in it.
     pub(crate) fn close_post(&self) {
         for stage in &self.post.stages {
-            // SAFETY: the post is this processor's own.
-            while let Some(parcel) = unsafe { stage.pop() } {
+            while let Some(parcel) = stage.pop() {
                 contain(|| self.take_up(parcel));
             }
         }

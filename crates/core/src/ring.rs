@@ -1,13 +1,16 @@
-//! The bounded queue for what comes from other processors: many producers, one consumer.
+//! The bounded queue for what comes from other processors: many may put in, and take out.
+//!
+//! One processor takes from each ring, but nothing here depends on it: a second taker would find
+//! the queue whole, only slower. That costs one exchange for each value that has crossed
+//! processors anyway, and spares every taker a promise that the compiler cannot check.
 //!
 //! # Safety
 //! A ring of cells, each with a sequence number that says whose turn it is (the scheme of Vyukov's
-//! bounded queue). A producer owns the cell at `tail` once it has moved `tail` past it, and only
-//! does so when the cell's sequence says that it is free; it gives the cell to the consumer by a
-//! release store of the sequence. The one consumer reads the sequence with acquire, takes the value
-//! and hands the cell on to the producers of the next lap the same way. So at no time do two
-//! threads touch one value. That there is one consumer is the caller's promise ([`Ring::pop`] is
-//! `unsafe`). `loom.rs` beside this file checks the scheme with a ring of two cells.
+//! bounded queue). Who puts in owns the cell at `tail` once it has moved `tail` past it, and only
+//! does so when the cell's sequence says that it is free; it hands the cell over by a release store
+//! of the sequence. Who takes out owns the cell at `head` in the same way, reads the sequence with
+//! acquire, takes the value and hands the cell on to the next lap. So at no time do two threads
+//! touch one value. `loom.rs` beside this file checks the scheme with a ring of two cells.
 
 use std::mem::MaybeUninit;
 
@@ -19,13 +22,12 @@ struct Slot<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// A bounded queue from many threads to one. A full ring refuses: the sender keeps its value and
+/// A bounded queue between threads. A full ring refuses: the sender keeps its value and
 /// tries again later, so nothing is lost and nothing grows.
 pub(crate) struct Ring<T> {
     slots: Box<[Slot<T>]>,
     mask: usize,
     tail: AtomicUsize,
-    /// Moved by the consumer alone; atomic so that others may estimate the length.
     head: AtomicUsize,
 }
 
@@ -80,22 +82,34 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Takes the oldest value.
-    ///
-    /// # Safety
-    /// Only one thread at a time may pop.
-    pub(crate) unsafe fn pop(&self) -> Option<T> {
-        let position = self.head.load(Ordering::Relaxed);
-        let slot = &self.slots[position & self.mask];
-        if slot.sequence.load(Ordering::Acquire) != position.wrapping_add(1) {
-            return None;
+    /// Takes the oldest value. None also when it is still being put in.
+    pub(crate) fn pop(&self) -> Option<T> {
+        let mut position = self.head.load(Ordering::Relaxed);
+        loop {
+            let slot = &self.slots[position & self.mask];
+            if slot.sequence.load(Ordering::Acquire) != position.wrapping_add(1) {
+                match self.head.load(Ordering::Relaxed) {
+                    same if same == position => return None,
+                    now => position = now,
+                }
+                continue;
+            }
+            match self.head.compare_exchange(
+                position,
+                position.wrapping_add(1),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => {
+                    // SAFETY: the sequence said that the cell is filled, and the exchange made it
+                    // ours.
+                    let value = slot.value.with_mut(|cell| unsafe { (*cell).assume_init_read() });
+                    slot.sequence.store(position.wrapping_add(self.mask + 1), Ordering::Release);
+                    return Some(value);
+                }
+                Err(now) => position = now,
+            }
         }
-        // SAFETY: the sequence says that this cell is filled, and by the caller's promise nobody
-        // else takes from it.
-        let value = slot.value.with_mut(|cell| unsafe { (*cell).assume_init_read() });
-        self.head.store(position.wrapping_add(1), Ordering::Relaxed);
-        slot.sequence.store(position.wrapping_add(self.mask + 1), Ordering::Release);
-        Some(value)
     }
 
     /// About how many values wait; exact when nobody pushes.
@@ -107,8 +121,7 @@ impl<T> Ring<T> {
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        // SAFETY: `&mut self`: no other thread has the ring.
-        while unsafe { self.pop() }.is_some() {}
+        while self.pop().is_some() {}
     }
 }
 
@@ -142,8 +155,7 @@ mod tests {
                     prop_assert_eq!(ring.push(n).is_ok(), fits);
                     if fits { model.push_back(n); }
                 } else {
-                    // SAFETY: one thread.
-                    prop_assert_eq!(unsafe { ring.pop() }, model.pop_front());
+                    prop_assert_eq!(ring.pop(), model.pop_front());
                 }
                 prop_assert_eq!(ring.len(), model.len());
             }
@@ -169,8 +181,7 @@ mod tests {
             .collect();
         let mut next = [0u64; 3];
         while next.iter().sum::<u64>() < 60_000 {
-            // SAFETY: only this thread pops.
-            if let Some(value) = unsafe { ring.pop() } {
+            if let Some(value) = ring.pop() {
                 let producer = (value >> 32) as usize;
                 assert_eq!(value & 0xffff_ffff, next[producer], "order of one producer");
                 next[producer] += 1;

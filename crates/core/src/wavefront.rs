@@ -3,15 +3,15 @@
 //! Stages are visited in the order of their declaration and back again, because requests travel
 //! down the stages and their answers up (tr2001 §5.1.2). The paper's processors slept in growing
 //! steps when they found nothing; ours sleeps in its driver and is woken.
-//!
-//! # Safety
-//! A processor takes from its own post, on the thread that it cannot leave.
 
 use crate::operation::Parcel;
 use crate::post::Inbox;
 use crate::processor::Processor;
 use crate::program::Phase;
 use crate::rendezvous::contain;
+
+/// Gauges are published every so many turns, and before each sleep.
+const PUBLISH: u64 = 256;
 
 /// What a processor is handed: a clock, and the way to completions of I/O. All else of the outside
 /// stays outside, so that a simulation can take its place.
@@ -114,6 +114,9 @@ impl Processor {
         world.submit();
         self.flush_outbox();
         self.counters.turns.add(1);
+        if self.counters.turns.get().is_multiple_of(PUBLISH) {
+            self.publish();
+        }
         if self.live() > 0 {
             self.say_busy();
         } else if self.was_busy.get() && self.outbox.borrow().is_empty() {
@@ -121,6 +124,12 @@ impl Processor {
             self.program().processor_idle();
         }
         Turn { ran, received }
+    }
+
+    /// Writes what is not counted as it happens.
+    fn publish(&self) {
+        self.counters.operations.set(self.live() as u64);
+        self.counters.memory.set(self.slab().bytes() as u64);
     }
 
     #[inline]
@@ -138,14 +147,12 @@ impl Processor {
         }
         self.ready.set(self.ready.get() | marks.stages());
         if marks.contains(Inbox::Replies) {
-            // SAFETY: the post is this processor's own.
-            while let Some(Parcel(slot)) = unsafe { self.post.replies.pop() } {
+            while let Some(Parcel(slot)) = self.post.replies.pop() {
                 self.come_home(Parcel(slot));
             }
         }
         if marks.contains(Inbox::Wakes) {
-            // SAFETY: the post is this processor's own.
-            while let Some(name) = unsafe { self.post.next_wake() } {
+            while let Some(name) = self.post.next_wake() {
                 self.enable(name);
             }
             if self.post.take_wake_all() {
@@ -181,8 +188,7 @@ impl Processor {
     fn sleep(&self, world: &impl World) {
         let now = world.now();
         let timeout = self.wheel.borrow().next().map(|at| at.saturating_sub(now));
-        self.counters.operations.set(self.live() as u64);
-        self.counters.memory.set(self.slab().bytes() as u64);
+        self.publish();
         if timeout == Some(0) {
             return;
         }

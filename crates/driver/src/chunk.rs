@@ -1,6 +1,6 @@
 //! Received bytes, in a buffer that goes back to its pool when they are dropped.
 //!
-//! # Why this is sound
+//! # Safety
 //! A pool is one private anonymous mapping cut into `count` buffers. Each buffer is at any time
 //! owned by exactly one of: the list `returned`, the driver (for uring: the kernel), or one
 //! [`Chunk`]. [`Pool::take`] moves one from the list to a chunk; [`Pool::drain`] moves all from the

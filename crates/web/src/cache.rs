@@ -10,13 +10,20 @@ use std::time::Duration;
 
 use phalanx::{Bytes, Trigger};
 
-use crate::entry::{Entry, FileId};
+use crate::entry::{Content, Entry, FileId};
 use crate::lookup::Looked;
 
 /// What is kept, and what for.
 pub(crate) enum Value {
     Entry { path: Box<[u8]>, entry: Arc<Entry>, checked: Duration },
     Block { file: FileId, block: u64, bytes: Bytes },
+}
+
+impl Value {
+    /// Whether it keeps a file open.
+    fn is_open(&self) -> bool {
+        matches!(self, Self::Entry { entry, .. } if matches!(entry.content, Content::Blocks(_)))
+    }
 }
 
 struct Record {
@@ -31,6 +38,9 @@ pub(crate) struct FileCache {
     hand: VecDeque<u64>,
     used: usize,
     budget: usize,
+    /// Those that keep a file open, the oldest first. Descriptors are scarcer than memory.
+    open: VecDeque<u64>,
+    max_open: usize,
     loading: HashMap<u64, Loading>,
 }
 
@@ -48,12 +58,15 @@ pub(crate) struct Hit {
 }
 
 impl FileCache {
-    pub(crate) fn new(budget: usize) -> Self {
+    /// For so many bytes, and so many open files.
+    pub(crate) fn new(budget: usize, max_open: usize) -> Self {
         Self {
             records: HashMap::default(),
             hand: VecDeque::new(),
             used: 0,
             budget,
+            open: VecDeque::new(),
+            max_open,
             loading: HashMap::new(),
         }
     }
@@ -98,8 +111,14 @@ impl FileCache {
             Value::Entry { path, entry, .. } => path.len() + entry.bytes(),
             Value::Block { bytes, .. } => bytes.len(),
         } + size_of::<Record>();
-        if bytes > self.budget {
+        if bytes > self.budget || self.max_open == 0 && value.is_open() {
             return;
+        }
+        if value.is_open() {
+            while self.open.len() >= self.max_open {
+                self.remove(self.open[0]);
+            }
+            self.open.push_back(key);
         }
         self.used += bytes;
         self.records.insert(key, Record { value, bytes, used: false });
@@ -114,6 +133,7 @@ impl FileCache {
         if let Some(record) = self.records.remove(&key) {
             self.used -= record.bytes;
             self.hand.retain(|other| *other != key);
+            self.forget_open(key, &record);
         }
     }
 
@@ -124,7 +144,15 @@ impl FileCache {
             self.hand.push_back(key);
         } else {
             self.used -= record.bytes;
-            self.records.remove(&key);
+            if let Some(record) = self.records.remove(&key) {
+                self.forget_open(key, &record);
+            }
+        }
+    }
+
+    fn forget_open(&mut self, key: u64, record: &Record) {
+        if record.value.is_open() {
+            self.open.retain(|other| *other != key);
         }
     }
 
@@ -189,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_budget_holds_and_the_used_stay() {
-        let mut cache = FileCache::new(5 * (1000 + size_of::<Record>()));
+        let mut cache = FileCache::new(5 * (1000 + size_of::<Record>()), 8);
         for n in 0..5 {
             cache.insert(u64::from(n), block(n));
         }
@@ -213,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_key_is_not_taken_for_a_name() {
-        let mut cache = FileCache::new(1 << 20);
+        let mut cache = FileCache::new(1 << 20, 8);
         cache.insert(1, block(1));
         assert!(cache.block(1, FileId::of_length(2), 0).is_none());
         assert!(cache.block(1, FileId::of_length(1), 1).is_none());

@@ -20,6 +20,9 @@ pub struct Config {
     pub processors: usize,
     /// Bytes of file content kept in memory, over all processors.
     pub cache_bytes: usize,
+    /// Large files kept open, over all processors: the most descriptors that are held without being
+    /// used at the moment.
+    pub open_files: usize,
     /// The most connections on each processor; more are closed at once.
     pub max_connections: usize,
     /// Limits on requests.
@@ -61,6 +64,7 @@ impl Config {
             runtime: Runtime::new().processors(1),
             processors: 1,
             cache_bytes: 256 << 20,
+            open_files: 256,
             max_connections: 100_000,
             limits: Limits::default(),
             timeouts: Timeouts::default(),

@@ -63,13 +63,14 @@ impl Stages {
     pub(crate) fn declare(graph: &mut Graph, config: &Config, site: &Arc<Site>) -> Self {
         let partitions = config.processors * phalanx::DEFAULT_PARTITIONS_PER_PROCESSOR;
         let budget = config.cache_bytes / partitions;
+        let open = config.open_files.div_ceil(partitions);
         Self {
             network: graph.stage("network").max_cohort(SOCKET_COHORT).shared(()),
             control: graph.stage("control").max_cohort(SOCKET_COHORT).shared(site.clone()),
             cache: graph
                 .stage("file cache")
                 .partitions(partitions)
-                .partitioned(move |_| FileCache::new(budget)),
+                .partitioned(move |_| FileCache::new(budget, open)),
             aggregator: graph
                 .stage("aggregator")
                 .partitions(partitions)

@@ -2,20 +2,35 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::client::get;
-use crate::server::{Server, bare};
+use crate::server::{LONG, Server, bare};
 use crate::site::Site;
 
+/// Runs to the end: the exit code, stdout and stderr. It fails if there is no end.
 fn run(command: &mut Command) -> (Option<i32>, String, String) {
-    let Output { status, stdout, stderr } = command.output().unwrap();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > LONG {
+            child.kill().unwrap();
+            panic!("it goes on: {command:?}");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
 }
 
 fn web(arguments: &[&str]) -> (Option<i32>, String, String) {
-    run(bare().arg("web").args(arguments))
+    let free = ["--listen", "127.0.0.1:0"];
+    let free = &free[..if arguments.contains(&"--listen") { 0 } else { 2 }];
+    run(bare().arg("web").args(arguments).args(free))
 }
 
 #[test]

@@ -61,7 +61,9 @@ fn noticed_soon(driver: &'static str) {
     thread::scope(|scope| {
         for length in lengths {
             let (site, address) = (&site, server.address);
-            let check = move |name: &str, change: &dyn Fn(&Path), new: &dyn Fn(&Response) -> bool| {
+            let check = move |name: &str,
+                              change: &dyn Fn(&Path),
+                              new: &dyn Fn(&Response) -> bool| {
                 let mut client = Client::connect(address);
                 let path = format!("{name}{length}");
                 let before = client.get(&format!("/{path}"));

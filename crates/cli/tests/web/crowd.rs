@@ -36,7 +36,8 @@ pub(crate) fn slow_client(address: SocketAddr, path: &str) -> Client {
 /// 20 MiB of files of all sizes through a cache of 1 MiB, by several clients at once.
 fn a_cache_too_small(driver: &'static str) {
     let site = Site::new();
-    let lengths: Vec<usize> = (0..60).map(|n| [3_000, 64 * 1024, 130_000, 1_200_000][n % 4]).collect();
+    let lengths: Vec<usize> =
+        (0..60).map(|n| [3_000, 64 * 1024, 130_000, 1_200_000][n % 4]).collect();
     assert!(lengths.iter().sum::<usize>() > 20 << 20);
     for (n, length) in lengths.iter().enumerate() {
         site.file(format!("{n}"), noise(n as u64, *length));

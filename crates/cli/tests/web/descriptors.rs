@@ -28,12 +28,12 @@ fn with_descriptors(limit: usize, driver: &str, site: &Site) -> Server {
 /// Large files are served from open ones, and the cache keeps them: but not all of them.
 fn more_large_files_than_descriptors(driver: &'static str) {
     let site = Site::new();
-    for n in 0..300 {
+    for n in 0..600 {
         site.file(format!("{n}"), noise(n, 70_000));
     }
-    let server = with_descriptors(128, driver, &site);
+    let server = with_descriptors(400, driver, &site);
     let mut client = Client::connect(server.address);
-    for n in (0..300).chain(0..300) {
+    for n in (0..600).chain(0..600) {
         let response = client.get(&format!("/{n}"));
         assert_eq!(response.status, 200, "file {n}, {} descriptors", descriptors(server.pid()));
         same(&response.body, &noise(n, 70_000));

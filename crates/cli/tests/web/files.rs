@@ -207,6 +207,7 @@ fn head_is_get_without_the_body(driver: &'static str) {
     }
     let tag = client.get("/small.html").field("ETag").unwrap().to_owned();
     let lines = format!("If-None-Match: {tag}\r\n");
-    let (get, head) = (client.get_with("/small.html", &lines), client.head_with("/small.html", &lines));
+    let (get, head) =
+        (client.get_with("/small.html", &lines), client.head_with("/small.html", &lines));
     assert_eq!((head.status, head.lasting_fields()), (304, get.lasting_fields()));
 }

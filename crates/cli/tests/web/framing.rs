@@ -180,7 +180,9 @@ fn expectations(driver: &'static str) {
     let server = Server::start(driver, &site.root());
     // The answer is known without the body: it comes at once, and no 100 (RFC 9110 §10.1.1).
     let mut client = Client::connect(server.address);
-    client.send("POST /1.txt HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    client.send(
+        "POST /1.txt HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+    );
     let response = client.response();
     assert_eq!(response.status, 405);
     assert!(response.says_close(), "whether the body follows is not known");

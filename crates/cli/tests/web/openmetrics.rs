@@ -67,7 +67,7 @@ fn describe(descriptor: &str, family: &mut Family, seen: &mut HashSet<String>) {
 
 fn check(family: &mut Family, name: &str, labels: &Labels, value: f64) {
     family.sampled = true;
-    assert_eq!(family.described.contains("TYPE"), true, "{name} has no type");
+    assert!(family.described.contains("TYPE"), "{name} has no type");
     let suffix = name.strip_prefix(&family.name).expect("a sample of the family above it");
     let suffixes: &[&str] = match family.kind.as_str() {
         "counter" => &["_total"],

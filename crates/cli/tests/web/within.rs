@@ -24,8 +24,24 @@ fn no_way_out(driver: &'static str) {
     site.file("a/b/file", "public");
     let server = Server::start(driver, &site.root());
     let ups = [
-        "..", "%2e%2e", ".%2e", "%2E.", "..%2f", "%2e%2e%2f", "..%5c", "..\\", "..;", "..%00",
-        "%252e%252e", "..%c0%af", "%c0%ae%c0%ae", "....//", "..//", "./..", "...", "..%20",
+        "..",
+        "%2e%2e",
+        ".%2e",
+        "%2E.",
+        "..%2f",
+        "%2e%2e%2f",
+        "..%5c",
+        "..\\",
+        "..;",
+        "..%00",
+        "%252e%252e",
+        "..%c0%af",
+        "%c0%ae%c0%ae",
+        "....//",
+        "..//",
+        "./..",
+        "...",
+        "..%20",
     ];
     for up in ups {
         for before in ["", "/a", "/a/b", "//", "/."] {
@@ -53,8 +69,16 @@ fn hidden(driver: &'static str) {
     site.file(".well-known/security.txt", "public");
     let server = Server::start(driver, &site.root());
     for path in [
-        "/.env", "/%2eenv", "/.git/config", "/.git/", "/.git", "/a/.htaccess", "/a/.hidden/file",
-        "/a/.well-known/x", "/..x", "/.",
+        "/.env",
+        "/%2eenv",
+        "/.git/config",
+        "/.git/",
+        "/.git",
+        "/a/.htaccess",
+        "/a/.hidden/file",
+        "/a/.well-known/x",
+        "/..x",
+        "/.",
     ] {
         assert_eq!(get(server.address, path).status, 404, "{path}");
     }
@@ -84,8 +108,18 @@ fn links(driver: &'static str) {
     link("../dir/file.txt", "dir/around.txt");
     let server = Server::start(driver, &root);
     for path in [
-        "/out", "/dir/out", "/outdir/", "/outdir", "/outdir/index.html", "/absolute", "/passwd",
-        "/magic/secret", "/magic/", "/parent/secret", "/parent/root/dir/file.txt", "/loop",
+        "/out",
+        "/dir/out",
+        "/outdir/",
+        "/outdir",
+        "/outdir/index.html",
+        "/absolute",
+        "/passwd",
+        "/magic/secret",
+        "/magic/",
+        "/parent/secret",
+        "/parent/root/dir/file.txt",
+        "/loop",
     ] {
         let response = get(server.address, path);
         assert_eq!(response.status, 403, "{path}");
@@ -111,7 +145,8 @@ fn no_files(driver: &'static str) {
     let site = Site::new();
     site.file("file", "public");
     let pipe = site.root().join("pipe");
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+        .unwrap();
     let _socket = UnixListener::bind(site.root().join("socket")).unwrap();
     let server = Server::start(driver, &site.root());
     let begun = Instant::now();
@@ -127,7 +162,7 @@ fn unreadable(driver: &'static str) {
     let site = Site::new();
     let forbid = |path: &str| {
         let path = site.root().join(path);
-        fs::set_permissions(path, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
     };
     site.file("private", SECRET);
     site.file("closed/file", SECRET);

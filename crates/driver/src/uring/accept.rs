@@ -1,6 +1,6 @@
 //! Accepting: one multishot operation per listener.
 //!
-//! # Why this is sound
+//! # Safety
 //! A descriptor that the kernel has made for us is in one completion only, and owned from there on.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -1,6 +1,6 @@
 //! The ring of receive buffers that the kernel picks from when bytes have come.
 //!
-//! # Why this is sound
+//! # Safety
 //! The kernel reads the entries from its own head up to the tail that we publish; we write only the
 //! entry at the tail, then publish with release ordering. There are at least as many entries as
 //! buffers and every buffer is in at most one place (see `chunk.rs`), so the entry at the tail is

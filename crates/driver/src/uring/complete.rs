@@ -1,6 +1,6 @@
 //! From completions to results.
 //!
-//! # Why this is sound
+//! # Safety
 //! A descriptor that the kernel has made for us is in one completion only, and owned from there on.
 
 use std::io;

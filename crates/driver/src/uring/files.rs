@@ -1,6 +1,6 @@
 //! Opening and reading files in flight.
 //!
-//! # Why this is sound
+//! # Safety
 //! A read writes into the spare capacity of a vector that nobody else can reach while the read is in
 //! flight; only what the kernel says it has written is then counted in.
 

@@ -13,7 +13,7 @@
 //! | `complete` | from completions to results |
 //! | `wake`, `teardown` | unpark, and the end |
 //!
-//! # Why this is sound
+//! # Safety
 //! `relaunch` is the only place from which an operation with memory goes to the kernel, and all that
 //! it points to is owned by its entry in `inflight` until its final completion: see there.
 

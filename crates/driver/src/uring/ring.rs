@@ -1,6 +1,6 @@
 //! The two queues shared with the kernel, and the one system call on them.
 //!
-//! # Why this is sound
+//! # Safety
 //! The kernel reads and writes what a submission points to until that operation's final completion,
 //! so [`Ring::push`] is unsafe and passes this duty to its caller. Here only `io_uring_enter` itself
 //! is unsafe, and it is given an argument that lives across the call.

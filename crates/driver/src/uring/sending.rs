@@ -1,6 +1,6 @@
 //! A send in flight.
 //!
-//! # Why this is sound
+//! # Safety
 //! The only unsafe line makes a message header of zeros, which C programs do as well. That what the
 //! submission points to stays is argued in `inflight`.
 

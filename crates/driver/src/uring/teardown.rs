@@ -1,6 +1,6 @@
 //! The end of a driver: nothing is freed that the kernel may still write to.
 //!
-//! # Why this is sound
+//! # Safety
 //! What the kernel may write to is owned by `inflight` and `buffers`, and both are dropped only when
 //! no operation is left; else they are leaked. The descriptors in `inflight` keep their files open.
 

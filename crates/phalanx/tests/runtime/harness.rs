@@ -1,0 +1,92 @@
+//! Programs for tests: small, quiet about signals, and never for ever.
+
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use phalanx::{CallError, Choice, Graph, RunError, Runtime, SharedStage};
+
+/// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// Runs a test on a thread of its own, and fails when it hangs. Without the driver it is skipped,
+/// unless `PHALANX_REQUIRE_URING=1`; so is it when `PHALANX_DRIVER` names the other.
+pub(crate) fn on(driver: Choice, test: fn(Choice)) {
+    let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
+    if ["uring", "poll"].contains(&named.as_str()) && named != driver.to_string() {
+        println!("skipped: PHALANX_DRIVER={named}");
+        return;
+    }
+    let nothing = program(driver, 1).run(Graph::new(), |start| {
+        start.control().drain();
+        Ok(())
+    });
+    if let Err(error @ RunError::Driver(_)) = nothing {
+        assert!(std::env::var_os("PHALANX_REQUIRE_URING").is_none_or(|set| set != "1"), "{error}");
+        println!("skipped: {error}");
+        return;
+    }
+    let (done, finished) = channel();
+    let body = thread::spawn(move || {
+        test(driver);
+        let _ = done.send(());
+    });
+    match finished.recv_timeout(2 * LONG) {
+        Err(RecvTimeoutError::Timeout) => panic!("the test hangs"),
+        _ => body.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+    }
+}
+
+/// A runtime that leaves signals and cores alone: many tests share them.
+pub(crate) fn program(driver: Choice, processors: usize) -> Runtime {
+    Runtime::new().driver(driver).processors(processors).pin(false).signals(false)
+}
+
+/// Runs one operation, given the stage that it runs on, and ends the program with it.
+pub(crate) fn one<F, Fut, T>(driver: Choice, operation: F) -> T
+where
+    F: FnOnce(SharedStage<()>) -> Fut + Send + 'static,
+    Fut: Future<Output = T> + 'static,
+    T: Send + 'static,
+{
+    let operation = Mutex::new(Some(operation));
+    let result: Arc<Mutex<Option<Result<T, CallError>>>> = Arc::default();
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let ran = program(driver, 1).run(graph, |start| {
+        let operation = operation.lock().unwrap().take().expect("one processor");
+        let (control, result) = (start.control(), result.clone());
+        stage.dispatch(move |_| async move {
+            // A child, so that a panic is seen here and not lost in the runtime.
+            let outcome = stage.call(move |_| operation(stage)).await;
+            *result.lock().unwrap() = Some(outcome);
+            control.end();
+        })?;
+        Ok(())
+    });
+    ran.expect("the program runs");
+    let result = result.lock().unwrap().take().expect("the operation has ended");
+    result.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A listening socket of the test's own, for operations to connect to.
+pub(crate) fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// The test's end of a connection, which gives up after a while.
+pub(crate) fn patient(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream.set_write_timeout(Some(LONG)).unwrap();
+    stream
+}
+
+/// Bytes by which each place can be told from its neighbours.
+pub(crate) fn pattern(length: usize) -> Vec<u8> {
+    (0..length.div_ceil(4) as u32).flat_map(u32::to_le_bytes).take(length).collect()
+}

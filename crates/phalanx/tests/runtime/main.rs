@@ -1,0 +1,32 @@
+//! The runtime through its public face, on every driver that this machine has.
+
+#![cfg(unix)]
+
+mod cancel;
+mod end;
+mod files;
+mod harness;
+mod many;
+mod net;
+mod patience;
+mod start;
+mod time;
+mod wakers;
+
+/// Makes each named function a test per driver, `name::uring` and `name::poll`.
+macro_rules! on_each_driver {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn uring() {
+                $crate::harness::on(phalanx::Choice::Uring, super::$name);
+            }
+
+            #[test]
+            fn poll() {
+                $crate::harness::on(phalanx::Choice::Poll, super::$name);
+            }
+        }
+    )*};
+}
+pub(crate) use on_each_driver;

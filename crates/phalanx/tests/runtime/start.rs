@@ -1,0 +1,90 @@
+//! The beginning of a program: on all processors or on none.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use phalanx::{CallError, Choice, Graph, Kind, Patience, RunError, sleep};
+
+use crate::harness::{LONG, listener, program};
+use crate::on_each_driver;
+
+on_each_driver!(ready_comes_last, one_fails, one_panics, the_admin_address_is_taken);
+
+fn ready_comes_last(driver: Choice) {
+    let started = Mutex::new(Vec::new());
+    let readies = AtomicUsize::new(0);
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let start = |start: &phalanx::Start| {
+        assert_eq!(readies.load(Ordering::SeqCst), 0, "ready before all have started");
+        // So that they do not all start at once.
+        std::thread::sleep(Duration::from_millis(30 * start.processor() as u64));
+        started.lock().unwrap().push(start.processor());
+        stage.dispatch(|_| async { phalanx::draining().await })?;
+        Ok(())
+    };
+    let ready = |up: &phalanx::Up| {
+        let mut started = started.lock().unwrap();
+        started.sort_unstable();
+        assert_eq!(*started, [0, 1, 2], "each once");
+        let wanted = if driver == Choice::Uring { Kind::Uring } else { Kind::Poll };
+        assert_eq!((up.driver, &up.fallback, up.admin), (wanted, &None, None));
+        readies.fetch_add(1, Ordering::SeqCst);
+        up.control.drain();
+    };
+    program(driver, 3).run_and(graph, start, ready).unwrap();
+    assert_eq!(readies.load(Ordering::SeqCst), 1);
+}
+
+/// Runs a program whose processor 1 begins with `fault`, and whose others would run for ever.
+fn with_a_fault(
+    driver: Choice,
+    fault: impl Fn() -> Result<(), phalanx::StartError> + Send + Sync,
+) -> RunError {
+    let (_listener, address) = listener();
+    let ready = AtomicBool::new(false);
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let start = |start: &phalanx::Start| {
+        if start.processor() == 1 {
+            return fault();
+        }
+        stage.dispatch(|_| async { sleep(100 * LONG).await })?;
+        stage.dispatch(move |_| async move {
+            let stream = phalanx::net::Stream::connect(address, Patience::ENDLESS).await.unwrap();
+            stream.read(&mut Vec::new(), Patience::ENDLESS).await.unwrap();
+        })?;
+        Ok(())
+    };
+    let begun = Instant::now();
+    let runtime = program(driver, 3).drain(100 * LONG);
+    let ran = runtime.run_and(graph, start, |_| ready.store(true, Ordering::SeqCst));
+    assert!(begun.elapsed() < LONG, "the others are ended, not waited for");
+    assert!(!ready.load(Ordering::SeqCst), "it was never up");
+    ran.expect_err("a fault")
+}
+
+fn one_fails(driver: Choice) {
+    let error = with_a_fault(driver, || Err(std::io::Error::other("no such luck").into()));
+    assert!(matches!(error, RunError::Start(_)), "{error:?}");
+    assert_eq!(error.to_string(), "no such luck");
+    let error = with_a_fault(driver, || Err(CallError::Ended.into()));
+    assert_eq!(error.to_string(), CallError::Ended.to_string());
+}
+
+fn one_panics(driver: Choice) {
+    let error = with_a_fault(driver, || panic!("as the test wants it"));
+    assert!(matches!(error, RunError::Processor(1)), "{error:?}");
+}
+
+fn the_admin_address_is_taken(driver: Choice) {
+    let (_listener, taken) = listener();
+    let ran = program(driver, 1).admin(Some(taken)).run(Graph::new(), |_| unreachable!());
+    match ran.unwrap_err() {
+        RunError::Admin { address, source } => {
+            assert_eq!((address, source.kind()), (taken, std::io::ErrorKind::AddrInUse));
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,104 @@
+//! Time passes in order.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use phalanx::{Choice, First, TimedOut, first, join, now, sleep, timeout, yield_now};
+
+use crate::harness::{LONG, one};
+use crate::on_each_driver;
+
+on_each_driver!(sleeps_end_in_order, a_thousand_sleeps, timeouts, the_first_of_two);
+
+const MS: Duration = Duration::from_millis(1);
+
+fn sleeps_end_in_order(driver: Choice) {
+    one(driver, |stage| async move {
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let calls: Vec<_> = [90, 30, 0, 60, 120, 31]
+            .map(|wait| {
+                let order = order.clone();
+                stage.call(move |_| async move {
+                    let (begun, began) = (Instant::now(), now());
+                    sleep(wait * MS).await;
+                    assert!(now() - began >= wait * MS, "by the runtime's clock");
+                    // By another clock: the runtime's stands still during a cohort.
+                    assert!(begun.elapsed() + 5 * MS >= wait * MS);
+                    order.borrow_mut().push(wait);
+                })
+            })
+            .into();
+        for result in join(calls).await {
+            result.unwrap();
+        }
+        assert_eq!(*order.borrow(), [0, 30, 31, 60, 90, 120]);
+    });
+}
+
+fn a_thousand_sleeps(driver: Choice) {
+    one(driver, |stage| async move {
+        let begun = Instant::now();
+        let calls: Vec<_> = (0..1000)
+            .map(|n: u32| stage.call(move |_| async move { sleep(n % 50 * MS).await }))
+            .collect();
+        for result in join(calls).await {
+            result.unwrap();
+        }
+        assert!(begun.elapsed() < LONG / 3, "they sleep at the same time: {:?}", begun.elapsed());
+    });
+}
+
+fn timeouts(driver: Choice) {
+    one(driver, |stage| async move {
+        assert_eq!(timeout(LONG, async { 7 }).await, Ok(7));
+        assert_eq!(timeout(Duration::ZERO, async { 7 }).await, Ok(7), "what is ready is in time");
+        assert_eq!(timeout(20 * MS, sleep(LONG)).await, Err(TimedOut));
+        assert_eq!(timeout(LONG, sleep(20 * MS)).await, Ok(()));
+        assert_eq!(timeout(LONG, timeout(20 * MS, sleep(LONG))).await, Ok(Err(TimedOut)));
+        assert_eq!(timeout(20 * MS, timeout(LONG, sleep(LONG))).await, Err(TimedOut));
+        // An operation that is waited for no longer runs on.
+        let done = Rc::new(Cell::new(false));
+        let flag = done.clone();
+        let call = stage.call(move |_| async move {
+            sleep(40 * MS).await;
+            flag.set(true);
+        });
+        assert_eq!(timeout(5 * MS, call).await, Err(TimedOut));
+        assert!(!done.get());
+        while !done.get() {
+            sleep(5 * MS).await;
+        }
+        // A sleep can be begun anew.
+        let began = now();
+        let mut nap = Box::pin(sleep(10 * MS));
+        nap.as_mut().get_mut().reset(50 * MS);
+        nap.await;
+        assert!(now() - began >= 50 * MS);
+    });
+}
+
+struct Noted(Rc<Cell<bool>>);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
+}
+
+fn the_first_of_two(driver: Choice) {
+    one(driver, |_| async move {
+        assert_eq!(first(async { 1 }, async { 2 }).await, First::One(1), "both: the first one");
+        assert_eq!(first(sleep(LONG), async { 2 }).await, First::Other(2));
+        assert_eq!(first(sleep(50 * MS), sleep(5 * MS)).await, First::Other(()));
+        assert_eq!(first(sleep(5 * MS), sleep(LONG)).await, First::One(()));
+        let dropped = Rc::new(Cell::new(false));
+        let noted = Noted(dropped.clone());
+        let other = async move {
+            let _noted = noted;
+            sleep(LONG).await;
+        };
+        first(yield_now(), other).await;
+        assert!(dropped.get(), "the loser is dropped");
+    });
+}
