@@ -135,8 +135,12 @@ impl File {
     /// Reads up to `length` bytes from `offset`; fewer only at the end of the file.
     ///
     /// # Errors
-    /// As `read(2)`.
+    /// As `read(2)`. `InvalidInput` for what lies beyond any file's end, 2⁶³ bytes.
     pub async fn read_at(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        // Offsets are signed to the kernel, and -1 means to it wherever the last read has ended.
+        if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let mut buffer = vec![0; length];
         let had = read_cached(self.0.as_fd(), &mut buffer, offset)?;
         if had.complete {

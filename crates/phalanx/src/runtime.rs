@@ -18,7 +18,7 @@ use phalanx_driver::{Choice, Config, Kind};
 use crate::admin::{self, Admin};
 use crate::io::Io;
 use crate::signals::Signals;
-use crate::world::DriverWorld;
+use crate::world::{DriverWorld, NoWorld};
 
 /// How long a processor looks for work before it sleeps, unless told otherwise. Longer saves
 /// latency after short pauses, and costs processor time.
@@ -351,25 +351,39 @@ impl Launch<'_> {
         if runtime.pin {
             crate::pin::to_core(index, runtime.processors);
         }
-        let driver = phalanx_driver::open(kind, &runtime.config).map_err(RunError::Driver)?;
+        let driver = match phalanx_driver::open(kind, &runtime.config) {
+            Ok(driver) => driver,
+            Err(error) => {
+                // The others wait until every processor has nothing left: this one too.
+                control.end();
+                seed.grow(Box::new(|| ())).run(&NoWorld, 0);
+                return Err(RunError::Driver(error));
+            }
+        };
         let unparker = driver.unparker();
         let io = Io::new(driver);
         io.install();
         let processor = seed.grow(Box::new(move || unparker.unpark()));
         let world = DriverWorld::new(io, epoch, control.clone(), calls);
-        let started = processor.enter(|| {
+        let begin = || {
             if let (0, Some(admin)) = (index, admin) {
                 admin.start()?;
             }
-            start(&Start { index, control })
-        });
-        if started.is_ok() {
-            let _ = events.send(Event::Started);
-            processor.run(&world, runtime.spin.as_nanos() as u64);
+            start(&Start { index, control: control.clone() })
+        };
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            processor.enter(begin).map_err(RunError::from)
+        }));
+        let started = caught.unwrap_or(Err(RunError::Processor(index)));
+        match &started {
+            Ok(()) => drop(events.send(Event::Started)),
+            Err(_) => control.end(),
         }
+        // Also when it was ended before it began: the others wait for it to say that it has nothing left.
+        processor.run(&world, runtime.spin.as_nanos() as u64);
         // The processor's operations go before their driver does.
         drop(processor);
         Io::uninstall();
-        started.map_err(RunError::from)
+        started
     }
 }

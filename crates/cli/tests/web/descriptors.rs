@@ -2,27 +2,39 @@
 
 #![cfg(target_os = "linux")]
 
+use std::io::Read;
 use std::net::TcpStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::{Client, get};
 use crate::on_each_driver;
 use crate::process::descriptors;
-use crate::server::{Server, eventually, program};
+use crate::server::{LONG, Server, eventually, program};
 use crate::site::{Site, noise, same};
 
-on_each_driver!(more_large_files_than_descriptors, more_clients_than_descriptors);
+on_each_driver!(
+    more_large_files_than_descriptors,
+    more_clients_than_descriptors,
+    more_processors_than_descriptors,
+);
 
 /// A server that may have so many descriptors.
 fn with_descriptors(limit: usize, driver: &str, site: &Site) -> Server {
-    let inner = program(driver, &site.root());
+    Server::launch(limited(limit, &program(driver, &site.root())))
+}
+
+fn limited(limit: usize, inner: &Command) -> Command {
     let mut command = Command::new("sh");
     let script = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
     command.args(["-c", &script]).arg(inner.get_program()).args(inner.get_args());
     for (name, _) in inner.get_envs() {
         command.env_remove(name);
     }
-    Server::launch(command)
+    command
 }
 
 /// Large files are served from open ones, and the cache keeps them: but not all of them.
@@ -56,9 +68,42 @@ fn more_clients_than_descriptors(driver: &'static str) {
     drop(crowd);
     eventually("a place for another", || {
         let mut client = Client::of(TcpStream::connect(server.address).ok()?);
-        client.stream.set_read_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
+        client.stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         client.send("GET /file HTTP/1.0\r\n\r\n");
         client.more().ok().filter(|count| *count > 0)
     });
     assert_eq!(get(server.address, "/other").body, b"other");
+}
+
+/// Some processors start and some cannot: then the program ends, and says why.
+fn more_processors_than_descriptors(driver: &'static str) {
+    let site = Site::new();
+    // Wherever it is that the descriptors run out.
+    for limit in (8..40).step_by(3) {
+        let mut inner = program(driver, &site.root());
+        inner.args(["--admin", "127.0.0.1:0"]);
+        let mut command = limited(limit, &inner);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // It may also have enough; then it waits for the signal.
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if begun.elapsed() > Duration::from_millis(500) {
+                kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+            }
+            if begun.elapsed() > LONG {
+                child.kill().unwrap();
+                panic!("with {limit} descriptors it neither serves nor ends");
+            }
+            thread::sleep(Duration::from_millis(20));
+        };
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert!(matches!(status.code(), Some(0 | 1)), "{limit}: {status}: {stderr}");
+        assert!(!stderr.contains("panicked"), "{limit}: {stderr}");
+        assert_eq!(status.code() == Some(1), stderr.contains("Too many open files"), "{stderr}");
+    }
 }

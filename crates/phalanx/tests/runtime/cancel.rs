@@ -12,7 +12,7 @@ use phalanx::{
     Bytes, CallError, Choice, Patience, Payload, Session, first, sleep, timeout, yield_now,
 };
 
-use crate::harness::{LONG, listener, one, patient};
+use crate::harness::{LONG, elsewhere, listener, one, patient, rest_of};
 use crate::on_each_driver;
 
 on_each_driver!(
@@ -87,8 +87,8 @@ fn a_session_that_receives(driver: Choice) {
         assert_eq!(session.operations(), 50);
         session.end().await;
         assert_eq!((session.operations(), Arc::strong_count(&alive)), (0, 1));
-        for mut peer in peers {
-            assert_eq!(peer.read(&mut [0]).unwrap(), 0, "its connection was closed");
+        for peer in peers {
+            assert_eq!(elsewhere(move || rest_of(peer)).await, b"", "its connection was closed");
         }
         still_works(&listener, address).await;
     });
@@ -117,7 +117,7 @@ fn a_session_that_sends(driver: Choice) {
         let given_back = Arc::new(AtomicUsize::new(0));
         for round in 1..=5 {
             let session = Session::new();
-            let (stream, mut peer) = pair(&listener, address).await;
+            let (stream, peer) = pair(&listener, address).await;
             let body = Bytes::from_owner(Counted(vec![1; 16 << 20], given_back.clone()));
             let operation = move |_| async move {
                 let payload = Payload { head: vec![1; 100], body };
@@ -133,8 +133,7 @@ fn a_session_that_sends(driver: Choice) {
             session.end().await;
             let now = given_back.load(Ordering::Relaxed);
             assert_eq!(now, round as usize, "the end came before the kernel was done");
-            let mut received = Vec::new();
-            let _ = peer.read_to_end(&mut received);
+            let received = elsewhere(move || rest_of(peer)).await;
             assert!(received.iter().all(|byte| *byte == 1), "freed memory was sent");
             assert!(received.len() < 16 << 20);
         }
@@ -147,7 +146,7 @@ fn a_session_ended_by_its_own(driver: Choice) {
     let (listener, address) = listener();
     one(driver, move |stage| async move {
         let session = Session::new();
-        let (stream, mut peer) = pair(&listener, address).await;
+        let (stream, peer) = pair(&listener, address).await;
         let operation = move |_| async move {
             stream.read(&mut Vec::new(), Patience::ENDLESS).await.unwrap();
         };
@@ -160,7 +159,7 @@ fn a_session_ended_by_its_own(driver: Choice) {
                 unreachable!("it is of the session itself");
             })
             .unwrap();
-        assert_eq!(peer.read(&mut [0]).unwrap_or(0), 0);
+        assert_eq!(elsewhere(move || rest_of(peer)).await, b"");
         session.end().await;
         assert_eq!(stage.dispatch_in(&session, |_| async {}), Err(CallError::Ended));
         still_works(&listener, address).await;
@@ -171,7 +170,7 @@ fn a_panic_with_io_in_flight(driver: Choice) {
     let (listener, address) = listener();
     one(driver, move |stage| async move {
         for send in [false, true] {
-            let (stream, mut peer) = pair(&listener, address).await;
+            let (stream, peer) = pair(&listener, address).await;
             let call = stage.call(move |_| async move {
                 let mut buffer = Vec::new();
                 let doomed = async {
@@ -192,8 +191,7 @@ fn a_panic_with_io_in_flight(driver: Choice) {
                 }
                 other => panic!("{other:?}"),
             }
-            let mut received = Vec::new();
-            let _ = peer.read_to_end(&mut received);
+            let received = elsewhere(move || rest_of(peer)).await;
             assert!(received.iter().all(|byte| *byte == 1));
             still_works(&listener, address).await;
         }
@@ -212,7 +210,7 @@ fn a_connect_that_is_dropped(driver: Choice) {
         listener.set_nonblocking(true).unwrap();
         while let Ok((peer, _)) = listener.accept() {
             peer.set_nonblocking(false).unwrap();
-            assert_eq!(patient(peer).read(&mut [0]).unwrap_or(0), 0, "closed, not leaked");
+            assert_eq!(elsewhere(move || rest_of(peer)).await, b"", "closed, not leaked");
         }
         listener.set_nonblocking(false).unwrap();
         still_works(&listener, address).await;

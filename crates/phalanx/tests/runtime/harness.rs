@@ -1,6 +1,7 @@
 //! Programs for tests: small, quiet about signals, and never for ever.
 
 use std::future::Future;
+use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
@@ -84,6 +85,25 @@ pub(crate) fn patient(stream: TcpStream) -> TcpStream {
     stream.set_read_timeout(Some(LONG)).unwrap();
     stream.set_write_timeout(Some(LONG)).unwrap();
     stream
+}
+
+/// All that still comes, up to the end or a reset.
+pub(crate) fn rest_of(stream: TcpStream) -> Vec<u8> {
+    let mut received = Vec::new();
+    match patient(stream).read_to_end(&mut received) {
+        Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("{error}"),
+        _ => received,
+    }
+}
+
+/// Runs what blocks on a thread of its own, so that the processor can do its part meanwhile: an
+/// operation that waited for its peer itself would keep it from what the peer waits for.
+pub(crate) async fn elsewhere<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
+    let thread = thread::spawn(f);
+    while !thread.is_finished() {
+        phalanx::sleep(Duration::from_millis(1)).await;
+    }
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Bytes by which each place can be told from its neighbours.
