@@ -44,14 +44,17 @@
 
 mod admin;
 mod draining;
+mod error;
 mod first;
 pub mod fs;
 mod io;
+mod launch;
 mod limits;
 pub mod net;
 mod pin;
 mod runtime;
 mod signals;
+mod supervisor;
 mod world;
 
 pub use admin::{
@@ -60,12 +63,14 @@ pub use admin::{
 };
 pub use bytes::Bytes;
 pub use draining::{Draining, draining, is_draining};
+pub use error::{RunError, StartError};
 pub use first::{First, first};
 pub use io::Patience;
+pub use launch::Start;
 pub use limits::raise_open_files;
 pub use phalanx_core::*;
 pub use phalanx_driver::{Choice, Kind, Payload};
-pub use runtime::{DEFAULT_DRAIN, DEFAULT_SPIN, RunError, Runtime, Start, StartError, Up};
+pub use runtime::{DEFAULT_DRAIN, DEFAULT_SPIN, Runtime, Up};
 
 /// The README's example is compiled with the tests.
 #[cfg(doctest)]

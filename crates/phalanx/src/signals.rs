@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals as Iterator};
 
-use crate::runtime::Event;
+use crate::supervisor::Event;
 
 /// Listens until dropped.
 pub(crate) struct Signals {

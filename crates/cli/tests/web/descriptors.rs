@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::client::{Client, get};
 use crate::on_each_driver;
 use crate::process::descriptors;
-use crate::server::{LONG, Server, eventually, program};
+use crate::server::{LONG, Server, bare, eventually, program};
 use crate::site::{Site, noise, same};
 
 on_each_driver!(
@@ -78,10 +78,12 @@ fn more_clients_than_descriptors(driver: &'static str) {
 /// Some processors start and some cannot: then the program ends, and says why.
 fn more_processors_than_descriptors(driver: &'static str) {
     let site = Site::new();
+    let root = site.root();
     // Wherever it is that the descriptors run out.
-    for limit in (8..40).step_by(3) {
-        let mut inner = program(driver, &site.root());
-        inner.args(["--admin", "127.0.0.1:0"]);
+    for limit in [8, 16, 20, 24, 28, 32, 40, 200] {
+        let mut inner = bare();
+        inner.args(["web", "--listen", "127.0.0.1:0", "--processors", "8", "--driver", driver]);
+        inner.args(["--admin", "127.0.0.1:0"]).arg(&root);
         let mut command = limited(limit, &inner);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

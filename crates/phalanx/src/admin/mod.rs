@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use phalanx_core::{Control, Graph, Session, SharedStage, sleep};
 use phalanx_driver::{Kind, Payload};
 
+use crate::error::{RunError, StartError};
 use crate::io::Patience;
 use crate::is_draining;
 use crate::net::{Listener, Stream, bind};
-use crate::runtime::{RunError, StartError};
 
 pub use snapshot::{
     ArcSnapshot, ColumnSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot, VERSION,

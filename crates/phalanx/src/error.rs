@@ -1,0 +1,49 @@
+//! Why a program could not be run.
+
+use std::io;
+use std::net::SocketAddr;
+
+use phalanx_core::CallError;
+
+/// Why a program could not be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// No driver could be had.
+    #[error("{0}")]
+    Driver(#[source] io::Error),
+    /// The address for the admin pages cannot be listened on.
+    #[error("cannot listen on {address} for the admin pages: {source}")]
+    Admin {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// SIGINT and SIGTERM cannot be listened to.
+    #[error("cannot listen to signals: {0}")]
+    Signals(#[source] io::Error),
+    /// The program's own start failed on some processor.
+    #[error("{0}")]
+    Start(#[from] StartError),
+    /// A processor's thread panicked outside of any operation: a fault of the runtime.
+    #[error("processor {0} failed; its panic is above")]
+    Processor(usize),
+}
+
+/// Why a program's start failed.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct StartError(Box<dyn std::error::Error + Send + Sync>);
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<CallError> for StartError {
+    fn from(error: CallError) -> Self {
+        Self(error.into())
+    }
+}
