@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::config;
 use super::options::Options;
-use super::server::{Recipe, free_port};
+use super::server::{Recipe, ReservedPort};
 use super::site::Site;
 
 /// Another's server.
@@ -86,7 +86,7 @@ fn own(
 impl Peer {
     fn recipes(&self, path: &Path, directory: &Path, site: &Site) -> io::Result<Vec<Recipe>> {
         let mut recipes = Vec::new();
-        let mut add = |name: &str, server, port: u16, text: String, arguments: &[&str]| {
+        let mut add = |name: &str, server, port: ReservedPort, text: String, arguments: &[&str]| {
             let file = directory.join(format!("{name}.conf"));
             fs::write(&file, text)?;
             let mut command = Command::new(path);
@@ -105,13 +105,13 @@ impl Peer {
         if self.name == "nginx" {
             let root_user = rustix::process::geteuid().is_root();
             for (name, sendfile) in [("nginx", true), ("nginx-nosf", false)] {
-                let port = free_port()?;
-                let text = config::nginx(directory, &site.root, port, sendfile, root_user);
+                let port = ReservedPort::take()?;
+                let text = config::nginx(directory, &site.root, port.number(), sendfile, root_user);
                 add(name, name, port, text, &["-c"])?;
             }
         } else {
-            let port = free_port()?;
-            let text = config::lighttpd(directory, &site.root, port);
+            let port = ReservedPort::take()?;
+            let text = config::lighttpd(directory, &site.root, port.number());
             add("lighttpd", "lighttpd", port, text, &["-D", "-f"])?;
         }
         Ok(recipes)

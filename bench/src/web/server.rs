@@ -27,7 +27,7 @@ pub(crate) struct Recipe {
     pub(crate) driver: Option<&'static str>,
     pub(crate) command: Command,
     /// Where it will listen, if that is known; otherwise it tells.
-    pub(crate) port: Option<u16>,
+    pub(crate) port: Option<ReservedPort>,
     /// Whether it serves the site, and not one answer for all.
     pub(crate) serves_files: bool,
 }
@@ -74,6 +74,8 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(create(&out)?)
             .stderr(create(&errors)?);
+        // Given up at the last moment, or another server of ours would get it, and be measured twice.
+        let port = port.map(ReservedPort::give_up);
         let child = cores::spawn(core, &mut command)
             .map_err(|error| failed(format!("{}: {error}", command.get_program().display())))?;
         let mut group = Group(child);
@@ -147,9 +149,25 @@ fn ask(address: SocketAddr) -> io::Result<Vec<u8>> {
     }
 }
 
-/// A port that nobody uses now.
-pub(crate) fn free_port() -> io::Result<u16> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr().map(|address| address.port())
+/// A port that is kept for a server which wants to be told where to listen.
+pub(crate) struct ReservedPort(TcpListener, u16);
+
+impl ReservedPort {
+    pub(crate) fn take() -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        Ok(Self(listener, port))
+    }
+
+    pub(crate) fn number(&self) -> u16 {
+        self.1
+    }
+
+    fn give_up(self) -> u16 {
+        let Self(listener, port) = self;
+        drop(listener);
+        port
+    }
 }
 
 #[cfg(test)]
