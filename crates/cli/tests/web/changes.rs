@@ -144,7 +144,7 @@ fn old_or_new_and_never_mixed(driver: &'static str) {
                     let mut seen = [0, 0];
                     let begun = Instant::now();
                     let enough = |seen: [i32; 2]| seen[0] > 0 && seen[1] > 0;
-                    while begun.elapsed() < Duration::from_secs(3) || !enough(seen) {
+                    while begun.elapsed() < Duration::from_millis(1500) || !enough(seen) {
                         assert!(begun.elapsed() < LONG, "only one state is ever seen: {seen:?}");
                         let response = get(server.address, "/file");
                         // 500 after three attempts at a file that changes all the time.
