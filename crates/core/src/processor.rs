@@ -20,7 +20,7 @@ use crate::graph::LocalState;
 use crate::operation::Slot;
 use crate::post::Post;
 use crate::profile::{Counter, ProcessorCounters, StageCounters};
-use crate::program::{Control, Program, Seed};
+use crate::program::{Control, Program, Seed, Share};
 use crate::queue::{Cap, Order, StageQueue};
 use crate::remote::Outbox;
 use crate::rendezvous::{Joins, contain};
@@ -76,7 +76,7 @@ pub struct Processor {
     pub(crate) sessions: Sessions,
     pub(crate) joins: Joins,
     pub(crate) wheel: RefCell<Wheel>,
-    pub(crate) was_busy: Cell<bool>,
+    pub(crate) share: Share,
 }
 
 thread_local! {
@@ -128,7 +128,7 @@ impl Seed {
         let identity = IDENTITIES
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(1))
             .expect("fewer than 2³² processors in the life of a process");
-        let Seed { program, index } = self;
+        let Seed { program, index, share } = self;
         let post = program.posts[index].clone();
         post.parking.install(unpark);
         let processors = program.posts.len();
@@ -164,7 +164,7 @@ impl Seed {
             sessions: Sessions::default(),
             joins: Joins::default(),
             wheel: RefCell::new(Wheel::new()),
-            was_busy: Cell::new(true),
+            share,
             program,
         };
         processor.set_running_stage(processor.stages.len());

@@ -1,5 +1,6 @@
 //! What all processors of one program share.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -71,11 +72,11 @@ impl Program {
         }
     }
 
-    pub(crate) fn processor_busy(&self) {
+    fn processor_busy(&self) {
         self.busy.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(crate) fn processor_idle(&self) {
+    fn processor_idle(&self) {
         if self.busy.fetch_sub(1, Ordering::AcqRel) == 1 && self.phase() > Phase::Running {
             self.tell_all();
         }
@@ -133,11 +134,48 @@ impl Drop for Program {
 pub struct Seed {
     pub(crate) program: Arc<Program>,
     pub(crate) index: usize,
+    pub(crate) share: Share,
+}
+
+/// One processor's share in the count of the busy: from the beginning until it says otherwise, and
+/// in any case no longer than it is there. So a processor that never grows, or fails, does not keep
+/// the others from their end.
+pub(crate) struct Share {
+    program: Arc<Program>,
+    busy: Cell<bool>,
+}
+
+impl Share {
+    fn new(program: Arc<Program>) -> Self {
+        Self { program, busy: Cell::new(true) }
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.get()
+    }
+
+    pub(crate) fn say_busy(&self) {
+        if !self.busy.replace(true) {
+            self.program.processor_busy();
+        }
+    }
+
+    pub(crate) fn say_idle(&self) {
+        if self.busy.replace(false) {
+            self.program.processor_idle();
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.say_idle();
+    }
 }
 
 impl Seed {
     pub(crate) fn new(program: Arc<Program>, index: usize) -> Self {
-        Self { program, index }
+        Self { share: Share::new(program.clone()), program, index }
     }
 
     /// The processor's number, from zero.

@@ -119,9 +119,8 @@ impl Processor {
         }
         if self.live() > 0 {
             self.say_busy();
-        } else if self.was_busy.get() && self.outbox.borrow().is_empty() {
-            self.was_busy.set(false);
-            self.program().processor_idle();
+        } else if self.share.is_busy() && self.outbox.borrow().is_empty() {
+            self.share.say_idle();
         }
         Turn { ran, received }
     }
@@ -180,9 +179,7 @@ impl Processor {
 
     /// Says, before others can know otherwise, that there is something alive here.
     pub(crate) fn say_busy(&self) {
-        if !self.was_busy.replace(true) {
-            self.program().processor_busy();
-        }
+        self.share.say_busy();
     }
 
     fn sleep(&self, world: &impl World) {

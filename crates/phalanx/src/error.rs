@@ -10,7 +10,7 @@ use phalanx_core::CallError;
 #[non_exhaustive]
 pub enum RunError {
     /// No driver could be had.
-    #[error("{0}")]
+    #[error("no driver can be had: {0}")]
     Driver(#[source] io::Error),
     /// The address for the admin pages cannot be listened on.
     #[error("cannot listen on {address} for the admin pages: {source}")]
@@ -20,6 +20,9 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
+    /// The system gives no thread for a processor.
+    #[error("cannot start a thread for each processor: {0}")]
+    Thread(#[source] io::Error),
     /// SIGINT and SIGTERM cannot be listened to.
     #[error("cannot listen to signals: {0}")]
     Signals(#[source] io::Error),

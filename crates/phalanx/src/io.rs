@@ -45,7 +45,8 @@ impl Patience {
     pub const ENDLESS: Self = Self { limit: Duration::MAX, ends_with_drain: false };
 
     /// Wait for at most `limit`; then the I/O fails with
-    /// [`TimedOut`](std::io::ErrorKind::TimedOut). Limits are looked at every tenth of a second.
+    /// [`TimedOut`](std::io::ErrorKind::TimedOut). It counts from the time of the running cohort
+    /// ([`now`](crate::now)), and is looked at every tenth of a second.
     pub const fn limit(limit: Duration) -> Self {
         Self { limit, ends_with_drain: false }
     }

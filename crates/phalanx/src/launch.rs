@@ -13,7 +13,7 @@ use crate::error::{RunError, StartError};
 use crate::io::Io;
 use crate::runtime::Runtime;
 use crate::supervisor::Event;
-use crate::world::{DriverWorld, NoWorld};
+use crate::world::DriverWorld;
 
 /// What a program's start on one processor is told.
 pub struct Start {
@@ -69,15 +69,7 @@ impl Launch<'_> {
         if runtime.pin {
             crate::pin::to_core(index, runtime.processors);
         }
-        let driver = match phalanx_driver::open(kind, &runtime.config) {
-            Ok(driver) => driver,
-            Err(error) => {
-                // The others wait until every processor has nothing left: this one too.
-                control.end();
-                seed.grow(Box::new(|| ())).run(&NoWorld, 0);
-                return Err(RunError::Driver(error));
-            }
-        };
+        let driver = phalanx_driver::open(kind, &runtime.config).map_err(RunError::Driver)?;
         let unparker = driver.unparker();
         let io = Io::new(driver);
         io.install();
@@ -89,16 +81,11 @@ impl Launch<'_> {
             }
             start(&Start { index, control: control.clone() })
         };
-        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            processor.enter(begin).map_err(RunError::from)
-        }));
-        let started = caught.unwrap_or(Err(RunError::Processor(index)));
-        match &started {
-            Ok(()) => drop(events.send(Event::Started)),
-            Err(_) => control.end(),
+        let started = processor.enter(begin).map_err(RunError::from);
+        if started.is_ok() {
+            let _ = events.send(Event::Started);
+            processor.run(&world, runtime.spin.as_nanos() as u64);
         }
-        // Also when it was ended before it began: the others wait for it to say that it has nothing left.
-        processor.run(&world, runtime.spin.as_nanos() as u64);
         // The processor's operations go before their driver does.
         drop(processor);
         Io::uninstall();

@@ -114,7 +114,8 @@ impl Stream {
 
     /// Waits for bytes and appends them to `buffer`. Returns how many; zero is the end.
     ///
-    /// A connection that waits here holds no buffer: it is lent one when bytes arrive.
+    /// A connection that waits here holds no buffer: it is lent one when bytes arrive. Dropping the
+    /// future while it waits may lose bytes that are just arriving; a limit by `patience` loses none.
     ///
     /// # Errors
     /// As `recv(2)`, or [`Patience`]'s.

@@ -18,7 +18,7 @@ use crate::admin::{self, Admin};
 use crate::error::{RunError, StartError};
 use crate::launch::{Launch, Start};
 use crate::signals::Signals;
-use crate::supervisor::supervise;
+use crate::supervisor::{Watched, supervise};
 
 /// How long a processor looks for work before it sleeps, unless told otherwise. Longer saves
 /// latency after short pauses, and costs processor time.
@@ -189,20 +189,26 @@ impl Runtime {
             false => None,
         };
         std::thread::scope(|scope| {
+            let (mut running, mut refused) = (0, Ok(()));
             for (seed, calls) in seeds.into_iter().zip(calls) {
                 let (events, admin, start) = (events.clone(), admin.as_ref(), &start);
                 let thread =
                     std::thread::Builder::new().name(format!("processor-{}", seed.index()));
                 let launch = Launch { seed, kind, epoch, calls, runtime: &self };
-                thread
-                    .spawn_scoped(scope, move || launch.run(&events, admin, start))
-                    .expect("a thread for each processor");
+                match thread.spawn_scoped(scope, move || launch.run(&events, admin, start)) {
+                    Ok(_) => running += 1,
+                    Err(error) => {
+                        control.end();
+                        refused = Err(RunError::Thread(error));
+                        break;
+                    }
+                }
             }
             drop(events);
-            let count = self.processors;
-            let result = supervise(count, self.drain, &inbox, &control, || ready(&up));
-            control.end();
-            result
+            let starting = self.processors;
+            let watched = Watched { starting, running, drain: self.drain };
+            let result = supervise(watched, &inbox, &control, || ready(&up));
+            refused.and(result)
         })
     }
 }

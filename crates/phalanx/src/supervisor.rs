@@ -18,15 +18,25 @@ pub(crate) enum Event {
     Signal,
 }
 
+/// What there is to watch over.
+pub(crate) struct Watched {
+    /// Processors that must start before the program is ready.
+    pub(crate) starting: usize,
+    /// Processors whose end is waited for.
+    pub(crate) running: usize,
+    /// How long the program may drain.
+    pub(crate) drain: Duration,
+}
+
 /// Waits for the start of all processors, then for the end of all.
 pub(crate) fn supervise(
-    processors: usize,
-    drain: Duration,
+    watched: Watched,
     inbox: &Receiver<Event>,
     control: &Control,
     ready: impl FnOnce(),
 ) -> Result<(), RunError> {
-    let (mut ready, mut starting, mut running) = (Some(ready), processors, processors);
+    let Watched { mut starting, mut running, drain } = watched;
+    let mut ready = Some(ready);
     let mut deadline: Option<Instant> = None;
     let mut result = Ok(());
     while running > 0 {

@@ -59,26 +59,6 @@ impl World for DriverWorld {
     }
 }
 
-/// The world of a processor that has no driver: good for nothing but to end in.
-pub(crate) struct NoWorld;
-
-impl World for NoWorld {
-    fn now(&self) -> u64 {
-        0
-    }
-
-    fn reap(&self) -> bool {
-        false
-    }
-
-    fn submit(&self) {}
-
-    fn park(&self, _: Option<u64>) {
-        // Nobody can wake it, so it looks again by itself.
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// A driver that fails as a whole leaves a processor deaf: the program cannot go on.
 fn fail(what: &str, error: &std::io::Error) -> ! {
     panic!("the driver cannot {what} any more: {error}")

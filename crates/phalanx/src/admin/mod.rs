@@ -70,8 +70,7 @@ impl Admin {
     }
 }
 
-/// Until the program drains, or, so that the end can be watched, until nothing else is left: the
-/// listener does not keep the program alive.
+/// Until the program drains; then its connections end too.
 async fn accept(listener: Listener, stage: SharedStage<Arc<OnceLock<Source>>>) {
     let session = Session::new();
     loop {
