@@ -111,25 +111,29 @@ impl Connection {
         let after = *taken + length;
         let reply =
             Reply { keep_alive: request.keep_alive && !is_draining(), ..Reply::to(&request) };
-        let (body, expects) = (request.body, request.expect_continue);
-        // Too large to be passed over: said now, for after the answer it could not be any more.
-        if body != Body::None
-            && let Err(reject) = Discard::new(body, &site.limits)
-        {
-            return self.refuse(reject.status).await;
-        }
-        let reply = if body != Body::None && expects { reply.closing() } else { reply };
+        let body = match request.body {
+            Body::None => None,
+            body => match Discard::new(body, &site.limits) {
+                Ok(discard) => Some(discard),
+                // Too large to be passed over: said now, for after the answer it could not be.
+                Err(reject) => return self.refuse(reject.status).await,
+            },
+        };
+        let expects = body.is_some() && request.expect_continue;
+        let reply = if expects { reply.closing() } else { reply };
         answer(out, *stages, site, path, &request, reply).await?;
         *taken = after;
         if !reply.keep_alive {
             out.send().await?;
-            return Ok(if body == Body::None && self.input.len() == after {
+            return Ok(if body.is_none() && self.input.len() == after {
                 Next::Close
             } else {
                 Next::Linger
             });
         }
-        if body != Body::None && !self.discard(body).await? {
+        if let Some(body) = body
+            && !self.discard(body).await
+        {
             self.out.send().await?;
             return Ok(Next::Linger);
         }
@@ -175,22 +179,21 @@ impl Connection {
     }
 
     /// Reads a body that nobody wants. False when the connection cannot go on.
-    async fn discard(&mut self, body: Body) -> io::Result<bool> {
-        let Ok(mut discard) = Discard::new(body, &self.site.limits) else { return Ok(false) };
+    async fn discard(&mut self, mut body: Discard) -> bool {
         let begun = now();
         loop {
-            match discard.feed(&self.input[self.taken..]) {
+            match body.feed(&self.input[self.taken..]) {
                 Ok(bytes) => self.taken += bytes,
-                Err(_) => return Ok(false),
+                Err(_) => return false,
             }
-            if discard.is_done() {
-                return Ok(true);
+            if body.is_done() {
+                return true;
             }
             self.input.clear();
             self.taken = 0;
             let limit = self.site.timeouts.request.saturating_sub(now() - begun);
             if !matches!(self.more(Patience::limit(limit)).await, Received::Bytes(1..)) {
-                return Ok(false);
+                return false;
             }
         }
     }
