@@ -49,14 +49,13 @@ pub(crate) async fn conduct(drive: Rc<Drive>, schedule: Schedule) -> Measured {
         pause(Duration::from_millis(1), &mut draining).await;
     }
     if !schedule.warmup.is_zero() {
-        drive.enter(Phase::Running);
+        drive.run(drive.clock());
         pause(schedule.warmup, &mut draining).await;
     }
     // What takes long is outside of the measured time.
     let before = Reading::take(&drive, &schedule.watched);
-    drive.begin();
-    let (begin, client) = (drive.clock(), thread_cpu());
-    drive.enter(Phase::Running);
+    let (begin, client) = (drive.begin(), thread_cpu());
+    drive.run(begin);
     pause(schedule.duration, &mut draining).await;
     let (end, client_after) = (drive.clock(), thread_cpu());
     // Also those that nobody has had the time to let arrive.

@@ -98,9 +98,19 @@ impl Drive {
         self.idle.take().into_iter().for_each(Waker::wake);
     }
 
-    /// From now on it counts.
-    pub(crate) fn begin(&self) {
-        self.begin.set(self.clock());
+    /// Requests start, from `now` on.
+    pub(crate) fn run(&self, now: u64) {
+        if let Some(arrivals) = self.arrivals.borrow_mut().as_mut() {
+            arrivals.begin(now);
+        }
+        self.enter(Phase::Running);
+    }
+
+    /// From now on it counts; says what time that is.
+    pub(crate) fn begin(&self) -> u64 {
+        let now = self.clock();
+        self.begin.set(now);
+        now
     }
 
     /// Open loop: hands out the requests that were meant to start by `now`, and says when the next
@@ -108,8 +118,7 @@ impl Drive {
     pub(crate) fn let_arrive(&self, now: u64) -> Option<u64> {
         let mut arrivals = self.arrivals.borrow_mut();
         let arrivals = arrivals.as_mut()?;
-        while arrivals.next(now) <= now {
-            let intended = arrivals.next(now);
+        while let Some(intended) = arrivals.next().filter(|next| *next <= now) {
             arrivals.step();
             self.offer(intended);
             self.backlog.borrow_mut().push_back(intended);
@@ -118,7 +127,7 @@ impl Drive {
                 waiting.wake();
             }
         }
-        Some(arrivals.next(now))
+        arrivals.next()
     }
 
     fn offer(&self, intended: u64) {

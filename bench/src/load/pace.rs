@@ -26,7 +26,7 @@ impl Pace {
 pub(crate) struct Arrivals {
     pace: Pace,
     random: fastrand::Rng,
-    /// In nanoseconds; not before it was first asked for.
+    /// In nanoseconds; not before the run has begun.
     next: Option<f64>,
 }
 
@@ -35,9 +35,15 @@ impl Arrivals {
         Self { pace, random, next: None }
     }
 
-    /// When the next one is meant to start. The first time this is called is the beginning.
-    pub(crate) fn next(&mut self, now: u64) -> u64 {
-        *self.next.get_or_insert_with(|| now as f64 + self.pace.gap(&mut self.random)) as u64
+    /// The run begins at `now`, whenever somebody finds the time to look: who only began to count
+    /// then would leave out what was meant to start meanwhile.
+    pub(crate) fn begin(&mut self, now: u64) {
+        self.next.get_or_insert_with(|| now as f64 + self.pace.gap(&mut self.random));
+    }
+
+    /// When the next one is meant to start; not before the run has begun.
+    pub(crate) fn next(&self) -> Option<u64> {
+        self.next.map(|next| next as u64)
     }
 
     /// Goes on to the one after it.
