@@ -43,6 +43,8 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+#[cfg(doctest)]
+mod docs;
 mod draining;
 mod error;
 mod first;
@@ -71,8 +73,3 @@ pub use limits::raise_open_files;
 pub use phalanx_core::*;
 pub use phalanx_driver::{Choice, Kind, Payload};
 pub use runtime::{DEFAULT_DRAIN, DEFAULT_SPIN, Runtime, Up};
-
-/// The README's example is compiled with the tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
