@@ -18,18 +18,21 @@ mod call;
 mod cohort;
 mod error;
 mod event;
+mod first_of;
 mod graph;
 mod invoke;
 mod join;
 #[cfg(all(test, loom))]
 mod loom;
 mod operation;
+mod order;
 mod parking;
 mod policy;
 mod post;
 mod processor;
 mod profile;
 mod program;
+mod proxy;
 mod queue;
 mod remote;
 mod rendezvous;
@@ -38,6 +41,7 @@ mod session;
 mod slab;
 mod stage;
 mod sync;
+mod there;
 mod time;
 mod waker;
 mod wavefront;
@@ -46,6 +50,7 @@ mod wheel;
 pub use call::Call;
 pub use error::CallError;
 pub use event::{Event, Trigger, event};
+pub use first_of::{FirstOf, first_of};
 pub use graph::{
     DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Graph, StageOptions,
 };

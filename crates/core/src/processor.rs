@@ -18,6 +18,7 @@ use std::time::Duration;
 use crate::error::CallError;
 use crate::graph::LocalState;
 use crate::operation::Slot;
+use crate::order::Orders;
 use crate::post::Post;
 use crate::profile::{Counter, ProcessorCounters, StageCounters};
 use crate::program::{Control, Program, Seed, Share};
@@ -73,6 +74,7 @@ pub struct Processor {
     /// Whether a turn is under way.
     turning: Cell<bool>,
     pub(crate) outbox: RefCell<VecDeque<Outbox>>,
+    pub(crate) orders: Orders,
     pub(crate) sessions: Sessions,
     pub(crate) joins: Joins,
     pub(crate) wheel: RefCell<Wheel>,
@@ -161,6 +163,7 @@ impl Seed {
             arc_row: Cell::new(std::ptr::null()),
             turning: Cell::new(false),
             outbox: RefCell::default(),
+            orders: Orders::default(),
             sessions: Sessions::default(),
             joins: Joins::default(),
             wheel: RefCell::new(Wheel::new()),

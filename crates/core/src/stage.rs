@@ -140,7 +140,21 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
         F: FnOnce(Shared<S>) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        processor::current(|p| p.in_session(session, || self.dispatch(operation)))
+        session.scope(|| self.dispatch(operation))
+    }
+
+    /// As [`call`](Self::call), into `session` in place of the caller's own. For all other ways to
+    /// invoke there is [`Session::scope`].
+    ///
+    /// # Panics
+    /// If the session's handle is another processor's.
+    pub fn call_in<F, Fut, T>(&self, session: &Session, operation: F) -> Call<T>
+    where
+        F: FnOnce(Shared<S>) -> Fut + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        session.scope(|| self.call(operation))
     }
 
     /// As [`call`](Self::call), on the processor numbered `processor`.
@@ -188,6 +202,39 @@ impl<S: 'static> PartitionedStage<S> {
         self.call(key, operation).detach()
     }
 
+    /// As [`call`](Self::call), into `session` in place of the caller's own.
+    ///
+    /// # Panics
+    /// If the session's handle is another processor's.
+    pub fn call_in<F, Fut, T>(&self, session: &Session, key: u64, operation: F) -> Call<T>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        session.scope(|| self.call(key, operation))
+    }
+
+    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch_in`].
+    ///
+    /// # Panics
+    /// As [`call_in`](Self::call_in).
+    pub fn dispatch_in<F, Fut>(
+        &self,
+        session: &Session,
+        key: u64,
+        operation: F,
+    ) -> Result<(), CallError>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        session.scope(|| self.dispatch(key, operation))
+    }
+
     /// Whether this processor owns the partition of `key`: a call there stays here.
     pub fn is_local(&self, key: u64) -> bool {
         processor::current(|p| {
@@ -227,6 +274,34 @@ impl<S: Send + 'static> ExclusiveStage<S> {
         Fut: Future<Output = ()> + 'static,
     {
         processor::current(|p| p.dispatch(self.key, move |p, stage| operation(exclusive(p, stage))))
+    }
+
+    /// As [`call`](Self::call), into `session` in place of the caller's own.
+    ///
+    /// # Panics
+    /// If the session's handle is another processor's.
+    pub fn call_in<F, Fut, T>(&self, session: &Session, operation: F) -> Call<T>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        session.scope(|| self.call(operation))
+    }
+
+    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch_in`].
+    ///
+    /// # Panics
+    /// As [`call_in`](Self::call_in).
+    pub fn dispatch_in<F, Fut>(&self, session: &Session, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        session.scope(|| self.dispatch(operation))
     }
 }
 

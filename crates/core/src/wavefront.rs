@@ -95,6 +95,8 @@ impl Processor {
 
     fn turn_once(&self, world: &impl World) -> Turn {
         self.now.set(world.now());
+        // What was invoked between two turns goes first.
+        self.flush_outbox();
         let mut received = world.reap();
         received |= self.open_post();
         self.fire_timers();
@@ -117,7 +119,7 @@ impl Processor {
         if self.counters.turns.get().is_multiple_of(PUBLISH) {
             self.publish();
         }
-        if self.live() > 0 {
+        if self.live() > 0 || self.orders.are_owed() {
             self.say_busy();
         } else if self.share.is_busy() && self.outbox.borrow().is_empty() {
             self.share.say_idle();
@@ -149,6 +151,9 @@ impl Processor {
             while let Some(Parcel(slot)) = self.post.replies.pop() {
                 self.come_home(Parcel(slot));
             }
+        }
+        if marks.contains(Inbox::Orders) {
+            self.follow_orders();
         }
         if marks.contains(Inbox::Wakes) {
             while let Some(name) = self.post.next_wake() {
