@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::policy::{ExclusiveState, Gate, LocalExclusive, Partitions};
 use crate::post::MAX_STAGES;
 use crate::program::{Program, Seed};
-use crate::stage::{ExclusiveStage, Key, PartitionedStage, SharedStage};
+use crate::stage::{BalancedStage, ExclusiveStage, Key, PartitionedStage, SharedStage};
 use crate::waker::MAX_OPERATIONS;
 
 /// The largest cohort of a stage that declares nothing else.
@@ -32,6 +32,8 @@ pub(crate) struct Declared {
     pub(crate) max_cohort: usize,
     pub(crate) cohort_time: u64,
     pub(crate) in_order: bool,
+    /// Whether other processors may take what waits here.
+    pub(crate) balanced: bool,
     /// Makes a processor's part of the state, given (processor, processors).
     pub(crate) make: MakeLocal,
 }
@@ -77,6 +79,7 @@ impl Graph {
             max_cohort: DEFAULT_MAX_COHORT,
             cohort_time: DEFAULT_COHORT_TIME,
             in_order: false,
+            balanced: false,
             partitions: None,
         }
     }
@@ -130,13 +133,14 @@ impl Graph {
     }
 }
 
-/// A stage being declared: its options. Ends with one of the three policies.
+/// A stage being declared: its options. Ends with its policy.
 pub struct StageOptions<'g> {
     graph: &'g mut Graph,
     name: &'static str,
     max_cohort: usize,
     cohort_time: Duration,
     in_order: bool,
+    balanced: bool,
     partitions: Option<usize>,
 }
 
@@ -193,6 +197,24 @@ impl StageOptions<'_> {
         SharedStage::new(key)
     }
 
+    /// A balanced stage (BalanceLoad in tr2001 §5.1): a shared one whose operations wait in order,
+    /// on the processor that invoked them, until that one or another that has less to do runs them.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let digest = graph.stage("digest").max_cohort(8).balanced(());
+    /// # let _ = digest;
+    /// ```
+    pub fn balanced<S: Send + Sync + 'static>(mut self, state: S) -> BalancedStage<S> {
+        (self.in_order, self.balanced) = (true, true);
+        let state = Arc::new(state);
+        let key = self.declare(Box::new(move |_, _| LocalState {
+            state: Rc::new(state.clone()),
+            gate: None,
+        }));
+        BalancedStage::new(key)
+    }
+
     /// A partitioned stage (2002 §3.4): an operation names a key, the key a partition, and the
     /// partition the one processor that may touch it, through `&mut S`. `make` makes each
     /// partition's state on its processor; it is given the partition's number.
@@ -233,6 +255,7 @@ impl StageOptions<'_> {
             max_cohort: self.max_cohort,
             cohort_time: self.cohort_time.as_nanos().try_into().unwrap_or(u64::MAX),
             in_order: self.in_order,
+            balanced: self.balanced,
             make,
         });
         Key::new(self.graph.id, (stages.len() - 1) as u8)

@@ -14,6 +14,7 @@
 //! The papers are Larus and Parkes: *Using Cohort Scheduling to Enhance Server Performance*, the
 //! technical report of 2001 (tr2001) and the USENIX paper of 2002.
 
+mod balance;
 mod call;
 mod cohort;
 mod error;
@@ -62,7 +63,7 @@ pub use processor::Processor;
 pub use profile::{COHORT_BUCKETS, Column, ProcessorView, Profile, StageView};
 pub use program::{Control, Phase, Seed};
 pub use session::{Hold, Session, SessionEnd};
-pub use stage::{ExclusiveStage, PartitionedStage, SharedStage};
+pub use stage::{BalancedStage, ExclusiveStage, PartitionedStage, SharedStage};
 pub use time::{Sleep, TimedOut, now, sleep, timeout, yield_now};
 pub use waker::MAX_OPERATIONS;
 pub use wavefront::{Turn, World};

@@ -18,7 +18,6 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 
-use crate::post::Inbox;
 use crate::processor::{self, Processor};
 use crate::remote::Cargo;
 use crate::rendezvous::contain;
@@ -121,16 +120,6 @@ impl Processor {
         while let Some(Order(act)) = self.post.orders.pop() {
             // What it ends or drops is foreign code.
             contain(|| act(self));
-        }
-    }
-
-    /// Whether an inbox is filled by this processor itself: then it is marked without a wake-up.
-    pub(crate) fn mark_post(&self, target: usize, inbox: Inbox) {
-        if target == self.index() {
-            self.post.pending.mark(inbox);
-        } else {
-            let woke = self.program().posts[target].mark(inbox);
-            self.counters.wakes_sent.add(u64::from(woke));
         }
     }
 }

@@ -64,6 +64,8 @@ pub struct Processor {
     pub(crate) counters: Arc<ProcessorCounters>,
     slab: Slab,
     pub(crate) stages: Box<[LocalStage]>,
+    /// One bit for each balanced stage.
+    pub(crate) balanced: u64,
     /// One bit for each stage that has something to run.
     pub(crate) ready: Cell<u64>,
     pub(crate) now: Cell<u64>,
@@ -147,6 +149,8 @@ impl Seed {
             }
         });
         let stages: Box<[LocalStage]> = stages.collect();
+        let balanced = program.stages.iter().enumerate().filter(|(_, stage)| stage.balanced);
+        let balanced = balanced.fold(0, |set, (stage, _)| set | 1 << stage);
         let number = waker::register(post.clone());
         let processor = Processor {
             identity,
@@ -157,6 +161,7 @@ impl Seed {
             counters: program.counters[index].clone(),
             slab: Slab::new(program.max_operations, number),
             stages,
+            balanced,
             ready: Cell::new(0),
             now: Cell::new(0),
             running: Cell::new(None),

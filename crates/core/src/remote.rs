@@ -141,6 +141,23 @@ impl Processor {
         if target == self.index() {
             return self.call(key, invocation);
         }
+        self.call_by_parcel(key, target, invocation)
+    }
+
+    /// Invokes by a parcel to the processor numbered `target`, also if it is this one: then another
+    /// may take it from the ring.
+    pub(crate) fn call_by_parcel<F, Fut, T>(
+        &self,
+        key: Key,
+        target: usize,
+        invocation: F,
+    ) -> Call<T>
+    where
+        F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        self.check(key);
         let Some(slot) = self.reserve::<Crossing<F, T>>() else {
             return Call::refused(self.refuse(key.stage(), invocation));
         };
@@ -183,6 +200,8 @@ impl Processor {
         let waiting = self.outbox.borrow().len();
         // What is behind something that did not fit stays behind it, though there may be room by then.
         let mut full: Vec<(usize, Inbox)> = Vec::new();
+        // This processor's stages that others may help with.
+        let mut own = 0;
         for _ in 0..waiting {
             let Some(Outbox { target, cargo }) = self.outbox.borrow_mut().pop_front() else {
                 break;
@@ -193,12 +212,23 @@ impl Processor {
                 false => cargo.post(&self.program().posts[target]),
             };
             match sent {
-                Ok(()) => self.mark_post(target, inbox),
+                Ok(()) if target != self.index() => {
+                    let woke = self.program().posts[target].mark(inbox);
+                    self.counters.wakes_sent.add(u64::from(woke));
+                }
+                Ok(()) => match inbox {
+                    Inbox::Stage(stage) => own |= 1 << stage,
+                    other => self.post.pending.mark(other),
+                },
                 Err(cargo) => {
                     full.push((target, inbox));
                     self.outbox.borrow_mut().push_back(Outbox { target, cargo });
                 }
             }
+        }
+        if own != 0 {
+            self.ready.set(self.ready.get() | own);
+            self.wake_for_backlog(own);
         }
     }
 

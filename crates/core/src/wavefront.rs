@@ -100,6 +100,7 @@ impl Processor {
         let mut received = world.reap();
         received |= self.open_post();
         self.fire_timers();
+        self.balance();
         let mut ran = 0;
         // Only the stages that have something, also those that get it while the sweep is under way.
         let mut next = 0;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::Bench;
 use phalanx_core::{
-    Call, CallError, ExclusiveStage, Graph, PartitionedStage, Session, SharedStage, join, sleep,
+    BalancedStage, Call, CallError, ExclusiveStage, Graph, PartitionedStage, Session, SharedStage, join, sleep,
     timeout, yield_now,
 };
 use proptest::prelude::*;
@@ -44,6 +44,7 @@ enum Place {
     There(usize),
     Keyed(u64),
     Exclusive,
+    Balanced,
 }
 
 type Plan = Vec<Step>;
@@ -54,6 +55,7 @@ fn place() -> impl Strategy<Value = Place> {
         2 => (0..PROCESSORS).prop_map(Place::There),
         2 => any::<u64>().prop_map(Place::Keyed),
         1 => Just(Place::Exclusive),
+        2 => Just(Place::Balanced),
     ]
 }
 
@@ -106,6 +108,7 @@ struct Env {
     here: SharedStage<()>,
     keyed: PartitionedStage<u32>,
     exclusive: ExclusiveStage<u32>,
+    balanced: BalancedStage<()>,
     fates: Arc<std::sync::Mutex<Vec<Arc<Fate>>>>,
 }
 
@@ -123,6 +126,7 @@ impl Env {
                 part.with(|count| *count += 1);
                 env.start(plan, life)
             }),
+            Place::Balanced => self.balanced.call(move |_| env.start(plan, life)),
             Place::Exclusive => self.exclusive.call(move |state| {
                 state.with(|count| *count += 1);
                 env.start(plan, life)
@@ -199,7 +203,7 @@ impl Env {
             Step::EndOwnSession => {
                 if let Some(session) = Session::current() {
                     let end = session.end();
-                    for place in [Place::Here, Place::There(1), Place::Exclusive] {
+                    for place in [Place::Here, Place::There(1), Place::Exclusive, Place::Balanced] {
                         let (fate, call) = self.call(place, &Vec::new());
                         refused(&fate, call.detach());
                         assert_eq!(fate.refused.load(Relaxed), 1, "taken into an ended session");
@@ -244,6 +248,7 @@ fn run(plan: &Plan, order: &[u8]) {
         here: graph.stage("here").max_cohort(3).shared(()),
         keyed: graph.partitioned("keyed", |_| 0),
         exclusive: graph.exclusive("exclusive", 0),
+        balanced: graph.stage("balanced").max_cohort(2).balanced(()),
         fates: Arc::default(),
     };
     let processors: Vec<_> =
