@@ -1,11 +1,12 @@
 //! Declaring a program: its stages, in wavefront order.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::policy::{ExclusiveState, Gate, LocalExclusive, Partitions};
+use crate::partition::{Partitions, Table};
+use crate::policy::{ExclusiveState, Gate, LocalExclusive};
 use crate::post::MAX_STAGES;
 use crate::program::{Program, Seed};
 use crate::stage::{BalancedStage, ExclusiveStage, Key, PartitionedStage, SharedStage};
@@ -216,21 +217,23 @@ impl StageOptions<'_> {
     }
 
     /// A partitioned stage (2002 §3.4): an operation names a key, the key a partition, and the
-    /// partition the one processor that may touch it, through `&mut S`. `make` makes each
+    /// partition the one processor that may touch it, through `&mut S`. More partitions than
+    /// processors can be [moved](PartitionedStage::move_partition) one by one. `make` makes each
     /// partition's state on its processor; it is given the partition's number.
     pub fn partitioned<S: 'static>(
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
     ) -> PartitionedStage<S> {
         let declared = self.partitions;
-        let key = self.declare(Box::new(move |processor, processors| LocalState {
-            state: Rc::new(Partitions::new(
-                processor,
-                processors,
-                declared.unwrap_or(processors * DEFAULT_PARTITIONS_PER_PROCESSOR),
-                &make,
-            )),
-            gate: None,
+        // Made by the first processor, which knows how many there are.
+        let table = OnceLock::new();
+        let key = self.declare(Box::new(move |processor, processors| {
+            let table: &Arc<Table> = table.get_or_init(|| {
+                let count = declared.unwrap_or(processors * DEFAULT_PARTITIONS_PER_PROCESSOR);
+                Arc::new(Table::new(count, processors))
+            });
+            let partitions = Partitions::new(table.clone(), processor, &make);
+            LocalState { state: Rc::new(partitions), gate: None }
         }));
         PartitionedStage::new(key)
     }

@@ -25,9 +25,11 @@ mod invoke;
 mod join;
 #[cfg(all(test, loom))]
 mod loom;
+mod moving;
 mod operation;
 mod order;
 mod parking;
+mod partition;
 mod policy;
 mod post;
 mod processor;
@@ -49,7 +51,7 @@ mod wavefront;
 mod wheel;
 
 pub use call::Call;
-pub use error::CallError;
+pub use error::{CallError, MoveError};
 pub use event::{Event, Trigger, event};
 pub use first_of::{FirstOf, first_of};
 pub use graph::{
@@ -57,7 +59,8 @@ pub use graph::{
 };
 pub use join::{Children, Join, join};
 pub use parking::Unpark;
-pub use policy::{Exclusive, Partition, Shared};
+pub use partition::Partition;
+pub use policy::{Exclusive, Shared};
 pub use post::MAX_STAGES;
 pub use processor::Processor;
 pub use profile::{COHORT_BUCKETS, Column, ProcessorView, Profile, StageView};

@@ -1,11 +1,12 @@
-//! The three policies by which operations reach their stage's state (2002 §3.4).
+//! How operations reach the state of shared and exclusive stages (2002 §3.4); partitioned ones are in
+//! [`crate::partition`].
 //!
 //! # Safety
 //! An exclusive stage's state is one [`UnsafeCell`] for all processors. A processor makes a
 //! reference to it only while it holds the stage's lock (`entered`), which it does for the length of
 //! a cohort, on its own thread; and at most one at a time (`borrowed`). So the reference is unique.
 
-use std::cell::{Cell, RefCell, UnsafeCell};
+use std::cell::{Cell, UnsafeCell};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,74 +40,6 @@ impl<S> Clone for Shared<S> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
-}
-
-/// The state of one partition, as an operation on it sees it. It stays on its processor.
-pub struct Partition<S> {
-    cell: Rc<RefCell<S>>,
-    index: usize,
-}
-
-impl<S> Partition<S> {
-    /// Runs `f` with the state. Operations of other requests run between two calls, so hold nothing
-    /// over that must not change meanwhile.
-    ///
-    /// # Panics
-    /// If called again from within `f`.
-    #[inline]
-    pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
-        f(&mut self.cell.borrow_mut())
-    }
-
-    /// The partition's number.
-    pub fn index(&self) -> usize {
-        self.index
-    }
-}
-
-impl<S> Clone for Partition<S> {
-    fn clone(&self) -> Self {
-        Self { cell: self.cell.clone(), index: self.index }
-    }
-}
-
-/// The partitions of one stage that one processor owns.
-pub(crate) struct Partitions<S> {
-    owned: Vec<Rc<RefCell<S>>>,
-    processors: usize,
-    count: usize,
-}
-
-impl<S> Partitions<S> {
-    pub(crate) fn new(
-        processor: usize,
-        processors: usize,
-        count: usize,
-        make: &dyn Fn(usize) -> S,
-    ) -> Self {
-        let owned = (0..count)
-            .filter(|partition| owner(*partition, processors) == processor)
-            .map(|partition| Rc::new(RefCell::new(make(partition))))
-            .collect();
-        Self { owned, processors, count }
-    }
-
-    /// The partition numbered `index`, which this processor must own.
-    pub(crate) fn get(&self, index: usize) -> Partition<S> {
-        Partition { cell: self.owned[index / self.processors].clone(), index }
-    }
-
-    /// The partition of a key: the high bits of a multiplicative hash, so that keys which are
-    /// numbers in a row, or hashes themselves, spread alike.
-    pub(crate) fn of_key(&self, key: u64) -> usize {
-        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        ((u128::from(hash) * self.count as u128) >> 64) as usize
-    }
-}
-
-/// The processor that owns a partition.
-pub(crate) fn owner(partition: usize, processors: usize) -> usize {
-    partition % processors
 }
 
 /// The one state of an exclusive stage, for all processors.

@@ -23,7 +23,10 @@ use std::task::{Context, Poll};
 
 use crate::call::Call;
 use crate::error::CallError;
-use crate::operation::{ENDED, HELD, Life, Parcel, Payload, RemoteVTable, Slot, VTable, output_drop};
+use crate::moving::Forwarded;
+use crate::operation::{
+    ENDED, HELD, Life, Parcel, Payload, RemoteVTable, Slot, VTable, output_drop,
+};
 use crate::order::Order;
 use crate::post::{Inbox, Post};
 use crate::processor::{self, Processor};
@@ -391,6 +394,9 @@ where
 }
 
 pub(crate) fn panicked(processor: &Processor, stage: u8, panic: &(dyn Any + Send)) -> CallError {
+    if let Some(Forwarded(error)) = panic.downcast_ref() {
+        return error.clone();
+    }
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let message = text.unwrap_or("a panic without a message").into();

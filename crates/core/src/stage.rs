@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use crate::call::Call;
 use crate::error::CallError;
-use crate::policy::{Exclusive, LocalExclusive, Partition, Partitions, Shared, owner};
+use crate::moving::Placed;
+use crate::partition::{Partition, Partitions};
+use crate::policy::{Exclusive, LocalExclusive, Shared};
 use crate::processor::{self, Processor};
 use crate::session::Session;
 
@@ -249,13 +251,30 @@ impl<S: 'static> PartitionedStage<S> {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        processor::current(|p| {
-            let partition = self.partitions(p).of_key(key);
-            let invocation = move |p: &Processor, stage| {
-                // SAFETY: the stage is this handle's (top of the file).
-                operation(unsafe { p.state::<Partitions<S>>(stage) }.get(partition))
-            };
-            p.call_on(self.key, owner(partition, p.processors()), invocation)
+        processor::current(|p| self.call_at(p, self.partitions(p).of_key(key), operation))
+    }
+
+    /// Invokes an operation where the table says that the partition is.
+    #[inline]
+    pub(crate) fn call_at<F, Fut, T>(
+        &self,
+        processor: &Processor,
+        partition: usize,
+        operation: F,
+    ) -> Call<T>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let stage = *self;
+        let owner = self.partitions(processor).table().owner(partition);
+        processor.call_on(self.key, owner, move |p: &Processor, number| {
+            // SAFETY: the stage is this handle's (top of the file).
+            match unsafe { p.state::<Partitions<S>>(number) }.enter(partition) {
+                Some(state) => Placed::Running(operation(state)),
+                None => Placed::Waiting { stage, partition, operation: Some(operation), round: 0 },
+            }
         })
     }
 
@@ -307,13 +326,36 @@ impl<S: 'static> PartitionedStage<S> {
     /// Whether this processor owns the partition of `key`: a call there stays here.
     pub fn is_local(&self, key: u64) -> bool {
         processor::current(|p| {
-            let partition = self.partitions(p).of_key(key);
-            owner(partition, p.processors()) == p.index()
+            let partitions = self.partitions(p);
+            partitions.table().owner(partitions.of_key(key)) == p.index()
         })
     }
 
+    /// The number of the partition that `key` falls into.
+    pub fn partition_of(&self, key: u64) -> usize {
+        processor::current(|p| self.partitions(p).of_key(key))
+    }
+
+    /// How many partitions there are, over all processors.
+    pub fn partitions_count(&self) -> usize {
+        processor::current(|p| self.partitions(p).table().count())
+    }
+
+    /// The number of the processor that owns a partition, as far as is known here: it may just
+    /// [move](Self::move_partition).
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn owner(&self, partition: usize) -> usize {
+        processor::current(|p| self.partitions(p).table().owner(partition))
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        self.key
+    }
+
     #[track_caller]
-    fn partitions<'p>(&self, processor: &'p Processor) -> &'p Partitions<S> {
+    pub(crate) fn partitions<'p>(&self, processor: &'p Processor) -> &'p Partitions<S> {
         processor.check(self.key);
         // SAFETY: the key was checked and is this handle's (top of the file).
         unsafe { processor.state(self.key.stage()) }

@@ -43,7 +43,8 @@ fn a_processor_with_little_takes_a_share_of_anothers_oldest() {
 fn each_balanced_operation_runs_once_on_one_of_many_threads() {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
-    let ran: Arc<Vec<AtomicUsize>> = Arc::new((0..20_000).map(|_| AtomicUsize::default()).collect());
+    let ran: Arc<Vec<AtomicUsize>> =
+        Arc::new((0..20_000).map(|_| AtomicUsize::default()).collect());
     let work = graph.stage("work").max_cohort(16).balanced(ran.clone());
     run(graph, 3, move |index, control| {
         if index > 0 {

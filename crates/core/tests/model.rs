@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use common::Bench;
 use phalanx_core::{
-    BalancedStage, Call, CallError, ExclusiveStage, Graph, PartitionedStage, Session, SharedStage, join, sleep,
-    timeout, yield_now,
+    BalancedStage, Call, CallError, ExclusiveStage, Graph, PartitionedStage, Session, SharedStage,
+    join, sleep, timeout, yield_now,
 };
 use proptest::prelude::*;
 

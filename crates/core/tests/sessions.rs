@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use common::Several;
 use phalanx_core::{
-    BalancedStage, CallError, Graph, PartitionedStage, Session, SharedStage, first_of, join, sleep, yield_now,
+    BalancedStage, CallError, Graph, PartitionedStage, Session, SharedStage, first_of, join, sleep,
+    yield_now,
 };
 use proptest::prelude::*;
 
