@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::custom::{Part, Policy, Stage};
 use crate::partition::{Partitions, Table};
 use crate::policy::{ExclusiveState, Gate, LocalExclusive};
 use crate::post::MAX_STAGES;
@@ -248,6 +249,16 @@ impl StageOptions<'_> {
             LocalState { state: Rc::new(local.clone()), gate: Some(local) }
         }));
         ExclusiveStage::new(key)
+    }
+
+    /// A stage with a [`Policy`] of one's own.
+    pub fn policy<P: Policy>(self, policy: P) -> Stage<P> {
+        let policy = Arc::new(policy);
+        let key = self.declare(Box::new(move |processor, processors| {
+            let part = Part::new(policy.clone(), processor, processors);
+            LocalState { gate: part.gate(), state: Rc::new(part) }
+        }));
+        Stage::new(key)
     }
 
     fn declare(self, make: MakeLocal) -> Key {

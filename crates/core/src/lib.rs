@@ -17,6 +17,7 @@
 mod balance;
 mod call;
 mod cohort;
+mod custom;
 mod error;
 mod event;
 mod first_of;
@@ -51,6 +52,7 @@ mod wavefront;
 mod wheel;
 
 pub use call::Call;
+pub use custom::{Policy, Stage};
 pub use error::{CallError, MoveError};
 pub use event::{Event, Trigger, event};
 pub use first_of::{FirstOf, first_of};
@@ -60,7 +62,7 @@ pub use graph::{
 pub use join::{Children, Join, join};
 pub use parking::Unpark;
 pub use partition::Partition;
-pub use policy::{Exclusive, Shared};
+pub use policy::{Exclusive, Gate, Shared};
 pub use post::MAX_STAGES;
 pub use processor::Processor;
 pub use profile::{COHORT_BUCKETS, Column, ProcessorView, Profile, StageView};

@@ -13,9 +13,12 @@ use std::sync::Arc;
 
 use crate::sync::{AtomicBool, Ordering};
 
-/// What a processor must pass to run a cohort of a stage.
-pub(crate) trait Gate {
-    /// True if the cohort may run now.
+/// What a processor must pass to run a cohort of a stage, such as a lock that is taken once a cohort.
+///
+/// A processor that may not enter goes on to its next stage and asks again in its next turn; it
+/// does not sleep while operations wait at the gate. A panic in here ends the processor.
+pub trait Gate {
+    /// True if the cohort may run now; [`leave`](Self::leave) follows.
     fn enter(&self) -> bool;
     /// The cohort is over.
     fn leave(&self);

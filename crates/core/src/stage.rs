@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::call::Call;
+use crate::custom::{Part, Policy, Stage};
 use crate::error::CallError;
 use crate::moving::Placed;
 use crate::partition::{Partition, Partitions};
@@ -428,4 +429,15 @@ fn shared<S: 'static>(processor: &Processor, stage: u8) -> Shared<S> {
 fn exclusive<S: 'static>(processor: &Processor, stage: u8) -> Exclusive<S> {
     // SAFETY: called by the invocations of exclusive stages' handles only (top of the file).
     Exclusive(unsafe { processor.state::<Rc<LocalExclusive<S>>>(stage) }.clone())
+}
+
+impl Processor {
+    /// This processor's part of a stage with a user's policy.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn part<P: Policy>(&self, stage: &Stage<P>) -> &Part<P> {
+        self.check(stage.key());
+        // SAFETY: the key was checked and is this handle's (top of the file).
+        unsafe { self.state(stage.key().stage()) }
+    }
 }

@@ -193,7 +193,7 @@ fn a_move_that_would_wait_for_ever_is_given_up() {
         moving.unwrap();
     });
     several.settle(200);
-    assert_eq!(*outcome.borrow(), ["Err(Busy)", "Ok(1)", "Ok(())", "Ok(1) on 1"]);
+    assert_eq!(*outcome.borrow(), ["Ok(1)", "Err(Busy)", "Ok(())", "Ok(1) on 1"]);
     assert_eq!(several.live(), [0, 0]);
 }
 
