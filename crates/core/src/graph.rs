@@ -1,7 +1,7 @@
 //! Declaring a program: its stages, in wavefront order.
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::partition::{Partitions, Table};
 use crate::policy::{ExclusiveState, Gate, LocalExclusive};
 use crate::post::MAX_STAGES;
 use crate::program::{Program, Seed};
-use crate::stage::{BalancedStage, ExclusiveStage, Key, PartitionedStage, SharedStage};
+use crate::stage::{BalancedStage, ExclusiveStage, HomedStage, Key, PartitionedStage, SharedStage};
 use crate::waker::MAX_OPERATIONS;
 
 /// The largest cohort of a stage that declares nothing else.
@@ -36,8 +36,26 @@ pub(crate) struct Declared {
     pub(crate) in_order: bool,
     /// Whether other processors may take what waits here.
     pub(crate) balanced: bool,
+    /// The size of the state, if operations may be sent to where it is; or zero.
+    pub(crate) state_bytes: usize,
+    /// The processor that ran the last cohort, and one more; kept with `state_bytes` only.
+    pub(crate) last: AtomicUsize,
     /// Makes a processor's part of the state, given (processor, processors).
     pub(crate) make: MakeLocal,
+}
+
+impl Declared {
+    /// Another processor that has run the stage's last cohort.
+    pub(crate) fn home(&self, here: usize) -> Option<usize> {
+        self.last.load(Ordering::Relaxed).checked_sub(1).filter(|home| *home != here)
+    }
+
+    /// A cohort has run here. Written only when it changes: others read it.
+    pub(crate) fn ran(&self, here: usize) {
+        if self.last.load(Ordering::Relaxed) != here + 1 {
+            self.last.store(here + 1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A program's stages, declared in wavefront order: from where requests come in to where their work
@@ -82,6 +100,7 @@ impl Graph {
             cohort_time: DEFAULT_COHORT_TIME,
             in_order: false,
             balanced: false,
+            state_bytes: 0,
             partitions: None,
         }
     }
@@ -143,10 +162,11 @@ pub struct StageOptions<'g> {
     cohort_time: Duration,
     in_order: bool,
     balanced: bool,
+    state_bytes: usize,
     partitions: Option<usize>,
 }
 
-impl StageOptions<'_> {
+impl<'g> StageOptions<'g> {
     /// The most operations in a cohort (MaxBatchSize in tr2001 §5.1). 64 is good for stages that
     /// touch sockets: beyond that their kernel state leaves the cache again.
     ///
@@ -243,12 +263,35 @@ impl StageOptions<'_> {
     /// that is taken once per cohort, and reaches the state through `&mut S`. A processor that
     /// finds the lock taken goes on to its next stage.
     pub fn exclusive<S: Send + 'static>(self, state: S) -> ExclusiveStage<S> {
+        ExclusiveStage::new(self.exclusive_key(state))
+    }
+
+    fn exclusive_key<S: Send + 'static>(self, state: S) -> Key {
         let state = Arc::new(ExclusiveState::new(state));
-        let key = self.declare(Box::new(move |_, _| {
+        self.declare(Box::new(move |_, _| {
             let local = Rc::new(LocalExclusive::new(state.clone()));
             LocalState { state: Rc::new(local.clone()), gate: Some(local) }
-        }));
-        ExclusiveStage::new(key)
+        }))
+    }
+
+    /// About how many bytes of its state an operation touches: for an exclusive stage whose
+    /// operations may be sent to the processor that has these in its cache, in place of moving the
+    /// state (CacheSize in tr2001 §5.1). The invocations of such a stage and their results are `Send`;
+    /// so it has a handle of its own. Other options come before this one.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let index = graph.stage("index").max_cohort(64).state_bytes(256 << 10).exclusive(vec![0u64; 32 << 10]);
+    /// # let _ = index;
+    /// ```
+    ///
+    /// # Panics
+    /// If `bytes` is zero.
+    #[must_use]
+    pub fn state_bytes(mut self, bytes: usize) -> HomedOptions<'g> {
+        assert!(bytes > 0, "a state that is touched");
+        self.state_bytes = bytes;
+        HomedOptions(self)
     }
 
     /// A stage with a [`Policy`] of one's own.
@@ -270,8 +313,21 @@ impl StageOptions<'_> {
             cohort_time: self.cohort_time.as_nanos().try_into().unwrap_or(u64::MAX),
             in_order: self.in_order,
             balanced: self.balanced,
+            state_bytes: self.state_bytes,
+            last: AtomicUsize::new(0),
             make,
         });
         Key::new(self.graph.id, (stages.len() - 1) as u8)
+    }
+}
+
+/// A stage being declared whose state has a size: it can only be exclusive.
+#[must_use = "end it with `exclusive`"]
+pub struct HomedOptions<'g>(StageOptions<'g>);
+
+impl HomedOptions<'_> {
+    /// As [`StageOptions::exclusive`], but cohorts run where the state is when that is less to move.
+    pub fn exclusive<S: Send + 'static>(self, state: S) -> HomedStage<S> {
+        HomedStage::new(self.0.exclusive_key(state))
     }
 }

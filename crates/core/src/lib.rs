@@ -22,6 +22,7 @@ mod error;
 mod event;
 mod first_of;
 mod graph;
+mod home;
 mod invoke;
 mod join;
 #[cfg(all(test, loom))]
@@ -57,7 +58,8 @@ pub use error::{CallError, MoveError};
 pub use event::{Event, Trigger, event};
 pub use first_of::{FirstOf, first_of};
 pub use graph::{
-    DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Graph, StageOptions,
+    DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Graph, HomedOptions,
+    StageOptions,
 };
 pub use join::{Children, Join, join};
 pub use parking::Unpark;
@@ -68,7 +70,7 @@ pub use processor::Processor;
 pub use profile::{COHORT_BUCKETS, Column, ProcessorView, Profile, StageView};
 pub use program::{Control, Phase, Seed};
 pub use session::{Hold, Session, SessionEnd};
-pub use stage::{BalancedStage, ExclusiveStage, PartitionedStage, SharedStage};
+pub use stage::{BalancedStage, ExclusiveStage, HomedStage, PartitionedStage, SharedStage};
 pub use time::{Sleep, TimedOut, now, sleep, timeout, yield_now};
 pub use waker::MAX_OPERATIONS;
 pub use wavefront::{Turn, World};

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::error::CallError;
-use crate::graph::LocalState;
+use crate::graph::{Declared, LocalState};
 use crate::operation::Slot;
 use crate::order::Orders;
 use crate::post::Post;
@@ -66,6 +66,8 @@ pub struct Processor {
     pub(crate) stages: Box<[LocalStage]>,
     /// One bit for each balanced stage.
     pub(crate) balanced: u64,
+    /// One bit for each stage whose operations may be sent to its home.
+    pub(crate) homed: u64,
     /// One bit for each stage that has something to run.
     pub(crate) ready: Cell<u64>,
     pub(crate) now: Cell<u64>,
@@ -149,8 +151,12 @@ impl Seed {
             }
         });
         let stages: Box<[LocalStage]> = stages.collect();
-        let balanced = program.stages.iter().enumerate().filter(|(_, stage)| stage.balanced);
-        let balanced = balanced.fold(0, |set, (stage, _)| set | 1 << stage);
+        let set = |of: fn(&Declared) -> bool| {
+            let members = program.stages.iter().enumerate().filter(|(_, stage)| of(stage));
+            members.fold(0, |set, (stage, _)| set | 1 << stage)
+        };
+        let balanced = set(|stage| stage.balanced);
+        let homed = set(|stage| stage.state_bytes > 0);
         let number = waker::register(post.clone());
         let processor = Processor {
             identity,
@@ -162,6 +168,7 @@ impl Seed {
             slab: Slab::new(program.max_operations, number),
             stages,
             balanced,
+            homed,
             ready: Cell::new(0),
             now: Cell::new(0),
             running: Cell::new(None),

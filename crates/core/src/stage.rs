@@ -124,6 +124,20 @@ handle! {
     ExclusiveStage
 }
 
+handle! {
+    /// A handle on an exclusive stage whose operations may be sent to where its state is; see
+    /// [`StageOptions::state_bytes`](crate::StageOptions::state_bytes).
+    ///
+    /// ```compile_fail
+    /// fn leaves_its_thread(stage: phalanx_core::HomedStage<u32>, here: std::rc::Rc<u32>) {
+    ///     let call = stage.call(move |_| async move { drop(here) }); // a capture is not `Send`
+    /// }
+    /// ```
+    ///
+    /// Invoking from outside an operation panics; see [`Processor::enter`].
+    HomedStage
+}
+
 impl<S: Send + Sync + 'static> SharedStage<S> {
     /// Invokes an operation on this processor. It runs after the caller has suspended or finished.
     /// Await the call for its result; dropping the call lets the operation run on for nobody.
@@ -238,6 +252,59 @@ impl<S: Send + Sync + 'static> BalancedStage<S> {
     pub fn dispatch_in<F, Fut>(&self, session: &Session, operation: F) -> Result<(), CallError>
     where
         F: FnOnce(Shared<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        session.scope(|| self.dispatch(operation))
+    }
+}
+
+impl<S: Send + 'static> HomedStage<S> {
+    /// Invokes an operation; it runs in a cohort under the stage's lock, here or where the state is.
+    pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let invocation = move |p: &Processor, stage| operation(exclusive(p, stage));
+        processor::current(|p| p.call_by_parcel(self.key, p.index(), invocation))
+    }
+
+    /// Invokes an operation that nobody waits for.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch`].
+    pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        self.call(operation).detach()
+    }
+
+    /// As [`call`](Self::call), into `session` in place of the caller's own.
+    ///
+    /// # Panics
+    /// If the session's handle is another processor's.
+    pub fn call_in<F, Fut, T>(&self, session: &Session, operation: F) -> Call<T>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        session.scope(|| self.call(operation))
+    }
+
+    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch_in`].
+    ///
+    /// # Panics
+    /// As [`call_in`](Self::call_in).
+    pub fn dispatch_in<F, Fut>(&self, session: &Session, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + 'static,
     {
         session.scope(|| self.dispatch(operation))
@@ -427,7 +494,7 @@ fn shared<S: 'static>(processor: &Processor, stage: u8) -> Shared<S> {
 /// The state of the exclusive stage whose operation starts.
 #[inline(always)]
 fn exclusive<S: 'static>(processor: &Processor, stage: u8) -> Exclusive<S> {
-    // SAFETY: called by the invocations of exclusive stages' handles only (top of the file).
+    // SAFETY: called by the invocations of exclusive and homed stages' handles only (top of the file).
     Exclusive(unsafe { processor.state::<Rc<LocalExclusive<S>>>(stage) }.clone())
 }
 

@@ -136,7 +136,14 @@ impl Processor {
 
     #[inline]
     fn visit(&self, stage: usize, world: &impl World) -> usize {
+        let homed = self.homed & 1 << stage != 0;
+        if homed && self.leave_to_home(stage) {
+            return 0;
+        }
         let ran = self.run_cohort(stage, world);
+        if homed && ran > 0 {
+            self.program().stages[stage].ran(self.index());
+        }
         self.flush_outbox();
         ran
     }
