@@ -91,6 +91,11 @@ impl<S> Partitions<S> {
         Self { owned, processors, count }
     }
 
+    /// How many there are on all processors.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
     /// The partition numbered `index`, which this processor must own.
     pub(crate) fn get(&self, index: usize) -> Partition<S> {
         Partition { cell: self.owned[index / self.processors].clone(), index }

@@ -139,15 +139,24 @@ impl Processor {
         // Others may go idle as soon as they have our replies: say first that we are not.
         self.say_busy();
         let waiting = self.outbox.borrow().len();
+        // A later parcel must not find the room that an earlier one did not: a stage may be in order.
+        let mut full: Vec<(usize, Inbox)> = Vec::new();
         for _ in 0..waiting {
             let Some(Outbox { target, inbox, parcel }) = self.outbox.borrow_mut().pop_front()
             else {
                 break;
             };
             let post = &self.program().posts[target];
-            match post.ring(inbox).push(parcel) {
+            let sent = match full.contains(&(target, inbox)) {
+                true => Err(parcel),
+                false => post.ring(inbox).push(parcel),
+            };
+            match sent {
                 Ok(()) => self.counters.wakes_sent.add(u64::from(post.mark(inbox))),
                 Err(parcel) => {
+                    if !full.contains(&(target, inbox)) {
+                        full.push((target, inbox));
+                    }
                     self.outbox.borrow_mut().push_back(Outbox { target, inbox, parcel });
                 }
             }

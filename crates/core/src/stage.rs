@@ -166,14 +166,53 @@ impl<S: 'static> PartitionedStage<S> {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
+        processor::current(|p| self.call_at(p, self.partitions(p).of_key(key), operation))
+    }
+
+    /// Invokes an operation on the partition numbered `partition`: one for each number from zero to
+    /// [`partition_count`](Self::partition_count) reaches the whole of the state.
+    ///
+    /// ```
+    /// # use phalanx_core::{PartitionedStage, join};
+    /// async fn entries(table: PartitionedStage<Vec<u32>>) -> usize {
+    ///     let count = |n| table.call_partition(n, |part| async move { part.with(|part| part.len()) });
+    ///     let counts = join((0..table.partition_count()).map(count).collect::<Vec<_>>()).await;
+    ///     counts.into_iter().map(Result::unwrap_or_default).sum()
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn call_partition<F, Fut, T>(&self, partition: usize, operation: F) -> Call<T>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
         processor::current(|p| {
-            let partition = self.partitions(p).of_key(key);
-            let invocation = move |p: &Processor, stage| {
-                // SAFETY: the stage is this handle's (top of the file).
-                operation(unsafe { p.state::<Partitions<S>>(stage) }.get(partition))
-            };
-            p.call_on(self.key, owner(partition, p.processors()), invocation)
+            let count = self.partitions(p).count();
+            assert!(partition < count, "no partition {partition} among {count}");
+            self.call_at(p, partition, operation)
         })
+    }
+
+    /// How many partitions the stage has, over all processors.
+    pub fn partition_count(&self) -> usize {
+        processor::current(|p| self.partitions(p).count())
+    }
+
+    #[inline]
+    fn call_at<F, Fut, T>(&self, p: &Processor, partition: usize, operation: F) -> Call<T>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let invocation = move |p: &Processor, stage| {
+            // SAFETY: the stage is this handle's (top of the file).
+            operation(unsafe { p.state::<Partitions<S>>(stage) }.get(partition))
+        };
+        p.call_on(self.key, owner(partition, p.processors()), invocation)
     }
 
     /// Invokes an operation that nobody waits for.
