@@ -266,7 +266,8 @@ fn every_partition_is_reached_by_its_number() {
             for (n, state) in states.into_iter().enumerate() {
                 assert_eq!(state, Ok((n, n * 10)));
             }
-            let beyond = main.call(move |_| async move { drop(table.call_partition(7, |_| async {})) });
+            let beyond =
+                main.call(move |_| async move { drop(table.call_partition(7, |_| async {})) });
             assert!(matches!(beyond.await, Err(CallError::Panicked { .. })));
             control.drain();
         })
