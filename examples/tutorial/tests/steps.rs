@@ -97,8 +97,8 @@ fn five_is_bounded_ends_and_can_be_looked_into() {
         assert!(count > 0, "{page}");
         page += &String::from_utf8_lossy(&bytes[..count]);
     }
-    let id = program.child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
+    let kill = format!("kill -TERM {}", program.child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().expect("a shell").success());
     assert_eq!(client.read(&mut [0]).expect("an end"), 0);
     assert!(program.child.wait().expect("a child").success());
 }

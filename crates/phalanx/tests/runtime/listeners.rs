@@ -64,7 +64,9 @@ fn too_few_are_an_error(driver: Choice) {
         Ok(())
     });
     match ran {
-        Err(RunError::Start(error)) => assert!(error.to_string().contains("processor 1"), "{error}"),
+        Err(RunError::Start(error)) => {
+            assert!(error.to_string().contains("processor 1"), "{error}")
+        }
         other => panic!("{other:?}"),
     }
 }
