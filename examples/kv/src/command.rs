@@ -131,7 +131,7 @@ impl Command {
     }
 }
 
-/// SET key value [EX seconds | PX milliseconds] [NX | XX] [GET]
+/// `SET key value [EX seconds | PX milliseconds] [NX | XX] [GET]`
 fn set(arguments: Arguments<'_>) -> Result<Command, Wrong> {
     let (key, value, options) = arguments.two_and_more()?;
     let mut set = Set { value: Bytes::from(value), ..Set::default() };
@@ -156,7 +156,7 @@ fn set(arguments: Arguments<'_>) -> Result<Command, Wrong> {
     Ok(Command::One(key, Action::Set(set)))
 }
 
-/// SCAN cursor [MATCH pattern] [COUNT count]
+/// `SCAN cursor [MATCH pattern] [COUNT count]`
 fn scan(arguments: Arguments<'_>) -> Result<Command, Wrong> {
     let mut words = arguments.at_least(1)?.into_iter();
     let cursor = std::str::from_utf8(&words.next().unwrap_or_default())

@@ -1,8 +1,8 @@
 //! A key-value store that speaks the Redis protocol: `redis-cli` and `redis-benchmark` talk to it.
 //!
-//! Read on in the order of a request: [`stages`] declares, [`connection`] is a client's life,
-//! [`resp`] reads its requests, [`command`] understands them, [`round`] forks them over the
-//! partitions of the [`store`] and joins, [`reply`] writes the answers.
+//! Read on in the order of a request: `stages` declares, `connection` is a client's life,
+//! `resp` reads its requests, `command` understands them, `round` forks them over the
+//! partitions of the `store` and joins, `reply` writes the answers.
 
 #![forbid(unsafe_code)]
 
