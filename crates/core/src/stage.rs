@@ -170,13 +170,13 @@ impl<S: 'static> PartitionedStage<S> {
     }
 
     /// Invokes an operation on the partition numbered `partition`: one for each number from zero to
-    /// [`partition_count`](Self::partition_count) reaches the whole of the state.
+    /// [`partitions_count`](Self::partitions_count) reaches the whole of the state.
     ///
     /// ```
     /// # use phalanx_core::{PartitionedStage, join};
     /// async fn entries(table: PartitionedStage<Vec<u32>>) -> usize {
     ///     let count = |n| table.call_partition(n, |part| async move { part.with(|part| part.len()) });
-    ///     let counts = join((0..table.partition_count()).map(count).collect::<Vec<_>>()).await;
+    ///     let counts = join((0..table.partitions_count()).map(count).collect::<Vec<_>>()).await;
     ///     counts.into_iter().map(Result::unwrap_or_default).sum()
     /// }
     /// ```
@@ -196,13 +196,9 @@ impl<S: 'static> PartitionedStage<S> {
         })
     }
 
-    /// How many partitions the stage has, over all processors.
-    pub fn partition_count(&self) -> usize {
-        processor::current(|p| self.partitions(p).count())
-    }
-
+    /// Invokes an operation where the partition is.
     #[inline]
-    fn call_at<F, Fut, T>(&self, p: &Processor, partition: usize, operation: F) -> Call<T>
+    fn call_at<F, Fut, T>(&self, processor: &Processor, partition: usize, operation: F) -> Call<T>
     where
         F: FnOnce(Partition<S>) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
@@ -212,7 +208,8 @@ impl<S: 'static> PartitionedStage<S> {
             // SAFETY: the stage is this handle's (top of the file).
             operation(unsafe { p.state::<Partitions<S>>(stage) }.get(partition))
         };
-        p.call_on(self.key, owner(partition, p.processors()), invocation)
+        let owner = owner(partition, processor.processors());
+        processor.call_on(self.key, owner, invocation)
     }
 
     /// Invokes an operation that nobody waits for.
@@ -233,6 +230,11 @@ impl<S: 'static> PartitionedStage<S> {
             let partition = self.partitions(p).of_key(key);
             owner(partition, p.processors()) == p.index()
         })
+    }
+
+    /// How many partitions there are, over all processors.
+    pub fn partitions_count(&self) -> usize {
+        processor::current(|p| self.partitions(p).count())
     }
 
     #[track_caller]

@@ -258,7 +258,7 @@ fn every_partition_is_reached_by_its_number() {
             return;
         }
         main.dispatch(move |_| async move {
-            assert_eq!(table.partition_count(), 7);
+            assert_eq!(table.partitions_count(), 7);
             let calls = (0..7).map(|n| {
                 table.call_partition(n, |part| async move { (part.index(), part.with(|s| *s)) })
             });

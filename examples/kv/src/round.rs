@@ -78,7 +78,7 @@ impl Round {
                 gather
             }
             Command::Everywhere(whole, gather) => {
-                let partitions = 0..stages.store.partition_count();
+                let partitions = 0..stages.store.partitions_count();
                 self.calls
                     .extend(partitions.map(|partition| everywhere(stages, partition, &whole)));
                 gather
@@ -132,7 +132,7 @@ fn everywhere(stages: &Stages, partition: usize, whole: &Whole) -> Call<Reply> {
 fn scan(stages: &Stages, cursor: u64, pattern: Vec<u8>, count: usize) -> Option<Call<Reply>> {
     const BITS: u32 = 16;
     const ALL: usize = usize::MAX >> BITS;
-    let (partitions, partition) = (stages.store.partition_count(), cursor as usize & 0xffff);
+    let (partitions, partition) = (stages.store.partitions_count(), cursor as usize & 0xffff);
     let before = if cursor == 0 { ALL } else { (cursor >> BITS) as usize };
     (partition < partitions).then(|| {
         stages.store.call_partition(partition, move |state| async move {

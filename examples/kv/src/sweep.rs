@@ -13,7 +13,7 @@ const STEP: usize = 1000;
 
 /// Walks over all partitions in small steps until the program drains.
 pub(crate) async fn sweep(stages: Stages) {
-    let mut positions = vec![usize::MAX; stages.store.partition_count()];
+    let mut positions = vec![usize::MAX; stages.store.partitions_count()];
     while let First::One(()) = first(sleep(EVERY), draining()).await {
         for (partition, position) in positions.iter_mut().enumerate() {
             let before = if *position == 0 { usize::MAX } else { *position };

@@ -98,7 +98,7 @@ async fn answer(stages: Stages, hasher: &RandomState, line: &str) -> Result<Stri
                     partition.with(|table| table.len())
                 })
             };
-            let calls: Vec<_> = (0..stages.store.partition_count()).map(count).collect();
+            let calls: Vec<_> = (0..stages.store.partitions_count()).map(count).collect();
             let counts: Result<Vec<_>, _> = join(calls).await.into_iter().collect();
             Ok(counts?.into_iter().sum::<usize>().to_string())
         }
