@@ -117,7 +117,7 @@ impl Round {
 fn everywhere(stages: &Stages, partition: usize, whole: &Whole) -> Call<Reply> {
     let whole = whole.clone();
     let apply = move |store: &mut Store| match whole {
-        Whole::Count => Reply::Integer(store.count(now()) as i64),
+        Whole::Count => Reply::Integer(store.count() as i64),
         Whole::Clear => {
             store.clear();
             Reply::OK

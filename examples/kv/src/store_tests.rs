@@ -36,7 +36,7 @@ fn what_has_expired_is_not_there() {
     set(&mut store, "k", Set { expires: Some(2 * second), ..value("a") }, NOW);
     assert_eq!(left(&mut store, NOW), Reply::Integer(2));
     assert_eq!(store.apply("k".into(), Action::Get, NOW + second), Reply::bulk("a"));
-    assert_eq!(store.count(NOW + 2 * second), 0);
+    assert_eq!(store.scan(usize::MAX, 9, b"*", NOW + 2 * second), (0, vec![]));
     assert_eq!(store.apply("k".into(), Action::Get, NOW + 2 * second), Reply::Nil);
     assert_eq!(left(&mut store, NOW), Reply::Integer(-2));
     set(&mut store, "k", value("a"), NOW);
@@ -95,10 +95,10 @@ proptest! {
             store.apply(name(n).into(), Action::Expire(Some(Duration::from_secs(1))), NOW);
         }
         let (later, mut before) = (NOW + Duration::from_secs(2), usize::MAX);
-        let alive = store.count(later);
+        let alive = store.scan(before, usize::MAX, b"*", later).1.len();
         while before > 0 {
             before = store.sweep(before, step, later);
         }
-        prop_assert_eq!(store.entries.len(), alive);
+        prop_assert_eq!(store.count(), alive);
     }
 }

@@ -15,8 +15,13 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
+        Self::start_with(&["--processors", "2"])
+    }
+
+    fn start_with(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kv"))
-            .args(["--listen", "127.0.0.1:0", "--processors", "2", "--no-pin"])
+            .args(["--listen", "127.0.0.1:0", "--no-pin"])
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .expect("the server starts");
@@ -211,6 +216,29 @@ fn values_of_any_bytes_and_megabytes() {
     let mut answer = vec![0; value.len() + "$3000000\r\n\r\n".len()];
     stream.read_exact(&mut answer).expect("all of it");
     assert!(answer == [b"$3000000\r\n", value.as_slice(), b"\r\n"].concat());
+}
+
+#[test]
+fn too_many_clients_are_turned_away() {
+    let server = Server::start_with(&["--processors", "1", "--max-clients", "2"]);
+    let (mut one, mut two) = (server.connect(), server.connect());
+    talk(&mut one, b"PING\r\n", "+PONG\r\n");
+    talk(&mut two, b"PING\r\n", "+PONG\r\n");
+    assert_eq!(server.connect().read(&mut [0]).expect("an end"), 0);
+    talk(&mut one, b"QUIT\r\n", "+OK\r\n");
+    assert_eq!(one.read(&mut [0]).expect("an end"), 0);
+    drop(one);
+    // The place is free once the server has seen the client go.
+    let begun = Instant::now();
+    loop {
+        let mut again = server.connect();
+        let mut answer = [0; 7];
+        if again.write_all(b"PING\r\n").is_ok() && again.read_exact(&mut answer).is_ok() {
+            break;
+        }
+        assert!(begun.elapsed() < LONG, "still too many");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Asked to end, it ends, idle clients or not.
