@@ -8,12 +8,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 mod heads;
+mod index;
 mod layers;
 mod leftovers;
 mod links;
 mod manifest;
 mod markdown;
 mod purity;
+mod quotes;
 mod sizes;
 mod source;
 mod spaces;
@@ -34,6 +36,8 @@ const CHECKS: &[Check] = &[
     unsafety::check,
     leftovers::check,
     links::check,
+    index::check,
+    quotes::check,
     heads::check,
     spaces::check,
 ];

@@ -224,7 +224,9 @@ impl Processor {
                     other => self.post.pending.mark(other),
                 },
                 Err(cargo) => {
-                    full.push((target, inbox));
+                    if !full.contains(&(target, inbox)) {
+                        full.push((target, inbox));
+                    }
                     self.outbox.borrow_mut().push_back(Outbox { target, cargo });
                 }
             }

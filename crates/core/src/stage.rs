@@ -322,6 +322,33 @@ impl<S: 'static> PartitionedStage<S> {
         processor::current(|p| self.call_at(p, self.partitions(p).of_key(key), operation))
     }
 
+    /// Invokes an operation on the partition numbered `partition`: one for each number from zero to
+    /// [`partitions_count`](Self::partitions_count) reaches the whole of the state.
+    ///
+    /// ```
+    /// # use phalanx_core::{PartitionedStage, join};
+    /// async fn entries(table: PartitionedStage<Vec<u32>>) -> usize {
+    ///     let count = |n| table.call_partition(n, |part| async move { part.with(|part| part.len()) });
+    ///     let counts = join((0..table.partitions_count()).map(count).collect::<Vec<_>>()).await;
+    ///     counts.into_iter().map(Result::unwrap_or_default).sum()
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn call_partition<F, Fut, T>(&self, partition: usize, operation: F) -> Call<T>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        processor::current(|p| {
+            let count = self.partitions(p).table().count();
+            assert!(partition < count, "no partition {partition} among {count}");
+            self.call_at(p, partition, operation)
+        })
+    }
+
     /// Invokes an operation where the table says that the partition is.
     #[inline]
     pub(crate) fn call_at<F, Fut, T>(

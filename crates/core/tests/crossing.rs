@@ -220,3 +220,66 @@ fn ending_a_program_leaves_nothing() {
     });
     assert_eq!(Arc::strong_count(&counted), 1);
 }
+
+/// The ring to another processor is full most of the time here, and is emptied while the sender
+/// fills it.
+#[test]
+fn an_in_order_stage_keeps_the_order_of_a_far_caller() {
+    const MANY: usize = 50_000;
+    let mut graph = Graph::new();
+    let main = graph.shared("main", ());
+    let seen = Arc::new(AtomicUsize::new(0));
+    let work = graph.stage("work").in_order().shared(seen.clone());
+    let strange = Arc::new(AtomicUsize::new(0));
+    let counted = strange.clone();
+    run(graph, 2, move |index, control| {
+        if index != 0 {
+            return;
+        }
+        let strange = counted.clone();
+        main.dispatch(move |_| async move {
+            let calls: Vec<_> = (0..MANY)
+                .map(|n| {
+                    let strange = strange.clone();
+                    work.call_on(1, move |seen| async move {
+                        if seen.fetch_add(1, Ordering::Relaxed) != n {
+                            strange.fetch_add(1, Ordering::Relaxed);
+                        }
+                    })
+                })
+                .collect();
+            assert!(join(calls).await.into_iter().all(|result| result.is_ok()));
+            control.drain();
+        })
+        .unwrap();
+    });
+    assert_eq!(seen.load(Ordering::Relaxed), MANY);
+    assert_eq!(strange.load(Ordering::Relaxed), 0, "operations overtook others");
+}
+
+#[test]
+fn every_partition_is_reached_by_its_number() {
+    let mut graph = Graph::new();
+    let main = graph.shared("main", ());
+    let table = graph.stage("table").partitions(7).partitioned(|partition| partition * 10);
+    run(graph, 3, move |index, control| {
+        if index != 0 {
+            return;
+        }
+        main.dispatch(move |_| async move {
+            assert_eq!(table.partitions_count(), 7);
+            let calls = (0..7).map(|n| {
+                table.call_partition(n, |part| async move { (part.index(), part.with(|s| *s)) })
+            });
+            let states: Vec<_> = join(calls.collect::<Vec<_>>()).await;
+            for (n, state) in states.into_iter().enumerate() {
+                assert_eq!(state, Ok((n, n * 10)));
+            }
+            let beyond =
+                main.call(move |_| async move { drop(table.call_partition(7, |_| async {})) });
+            assert!(matches!(beyond.await, Err(CallError::Panicked { .. })));
+            control.drain();
+        })
+        .unwrap();
+    });
+}

@@ -113,6 +113,20 @@ pub struct Completion {
     pub result: io::Result<Done>,
 }
 
+impl From<Vec<u8>> for Payload {
+    /// These bytes and no body.
+    fn from(head: Vec<u8>) -> Self {
+        Self { head, body: Bytes::new() }
+    }
+}
+
+impl From<Bytes> for Payload {
+    /// A body without a head.
+    fn from(body: Bytes) -> Self {
+        Self { head: Vec::new(), body }
+    }
+}
+
 impl Payload {
     /// Bytes in all.
     #[must_use]

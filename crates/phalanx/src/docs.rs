@@ -23,3 +23,22 @@ struct Balancing;
 /// Partitions that change their owner.
 #[doc = include_str!("../../../docs/mechanisms/moving-partitions.md")]
 struct MovingPartitions;
+/// For those who know tokio.
+#[doc = include_str!("../../../docs/coming-from-tokio.md")]
+struct ComingFromTokio;
+
+/// Which stage runs next.
+#[doc = include_str!("../../../docs/mechanisms/wavefront.md")]
+struct Wavefront;
+
+/// Which operation runs next.
+#[doc = include_str!("../../../docs/mechanisms/ordering.md")]
+struct Ordering;
+
+/// Waiting for time to pass.
+#[doc = include_str!("../../../docs/mechanisms/timers.md")]
+struct Timers;
+
+/// Where operations live.
+#[doc = include_str!("../../../docs/mechanisms/memory.md")]
+struct Memory;

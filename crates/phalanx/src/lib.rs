@@ -52,6 +52,7 @@ pub mod fs;
 mod io;
 mod launch;
 mod limits;
+mod listeners;
 pub mod net;
 mod pin;
 mod runtime;

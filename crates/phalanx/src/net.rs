@@ -9,6 +9,8 @@ use socket2::{Domain, Protocol, SockRef, Type};
 
 use crate::io::{Patience, close, request, with};
 
+pub use crate::listeners::Listeners;
+
 /// Connections that the kernel keeps for us until we accept them.
 const BACKLOG: i32 = 4096;
 
@@ -129,12 +131,17 @@ impl Stream {
         }
     }
 
-    /// Sends all of `payload`, its head and then its body. Returns the head's memory, empty, for
+    /// Sends all of `payload`: plain bytes, or a head and then a body. Returns the head's memory, empty, for
     /// the next one.
     ///
     /// # Errors
     /// As `send(2)`, or [`Patience`]'s. What was sent before an error is not known.
-    pub async fn write(&self, payload: Payload, patience: Patience) -> io::Result<Vec<u8>> {
+    pub async fn write(
+        &self,
+        payload: impl Into<Payload>,
+        patience: Patience,
+    ) -> io::Result<Vec<u8>> {
+        let payload = payload.into();
         match request(Request::Send { socket: self.0, payload }, patience).await? {
             Done::Sent(head) => Ok(head),
             other => unreachable!("send came to {other:?}"),

@@ -16,6 +16,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("web", &["phalanx", "http"]),
     ("bench", &["core", "driver", "http", "phalanx", "web"]),
     ("cli", &["core", "driver", "http", "phalanx", "web", "bench"]),
+    ("kv", &["phalanx"]),
+    ("tutorial", &["phalanx"]),
     ("fuzz", &["core", "driver", "http", "phalanx", "web"]),
     ("xtask", &[]),
 ];

@@ -6,6 +6,7 @@ mod cancel;
 mod end;
 mod files;
 mod harness;
+mod listeners;
 mod many;
 mod net;
 mod patience;

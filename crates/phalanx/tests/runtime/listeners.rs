@@ -1,0 +1,72 @@
+//! A server's listening sockets: one for each processor, and accepting until the drain.
+
+use std::io::{ErrorKind, Read};
+use std::net::{Ipv4Addr, TcpStream};
+
+use phalanx::net::Listeners;
+use phalanx::{Bytes, Choice, Graph, Patience, RunError};
+
+use crate::harness::{patient, program, rest_of};
+use crate::on_each_driver;
+
+on_each_driver!(accepting_ends_with_the_drain, too_few_are_an_error);
+
+fn accepting_ends_with_the_drain(driver: Choice) {
+    const CLIENTS: usize = 20;
+    let listeners = Listeners::bind((Ipv4Addr::LOCALHOST, 0).into(), 2).unwrap();
+    let address = listeners.local_addr();
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let clients = std::thread::spawn(move || {
+        for _ in 0..CLIENTS {
+            let stream = patient(TcpStream::connect(address).unwrap());
+            assert_eq!(rest_of(stream), b"hello there");
+        }
+        // The last one says that all is well by going on to the end of the program.
+        TcpStream::connect(address).unwrap()
+    });
+    let start = |start: &phalanx::Start| {
+        let listener = listeners.listener(start)?;
+        let again = listeners.listener(start).err().expect("taken");
+        assert_eq!(again.kind(), ErrorKind::NotFound);
+        stage.dispatch(move |_| {
+            listener.accept_each(move |stream| {
+                stage
+                    .dispatch(move |_| async move {
+                        // Plain bytes of either kind are a payload.
+                        stream.write(b"hello".to_vec(), Patience::ENDLESS).await.unwrap();
+                        let there = Bytes::from_static(b" there");
+                        stream.write(there, Patience::ENDLESS).await.unwrap();
+                    })
+                    .unwrap();
+            })
+        })?;
+        Ok(())
+    };
+    program(driver, 2)
+        .run_and(graph, start, |up| {
+            let control = up.control.clone();
+            std::thread::spawn(move || {
+                let mut last = patient(clients.join().expect("the clients are content"));
+                let mut answer = [0; 11];
+                last.read_exact(&mut answer).unwrap();
+                control.drain();
+            });
+        })
+        .unwrap();
+}
+
+fn too_few_are_an_error(driver: Choice) {
+    let listeners = Listeners::bind((Ipv4Addr::LOCALHOST, 0).into(), 1).unwrap();
+    let graph = Graph::new();
+    let ran = program(driver, 2).run(graph, |start| {
+        listeners.listener(start)?;
+        Ok(())
+    });
+    match ran {
+        Err(RunError::Start(error)) => {
+            assert!(error.to_string().contains("processor 1"), "{error}")
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,93 @@
+//! A key-value store that speaks the Redis protocol: `redis-cli` and `redis-benchmark` talk to it.
+//!
+//! Read on in the order of a request: `stages` declares, `connection` is a client's life,
+//! `resp` reads its requests, `command` understands them, `round` forks them over the
+//! partitions of the `store` and joins, `reply` writes the answers.
+
+#![forbid(unsafe_code)]
+
+mod command;
+mod connection;
+mod fixed;
+mod glob;
+mod reply;
+mod resp;
+mod round;
+mod stages;
+mod store;
+mod sweep;
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use clap::Parser;
+use phalanx::net::Listeners;
+use phalanx::{Choice, Graph, Runtime, raise_open_files};
+
+use crate::stages::Stages;
+
+/// A key-value store that speaks the Redis protocol.
+#[derive(Parser)]
+struct Arguments {
+    /// Where to listen; with port 0 the system chooses a port.
+    #[arg(long, default_value = "127.0.0.1:6379")]
+    listen: SocketAddr,
+    /// Processors: threads, each bound to a core.
+    #[arg(long, default_value_t = 2)]
+    processors: usize,
+    /// Where to serve /snapshot.json and /metrics.
+    #[arg(long)]
+    admin: Option<SocketAddr>,
+    /// The most clients on each processor; more are turned away.
+    #[arg(long, default_value_t = 10_000)]
+    max_clients: usize,
+    /// auto, uring or poll.
+    #[arg(long, env = "PHALANX_DRIVER", default_value = "auto")]
+    driver: Choice,
+    /// Do not bind threads to cores.
+    #[arg(long)]
+    no_pin: bool,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::parse();
+    raise_open_files();
+    let listeners = Listeners::bind(arguments.listen, arguments.processors)?;
+    let mut graph = Graph::new();
+    let stages = Stages::declare(&mut graph);
+    let runtime = Runtime::new()
+        .processors(arguments.processors)
+        .driver(arguments.driver)
+        .admin(arguments.admin)
+        .pin(!arguments.no_pin);
+    let start = |start: &phalanx::Start| {
+        let listener = listeners.listener(start)?;
+        let (accepting, clients) = (stages.clone(), Rc::new(()));
+        stages.clients.dispatch(move |_| {
+            listener.accept_each(move |stream| {
+                if Rc::strong_count(&clients) > arguments.max_clients {
+                    return; // dropped: closed
+                }
+                let (stages, present) = (accepting.clone(), clients.clone());
+                // Refused when the processor is full of operations: the connection closes.
+                let _ = accepting.clients.dispatch(move |_| async move {
+                    let _present = present;
+                    let _ = connection::serve(stream, stages).await;
+                });
+            })
+        })?;
+        if start.processor() == 0 {
+            let sweeping = stages.clone();
+            stages.clients.dispatch(move |_| sweep::sweep(sweeping))?;
+        }
+        Ok(())
+    };
+    runtime.run_and(graph, start, |up| {
+        println!("listening on {}", listeners.local_addr());
+        if let Some(admin) = up.admin {
+            eprintln!("look inside at http://{admin}/snapshot.json");
+        }
+    })?;
+    Ok(())
+}

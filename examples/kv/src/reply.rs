@@ -1,0 +1,95 @@
+//! Replies of the Redis protocol (RESP2), to bytes.
+
+use std::borrow::Cow;
+use std::io::Write;
+
+use phalanx::Bytes;
+
+/// What a command is answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    Simple(&'static str),
+    /// A code in capitals, a space, and what is wrong; no line breaks.
+    Error(Cow<'static, str>),
+    Integer(i64),
+    Bulk(Bytes),
+    Nil,
+    Array(Vec<Reply>),
+}
+
+impl Reply {
+    pub(crate) const OK: Self = Self::Simple("OK");
+
+    pub(crate) fn bulk(bytes: impl Into<Vec<u8>>) -> Self {
+        Self::Bulk(Bytes::from(bytes.into()))
+    }
+
+    pub(crate) fn error(what: impl Into<Cow<'static, str>>) -> Self {
+        Self::Error(what.into())
+    }
+
+    /// Appends the reply to `out`.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        // Writing into memory does not fail.
+        let _ = match self {
+            Self::Simple(text) => write!(out, "+{text}\r\n"),
+            Self::Error(text) => write!(out, "-{text}\r\n"),
+            Self::Integer(number) => write!(out, ":{number}\r\n"),
+            Self::Bulk(bytes) => {
+                let _ = write!(out, "${}\r\n", bytes.len());
+                out.extend_from_slice(bytes);
+                write!(out, "\r\n")
+            }
+            Self::Nil => write!(out, "$-1\r\n"),
+            Self::Array(replies) => {
+                let _ = write!(out, "*{}\r\n", replies.len());
+                replies.iter().for_each(|reply| reply.write(out));
+                Ok(())
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use redis_protocol::resp2::decode::decode;
+    use redis_protocol::resp2::types::OwnedFrame;
+
+    fn reply() -> impl Strategy<Value = Reply> {
+        let leaf = prop_oneof![
+            Just(Reply::OK),
+            "ERR [ -~]{0,20}".prop_map(Reply::error),
+            any::<i64>().prop_map(Reply::Integer),
+            proptest::collection::vec(any::<u8>(), 0..40).prop_map(Reply::bulk),
+            Just(Reply::Nil),
+        ];
+        leaf.prop_recursive(3, 20, 5, |inner| {
+            proptest::collection::vec(inner, 0..5).prop_map(Reply::Array)
+        })
+    }
+
+    /// The same in the words of another implementation.
+    fn frame(reply: &Reply) -> OwnedFrame {
+        match reply {
+            Reply::Simple(text) => OwnedFrame::SimpleString(text.as_bytes().to_vec()),
+            Reply::Error(text) => OwnedFrame::Error(text.to_string()),
+            Reply::Integer(number) => OwnedFrame::Integer(*number),
+            Reply::Bulk(bytes) => OwnedFrame::BulkString(bytes.to_vec()),
+            Reply::Nil => OwnedFrame::Null,
+            Reply::Array(replies) => OwnedFrame::Array(replies.iter().map(frame).collect()),
+        }
+    }
+
+    proptest! {
+        /// Another decoder reads what was meant, all of it.
+        #[test]
+        fn replies_are_understood(reply in reply()) {
+            let mut bytes = Vec::new();
+            reply.write(&mut bytes);
+            let (understood, length) = decode(&bytes).expect("well formed").expect("whole");
+            prop_assert_eq!((understood, length), (frame(&reply), bytes.len()));
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Requests of the Redis protocol (RESP2), from bytes: arrays of bulk strings, and inline commands
+//! for people with telnet.
+//!
+//! No I/O here: [`parse`] looks at what has arrived and says what the first request is, that it is
+//! not whole yet, or what is wrong with it. Every length that a client announces is held against a
+//! bound before a byte is kept for it, and nothing is copied before the request is whole.
+
+use std::ops::Range;
+
+/// The words of one request: the command's name and its arguments.
+pub(crate) type Request = Vec<Vec<u8>>;
+
+/// The longest argument, in bytes.
+const MAX_BULK: usize = 16 * 1024 * 1024;
+/// The most words in a request.
+const MAX_WORDS: usize = 64 * 1024;
+/// The longest request, in bytes: a client makes us keep this much and no more.
+const MAX_REQUEST: usize = 32 * 1024 * 1024;
+/// The longest inline command, in bytes.
+const MAX_INLINE: usize = 64 * 1024;
+/// The longest line that announces a length: a sign and 19 digits.
+const MAX_NUMBER: usize = 20;
+
+/// What is wrong with the input. The connection cannot go on: nobody knows where the next request
+/// begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed(pub(crate) String);
+
+impl Malformed {
+    fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+}
+
+/// The first request in `input` and the bytes that it takes, or none while it is not whole. A blank
+/// line is a request without words.
+///
+/// # Errors
+/// [`Malformed`], as soon as it can be known.
+pub(crate) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
+    match input.first() {
+        None => Ok(None),
+        Some(b'*') => array(input),
+        Some(_) => inline(input),
+    }
+}
+
+fn array(input: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
+    let Some((count, mut at)) = number(input, 1, "invalid multibulk length")? else {
+        return Ok(None);
+    };
+    if count > MAX_WORDS as i64 {
+        return Err(Malformed::new("invalid multibulk length"));
+    }
+    // Grows with what has arrived, not with what was announced.
+    let mut words: Vec<Range<usize>> = Vec::new();
+    for _ in 0..count.max(0) {
+        match input.get(at) {
+            None => return Ok(None),
+            Some(b'$') => (),
+            Some(other) => {
+                let found = other.escape_ascii();
+                return Err(Malformed::new(format!("expected '$', got '{found}'")));
+            }
+        }
+        let Some((length, start)) = number(input, at + 1, "invalid bulk length")? else {
+            return Ok(None);
+        };
+        let length = usize::try_from(length).ok().filter(|length| *length <= MAX_BULK);
+        let length = length.ok_or_else(|| Malformed::new("invalid bulk length"))?;
+        let end = start + length;
+        if end > MAX_REQUEST {
+            return Err(Malformed::new("too big request"));
+        }
+        match input.get(end..end + 2) {
+            None => return Ok(None),
+            Some(b"\r\n") => words.push(start..end),
+            Some(_) => return Err(Malformed::new("expected CRLF after a bulk string")),
+        }
+        at = end + 2;
+    }
+    Ok(Some((words.into_iter().map(|word| input[word].to_vec()).collect(), at)))
+}
+
+/// The number in the line that begins at `at`, and where the next line begins.
+fn number(input: &[u8], at: usize, wrong: &str) -> Result<Option<(i64, usize)>, Malformed> {
+    let rest = input.get(at..).unwrap_or_default();
+    let digits = match rest.iter().take(MAX_NUMBER + 1).position(|byte| *byte == b'\r') {
+        Some(digits) => digits,
+        None if rest.len() > MAX_NUMBER => return Err(Malformed::new(wrong)),
+        None => return Ok(None),
+    };
+    match rest.get(digits + 1) {
+        None => return Ok(None),
+        Some(b'\n') => (),
+        Some(_) => return Err(Malformed::new(wrong)),
+    }
+    let number = std::str::from_utf8(&rest[..digits]).ok().and_then(|text| text.parse().ok());
+    let number = number.ok_or_else(|| Malformed::new(wrong))?;
+    Ok(Some((number, at + digits + 2)))
+}
+
+/// Words in a line, as a person types them: `SET greeting "hello there"`.
+fn inline(input: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
+    let Some(end) = input.iter().take(MAX_INLINE).position(|byte| *byte == b'\n') else {
+        return match input.len() < MAX_INLINE {
+            true => Ok(None),
+            false => Err(Malformed::new("too big inline request")),
+        };
+    };
+    Ok(Some((words(&input[..end])?, end + 1)))
+}
+
+fn words(line: &[u8]) -> Result<Request, Malformed> {
+    let unbalanced = || Malformed::new("unbalanced quotes in request");
+    let mut words = Request::new();
+    let mut rest = line.trim_ascii();
+    while let Some(&first) = rest.first() {
+        let mut word = Vec::new();
+        if let b'"' | b'\'' = first {
+            rest = &rest[1..];
+            loop {
+                match *rest {
+                    [] => return Err(unbalanced()),
+                    [quote, ref after @ ..] if quote == first => {
+                        rest = after;
+                        break;
+                    }
+                    [b'\\', escaped, ref after @ ..] if first == b'"' || escaped == b'\'' => {
+                        word.push(match escaped {
+                            b'n' if first == b'"' => b'\n',
+                            b'r' if first == b'"' => b'\r',
+                            b't' if first == b'"' => b'\t',
+                            other => other,
+                        });
+                        rest = after;
+                    }
+                    [plain, ref after @ ..] => {
+                        word.push(plain);
+                        rest = after;
+                    }
+                }
+            }
+            // `"a"b` is a slip, not two words.
+            if rest.first().is_some_and(|next| !next.is_ascii_whitespace()) {
+                return Err(unbalanced());
+            }
+        } else {
+            let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+            word.extend_from_slice(&rest[..end]);
+            rest = &rest[end..];
+        }
+        words.push(word);
+        rest = rest.trim_ascii_start();
+    }
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use redis_protocol::resp2::encode::encode;
+    use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame};
+
+    /// The request as another implementation of the protocol writes it.
+    fn encoded(words: &[Vec<u8>]) -> Vec<u8> {
+        let bulks = words.iter().cloned().map(OwnedFrame::BulkString).collect();
+        let frame = OwnedFrame::Array(bulks);
+        let mut bytes = vec![0; frame.encode_len(false)];
+        let length = encode(&mut bytes, &frame, false).expect("room enough");
+        bytes.truncate(length);
+        bytes
+    }
+
+    fn request() -> impl Strategy<Value = Request> {
+        let word = prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..40),
+            proptest::collection::vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'$')], 0..8),
+        ];
+        proptest::collection::vec(word, 1..6)
+    }
+
+    proptest! {
+        /// What another encoder writes is read back, whatever follows it, and no part of it is taken
+        /// for the whole.
+        #[test]
+        fn requests_are_read_whole(words in request(), behind in proptest::collection::vec(any::<u8>(), 0..9)) {
+            let bytes = encoded(&words);
+            for part in 0..bytes.len() {
+                prop_assert_eq!(parse(&bytes[..part]), Ok(None));
+            }
+            let length = bytes.len();
+            let bytes = [bytes, behind].concat();
+            prop_assert_eq!(parse(&bytes), Ok(Some((words, length))));
+        }
+
+        /// Whatever arrives is answered without a panic, takes something and not more than is there,
+        /// and what is wrong stays wrong when more arrives.
+        #[test]
+        fn anything_may_arrive(bytes in proptest::collection::vec(
+            prop_oneof![Just(b'*'), Just(b'$'), Just(b'1'), Just(b'-'), Just(b'\r'), Just(b'\n'),
+                        Just(b'"'), any::<u8>()], 0..80)) {
+            let mut wrong = None;
+            for part in 0..=bytes.len() {
+                match parse(&bytes[..part]) {
+                    Ok(Some((_, length))) => {
+                        prop_assert!(wrong.is_none() && (1..=part).contains(&length));
+                        break;
+                    }
+                    Ok(None) => prop_assert!(wrong.is_none()),
+                    Err(error) => { wrong.get_or_insert(error); }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn inline_commands_are_words_with_quotes() {
+        let read = |line: &str| parse(line.as_bytes()).map(|found| found.expect("a line").0);
+        let words =
+            |words: &[&str]| Ok(words.iter().map(|word| word.as_bytes().to_vec()).collect());
+        assert_eq!(read("  SET a  b\r\n"), words(&["SET", "a", "b"]));
+        assert_eq!(
+            read("SET a \"b\\\"\\n c\" 'd\\' e'\n"),
+            words(&["SET", "a", "b\"\n c", "d' e"])
+        );
+        assert_eq!(read("\r\n"), words(&[]));
+        for unbalanced in ["SET \"a\n", "SET 'a\n", "SET \"a\"b\n", "SET \"a\\\n"] {
+            assert_eq!(read(unbalanced), Err(Malformed::new("unbalanced quotes in request")));
+        }
+    }
+
+    #[test]
+    fn what_is_announced_is_bounded() {
+        let wrong = |bytes: &[u8]| parse(bytes).expect_err("too much").0;
+        assert_eq!(wrong(b"*65537\r\n"), "invalid multibulk length");
+        assert_eq!(wrong(b"*1\r\n$16777217\r\n"), "invalid bulk length");
+        assert_eq!(wrong(b"*1\r\n$-1\r\n"), "invalid bulk length");
+        assert_eq!(wrong(b"*1\r\n:3\r\n"), "expected '$', got ':'");
+        assert_eq!(wrong(b"*1\r\n$1\r\nabc"), "expected CRLF after a bulk string");
+        assert_eq!(wrong(b"*000000000000000000001"), "invalid multibulk length");
+        assert_eq!(wrong(&vec![b'a'; MAX_INLINE]), "too big inline request");
+        let mut long = format!("*3\r\n$16777216\r\n{}\r\n", "a".repeat(MAX_BULK)).into_bytes();
+        long.extend_from_slice(b"$16777216\r\n");
+        assert_eq!(wrong(&long), "too big request");
+        assert_eq!(parse(b"*0\r\n"), Ok(Some((vec![], 4))));
+        assert_eq!(parse(b"*-1\r\n"), Ok(Some((vec![], 5))));
+    }
+}

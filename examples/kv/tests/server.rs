@@ -1,0 +1,283 @@
+//! The server from outside: raw bytes always, `redis-cli` where it is installed.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than anything takes on a loaded machine.
+const LONG: Duration = Duration::from_secs(30);
+
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start() -> Self {
+        Self::start_with(&["--processors", "2"])
+    }
+
+    fn start_with(arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kv"))
+            .args(["--listen", "127.0.0.1:0", "--no-pin"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+        let address = line.trim().strip_prefix("listening on ").expect("the address").to_owned();
+        Self { child, address }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).expect("it listens");
+        stream.set_read_timeout(Some(LONG)).expect("a timeout");
+        stream.set_nodelay(true).expect("an option");
+        stream
+    }
+
+    /// What a client that sends `input` and then nothing more gets, up to the end.
+    fn all(&self, input: &[u8]) -> String {
+        let mut stream = self.connect();
+        stream.write_all(input).expect("sent");
+        stream.shutdown(Shutdown::Write).expect("an end");
+        let mut answers = Vec::new();
+        stream.read_to_end(&mut answers).expect("answers and an end");
+        String::from_utf8_lossy(&answers).into_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends and expects exactly these answers, and no end.
+#[track_caller]
+fn talk(stream: &mut TcpStream, input: &[u8], expected: &str) {
+    stream.write_all(input).expect("sent");
+    let mut answers = vec![0; expected.len()];
+    stream.read_exact(&mut answers).expect("as many bytes as expected");
+    assert_eq!(String::from_utf8_lossy(&answers), expected);
+}
+
+/// The number in what is left of a line.
+fn rest_of_line(stream: &mut TcpStream) -> u64 {
+    let mut line = Vec::new();
+    while !line.ends_with(b"\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("a line");
+        line.push(byte[0]);
+    }
+    String::from_utf8_lossy(&line).trim().parse().expect("a number")
+}
+
+#[test]
+fn each_command_answers() {
+    let server = Server::start();
+    let client = &mut server.connect();
+    talk(client, b"*1\r\n$4\r\nPING\r\n", "+PONG\r\n");
+    talk(client, b"*2\r\n$4\r\nECHO\r\n$3\r\na\r\n\r\n", "$3\r\na\r\n\r\n");
+    talk(client, b"SET k v\r\n", "+OK\r\n");
+    talk(client, b"get k\r\n", "$1\r\nv\r\n");
+    talk(client, b"GET none\r\n", "$-1\r\n");
+    talk(client, b"SET k w NX\r\n", "$-1\r\n");
+    talk(client, b"SET k w XX GET\r\n", "$1\r\nv\r\n");
+    talk(client, b"APPEND k xyz\r\nSTRLEN k\r\n", ":4\r\n:4\r\n");
+    talk(
+        client,
+        b"INCR n\r\nINCRBY n 41\r\nDECR n\r\nDECRBY n 2\r\n",
+        ":1\r\n:42\r\n:41\r\n:39\r\n",
+    );
+    talk(client, b"INCR k\r\n", "-ERR value is not an integer or out of range\r\n");
+    talk(client, b"MSET a 1 b 2 c 3\r\n", "+OK\r\n");
+    talk(client, b"MGET a none c b\r\n", "*4\r\n$1\r\n1\r\n$-1\r\n$1\r\n3\r\n$1\r\n2\r\n");
+    talk(client, b"EXISTS a b a none\r\n", ":3\r\n");
+    talk(client, b"DBSIZE\r\n", ":5\r\n");
+    talk(client, b"DEL a b none\r\n", ":2\r\n");
+    // Between two cohorts of a busy machine half a second may pass, but not half a century.
+    talk(client, b"EXPIRE c 100\r\n", ":1\r\n");
+    talk(client, b"SET c 3 EX 4000000000\r\nTTL c\r\n", "+OK\r\n:");
+    assert!((3_000_000_000..=4_000_000_000).contains(&rest_of_line(client)));
+    talk(client, b"TTL n\r\nTTL none\r\n", ":-1\r\n:-2\r\n");
+    talk(client, b"SET short v PX 1\r\n", "+OK\r\n");
+    std::thread::sleep(Duration::from_millis(20));
+    talk(client, b"GET short\r\n", "$-1\r\n");
+    talk(client, b"KEYS [n]\r\n", "*1\r\n$1\r\nn\r\n");
+    talk(client, b"SELECT 0\r\nSELECT 1\r\n", "+OK\r\n-ERR DB index is out of range\r\n");
+    talk(client, b"HELLO 3\r\n", "-NOPROTO unsupported protocol version\r\n");
+    talk(client, b"CONFIG GET save\r\nCOMMAND DOCS\r\n", "*0\r\n*0\r\n");
+    talk(client, b"FLUSHALL\r\nDBSIZE\r\n", "+OK\r\n:0\r\n");
+    talk(
+        client,
+        b"GET\r\nFLY\r\n\r\n",
+        "-ERR wrong number of arguments for 'get' command\r\n-ERR unknown command 'FLY'\r\n",
+    );
+    talk(client, b"QUIT\r\nPING\r\n", "+OK\r\n");
+    assert_eq!(client.read(&mut [0]).expect("an end"), 0);
+}
+
+/// Whatever the pieces in which it arrives, and however many partitions its keys are in, a pipeline
+/// is answered in order, and what it does to one key it does in order.
+#[test]
+fn a_pipeline_is_answered_in_order() {
+    let server = Server::start();
+    let (mut input, mut expected) = (String::new(), String::new());
+    for n in 0..5000 {
+        // Each key four times in a row, over all partitions.
+        input += &format!("INCR key:{}\r\n", n / 4);
+        expected += &format!(":{}\r\n", n % 4 + 1);
+    }
+    assert_eq!(server.all(input.as_bytes()), expected);
+
+    let (mut input, mut expected) = (String::new(), String::new());
+    for n in 0..500 {
+        input += &format!("MSET a {n} b {n} c {n}\r\nMGET c a b\r\n");
+        let value = format!("${}\r\n{n}\r\n", n.to_string().len());
+        expected += &format!("+OK\r\n*3\r\n{}", value.repeat(3));
+    }
+    let mut stream = server.connect();
+    for piece in input.as_bytes().chunks(977) {
+        stream.write_all(piece).expect("sent");
+    }
+    stream.shutdown(Shutdown::Write).expect("an end");
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).expect("answers");
+    assert!(answers == expected, "500 pairs of MSET and MGET, in order");
+}
+
+#[test]
+fn many_clients_count_together() {
+    let server = Server::start();
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let answers = server.all("INCR n\r\nINCR m\r\n".repeat(500).as_bytes());
+                assert_eq!(answers.lines().count(), 1000);
+            });
+        }
+    });
+    assert_eq!(server.all(b"MGET n m\r\n"), "*2\r\n$4\r\n8000\r\n$4\r\n8000\r\n");
+}
+
+#[test]
+fn a_scan_finds_every_key_once_at_rest() {
+    let server = Server::start();
+    let set: String = (0..1000).map(|n| format!("SET key:{n} v\r\nSET other:{n} v\r\n")).collect();
+    server.all(set.as_bytes());
+    let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+    loop {
+        let answer = server.all(format!("SCAN {cursor} MATCH key:* COUNT 37\r\n").as_bytes());
+        let mut words = answer.lines().filter(|line| !line.starts_with(['*', '$']));
+        words.next().expect("a cursor").clone_into(&mut cursor);
+        found.extend(words.map(str::to_owned));
+        if cursor == "0" {
+            break;
+        }
+    }
+    found.sort();
+    let mut expected: Vec<_> = (0..1000).map(|n| format!("key:{n}")).collect();
+    expected.sort();
+    assert_eq!(found, expected);
+    assert_eq!(server.all(b"SCAN 65535\r\n"), "*2\r\n$1\r\n0\r\n*0\r\n");
+}
+
+#[test]
+fn what_cannot_be_understood_is_answered_and_left() {
+    let server = Server::start();
+    for (input, what) in [
+        ("*1\r\n!4\r\n", "expected '$', got '!'"),
+        ("*999999999\r\n", "invalid multibulk length"),
+        ("*1\r\n$999999999\r\n", "invalid bulk length"),
+        ("SET \"k\r\n", "unbalanced quotes in request"),
+    ] {
+        // Not shut down from here: the server leaves by itself.
+        let mut stream = server.connect();
+        stream.write_all(format!("PING\r\n{input}PING\r\n").as_bytes()).expect("sent");
+        let mut answers = String::new();
+        stream.read_to_string(&mut answers).expect("an answer and an end");
+        assert_eq!(answers, format!("+PONG\r\n-ERR Protocol error: {what}\r\n"));
+    }
+}
+
+#[test]
+fn values_of_any_bytes_and_megabytes() {
+    let server = Server::start();
+    let value: Vec<u8> = (0..3_000_000u32).map(|n| (n * 7 % 256) as u8).collect();
+    let head = format!("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n${}\r\n", value.len());
+    let set = [head.as_bytes(), &value, b"\r\n"].concat();
+    let mut stream = server.connect();
+    talk(&mut stream, &set, "+OK\r\n");
+    stream.write_all(b"GET big\r\n").expect("sent");
+    let mut answer = vec![0; value.len() + "$3000000\r\n\r\n".len()];
+    stream.read_exact(&mut answer).expect("all of it");
+    assert!(answer == [b"$3000000\r\n", value.as_slice(), b"\r\n"].concat());
+}
+
+#[test]
+fn too_many_clients_are_turned_away() {
+    let server = Server::start_with(&["--processors", "1", "--max-clients", "2"]);
+    let (mut one, mut two) = (server.connect(), server.connect());
+    talk(&mut one, b"PING\r\n", "+PONG\r\n");
+    talk(&mut two, b"PING\r\n", "+PONG\r\n");
+    assert_eq!(server.connect().read(&mut [0]).expect("an end"), 0);
+    talk(&mut one, b"QUIT\r\n", "+OK\r\n");
+    assert_eq!(one.read(&mut [0]).expect("an end"), 0);
+    drop(one);
+    // The place is free once the server has seen the client go.
+    let begun = Instant::now();
+    loop {
+        let mut again = server.connect();
+        let mut answer = [0; 7];
+        if again.write_all(b"PING\r\n").is_ok() && again.read_exact(&mut answer).is_ok() {
+            break;
+        }
+        assert!(begun.elapsed() < LONG, "still too many");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Asked to end, it ends, idle clients or not.
+#[test]
+#[cfg(unix)]
+fn it_drains() {
+    let mut server = Server::start();
+    let mut idle = server.connect();
+    talk(&mut idle, b"PING\r\n", "+PONG\r\n");
+    let kill =
+        Command::new("sh").args(["-c", &format!("kill -TERM {}", server.child.id())]).status();
+    assert!(kill.expect("kill").success());
+    assert_eq!(idle.read(&mut [0]).expect("an end"), 0);
+    let begun = Instant::now();
+    while server.child.try_wait().expect("a child").is_none() {
+        assert!(begun.elapsed() < LONG, "it does not end");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(server.child.wait().expect("a child").success());
+}
+
+#[test]
+fn redis_cli_talks_to_it() {
+    let server = Server::start();
+    let (host, port) = server.address.rsplit_once(':').expect("a port");
+    let cli = |words: &[&str]| {
+        let output = Command::new("redis-cli").args(["-h", host, "-p", port]).args(words).output();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    match cli(&["PING"]) {
+        Err(error) => return println!("skipped: redis-cli: {error}"),
+        Ok(answer) => assert_eq!(answer, "PONG"),
+    }
+    let answer = |words: &[&str]| cli(words).expect("it ran before");
+    assert_eq!(answer(&["SET", "greeting", "hello there"]), "OK");
+    assert_eq!(answer(&["GET", "greeting"]), "hello there");
+    assert_eq!(answer(&["INCR", "visits"]), "1");
+    assert_eq!(answer(&["MGET", "greeting", "visits"]), "hello there\n1");
+    assert_eq!(answer(&["--scan"]).lines().count(), 2);
+    assert!(answer(&["INFO"]).contains("db0:keys=2"));
+    assert_eq!(answer(&["-2", "DBSIZE"]), "2");
+}

@@ -1,0 +1,155 @@
+//! Step five: bounds on everything, an end in order, and a look inside.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::net::{Listeners, Stream};
+use phalanx::{
+    Call, CallError, Graph, PartitionedStage, Patience, Runtime, SharedStage, Start, join,
+};
+
+/// The longest line that a client may send, in bytes.
+const MAX_LINE: usize = 64 * 1024;
+
+/// A client may be silent for so long, but not keep the program from ending.
+const IDLE: Patience = Patience::limit(Duration::from_secs(300)).or_drain();
+/// A client that does not take its answers in this time is left.
+const SENDING: Patience = Patience::limit(Duration::from_secs(10));
+/// Clients on each processor; more are turned away.
+const MAX_CLIENTS: usize = 10_000;
+/// Keys in one command: it forks into as many operations.
+const MAX_KEYS: usize = 1000;
+
+/// The keys that one partition has.
+type Table = HashMap<String, String>;
+
+/// Handles on the stages.
+#[derive(Clone, Copy)]
+struct Stages {
+    network: SharedStage<()>,
+    clients: SharedStage<RandomState>,
+    store: PartitionedStage<Table>,
+}
+
+/// A client's buffers: what to send, and what was received.
+#[derive(Default)]
+struct Buffers {
+    out: Vec<u8>,
+    input: Vec<u8>,
+}
+
+/// One operation of the network stage: sends what is to be sent, then waits for more.
+async fn converse(
+    network: SharedStage<()>,
+    stream: &Rc<Stream>,
+    mut buffers: Buffers,
+) -> io::Result<Buffers> {
+    let stream = stream.clone();
+    let conversed = network.call(move |_| async move {
+        if !buffers.out.is_empty() {
+            buffers.out = stream.write(buffers.out, SENDING).await?;
+        }
+        match stream.read(&mut buffers.input, IDLE).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(buffers),
+        }
+    });
+    conversed.await.map_err(io::Error::other)?
+}
+
+async fn serve(stages: Stages, hasher: &RandomState, stream: Stream) -> io::Result<()> {
+    let (stream, mut buffers) = (Rc::new(stream), Buffers::default());
+    while buffers.input.len() <= MAX_LINE {
+        while let Some(end) = buffers.input.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = buffers.input.drain(..=end).collect();
+            let answered = answer(stages, hasher, &String::from_utf8_lossy(&line)).await;
+            let line = answered.unwrap_or_else(|error| format!("error: {error}"));
+            buffers.out.extend(line.into_bytes());
+            buffers.out.push(b'\n');
+        }
+        buffers = converse(stages.network, &stream, buffers).await?;
+    }
+    Ok(())
+}
+
+/// Asks the partition that has `key`. The operation is queued here; it runs when the caller awaits.
+fn get(stages: Stages, hasher: &RandomState, key: &str) -> Call<Option<String>> {
+    let (hash, key) = (hasher.hash_one(key), key.to_owned());
+    stages.store.call(hash, move |partition| async move {
+        partition.with(|table| table.get(&key).cloned())
+    })
+}
+
+fn set(stages: Stages, hasher: &RandomState, key: &str, value: &str) -> Call<()> {
+    let (hash, key, value) = (hasher.hash_one(key), key.to_owned(), value.to_owned());
+    stages.store.call(hash, move |partition| async move {
+        partition.with(|table| drop(table.insert(key, value)));
+    })
+}
+
+async fn answer(stages: Stages, hasher: &RandomState, line: &str) -> Result<String, CallError> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let or_none = |value: Option<String>| value.unwrap_or("none".into());
+    match words[..] {
+        ["GET", key] => Ok(or_none(get(stages, hasher, key).await?)),
+        ["SET", key, value] => {
+            set(stages, hasher, key, value).await?;
+            Ok("OK".into())
+        }
+        ["MGET", ref keys @ ..] if keys.len() <= MAX_KEYS => {
+            let calls: Vec<_> = keys.iter().map(|key| get(stages, hasher, key)).collect();
+            let values: Result<Vec<_>, _> = join(calls).await.into_iter().collect();
+            Ok(values?.into_iter().map(or_none).collect::<Vec<_>>().join(" "))
+        }
+        ["COUNT"] => {
+            let count = |n| {
+                stages.store.call_partition(n, |partition| async move {
+                    partition.with(|table| table.len())
+                })
+            };
+            let calls: Vec<_> = (0..stages.store.partitions_count()).map(count).collect();
+            let counts: Result<Vec<_>, _> = join(calls).await.into_iter().collect();
+            Ok(counts?.into_iter().sum::<usize>().to_string())
+        }
+        _ => Ok("what?".into()),
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let address = arguments.next().unwrap_or("127.0.0.1:7000".into()).parse()?;
+    let admin = arguments.next().unwrap_or("127.0.0.1:7001".into()).parse()?;
+    let mut graph = Graph::new();
+    graph.max_operations(100_000);
+    let stages = Stages {
+        network: graph.stage("network").max_cohort(64).shared(()),
+        clients: graph.shared("clients", RandomState::new()),
+        store: graph.partitioned("store", |_partition| Table::new()),
+    };
+    let listeners = Listeners::bind(address, 2)?;
+    let runtime = Runtime::new().processors(2).admin(Some(admin)).drain(Duration::from_secs(5));
+    let start = |start: &Start| {
+        let (listener, clients) = (listeners.listener(start)?, Rc::new(()));
+        stages.network.dispatch(move |_| {
+            listener.accept_each(move |stream| {
+                if Rc::strong_count(&clients) > MAX_CLIENTS {
+                    return; // the stream is dropped, and so closed
+                }
+                let present = clients.clone();
+                let _ = stages.clients.dispatch(move |hasher| async move {
+                    let _ = serve(stages, &hasher, stream).await;
+                    drop(present);
+                });
+            })
+        })?;
+        Ok(())
+    };
+    runtime.run_and(graph, start, |up| {
+        println!("listening on {}", listeners.local_addr());
+        println!("look inside at {}", up.admin.expect("asked for"));
+    })?;
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Step three: state, divided among the processors by key.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::rc::Rc;
+
+use phalanx::net::{Listeners, Stream};
+use phalanx::{CallError, Graph, PartitionedStage, Patience, Runtime, SharedStage};
+
+/// The longest line that a client may send, in bytes.
+const MAX_LINE: usize = 64 * 1024;
+
+/// The keys that one partition has.
+type Table = HashMap<String, String>;
+
+/// Handles on the stages.
+#[derive(Clone, Copy)]
+struct Stages {
+    network: SharedStage<()>,
+    clients: SharedStage<RandomState>,
+    store: PartitionedStage<Table>,
+}
+
+/// A client's buffers: what to send, and what was received.
+#[derive(Default)]
+struct Buffers {
+    out: Vec<u8>,
+    input: Vec<u8>,
+}
+
+/// One operation of the network stage: sends what is to be sent, then waits for more.
+async fn converse(
+    network: SharedStage<()>,
+    stream: &Rc<Stream>,
+    mut buffers: Buffers,
+) -> io::Result<Buffers> {
+    let stream = stream.clone();
+    let conversed = network.call(move |_| async move {
+        if !buffers.out.is_empty() {
+            buffers.out = stream.write(buffers.out, Patience::ENDLESS).await?;
+        }
+        match stream.read(&mut buffers.input, Patience::ENDLESS.or_drain()).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(buffers),
+        }
+    });
+    conversed.await.map_err(io::Error::other)?
+}
+
+async fn serve(stages: Stages, hasher: &RandomState, stream: Stream) -> io::Result<()> {
+    let (stream, mut buffers) = (Rc::new(stream), Buffers::default());
+    while buffers.input.len() <= MAX_LINE {
+        while let Some(end) = buffers.input.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = buffers.input.drain(..=end).collect();
+            let answered = answer(stages, hasher, &String::from_utf8_lossy(&line)).await;
+            let line = answered.unwrap_or_else(|error| format!("error: {error}"));
+            buffers.out.extend(line.into_bytes());
+            buffers.out.push(b'\n');
+        }
+        buffers = converse(stages.network, &stream, buffers).await?;
+    }
+    Ok(())
+}
+
+async fn answer(stages: Stages, hasher: &RandomState, line: &str) -> Result<String, CallError> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        ["GET", key] => {
+            let (hash, key) = (hasher.hash_one(key), key.to_owned());
+            let value = stages.store.call(hash, move |partition| async move {
+                partition.with(|table| table.get(&key).cloned())
+            });
+            Ok(value.await?.unwrap_or("none".into()))
+        }
+        ["SET", key, value] => {
+            let (hash, key, value) = (hasher.hash_one(key), key.to_owned(), value.to_owned());
+            let set = stages.store.call(hash, move |partition| async move {
+                partition.with(|table| drop(table.insert(key, value)));
+            });
+            set.await?;
+            Ok("OK".into())
+        }
+        _ => Ok("what?".into()),
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let address = std::env::args().nth(1).unwrap_or("127.0.0.1:7000".into()).parse()?;
+    let mut graph = Graph::new();
+    let stages = Stages {
+        network: graph.stage("network").max_cohort(64).shared(()),
+        clients: graph.shared("clients", RandomState::new()),
+        store: graph.partitioned("store", |_partition| Table::new()),
+    };
+    let listeners = Listeners::bind(address, 2)?;
+    println!("listening on {}", listeners.local_addr());
+    Runtime::new().processors(2).run(graph, |start| {
+        let listener = listeners.listener(start)?;
+        stages.network.dispatch(move |_| {
+            listener.accept_each(move |stream| {
+                let _ = stages.clients.dispatch(move |hasher| async move {
+                    let _ = serve(stages, &hasher, stream).await;
+                });
+            })
+        })?;
+        Ok(())
+    })?;
+    Ok(())
+}

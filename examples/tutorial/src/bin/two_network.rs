@@ -1,0 +1,79 @@
+//! Step two: what touches sockets is a stage of its own, so that it runs in cohorts of its own.
+
+use std::io;
+use std::rc::Rc;
+
+use phalanx::net::{Listeners, Stream};
+use phalanx::{Graph, Patience, Runtime, SharedStage};
+
+/// The longest line that a client may send, in bytes.
+const MAX_LINE: usize = 64 * 1024;
+
+/// A client's buffers: what to send, and what was received.
+#[derive(Default)]
+struct Buffers {
+    out: Vec<u8>,
+    input: Vec<u8>,
+}
+
+/// One operation of the network stage: sends what is to be sent, then waits for more.
+async fn converse(
+    network: SharedStage<()>,
+    stream: &Rc<Stream>,
+    mut buffers: Buffers,
+) -> io::Result<Buffers> {
+    let stream = stream.clone();
+    let conversed = network.call(move |_| async move {
+        if !buffers.out.is_empty() {
+            buffers.out = stream.write(buffers.out, Patience::ENDLESS).await?;
+        }
+        match stream.read(&mut buffers.input, Patience::ENDLESS.or_drain()).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(buffers),
+        }
+    });
+    conversed.await.map_err(io::Error::other)?
+}
+
+async fn serve(network: SharedStage<()>, stream: Stream) -> io::Result<()> {
+    let (stream, mut buffers) = (Rc::new(stream), Buffers::default());
+    while buffers.input.len() <= MAX_LINE {
+        while let Some(end) = buffers.input.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = buffers.input.drain(..=end).collect();
+            buffers.out.extend(answer(&String::from_utf8_lossy(&line)).into_bytes());
+            buffers.out.push(b'\n');
+        }
+        buffers = converse(network, &stream, buffers).await?;
+    }
+    Ok(())
+}
+
+fn answer(line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        ["PING"] => "PONG".into(),
+        ["ECHO", ref words @ ..] => words.join(" "),
+        _ => "what?".into(),
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let address = std::env::args().nth(1).unwrap_or("127.0.0.1:7000".into()).parse()?;
+    let mut graph = Graph::new();
+    let network = graph.stage("network").max_cohort(64).shared(());
+    let clients = graph.shared("clients", ());
+    let listeners = Listeners::bind(address, 2)?;
+    println!("listening on {}", listeners.local_addr());
+    Runtime::new().processors(2).run(graph, |start| {
+        let listener = listeners.listener(start)?;
+        network.dispatch(move |_| {
+            listener.accept_each(move |stream| {
+                let _ = clients.dispatch(move |_| async move {
+                    let _ = serve(network, stream).await;
+                });
+            })
+        })?;
+        Ok(())
+    })?;
+    Ok(())
+}

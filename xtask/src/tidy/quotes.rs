@@ -1,0 +1,82 @@
+//! All Rust code in the documentation is compiled: a page is run as doctests, or a block quotes a file.
+//!
+//! A page is run when `crates/phalanx/src/docs.rs` includes it. Elsewhere a block of Rust stands below a
+//! line `<!-- from path/of/the/file.rs -->`, and its lines stand in that file, in one piece.
+
+use super::{Fault, Tree};
+
+/// Where the pages are that are run as doctests.
+const RUN: &str = "crates/phalanx/src/docs.rs";
+
+/// Finds blocks of Rust that nothing holds to the code.
+pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
+    let run = tree.text(RUN).unwrap_or_default();
+    let is_page = |path: &str| {
+        path.ends_with(".md") && (path.starts_with("docs/") || path.starts_with("examples/"))
+    };
+    let pages = tree.texts().filter(|(path, _)| is_page(path));
+    pages
+        .filter(|(path, _)| !run.contains(&format!("/../{path}\"")))
+        .flat_map(|(path, text)| check_page(tree, path, text))
+        .collect()
+}
+
+fn check_page(tree: &Tree, path: &str, text: &str) -> Vec<Fault> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut faults = Vec::new();
+    let mut at = 0;
+    while at < lines.len() {
+        if !lines[at].trim_start().starts_with("```rust") {
+            at += 1;
+            continue;
+        }
+        let fault = |what: String| Fault::new(path, at + 1, what);
+        let length = lines[at + 1..].iter().take_while(|line| !line.starts_with("```")).count();
+        let block = &lines[at + 1..at + 1 + length];
+        let from = at.checked_sub(1).and_then(|above| lines[above].strip_prefix("<!-- from "));
+        match from.and_then(|from| from.strip_suffix(" -->")) {
+            None => faults.push(fault(format!(
+                "this code is not compiled; say `<!-- from FILE -->` above it, or include the page in {RUN}"
+            ))),
+            Some(file) => match tree.text(file) {
+                None => faults.push(fault(format!("`{file}` is not there"))),
+                Some(source) if !has_lines(source, block) => {
+                    faults.push(fault(format!("this is not what stands in `{file}`; copy it anew")));
+                }
+                Some(_) => (),
+            },
+        }
+        at += length + 2;
+    }
+    faults
+}
+
+/// Whether `source` has these lines, one after the other.
+fn has_lines(source: &str, block: &[&str]) -> bool {
+    let source: Vec<&str> = source.lines().collect();
+    !block.is_empty() && source.windows(block.len()).any(|lines| lines == block)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(page: &str) -> Vec<usize> {
+        let run = "#[doc = include_str!(\"../../../docs/run.md\")]";
+        let source = "fn a() {\n    b();\n    c();\n}\n";
+        let any = "```rust\nanything\n```\n";
+        let files = [(RUN, run), ("a.rs", source), ("docs/run.md", any), ("docs/page.md", page)];
+        check(&Tree::of(&files)).into_iter().map(|fault| fault.line).collect()
+    }
+
+    #[test]
+    fn code_is_what_stands_in_the_file() {
+        assert_eq!(faults("<!-- from a.rs -->\n```rust\n    b();\n    c();\n```\n"), [0; 0]);
+        assert_eq!(faults("```sh\nls\n```\n"), [0; 0]);
+        assert_eq!(faults("text\n\n```rust\n    b();\n```\n"), [3]);
+        assert_eq!(faults("<!-- from a.rs -->\n```rust\n    b();\n}\n```\n"), [2]);
+        assert_eq!(faults("<!-- from a.rs -->\n```rust\n    b()\n```\n"), [2]);
+        assert_eq!(faults("<!-- from b.rs -->\n```rust\n    b();\n```\n"), [2]);
+        assert_eq!(faults("<!-- from a.rs -->\n```rust\n```\n```rust,ignore\nx\n```"), [2, 4]);
+    }
+}
