@@ -57,7 +57,7 @@ impl<S: Send + Sync + 'static> BalancedStage<S> {
     /// Invokes an operation that nobody waits for.
     ///
     /// # Errors
-    /// As [`SharedStage::dispatch`].
+    /// As [`SharedStage::dispatch`](crate::SharedStage::dispatch).
     pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
     where
         F: FnOnce(Shared<S>) -> Fut + Send + 'static,
@@ -82,7 +82,7 @@ impl<S: Send + Sync + 'static> BalancedStage<S> {
     /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
     ///
     /// # Errors
-    /// As [`SharedStage::dispatch_in`].
+    /// As [`SharedStage::dispatch_in`](crate::SharedStage::dispatch_in).
     ///
     /// # Panics
     /// As [`call_in`](Self::call_in).
@@ -110,7 +110,7 @@ impl<S: Send + 'static> HomedStage<S> {
     /// Invokes an operation that nobody waits for.
     ///
     /// # Errors
-    /// As [`SharedStage::dispatch`].
+    /// As [`SharedStage::dispatch`](crate::SharedStage::dispatch).
     pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
     where
         F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
@@ -135,7 +135,7 @@ impl<S: Send + 'static> HomedStage<S> {
     /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
     ///
     /// # Errors
-    /// As [`SharedStage::dispatch_in`].
+    /// As [`SharedStage::dispatch_in`](crate::SharedStage::dispatch_in).
     ///
     /// # Panics
     /// As [`call_in`](Self::call_in).
