@@ -10,7 +10,8 @@ use crate::partition::{Partitions, Table};
 use crate::policy::{ExclusiveState, Gate, LocalExclusive};
 use crate::post::MAX_STAGES;
 use crate::program::{Program, Seed};
-use crate::stage::{BalancedStage, ExclusiveStage, HomedStage, Key, PartitionedStage, SharedStage};
+use crate::roaming::{BalancedStage, HomedStage};
+use crate::stage::{ExclusiveStage, Key, PartitionedStage, SharedStage};
 use crate::waker::MAX_OPERATIONS;
 
 /// The largest cohort of a stage that declares nothing else.
@@ -287,7 +288,6 @@ impl<'g> StageOptions<'g> {
     ///
     /// # Panics
     /// If `bytes` is zero.
-    #[must_use]
     pub fn state_bytes(mut self, bytes: usize) -> HomedOptions<'g> {
         assert!(bytes > 0, "a state that is touched");
         self.state_bytes = bytes;

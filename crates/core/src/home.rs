@@ -71,7 +71,7 @@ impl Processor {
         let program = std::sync::Arc::downgrade(&self.control().0);
         let mut parcels = Parcels { parcels: parcels.into_iter(), program };
         self.order(home, move |home| {
-            while let Some(parcel) = parcels.parcels.next() {
+            for parcel in parcels.parcels.by_ref() {
                 contain(|| home.take_up(parcel));
             }
         });

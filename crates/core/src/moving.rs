@@ -108,8 +108,8 @@ where
         let this = unsafe { self.get_unchecked_mut() };
         loop {
             match this {
-                // SAFETY: pinned with `self`, see the top of the file.
                 Self::Running(future) => {
+                    // SAFETY: pinned with `self`, see the top of the file.
                     return unsafe { Pin::new_unchecked(future) }.poll(context);
                 }
                 Self::Waiting { .. } => std::task::ready!(this.advance(context)),

@@ -18,8 +18,8 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 
+use crate::outbox::Cargo;
 use crate::processor::{self, Processor};
-use crate::remote::Cargo;
 use crate::rendezvous::contain;
 
 /// Done on the processor that receives it.

@@ -64,6 +64,8 @@ macro_rules! handle {
     };
 }
 
+pub(crate) use handle;
+
 handle! {
     /// A handle on a stage whose operations run on all processors at once.
     ///
@@ -100,42 +102,12 @@ handle! {
 }
 
 handle! {
-    /// A handle on a stage whose operations are run by whichever processor has time.
-    ///
-    /// ```compile_fail
-    /// fn leaves_its_thread(stage: phalanx_core::BalancedStage<u32>, here: std::rc::Rc<u32>) {
-    ///     let call = stage.call(move |_| async move { drop(here) }); // a capture is not `Send`
-    /// }
-    /// ```
-    ///
-    /// Invocation and result may travel, so both are `Send`; the future between them stays where it
-    /// was started.
-    ///
-    /// Invoking from outside an operation panics; see [`Processor::enter`].
-    BalancedStage
-}
-
-handle! {
     /// A handle on a stage of which one processor at a time runs a cohort.
     ///
     /// Operations stay on the processor that invokes them.
     ///
     /// Invoking from outside an operation panics; see [`Processor::enter`].
     ExclusiveStage
-}
-
-handle! {
-    /// A handle on an exclusive stage whose operations may be sent to where its state is; see
-    /// [`StageOptions::state_bytes`](crate::StageOptions::state_bytes).
-    ///
-    /// ```compile_fail
-    /// fn leaves_its_thread(stage: phalanx_core::HomedStage<u32>, here: std::rc::Rc<u32>) {
-    ///     let call = stage.call(move |_| async move { drop(here) }); // a capture is not `Send`
-    /// }
-    /// ```
-    ///
-    /// Invoking from outside an operation panics; see [`Processor::enter`].
-    HomedStage
 }
 
 impl<S: Send + Sync + 'static> SharedStage<S> {
@@ -202,112 +174,6 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
     {
         let invocation = move |p: &Processor, stage| operation(shared(p, stage));
         processor::current(|p| p.call_on(self.key, processor, invocation))
-    }
-}
-
-impl<S: Send + Sync + 'static> BalancedStage<S> {
-    /// Invokes an operation. It waits in order on this processor until one has time for it.
-    pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
-    where
-        F: FnOnce(Shared<S>) -> Fut + Send + 'static,
-        Fut: Future<Output = T> + 'static,
-        T: Send + 'static,
-    {
-        let invocation = move |p: &Processor, stage| operation(shared(p, stage));
-        processor::current(|p| p.call_by_parcel(self.key, p.index(), invocation))
-    }
-
-    /// Invokes an operation that nobody waits for.
-    ///
-    /// # Errors
-    /// As [`SharedStage::dispatch`].
-    pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
-    where
-        F: FnOnce(Shared<S>) -> Fut + Send + 'static,
-        Fut: Future<Output = ()> + 'static,
-    {
-        self.call(operation).detach()
-    }
-
-    /// As [`call`](Self::call), into `session` in place of the caller's own.
-    ///
-    /// # Panics
-    /// If the session's handle is another processor's.
-    pub fn call_in<F, Fut, T>(&self, session: &Session, operation: F) -> Call<T>
-    where
-        F: FnOnce(Shared<S>) -> Fut + Send + 'static,
-        Fut: Future<Output = T> + 'static,
-        T: Send + 'static,
-    {
-        session.scope(|| self.call(operation))
-    }
-
-    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
-    ///
-    /// # Errors
-    /// As [`SharedStage::dispatch_in`].
-    ///
-    /// # Panics
-    /// As [`call_in`](Self::call_in).
-    pub fn dispatch_in<F, Fut>(&self, session: &Session, operation: F) -> Result<(), CallError>
-    where
-        F: FnOnce(Shared<S>) -> Fut + Send + 'static,
-        Fut: Future<Output = ()> + 'static,
-    {
-        session.scope(|| self.dispatch(operation))
-    }
-}
-
-impl<S: Send + 'static> HomedStage<S> {
-    /// Invokes an operation; it runs in a cohort under the stage's lock, here or where the state is.
-    pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
-    where
-        F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
-        Fut: Future<Output = T> + 'static,
-        T: Send + 'static,
-    {
-        let invocation = move |p: &Processor, stage| operation(exclusive(p, stage));
-        processor::current(|p| p.call_by_parcel(self.key, p.index(), invocation))
-    }
-
-    /// Invokes an operation that nobody waits for.
-    ///
-    /// # Errors
-    /// As [`SharedStage::dispatch`].
-    pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
-    where
-        F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
-        Fut: Future<Output = ()> + 'static,
-    {
-        self.call(operation).detach()
-    }
-
-    /// As [`call`](Self::call), into `session` in place of the caller's own.
-    ///
-    /// # Panics
-    /// If the session's handle is another processor's.
-    pub fn call_in<F, Fut, T>(&self, session: &Session, operation: F) -> Call<T>
-    where
-        F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
-        Fut: Future<Output = T> + 'static,
-        T: Send + 'static,
-    {
-        session.scope(|| self.call(operation))
-    }
-
-    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
-    ///
-    /// # Errors
-    /// As [`SharedStage::dispatch_in`].
-    ///
-    /// # Panics
-    /// As [`call_in`](Self::call_in).
-    pub fn dispatch_in<F, Fut>(&self, session: &Session, operation: F) -> Result<(), CallError>
-    where
-        F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
-        Fut: Future<Output = ()> + 'static,
-    {
-        session.scope(|| self.dispatch(operation))
     }
 }
 
@@ -513,14 +379,14 @@ impl<S: Send + 'static> ExclusiveStage<S> {
 
 /// The state of the shared stage whose operation starts.
 #[inline(always)]
-fn shared<S: 'static>(processor: &Processor, stage: u8) -> Shared<S> {
+pub(crate) fn shared<S: 'static>(processor: &Processor, stage: u8) -> Shared<S> {
     // SAFETY: called by the invocations of shared and balanced stages' handles only (top of the file).
     Shared(unsafe { processor.state_rc::<Arc<S>>(stage) })
 }
 
 /// The state of the exclusive stage whose operation starts.
 #[inline(always)]
-fn exclusive<S: 'static>(processor: &Processor, stage: u8) -> Exclusive<S> {
+pub(crate) fn exclusive<S: 'static>(processor: &Processor, stage: u8) -> Exclusive<S> {
     // SAFETY: called by the invocations of exclusive and homed stages' handles only (top of the file).
     Exclusive(unsafe { processor.state::<Rc<LocalExclusive<S>>>(stage) }.clone())
 }

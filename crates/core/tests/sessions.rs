@@ -82,7 +82,7 @@ fn grow(env: Env, tree: Tree) -> Pin<Box<dyn Future<Output = ()>>> {
                 kept.unwrap();
             }
             Tree::End => {
-                let _ = Session::current().expect("in the session").end();
+                drop(Session::current().expect("in the session").end());
             }
             Tree::Await(at, tree) => {
                 let _ = env.stage.call_on(at, move |_| grow(inner, *tree)).await;
