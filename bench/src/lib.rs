@@ -4,6 +4,7 @@
 //! ratios count and absolute times are only for orientation.
 //!
 //! - [`op`]: what an operation costs, beside a boxed closure and a spawned task.
+//! - [`pipeline`]: when cohorts pay, by the size of stages and cohorts.
 //! - [`load`]: HTTP load from one thread, in closed and open loop.
 //! - [`floor`]: the least that a server on our drivers costs; [`twin`]: the same server with threads.
 //! - [`web`]: the web server beside both and beside the servers that others use.
@@ -16,6 +17,7 @@ pub mod cli;
 pub mod floor;
 pub mod load;
 pub mod op;
+pub mod pipeline;
 pub mod procfs;
 pub mod stats;
 pub mod twin;
