@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use phalanx::Kind;
 
-use crate::{floor, load, op, pipeline, twin, web};
+use crate::{figure2, floor, interleave, load, op, pipeline, twin, web};
 
 /// `phalanx load`.
 pub type LoadCommand = load::Options;
@@ -45,6 +45,10 @@ pub enum BenchCommand {
     Web(web::Options),
     /// When cohorts pay: stages of generated code beside run to completion and threads
     Pipeline(pipeline::Options),
+    /// What prefetches within a cohort are worth: lookups in a large hash table
+    Interleave(interleave::Options),
+    /// The paper's Figure 2: cohorts of system calls with flushed caches
+    Figure2(figure2::Options),
     /// The threaded twin of the web server
     #[command(hide = true)]
     TwinServer(TwinServer),
@@ -103,6 +107,12 @@ impl BenchCommand {
             BenchCommand::Op(command) => command.run(),
             BenchCommand::Web(options) => measure_web(&options),
             BenchCommand::Pipeline(options) => measure_pipeline(&options),
+            BenchCommand::Interleave(options) => {
+                print("interleave", options.json, interleave::run(&options))
+            }
+            BenchCommand::Figure2(options) => {
+                print("figure2", options.json, figure2::run(&options))
+            }
             BenchCommand::TwinServer(TwinServer { directory, listen }) => {
                 finish(twin::run(&directory, listen))
             }

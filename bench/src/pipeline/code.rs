@@ -79,65 +79,145 @@ macro_rules! block {
     }};
 }
 
-/// Half a KiB of code, different for each `L`.
-#[inline(never)]
-fn leaf<const L: u64>(request: &mut Request) {
-    let [mut a, mut b, mut c, mut d] = request.sum;
-    block!(a, b, c, d, request, 0);
-    block!(b, c, d, a, request, 1);
-    block!(c, d, a, b, request, 2);
-    block!(d, a, b, c, request, 3);
-    block!(a, b, c, d, request, 4);
-    block!(b, c, d, a, request, 5);
-    block!(c, d, a, b, request, 6);
-    block!(d, a, b, c, request, 7);
-    request.sum = [a, b, c, d];
+/// The 64 leaves of a stage, in their order in memory: the compiler lays functions out as they are
+/// defined, so that the first ones, all that a smaller stage has, lie together.
+macro_rules! leaves {
+    ($stage:literal) => { leaves! { $stage:
+        l0 0, l1 1, l2 2, l3 3, l4 4, l5 5, l6 6, l7 7,
+        l8 8, l9 9, l10 10, l11 11, l12 12, l13 13, l14 14, l15 15,
+        l16 16, l17 17, l18 18, l19 19, l20 20, l21 21, l22 22, l23 23,
+        l24 24, l25 25, l26 26, l27 27, l28 28, l29 29, l30 30, l31 31,
+        l32 32, l33 33, l34 34, l35 35, l36 36, l37 37, l38 38, l39 39,
+        l40 40, l41 41, l42 42, l43 43, l44 44, l45 45, l46 46, l47 47,
+        l48 48, l49 49, l50 50, l51 51, l52 52, l53 53, l54 54, l55 55,
+        l56 56, l57 57, l58 58, l59 59, l60 60, l61 61, l62 62, l63 63,
+    } };
+    ($stage:literal: $($leaf:ident $number:literal,)*) => {
+        $(
+            /// Half a KiB of code.
+            #[inline(never)]
+            pub(super) fn $leaf(request: &mut Request) {
+                const L: u64 = $stage * 64 + $number;
+                let [mut a, mut b, mut c, mut d] = request.sum;
+                block!(a, b, c, d, request, 0);
+                block!(b, c, d, a, request, 1);
+                block!(c, d, a, b, request, 2);
+                block!(d, a, b, c, request, 3);
+                block!(a, b, c, d, request, 4);
+                block!(b, c, d, a, request, 5);
+                block!(c, d, a, b, request, 6);
+                block!(d, a, b, c, request, 7);
+                request.sum = [a, b, c, d];
+            }
+        )*
+    };
 }
 
-/// The code of one stage, `KIB` KiB of it: those of its 64 leaves that are numbered below that.
+/// The code of one stage, `KIB` KiB of it: those of its leaves that are numbered below that, called
+/// in the order that is given.
 macro_rules! stage {
-    ($name:ident $stage:literal: $($leaf:literal)*) => {
+    ($name:ident $stage:literal: $($leaf:ident $number:literal,)*) => {
+        mod $name {
+            use super::{Request, mix};
+            leaves!($stage);
+        }
+
         #[inline(never)]
         pub(crate) fn $name<const KIB: u64>(request: &mut Request) {
-            $(if $leaf < KIB * PER_KIB {
-                leaf::<{ $stage * 64 + $leaf }>(request);
+            $(if $number < KIB * PER_KIB {
+                $name::$leaf(request);
             })*
         }
     };
 }
 
 stage!(read 0:
-    30 19 6 46 25 63 9 5 4 1 59 35 18 48 3 14 33 34 23 17 11 61
-    16 13 54 41 44 12 10 62 51 45 56 27 60 52 21 36 38 7 31 24 15 8
-    2 37 57 0 47 58 43 55 20 49 42 50 26 28 40 39 22 32 29 53);
+        l30 30, l19 19, l6 6, l46 46, l25 25, l63 63, l9 9, l5 5,
+        l4 4, l1 1, l59 59, l35 35, l18 18, l48 48, l3 3, l14 14,
+        l33 33, l34 34, l23 23, l17 17, l11 11, l61 61, l16 16, l13 13,
+        l54 54, l41 41, l44 44, l12 12, l10 10, l62 62, l51 51, l45 45,
+        l56 56, l27 27, l60 60, l52 52, l21 21, l36 36, l38 38, l7 7,
+        l31 31, l24 24, l15 15, l8 8, l2 2, l37 37, l57 57, l0 0,
+        l47 47, l58 58, l43 43, l55 55, l20 20, l49 49, l42 42, l50 50,
+        l26 26, l28 28, l40 40, l39 39, l22 22, l32 32, l29 29, l53 53,
+);
+
 stage!(parse 1:
-    10 2 29 40 17 33 34 41 30 44 21 9 43 12 4 26 50 60 46 28 59 11
-    22 27 37 20 35 47 38 6 3 14 51 24 18 19 45 7 58 63 5 52 32 0
-    1 42 62 56 55 39 23 49 13 31 57 54 36 48 8 25 15 53 61 16);
+        l10 10, l2 2, l29 29, l40 40, l17 17, l33 33, l34 34, l41 41,
+        l30 30, l44 44, l21 21, l9 9, l43 43, l12 12, l4 4, l26 26,
+        l50 50, l60 60, l46 46, l28 28, l59 59, l11 11, l22 22, l27 27,
+        l37 37, l20 20, l35 35, l47 47, l38 38, l6 6, l3 3, l14 14,
+        l51 51, l24 24, l18 18, l19 19, l45 45, l7 7, l58 58, l63 63,
+        l5 5, l52 52, l32 32, l0 0, l1 1, l42 42, l62 62, l56 56,
+        l55 55, l39 39, l23 23, l49 49, l13 13, l31 31, l57 57, l54 54,
+        l36 36, l48 48, l8 8, l25 25, l15 15, l53 53, l61 61, l16 16,
+);
+
 stage!(route 2:
-    20 21 36 0 23 2 29 10 59 50 51 55 18 61 6 28 13 27 47 7 3 43
-    42 56 38 9 58 34 31 15 63 37 44 26 16 39 24 45 33 49 54 46 35 14
-    30 52 1 62 19 57 41 40 22 53 25 12 60 48 32 5 17 4 11 8);
+        l20 20, l21 21, l36 36, l0 0, l23 23, l2 2, l29 29, l10 10,
+        l59 59, l50 50, l51 51, l55 55, l18 18, l61 61, l6 6, l28 28,
+        l13 13, l27 27, l47 47, l7 7, l3 3, l43 43, l42 42, l56 56,
+        l38 38, l9 9, l58 58, l34 34, l31 31, l15 15, l63 63, l37 37,
+        l44 44, l26 26, l16 16, l39 39, l24 24, l45 45, l33 33, l49 49,
+        l54 54, l46 46, l35 35, l14 14, l30 30, l52 52, l1 1, l62 62,
+        l19 19, l57 57, l41 41, l40 40, l22 22, l53 53, l25 25, l12 12,
+        l60 60, l48 48, l32 32, l5 5, l17 17, l4 4, l11 11, l8 8,
+);
+
 stage!(check 3:
-    53 55 16 9 20 3 57 59 36 7 62 25 41 51 45 47 2 31 24 5 27 13
-    63 10 21 18 30 56 26 33 42 17 39 29 12 15 48 8 50 46 6 1 37 19
-    4 35 22 44 14 60 54 11 23 49 58 0 28 32 38 52 43 61 40 34);
+        l53 53, l55 55, l16 16, l9 9, l20 20, l3 3, l57 57, l59 59,
+        l36 36, l7 7, l62 62, l25 25, l41 41, l51 51, l45 45, l47 47,
+        l2 2, l31 31, l24 24, l5 5, l27 27, l13 13, l63 63, l10 10,
+        l21 21, l18 18, l30 30, l56 56, l26 26, l33 33, l42 42, l17 17,
+        l39 39, l29 29, l12 12, l15 15, l48 48, l8 8, l50 50, l46 46,
+        l6 6, l1 1, l37 37, l19 19, l4 4, l35 35, l22 22, l44 44,
+        l14 14, l60 60, l54 54, l11 11, l23 23, l49 49, l58 58, l0 0,
+        l28 28, l32 32, l38 38, l52 52, l43 43, l61 61, l40 40, l34 34,
+);
+
 stage!(fetch 4:
-    28 35 3 56 12 10 42 38 21 52 62 49 50 30 33 63 1 5 2 44 60 7
-    31 53 16 43 8 45 23 46 54 0 19 26 11 51 36 27 17 14 59 6 9 40
-    57 15 20 61 48 47 55 25 34 37 22 13 41 32 29 24 18 4 39 58);
+        l28 28, l35 35, l3 3, l56 56, l12 12, l10 10, l42 42, l38 38,
+        l21 21, l52 52, l62 62, l49 49, l50 50, l30 30, l33 33, l63 63,
+        l1 1, l5 5, l2 2, l44 44, l60 60, l7 7, l31 31, l53 53,
+        l16 16, l43 43, l8 8, l45 45, l23 23, l46 46, l54 54, l0 0,
+        l19 19, l26 26, l11 11, l51 51, l36 36, l27 27, l17 17, l14 14,
+        l59 59, l6 6, l9 9, l40 40, l57 57, l15 15, l20 20, l61 61,
+        l48 48, l47 47, l55 55, l25 25, l34 34, l37 37, l22 22, l13 13,
+        l41 41, l32 32, l29 29, l24 24, l18 18, l4 4, l39 39, l58 58,
+);
+
 stage!(shape 5:
-    21 23 55 10 11 45 9 20 31 63 16 34 0 58 60 51 41 19 7 52 50 61
-    38 30 33 4 39 15 26 18 22 14 59 27 56 48 54 1 46 49 17 32 44 57
-    53 37 40 12 47 36 25 29 5 24 42 2 6 28 62 35 13 3 8 43);
+        l21 21, l23 23, l55 55, l10 10, l11 11, l45 45, l9 9, l20 20,
+        l31 31, l63 63, l16 16, l34 34, l0 0, l58 58, l60 60, l51 51,
+        l41 41, l19 19, l7 7, l52 52, l50 50, l61 61, l38 38, l30 30,
+        l33 33, l4 4, l39 39, l15 15, l26 26, l18 18, l22 22, l14 14,
+        l59 59, l27 27, l56 56, l48 48, l54 54, l1 1, l46 46, l49 49,
+        l17 17, l32 32, l44 44, l57 57, l53 53, l37 37, l40 40, l12 12,
+        l47 47, l36 36, l25 25, l29 29, l5 5, l24 24, l42 42, l2 2,
+        l6 6, l28 28, l62 62, l35 35, l13 13, l3 3, l8 8, l43 43,
+);
+
 stage!(pack 6:
-    44 43 39 56 5 4 25 41 11 21 60 23 20 55 19 1 38 48 33 59 22 6
-    10 50 37 31 36 58 7 40 30 14 49 27 29 62 12 47 35 15 28 57 9 34
-    52 53 17 16 32 24 45 42 8 13 63 61 26 3 51 0 2 54 46 18);
+        l44 44, l43 43, l39 39, l56 56, l5 5, l4 4, l25 25, l41 41,
+        l11 11, l21 21, l60 60, l23 23, l20 20, l55 55, l19 19, l1 1,
+        l38 38, l48 48, l33 33, l59 59, l22 22, l6 6, l10 10, l50 50,
+        l37 37, l31 31, l36 36, l58 58, l7 7, l40 40, l30 30, l14 14,
+        l49 49, l27 27, l29 29, l62 62, l12 12, l47 47, l35 35, l15 15,
+        l28 28, l57 57, l9 9, l34 34, l52 52, l53 53, l17 17, l16 16,
+        l32 32, l24 24, l45 45, l42 42, l8 8, l13 13, l63 63, l61 61,
+        l26 26, l3 3, l51 51, l0 0, l2 2, l54 54, l46 46, l18 18,
+);
+
 stage!(send 7:
-    51 60 24 39 1 9 32 4 29 40 22 38 50 19 5 48 16 30 14 54 46 52
-    56 58 15 41 63 8 3 10 25 47 59 57 7 49 61 35 6 31 34 2 26 36
-    27 44 28 42 13 53 11 62 37 20 17 0 45 43 21 12 33 18 55 23);
+        l51 51, l60 60, l24 24, l39 39, l1 1, l9 9, l32 32, l4 4,
+        l29 29, l40 40, l22 22, l38 38, l50 50, l19 19, l5 5, l48 48,
+        l16 16, l30 30, l14 14, l54 54, l46 46, l52 52, l56 56, l58 58,
+        l15 15, l41 41, l63 63, l8 8, l3 3, l10 10, l25 25, l47 47,
+        l59 59, l57 57, l7 7, l49 49, l61 61, l35 35, l6 6, l31 31,
+        l34 34, l2 2, l26 26, l36 36, l27 27, l44 44, l28 28, l42 42,
+        l13 13, l53 53, l11 11, l62 62, l37 37, l20 20, l17 17, l0 0,
+        l45 45, l43 43, l21 21, l12 12, l33 33, l18 18, l55 55, l23 23,
+);
 
 /// Run to completion: one stage after the other, as plain calls.
 #[inline(never)]
@@ -154,17 +234,10 @@ pub(crate) fn all<const KIB: u64>(request: &mut Request) {
 
 /// Bytes of machine code in a stage of `kib` KiB, from the distance between leaves.
 pub(crate) fn stage_bytes(kib: u64) -> u64 {
-    type Leaf = fn(&mut Request);
-    let leaves: [Leaf; 9] = [
-        leaf::<0>, leaf::<1>, leaf::<2>, leaf::<3>, leaf::<4>, leaf::<5>, leaf::<6>, leaf::<7>,
-        leaf::<8>,
-    ];
-    let mut at = leaves.map(|leaf| leaf as usize as u64);
-    at.sort_unstable();
-    let mut gaps: Vec<u64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    gaps.sort_unstable();
-    // The smaller half: others may lie between.
-    gaps[gaps.len() / 4] * PER_KIB * kib
+    let leaf = |leaf: fn(&mut Request)| leaf as usize as u64;
+    // They lie one behind the other.
+    let sixteen = leaf(read::l16).abs_diff(leaf(read::l0));
+    sixteen * PER_KIB * kib / 16
 }
 
 #[cfg(test)]

@@ -71,6 +71,19 @@ pub fn misses(options: &Options) -> Result<MissReport, Error> {
     misses::run(options)
 }
 
+/// Large, branchy code to walk through, so that caches and predictors forget all else.
+pub(crate) struct Scatter(Line);
+
+impl Scatter {
+    pub(crate) fn new() -> Self {
+        Self(Line::new(Arm::ToCompletion, 32, 32))
+    }
+
+    pub(crate) fn run(&mut self) {
+        self.0.run();
+    }
+}
+
 /// Only runs requests, for a simulator to watch: in cohorts, or to completion for 0.
 pub fn walk(cohort: usize, kib: u64, requests: usize) {
     let arm = if cohort == 0 { Arm::ToCompletion } else { Arm::Cohort(cohort) };

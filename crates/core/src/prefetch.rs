@@ -116,14 +116,15 @@ impl Future for Prefetch {
 
 /// The operations of the running cohort that wait for prefetches, in order.
 pub(crate) struct Interleaved {
-    ring: [Cell<Option<Slot>>; MAX_INTERLEAVED],
+    /// Not in the processor itself, whose other fields are to lie together.
+    ring: Box<[Cell<Option<Slot>>; MAX_INTERLEAVED]>,
     oldest: Cell<usize>,
     length: Cell<usize>,
 }
 
 impl Default for Interleaved {
     fn default() -> Self {
-        let ring = [const { Cell::new(None) }; MAX_INTERLEAVED];
+        let ring = Box::new([const { Cell::new(None) }; MAX_INTERLEAVED]);
         Self { ring, oldest: Cell::new(0), length: Cell::new(0) }
     }
 }
@@ -188,6 +189,7 @@ impl Processor {
 
     /// An operation of the running cohort has suspended for a prefetch. It stays marked as queued,
     /// so that whatever else wakes it, or ends it, finds it where it is.
+    #[inline(never)]
     pub(crate) fn interleave(&self, slot: Slot, tally: &Tally) {
         slot.clear(FETCHING | WOKEN);
         self.interleaved.push(slot);
