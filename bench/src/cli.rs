@@ -108,7 +108,12 @@ impl BenchCommand {
             BenchCommand::Web(options) => measure_web(&options),
             BenchCommand::Pipeline(options) => measure_pipeline(&options),
             BenchCommand::Interleave(options) => {
-                print("interleave", options.json, interleave::run(&options))
+                let measure = || interleave::run(&options);
+                print(
+                    "interleave",
+                    options.json,
+                    interleave::in_huge_pages().and_then(|()| measure()),
+                )
             }
             BenchCommand::Figure2(options) => {
                 print("figure2", options.json, figure2::run(&options))

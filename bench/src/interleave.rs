@@ -9,6 +9,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::hint::black_box;
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -31,7 +33,11 @@ const NOBODY: u32 = u32::MAX;
 /// an operation starts the load of a bucket or an entry and lets the next operation of its cohort
 /// run. Rounds with and without take turns; `speedup` is the median of the rounds' ratios.
 ///
-/// JSON: `plain_ns` and `prefetch_ns` (for a lookup, minima), `speedup`, `table_mib`, `lookups`,
+/// The table is in huge pages where the C library can be told so (it restarts itself for that):
+/// otherwise loads wait for translations, which no prefetch hides.
+///
+/// JSON: `plain_ns` and `prefetch_ns` (for a lookup, minima), `speedup`, `table_mib`, `huge_mib`
+/// (memory in huge pages), `lookups`,
 /// `rounds`, `cohort`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
@@ -70,6 +76,8 @@ pub struct Report {
     pub speedup: f64,
     /// Size of the table.
     pub table_mib: usize,
+    /// Of this process's memory that is in huge pages; none where that cannot be told.
+    pub huge_mib: Option<usize>,
     /// In a round.
     pub lookups: usize,
     /// Measured.
@@ -184,6 +192,27 @@ struct Bench {
     sum: Rc<Cell<u64>>,
 }
 
+/// Has the allocator ask for huge pages. It reads that at the process's start, so this starts the
+/// program anew; the second time nothing happens, nor where the user has tuned the allocator.
+///
+/// # Errors
+/// When the program cannot be started again.
+pub fn in_huge_pages() -> io::Result<()> {
+    const TUNABLES: &str = "GLIBC_TUNABLES";
+    if !cfg!(all(target_os = "linux", target_env = "gnu")) || std::env::var_os(TUNABLES).is_some() {
+        return Ok(());
+    }
+    let mut again = Command::new(std::env::current_exe()?);
+    again.args(std::env::args_os().skip(1)).env(TUNABLES, "glibc.malloc.hugetlb=1");
+    Err(again.exec())
+}
+
+fn huge_mib() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let line = text.lines().find(|line| line.starts_with("AnonHugePages:"))?;
+    line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib / 1024)
+}
+
 /// Measures. Progress goes to stderr.
 ///
 /// # Errors
@@ -221,6 +250,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
         prefetch_ns: minimum(&interleaved),
         speedup: median(&ratios),
         table_mib: mib,
+        huge_mib: huge_mib(),
         lookups,
         rounds,
         cohort: COHORT,
@@ -269,6 +299,10 @@ impl fmt::Display for Report {
         writeln!(f, "a lookup in a hash table of {table_mib} MiB, in ns (cohorts of {cohort})\n")?;
         writeln!(f, "  plain             {:>10.1}", self.plain_ns)?;
         writeln!(f, "  with prefetches   {:>10.1}", self.prefetch_ns)?;
+        match self.huge_mib {
+            Some(mib) => writeln!(f, "  in huge pages     {mib:>10} MiB")?,
+            None => (),
+        }
         writeln!(f, "\n  speedup           {:>10.2}  (median of {rounds} rounds)", self.speedup)
     }
 }

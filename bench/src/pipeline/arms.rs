@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use phalanx_core::{Graph, Processor, SharedStage, World};
+use phalanx_core::{DEFAULT_COHORT_TIME, Graph, Processor, SharedStage, World};
 
 use super::code::{self, Request, STAGES};
 
@@ -114,10 +114,19 @@ impl Line {
     pub(crate) fn new(arm: Arm, kib: u64, count: usize) -> Self {
         let requests = (0..count).map(|n| Box::new(Request::new(n))).collect();
         let runtime = match arm {
-            Arm::Cohort(cohort) => Some(Runtime::new(cohort, count)),
+            Arm::Cohort(cohort) => Some(Runtime::new(cohort, count, DEFAULT_COHORT_TIME)),
             _ => None,
         };
         Self { arm, kib, requests, runtime }
+    }
+
+    /// The same with cohorts that no time bounds: under a simulator all takes fifty times as long.
+    pub(crate) fn timeless(arm: Arm, kib: u64, count: usize) -> Self {
+        let mut line = Self::new(arm, kib, count);
+        if let Arm::Cohort(cohort) = arm {
+            line.runtime = Some(Runtime::new(cohort, count, Duration::MAX));
+        }
+        line
     }
 
     /// Runs all requests through all stages once.
@@ -140,11 +149,12 @@ impl Line {
 }
 
 impl Runtime {
-    fn new(cohort: usize, count: usize) -> Self {
+    fn new(cohort: usize, count: usize, time: Duration) -> Self {
         let mut graph = Graph::new();
         let names = ["1", "2", "3", "4", "5", "6", "7", "8"];
         // All else is as the runtime has it by default.
-        let handles = names.map(|name| graph.stage(name).max_cohort(cohort).shared(()));
+        let handles =
+            names.map(|name| graph.stage(name).max_cohort(cohort).cohort_time(time).shared(()));
         let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
         let done = RefCell::new(Vec::with_capacity(count));
         let stages = Rc::new(Stages { handles, done });

@@ -87,7 +87,7 @@ impl Scatter {
 /// Only runs requests, for a simulator to watch: in cohorts, or to completion for 0.
 pub fn walk(cohort: usize, kib: u64, requests: usize) {
     let arm = if cohort == 0 { Arm::ToCompletion } else { Arm::Cohort(cohort) };
-    let mut line = Line::new(arm, kib, requests);
+    let mut line = Line::timeless(arm, kib, requests);
     line.run();
     std::hint::black_box(line.results());
 }

@@ -23,3 +23,11 @@ struct Balancing;
 /// Partitions that change their owner.
 #[doc = include_str!("../../../docs/mechanisms/moving-partitions.md")]
 struct MovingPartitions;
+
+/// What a cohort is, and when it pays.
+#[doc = include_str!("../../../docs/mechanisms/cohorts.md")]
+struct Cohorts;
+
+/// Prefetches within a cohort.
+#[doc = include_str!("../../../docs/mechanisms/prefetch.md")]
+struct Prefetch;
