@@ -299,9 +299,8 @@ impl fmt::Display for Report {
         writeln!(f, "a lookup in a hash table of {table_mib} MiB, in ns (cohorts of {cohort})\n")?;
         writeln!(f, "  plain             {:>10.1}", self.plain_ns)?;
         writeln!(f, "  with prefetches   {:>10.1}", self.prefetch_ns)?;
-        match self.huge_mib {
-            Some(mib) => writeln!(f, "  in huge pages     {mib:>10} MiB")?,
-            None => (),
+        if let Some(mib) = self.huge_mib {
+            writeln!(f, "  in huge pages     {mib:>10} MiB")?;
         }
         writeln!(f, "\n  speedup           {:>10.2}  (median of {rounds} rounds)", self.speedup)
     }
