@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use phalanx::Kind;
 
-use crate::{floor, load, op, twin, web};
+use crate::{figure2, floor, interleave, load, op, pipeline, twin, web};
 
 /// `phalanx load`.
 pub type LoadCommand = load::Options;
@@ -43,6 +43,12 @@ pub enum BenchCommand {
     Op(OpCommand),
     /// The web server beside a bare loop, its threaded twin, nginx and lighttpd
     Web(web::Options),
+    /// When cohorts pay: stages of generated code beside run to completion and threads
+    Pipeline(pipeline::Options),
+    /// What prefetches within a cohort are worth: lookups in a large hash table
+    Interleave(interleave::Options),
+    /// The paper's Figure 2: cohorts of system calls with flushed caches
+    Figure2(figure2::Options),
     /// The threaded twin of the web server
     #[command(hide = true)]
     TwinServer(TwinServer),
@@ -100,6 +106,18 @@ impl BenchCommand {
         match self {
             BenchCommand::Op(command) => command.run(),
             BenchCommand::Web(options) => measure_web(&options),
+            BenchCommand::Pipeline(options) => measure_pipeline(&options),
+            BenchCommand::Interleave(options) => {
+                let measure = || interleave::run(&options);
+                print(
+                    "interleave",
+                    options.json,
+                    interleave::in_huge_pages().and_then(|()| measure()),
+                )
+            }
+            BenchCommand::Figure2(options) => {
+                print("figure2", options.json, figure2::run(&options))
+            }
             BenchCommand::TwinServer(TwinServer { directory, listen }) => {
                 finish(twin::run(&directory, listen))
             }
@@ -149,6 +167,39 @@ fn measure_web(options: &web::Options) -> ExitCode {
         Err(error) => {
             eprintln!("phalanx bench web: {error}");
             ExitCode::from(if matches!(error, web::Error::Nobody) { 2 } else { 1 })
+        }
+    }
+}
+
+fn measure_pipeline(options: &pipeline::Options) -> ExitCode {
+    if let Some(cohort) = options.walk {
+        options.kib.iter().for_each(|kib| pipeline::walk(cohort, *kib, options.requests));
+        return ExitCode::SUCCESS;
+    }
+    if options.misses {
+        return print("pipeline", options.json, pipeline::misses(options));
+    }
+    print("pipeline", options.json, pipeline::run(options))
+}
+
+/// Prints what a benchmark has found, for people or as JSON.
+fn print<R: std::fmt::Display + serde::Serialize, E: std::fmt::Display>(
+    name: &str,
+    json: bool,
+    result: Result<R, E>,
+) -> ExitCode {
+    match result {
+        Ok(report) if json => {
+            println!("{}", serde_json::to_string_pretty(&report).expect("plain values"));
+            ExitCode::SUCCESS
+        }
+        Ok(report) => {
+            print!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("phalanx bench {name}: {error}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -4,6 +4,9 @@
 //! ratios count and absolute times are only for orientation.
 //!
 //! - [`op`]: what an operation costs, beside a boxed closure and a spawned task.
+//! - [`pipeline`]: when cohorts pay, by the size of stages and cohorts.
+//! - [`interleave`]: what prefetches within a cohort are worth; [`figure2`]: what cohorts of system
+//!   calls are.
 //! - [`load`]: HTTP load from one thread, in closed and open loop.
 //! - [`floor`]: the least that a server on our drivers costs; [`twin`]: the same server with threads.
 //! - [`web`]: the web server beside both and beside the servers that others use.
@@ -13,9 +16,12 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod figure2;
 pub mod floor;
+pub mod interleave;
 pub mod load;
 pub mod op;
+pub mod pipeline;
 pub mod procfs;
 pub mod stats;
 pub mod twin;

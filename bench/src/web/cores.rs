@@ -41,6 +41,15 @@ pub(crate) fn bind(core: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &only)?)
 }
 
+/// Binds this thread while `f` runs, and what it starts meanwhile.
+pub(crate) fn bound<R>(core: usize, f: impl FnOnce() -> R) -> io::Result<R> {
+    let before = sched_getaffinity(None)?;
+    bind(core)?;
+    let result = f();
+    sched_setaffinity(None, &before)?;
+    Ok(result)
+}
+
 /// Starts a process that is bound to `core`. It inherits that from this thread, which is bound for so
 /// long.
 pub(crate) fn spawn(core: usize, command: &mut Command) -> io::Result<Child> {

@@ -4,7 +4,7 @@
 //! `lineup` (who takes part), `server` (a process under measurement), `slice`, `noise` and `report`.
 
 mod config;
-mod cores;
+pub(crate) mod cores;
 mod lineup;
 mod machine;
 mod noise;

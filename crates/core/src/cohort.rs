@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::CallError;
-use crate::operation::{ENDED, HELD, Life, NO_SESSION, QUEUED, Slot, Step, WOKEN};
+use crate::operation::{ENDED, FETCHING, HELD, Life, NO_SESSION, QUEUED, Slot, Step, WOKEN};
 use crate::policy::Gate;
 use crate::processor::{LocalStage, Processor};
 use crate::profile::cohort_bucket;
@@ -43,15 +43,21 @@ fn bump(count: &Cell<u64>) {
 /// completed, so these two are not counted but what remains of `size`. Cells, since a panic may
 /// leave the loop at any operation.
 #[derive(Default)]
-struct Tally {
+pub(crate) struct Tally {
     started: Waits,
     resumed: Waits,
     /// Those that were not started now.
     resumptions: Cell<u64>,
     ended: Cell<u64>,
-    suspended: Cell<u64>,
+    pub(crate) suspended: Cell<u64>,
     panicked: Cell<u64>,
     size: Cell<usize>,
+    /// No operation is started beyond this size: the stage's count, or none while as many as may
+    /// wait for prefetches.
+    pub(crate) limit: Cell<usize>,
+    /// Resumptions after prefetches, and how many there are when the time is looked at.
+    pub(crate) fetched: Cell<usize>,
+    pub(crate) fetched_look: Cell<usize>,
     /// The size at which the time is looked at.
     look: Cell<usize>,
 }
@@ -119,7 +125,26 @@ impl Processor {
         world: &impl World,
         tally: &Tally,
     ) {
-        while tally.size.get() < local.max_cohort {
+        loop {
+            tally.limit.set(self.interleaved.limit(local.max_cohort));
+            self.start_operations(stage, local, order, start, world, tally);
+            if self.interleaved.is_empty() || !self.resume_interleaved(local, start, world, tally) {
+                break;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn start_operations(
+        &self,
+        stage: usize,
+        local: &LocalStage,
+        order: Order,
+        start: u64,
+        world: &impl World,
+        tally: &Tally,
+    ) {
+        while tally.size.get() < tally.limit.get() {
             // The local stack first, then what other processors sent (tr2001 §5.1.1).
             let slot = match local.queue.pop(order) {
                 Some(slot) => slot,
@@ -185,6 +210,12 @@ impl Processor {
         if slot.session.get() != NO_SESSION {
             self.sessions.enter(slot.session.get());
         }
+        self.poll_operation(slot, tally);
+    }
+
+    /// Polls an operation whose session has been entered, and sees to what has become of it.
+    #[inline(always)]
+    pub(crate) fn poll_operation(&self, slot: Slot, tally: &Tally) {
         self.running.set(Some(slot));
         let step = slot.poll(self);
         if slot.session.get() != NO_SESSION {
@@ -200,6 +231,9 @@ impl Processor {
                 self.finish(slot);
             }
             Step::Suspended => {
+                if flags & (ENDED | FETCHING) == FETCHING {
+                    return self.interleave(slot, tally);
+                }
                 bump(&tally.suspended);
                 if flags & ENDED != 0 {
                     self.discard(slot, CallError::Ended);

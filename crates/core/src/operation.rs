@@ -60,6 +60,8 @@ pub(crate) const WOKEN: u8 = 4;
 pub(crate) const ENDED: u8 = 8;
 /// A `Call` waits for the result, so the slot outlives the operation.
 pub(crate) const HELD: u8 = 16;
+/// Suspends for a prefetch: is resumed within its cohort.
+pub(crate) const FETCHING: u8 = 32;
 
 pub(crate) const NO_SESSION: u32 = u32::MAX;
 

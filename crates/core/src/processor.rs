@@ -21,6 +21,7 @@ use crate::operation::Slot;
 use crate::order::Orders;
 use crate::outbox::Outbox;
 use crate::post::Post;
+use crate::prefetch::Interleaved;
 use crate::profile::{Counter, ProcessorCounters, StageCounters};
 use crate::program::{Control, Program, Seed, Share};
 use crate::queue::{Cap, Order, StageQueue};
@@ -81,6 +82,8 @@ pub struct Processor {
     pub(crate) orders: Orders,
     pub(crate) sessions: Sessions,
     pub(crate) joins: Joins,
+    /// Empty between cohorts.
+    pub(crate) interleaved: Interleaved,
     pub(crate) wheel: RefCell<Wheel>,
     pub(crate) share: Share,
 }
@@ -178,6 +181,7 @@ impl Seed {
             orders: Orders::default(),
             sessions: Sessions::default(),
             joins: Joins::default(),
+            interleaved: Interleaved::default(),
             wheel: RefCell::new(Wheel::new()),
             share,
             program,

@@ -42,3 +42,12 @@ struct Timers;
 /// Where operations live.
 #[doc = include_str!("../../../docs/mechanisms/memory.md")]
 struct Memory;
+
+
+/// What a cohort is, and when it pays.
+#[doc = include_str!("../../../docs/mechanisms/cohorts.md")]
+struct Cohorts;
+
+/// Prefetches within a cohort.
+#[doc = include_str!("../../../docs/mechanisms/prefetch.md")]
+struct Prefetch;

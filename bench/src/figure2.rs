@@ -1,0 +1,186 @@
+//! `phalanx bench figure2`: Figure 2 of the 2002 paper (§2), on this machine.
+//!
+//! A cohort of k system calls, each a write of 4 KiB at a random place of a file in the page cache,
+//! begins with caches and branch predictors that hold something else. The first call pays for
+//! bringing the kernel's code and data back; the more calls follow it at once, the less each costs.
+
+use std::fmt;
+use std::fs::File;
+use std::hint::black_box;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::pipeline::Scatter;
+use crate::stats::median;
+use crate::web::cores;
+
+const BLOCK: usize = 4096;
+/// Calls in a cohort.
+const COHORTS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+/// More than the second- and our share of the third-level cache.
+const FLUSH_BYTES: usize = 32 << 20;
+
+/// Measure the paper's Figure 2: what a write costs in a cohort of k, with caches flushed before.
+///
+/// Each cohort of k = 1, 2, 4 … 256 writes 4 KiB blocks at random places of a file in the page cache.
+/// Before each, 32 MiB of memory and 256 KiB of branchy code are walked through, so that caches and
+/// branch predictors hold nothing of use. Sizes take turns; figures are medians over the rounds. The
+/// paper's: k = 8 cost 0.32 of k = 1, k = 64 0.18.
+///
+/// JSON: `cohorts[]` with `k`, `ns_per_call`, `over_k1`; `k8_over_k1`, `k64_over_k1` (medians of the
+/// rounds' ratios), `warm_ns` (a call among many, nothing flushed), `file_mib`, `rounds`.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Where the file is; otherwise the directory for temporary files
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+
+    /// Size of the file
+    #[arg(long, value_name = "MIB", default_value_t = 64,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    pub mib: usize,
+
+    /// How many times each size of cohort is measured
+    #[arg(long, value_name = "N", default_value_t = 41,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    pub rounds: usize,
+
+    /// A small file and few rounds: only shows that it runs
+    #[arg(long, conflicts_with_all = ["mib", "rounds"])]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// By k.
+    pub cohorts: Vec<Cohort>,
+    /// What a call costs in a cohort of 8 over one alone.
+    pub k8_over_k1: f64,
+    /// What a call costs in a cohort of 64 over one alone.
+    pub k64_over_k1: f64,
+    /// A call among many, nothing flushed: the median.
+    pub warm_ns: f64,
+    /// Size of the file.
+    pub file_mib: usize,
+    /// Measured.
+    pub rounds: usize,
+}
+
+/// One k.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cohort {
+    /// Calls one after the other.
+    pub k: usize,
+    /// For a call: the median.
+    pub ns_per_call: f64,
+    /// Over the same for k = 1: the median of the rounds' ratios.
+    pub over_k1: f64,
+}
+
+/// A file of random blocks to write to.
+struct Target {
+    file: File,
+    blocks: u64,
+    block: Vec<u8>,
+    random: fastrand::Rng,
+}
+
+impl Target {
+    /// Nanoseconds for a call in a cohort of `k`.
+    fn write(&mut self, k: usize) -> io::Result<f64> {
+        let start = Instant::now();
+        for _ in 0..k {
+            let at = self.random.u64(..self.blocks) * BLOCK as u64;
+            self.file.write_all_at(&self.block, at)?;
+        }
+        Ok(start.elapsed().as_nanos() as f64 / k as f64)
+    }
+}
+
+/// Fills caches and predictors with something else.
+struct Flush {
+    memory: Vec<u64>,
+    scatter: Scatter,
+}
+
+impl Flush {
+    fn run(&mut self) {
+        // Written, so that the lines are ours alone; one word in each.
+        for word in self.memory.iter_mut().step_by(8) {
+            *word = word.wrapping_add(1);
+        }
+        black_box(&self.memory);
+        self.scatter.run();
+    }
+}
+
+/// Measures. Progress goes to stderr.
+///
+/// # Errors
+/// When the file cannot be written, or the thread not be bound to a core.
+pub fn run(options: &Options) -> io::Result<Report> {
+    let (mib, rounds) = if options.quick { (4, 3) } else { (options.mib, options.rounds) };
+    let file = match &options.directory {
+        Some(directory) => tempfile::tempfile_in(directory)?,
+        None => tempfile::tempfile()?,
+    };
+    let blocks = (mib << 20) / BLOCK;
+    let mut target = Target {
+        file,
+        blocks: blocks as u64,
+        block: vec![7; BLOCK],
+        random: fastrand::Rng::with_seed(2002),
+    };
+    eprintln!("{rounds} rounds of writes to a file of {mib} MiB");
+    for block in 0..blocks {
+        target.file.write_all_at(&target.block, (block * BLOCK) as u64)?;
+    }
+    // What is still to be written would be written in the middle of a measurement.
+    target.file.sync_all()?;
+    let mut flush = Flush { memory: vec![1; FLUSH_BYTES / 8], scatter: Scatter::new() };
+    let core = cores::Cores::choose(None, None)?.server;
+    let (times, warm) = cores::bound(core, || -> io::Result<_> {
+        let mut times: [Vec<f64>; COHORTS.len()] = Default::default();
+        let mut warm = Vec::new();
+        for _ in 0..rounds {
+            for (k, times) in COHORTS.iter().zip(&mut times) {
+                flush.run();
+                times.push(target.write(*k)?);
+            }
+            warm.push(target.write(256)?);
+        }
+        Ok((times, warm))
+    })??;
+    let over = |n: usize| {
+        let pairs = times[n].iter().zip(&times[0]);
+        median(&pairs.map(|(k, one)| k / one).collect::<Vec<_>>())
+    };
+    let cohorts = COHORTS.iter().enumerate();
+    let cohorts: Vec<Cohort> = cohorts
+        .map(|(n, k)| Cohort { k: *k, ns_per_call: median(&times[n]), over_k1: over(n) })
+        .collect();
+    let of = |k| cohorts.iter().find(|cohort| cohort.k == k).map_or(f64::NAN, |c| c.over_k1);
+    let (k8_over_k1, k64_over_k1) = (of(8), of(64));
+    Ok(Report { cohorts, k8_over_k1, k64_over_k1, warm_ns: median(&warm), file_mib: mib, rounds })
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "a write of 4 KiB in a cohort of k, caches flushed before (medians)\n")?;
+        writeln!(f, "{:>6}{:>14}{:>12}", "k", "ns per call", "over k = 1")?;
+        for Cohort { k, ns_per_call, over_k1 } in &self.cohorts {
+            writeln!(f, "{k:>6}{ns_per_call:>14.0}{over_k1:>12.2}")?;
+        }
+        writeln!(f, "{:>6}{:>14.0}", "warm", self.warm_ns)
+    }
+}

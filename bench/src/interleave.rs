@@ -1,0 +1,321 @@
+//! `phalanx bench interleave`: what `prefetch(..).await` is worth.
+//!
+//! Random lookups in a hash table of 256 MiB, far larger than any cache here, each an operation of
+//! one stage, in cohorts of 64, with and without prefetches. The table is a usual one: buckets that
+//! name the first entry of a chain, and entries. So a lookup waits for memory two or three times,
+//! and each wait depends on the one before.
+
+use std::cell::Cell;
+use std::fmt;
+use std::hint::black_box;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::rc::Rc;
+use std::time::Instant;
+
+use clap::Args;
+use phalanx_core::{Graph, Processor, SharedStage, World, prefetch};
+use serde::Serialize;
+
+use crate::stats::{median, minimum};
+use crate::web::cores;
+
+/// Lookups that wait together before they run.
+const COHORT: usize = 64;
+/// Bytes of table for an entry: 16 of its own, and four buckets of four (so chains are short).
+const BYTES_PER_ENTRY: usize = 32;
+const NOBODY: u32 = u32::MAX;
+
+/// Measure what `prefetch(..).await` is worth: random lookups in a large hash table.
+///
+/// Each lookup is an operation of one stage on one processor; 64 wait at a time. With prefetches,
+/// an operation starts the load of a bucket or an entry and lets the next operation of its cohort
+/// run. Rounds with and without take turns; `speedup` is the median of the rounds' ratios.
+///
+/// The table is in huge pages where the C library can be told so (it restarts itself for that):
+/// otherwise loads wait for translations, which no prefetch hides.
+///
+/// JSON: `plain_ns` and `prefetch_ns` (for a lookup, minima), `speedup`, `table_mib`, `huge_mib`
+/// (memory in huge pages), `lookups`,
+/// `rounds`, `cohort`.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Size of the table
+    #[arg(long, value_name = "MIB", default_value_t = 256,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=16_384))]
+    pub mib: usize,
+
+    /// How many times both are measured
+    #[arg(long, value_name = "N", default_value_t = 15,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub rounds: usize,
+
+    /// Lookups in a round
+    #[arg(long, value_name = "N", default_value_t = 256 * 1024,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(64..))]
+    pub lookups: usize,
+
+    /// A small table and few lookups: only shows that it runs
+    #[arg(long, conflicts_with_all = ["mib", "rounds", "lookups"])]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Nanoseconds for a lookup without prefetches, the fastest round.
+    pub plain_ns: f64,
+    /// The same with prefetches.
+    pub prefetch_ns: f64,
+    /// The median of the rounds' ratios; above 1: prefetches are faster.
+    pub speedup: f64,
+    /// Size of the table.
+    pub table_mib: usize,
+    /// Of this process's memory that is in huge pages; none where that cannot be told.
+    pub huge_mib: Option<usize>,
+    /// In a round.
+    pub lookups: usize,
+    /// Measured.
+    pub rounds: usize,
+    /// Lookups that wait together.
+    pub cohort: usize,
+}
+
+/// A hash table with chains.
+struct Table {
+    buckets: Vec<u32>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    key: u32,
+    value: u32,
+    next: u32,
+    _more: u32,
+}
+
+/// A number that looks random, from one that does not.
+fn mix(n: u64) -> u64 {
+    let x = n.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ (x >> 31)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    x ^ (x >> 32)
+}
+
+impl Table {
+    /// A full table of about `mib` MiB, with the keys from 0.
+    fn new(mib: usize) -> Self {
+        let count = (mib << 20) / BYTES_PER_ENTRY;
+        let mut buckets = vec![NOBODY; 4 * count];
+        let mut entries = vec![Entry { key: 0, value: 0, next: NOBODY, _more: 0 }; count];
+        // Entries lie in no order of their keys.
+        let step = (count / 2 + 1) | 1;
+        let step = (step..).step_by(2).find(|step| gcd(*step, count) == 1).unwrap_or(1);
+        for key in 0..count {
+            let place = key * step % count;
+            let bucket = &mut buckets[mix(key as u64) as usize % (4 * count)];
+            let next = std::mem::replace(bucket, place as u32);
+            entries[place] = Entry { key: key as u32, value: value_of(key as u32), next, _more: 0 };
+        }
+        Self { buckets, entries }
+    }
+
+    #[inline(always)]
+    fn bucket(&self, key: u32) -> &u32 {
+        &self.buckets[mix(u64::from(key)) as usize % self.buckets.len()]
+    }
+
+    /// The value of a key, waiting for memory.
+    #[inline(always)]
+    fn plain(&self, key: u32) -> Option<u32> {
+        let mut next = *self.bucket(key);
+        while let Some(entry) = self.entries.get(next as usize) {
+            if entry.key == key {
+                return Some(entry.value);
+            }
+            next = entry.next;
+        }
+        None
+    }
+
+    /// The same, with others running meanwhile.
+    #[inline(always)]
+    async fn interleaved(&self, key: u32) -> Option<u32> {
+        let bucket = self.bucket(key);
+        prefetch(bucket).await;
+        let mut next = *bucket;
+        while let Some(entry) = self.entries.get(next as usize) {
+            prefetch(entry).await;
+            if entry.key == key {
+                return Some(entry.value);
+            }
+            next = entry.next;
+        }
+        None
+    }
+}
+
+fn value_of(key: u32) -> u32 {
+    key.wrapping_mul(2_654_435_761)
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Real time and no I/O.
+struct Clock(Instant);
+
+impl World for Clock {
+    fn now(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+    fn reap(&self) -> bool {
+        false
+    }
+    fn submit(&self) {}
+    fn park(&self, _timeout: Option<u64>) {}
+}
+
+struct Bench {
+    processor: Processor,
+    clock: Clock,
+    stage: SharedStage<Table>,
+    keys: u64,
+    lookups: usize,
+    /// The sum of all values found in a round.
+    sum: Rc<Cell<u64>>,
+}
+
+/// Has the allocator ask for huge pages. It reads that at the process's start, so this starts the
+/// program anew; the second time nothing happens, nor where the user has tuned the allocator.
+///
+/// # Errors
+/// When the program cannot be started again.
+pub fn in_huge_pages() -> io::Result<()> {
+    const TUNABLES: &str = "GLIBC_TUNABLES";
+    if !cfg!(all(target_os = "linux", target_env = "gnu")) || std::env::var_os(TUNABLES).is_some() {
+        return Ok(());
+    }
+    let mut again = Command::new(std::env::current_exe()?);
+    again.args(std::env::args_os().skip(1)).env(TUNABLES, "glibc.malloc.hugetlb=1");
+    Err(again.exec())
+}
+
+fn huge_mib() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let line = text.lines().find(|line| line.starts_with("AnonHugePages:"))?;
+    line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib / 1024)
+}
+
+/// Measures. Progress goes to stderr.
+///
+/// # Errors
+/// When the thread cannot be bound to a core.
+pub fn run(options: &Options) -> io::Result<Report> {
+    let (mib, rounds, lookups) = match options.quick {
+        true => (1, 3, 4 * 1024),
+        false => (options.mib, options.rounds, options.lookups),
+    };
+    eprintln!("filling a hash table of {mib} MiB");
+    let table = Table::new(mib);
+    let keys = table.entries.len() as u64;
+    let mut graph = Graph::new();
+    let stage = graph.stage("lookup").max_cohort(COHORT).shared(table);
+    let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+    let clock = Clock(Instant::now());
+    let bench = Bench { processor, clock, stage, keys, lookups, sum: Rc::default() };
+    eprintln!("{rounds} rounds of {lookups} lookups with and without prefetches");
+    let core = cores::Cores::choose(None, None)?.server;
+    let (plain, interleaved) = cores::bound(core, || {
+        let round = |n: usize| {
+            let from = 2 * n * lookups;
+            let plain = bench.time(from, Bench::plain);
+            let without = bench.sum.replace(0);
+            let interleaved = bench.time(from, Bench::interleaved);
+            assert_eq!(bench.sum.replace(0), without, "both find the same");
+            (plain, interleaved)
+        };
+        round(0); // warms up
+        (1..=rounds).map(round).collect::<(Vec<f64>, Vec<f64>)>()
+    })?;
+    let ratios: Vec<f64> = plain.iter().zip(&interleaved).map(|(a, b)| a / b).collect();
+    Ok(Report {
+        plain_ns: minimum(&plain),
+        prefetch_ns: minimum(&interleaved),
+        speedup: median(&ratios),
+        table_mib: mib,
+        huge_mib: huge_mib(),
+        lookups,
+        rounds,
+        cohort: COHORT,
+    })
+}
+
+impl Bench {
+    /// Nanoseconds for a lookup. Both ways look for keys that were not asked for before.
+    fn time(&self, from: usize, dispatch: impl Fn(&Self, u32)) -> f64 {
+        let start = Instant::now();
+        self.processor.enter(|| {
+            for n in 0..self.lookups {
+                dispatch(self, (mix((from + n) as u64) % self.keys) as u32);
+                if n % COHORT == COHORT - 1 {
+                    self.processor.turn(&self.clock);
+                }
+            }
+            while self.processor.turn(&self.clock).ran > 0 {}
+        });
+        black_box(self.sum.get());
+        start.elapsed().as_nanos() as f64 / self.lookups as f64
+    }
+
+    fn plain(&self, key: u32) {
+        let sum = self.sum.clone();
+        let taken = self.stage.dispatch(move |table| async move {
+            let found = table.plain(key).expect("every key is in it");
+            sum.set(sum.get() + u64::from(found));
+        });
+        taken.expect("far from the bound");
+    }
+
+    fn interleaved(&self, key: u32) {
+        let sum = self.sum.clone();
+        let taken = self.stage.dispatch(move |table| async move {
+            let found = table.interleaved(key).await.expect("every key is in it");
+            sum.set(sum.get() + u64::from(found));
+        });
+        taken.expect("far from the bound");
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { table_mib, cohort, rounds, .. } = self;
+        writeln!(f, "a lookup in a hash table of {table_mib} MiB, in ns (cohorts of {cohort})\n")?;
+        writeln!(f, "  plain             {:>10.1}", self.plain_ns)?;
+        writeln!(f, "  with prefetches   {:>10.1}", self.prefetch_ns)?;
+        if let Some(mib) = self.huge_mib {
+            writeln!(f, "  in huge pages     {mib:>10} MiB")?;
+        }
+        writeln!(f, "\n  speedup           {:>10.2}  (median of {rounds} rounds)", self.speedup)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_found_and_no_other() {
+        let table = Table::new(1);
+        let keys = table.entries.len() as u32;
+        assert_eq!(keys as usize * BYTES_PER_ENTRY, 1 << 20);
+        assert!((0..keys).all(|key| table.plain(key) == Some(value_of(key))));
+        assert_eq!(table.plain(keys), None);
+    }
+}

@@ -1,0 +1,217 @@
+//! The ways to run the requests: to completion, in cohorts on the real runtime, a thread each.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use phalanx_core::{DEFAULT_COHORT_TIME, Graph, Processor, SharedStage, World};
+
+use super::code::{self, Request, STAGES};
+
+/// Threads at a time.
+const THREADS: usize = 64;
+
+/// How requests are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arm {
+    /// One after the other, each through all stages: plain calls, without any runtime.
+    ToCompletion,
+    /// On the runtime: so many at a time, each stage an operation, in cohorts of up to as many.
+    Cohort(usize),
+    /// A thread for each, 64 at a time, each through all stages.
+    Thread,
+}
+
+/// Requests, and the runtime for one size of cohort.
+pub(crate) struct Line {
+    arm: Arm,
+    kib: u64,
+    #[allow(clippy::vec_box, reason = "a request travels as a pointer")]
+    requests: Vec<Box<Request>>,
+    runtime: Option<Runtime>,
+}
+
+struct Runtime {
+    processor: Processor,
+    clock: Clock,
+    stages: Rc<Stages>,
+}
+
+/// The pipeline: its handles, and where its requests come out.
+struct Stages {
+    handles: [SharedStage<()>; STAGES],
+    #[allow(clippy::vec_box, reason = "a request travels as a pointer")]
+    done: RefCell<Vec<Box<Request>>>,
+}
+
+/// Real time and no I/O.
+struct Clock(Instant);
+
+impl World for Clock {
+    fn now(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+    fn reap(&self) -> bool {
+        false
+    }
+    fn submit(&self) {}
+    fn park(&self, _timeout: Option<u64>) {}
+}
+
+/// What an operation hands to the next: the request, and where the stages are.
+struct Job {
+    request: Box<Request>,
+    stages: Rc<Stages>,
+}
+
+/// An operation runs its stage's code and dispatches the next stage's operation.
+macro_rules! operations {
+    ($($stage:ident $number:literal $next:ident)*) => {
+        $(fn $stage<const KIB: u64>(job: Job) {
+            let handle = job.stages.handles[$number];
+            let taken = handle.dispatch(move |_| async move {
+                let mut job = job;
+                code::$stage::<KIB>(&mut job.request);
+                $next::<KIB>(job);
+            });
+            taken.expect("far from the bound");
+        })*
+    };
+}
+
+operations! {
+        read 0 parse
+        parse 1 route
+        route 2 check
+        check 3 fetch
+        fetch 4 shape
+        shape 5 pack
+        pack 6 send
+        send 7 finish
+}
+
+fn finish<const KIB: u64>(job: Job) {
+    job.stages.done.borrow_mut().push(job.request);
+}
+
+/// Calls a function with the size as a constant.
+macro_rules! sized {
+    ($kib:expr, $function:ident($($argument:expr),*)) => {
+        match $kib {
+            1 => $function::<1>($($argument),*),
+            2 => $function::<2>($($argument),*),
+            4 => $function::<4>($($argument),*),
+            8 => $function::<8>($($argument),*),
+            16 => $function::<16>($($argument),*),
+            32 => $function::<32>($($argument),*),
+            other => unreachable!("no stage has {other} KiB"),
+        }
+    };
+}
+
+impl Line {
+    /// `count` requests, all of them waiting.
+    pub(crate) fn new(arm: Arm, kib: u64, count: usize) -> Self {
+        let requests = (0..count).map(|n| Box::new(Request::new(n))).collect();
+        let runtime = match arm {
+            Arm::Cohort(cohort) => Some(Runtime::new(cohort, count, DEFAULT_COHORT_TIME)),
+            _ => None,
+        };
+        Self { arm, kib, requests, runtime }
+    }
+
+    /// The same with cohorts that no time bounds: under a simulator all takes fifty times as long.
+    pub(crate) fn timeless(arm: Arm, kib: u64, count: usize) -> Self {
+        let mut line = Self::new(arm, kib, count);
+        if let Arm::Cohort(cohort) = arm {
+            line.runtime = Some(Runtime::new(cohort, count, Duration::MAX));
+        }
+        line
+    }
+
+    /// Runs all requests through all stages once.
+    pub(crate) fn run(&mut self) {
+        match (self.arm, &self.runtime) {
+            (Arm::Cohort(cohort), Some(runtime)) => {
+                sized!(self.kib, in_cohorts(runtime, &mut self.requests, cohort));
+            }
+            (Arm::Thread, _) => sized!(self.kib, in_threads(&mut self.requests)),
+            _ => sized!(self.kib, to_completion(&mut self.requests)),
+        }
+    }
+
+    /// What has come out of each request, by its number.
+    pub(crate) fn results(&self) -> Vec<[u32; 4]> {
+        let mut results: Vec<_> = self.requests.iter().map(|r| r.result()).collect();
+        results.sort_unstable();
+        results.into_iter().map(|(_, sum)| sum).collect()
+    }
+}
+
+impl Runtime {
+    fn new(cohort: usize, count: usize, time: Duration) -> Self {
+        let mut graph = Graph::new();
+        let names = ["1", "2", "3", "4", "5", "6", "7", "8"];
+        // All else is as the runtime has it by default.
+        let handles =
+            names.map(|name| graph.stage(name).max_cohort(cohort).cohort_time(time).shared(()));
+        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let done = RefCell::new(Vec::with_capacity(count));
+        let stages = Rc::new(Stages { handles, done });
+        Self { processor, clock: Clock(Instant::now()), stages }
+    }
+}
+
+fn to_completion<const KIB: u64>(requests: &mut [Box<Request>]) {
+    for request in requests {
+        code::all::<KIB>(request);
+    }
+}
+
+#[allow(clippy::vec_box, reason = "a request travels as a pointer")]
+fn in_cohorts<const KIB: u64>(runtime: &Runtime, requests: &mut Vec<Box<Request>>, cohort: usize) {
+    let Runtime { processor, clock, stages } = runtime;
+    processor.enter(|| {
+        let mut waiting = requests.drain(..);
+        loop {
+            let arrived = waiting.by_ref().take(cohort);
+            let arrived =
+                arrived.map(|request| read::<KIB>(Job { request, stages: stages.clone() })).count();
+            while processor.turn(clock).ran > 0 {}
+            if arrived == 0 {
+                break;
+            }
+        }
+    });
+    std::mem::swap(requests, &mut stages.done.borrow_mut());
+}
+
+fn in_threads<const KIB: u64>(requests: &mut [Box<Request>]) {
+    for group in requests.chunks_mut(THREADS) {
+        std::thread::scope(|scope| {
+            for request in group {
+                scope.spawn(move || code::all::<KIB>(request));
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_arms_come_to_the_same_results() {
+        let results = |arm| {
+            let mut line = Line::new(arm, 2, 200);
+            line.run();
+            line.run();
+            line.results()
+        };
+        let expected = results(Arm::ToCompletion);
+        assert_eq!(expected.len(), 200);
+        for arm in [Arm::Cohort(1), Arm::Cohort(64), Arm::Cohort(256), Arm::Thread] {
+            assert!(results(arm) == expected, "{arm:?}");
+        }
+    }
+}

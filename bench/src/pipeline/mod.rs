@@ -1,0 +1,93 @@
+//! `phalanx bench pipeline`: when do cohorts pay?
+//!
+//! Eight stages of generated, branchy code, of sizes from tiny to larger than the first-level
+//! instruction cache, over a stream of requests: run to completion, in cohorts on the real runtime,
+//! and with a thread for each request. All arms run the same code on the same requests. Read
+//! `code` (what is run), `arms` (how), `measure` (one process), `misses` (under cachegrind).
+
+mod arms;
+mod code;
+mod measure;
+mod misses;
+mod options;
+mod report;
+
+use std::io;
+use std::process::{Command, Stdio};
+
+pub use misses::MissReport;
+pub use options::Options;
+pub use report::{Report, Size};
+
+use arms::{Arm, Line};
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system said no.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// A process that should have measured did not.
+    #[error("a measuring process failed: {0}")]
+    Process(String),
+    /// There is no valgrind.
+    #[error("valgrind is not installed: try `apt-get install valgrind`")]
+    NoValgrind,
+}
+
+/// Measures in as many processes as asked for, one after the other; in this one if none. Progress
+/// goes to stderr.
+///
+/// # Errors
+/// When a process cannot be started or does not answer.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let plan = options.plan();
+    if plan.processes == 0 {
+        return Ok(measure::measure(&plan)?);
+    }
+    let mut reports = Vec::new();
+    for process in 1..=plan.processes {
+        eprintln!("process {process} of {}: stages of {:?} KiB", plan.processes, plan.kib);
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["bench", "pipeline", "--json", "--processes=0"]);
+        command.args(plan.arguments()).stdin(Stdio::null()).stderr(Stdio::inherit());
+        let output = command.output()?;
+        if !output.status.success() {
+            return Err(Error::Process(output.status.to_string()));
+        }
+        let report: Report = serde_json::from_slice(&output.stdout)
+            .map_err(|error| Error::Process(error.to_string()))?;
+        reports.push(report);
+    }
+    Ok(Report::over(&reports))
+}
+
+/// Simulated misses of the first-level instruction cache.
+///
+/// # Errors
+/// When there is no valgrind, or it does not answer.
+pub fn misses(options: &Options) -> Result<MissReport, Error> {
+    misses::run(options)
+}
+
+/// Large, branchy code to walk through, so that caches and predictors forget all else.
+pub(crate) struct Scatter(Line);
+
+impl Scatter {
+    pub(crate) fn new() -> Self {
+        Self(Line::new(Arm::ToCompletion, 32, 32))
+    }
+
+    pub(crate) fn run(&mut self) {
+        self.0.run();
+    }
+}
+
+/// Only runs requests, for a simulator to watch: in cohorts, or to completion for 0.
+pub fn walk(cohort: usize, kib: u64, requests: usize) {
+    let arm = if cohort == 0 { Arm::ToCompletion } else { Arm::Cohort(cohort) };
+    let mut line = Line::timeless(arm, kib, requests);
+    line.run();
+    std::hint::black_box(line.results());
+}

@@ -1,0 +1,94 @@
+//! What to measure: the command line of `phalanx bench pipeline`.
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser;
+
+/// Measure when cohorts pay: eight stages of generated code, run in different orders.
+///
+/// Every request passes eight stages of branchy machine code. It is run to completion (plain calls of
+/// the same code, without a runtime), in cohorts of 1, 4, 16, 64 and 256 on the runtime (a stage each,
+/// an operation for each request and stage), and by a thread of its own. The arms take turns in one
+/// process, bound to one core; ratios are medians over the rounds, then over the processes.
+///
+/// JSON: `sizes[]` with `kib_per_stage`, `stage_bytes`, `run_to_completion_ns`, `cohorts[]`
+/// (`cohort`, `ns`, `rtc_over_cohort`), `thread_per_request_ns`, `rtc_over_cohort64` and
+/// `rtc_over_cohort64_by_process`, all times per request; `stages`, `requests`, `rounds`, `processes`.
+/// With --misses: `rows[]` with `kib_per_stage`, `cohort`, `i1_misses_per_request`; and
+/// `cohort64_over_1`, a ratio for each size.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// KiB of code in each stage: 1, 2, 4, 8, 16 or 32; 4 is what we call tiny, 32 KiB in all
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,4,8,16,32",
+          value_parser = PossibleValuesParser::new(["1", "2", "4", "8", "16", "32"])
+              .map(|text| text.parse::<u64>().expect("a number of the list")))]
+    pub kib: Vec<u64>,
+
+    /// How many times every arm is measured in each process
+    #[arg(long, value_name = "N", default_value_t = 15,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub rounds: usize,
+
+    /// Requests in a round
+    #[arg(long, value_name = "N", default_value_t = 2048,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+    pub requests: usize,
+
+    /// Processes that measure, one after the other; 0 measures in this one
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=100))]
+    pub processes: usize,
+
+    /// Count misses of the instruction cache under valgrind instead, for cohorts of 1 and 64:
+    /// I1 and D1 of 32 KiB in 8 ways, LL of 1 MiB
+    #[arg(long)]
+    pub misses: bool,
+
+    /// One short process: only shows that it runs
+    #[arg(long, conflicts_with_all = ["rounds", "requests", "processes"])]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// Only run requests in cohorts of this size (0: to completion), for a simulator to watch
+    #[arg(long, hide = true, value_name = "COHORT")]
+    pub walk: Option<usize>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) kib: Vec<u64>,
+    pub(crate) rounds: usize,
+    pub(crate) requests: usize,
+    pub(crate) processes: usize,
+}
+
+impl Options {
+    pub(crate) fn plan(&self) -> Plan {
+        let kib = self.kib.clone();
+        match self.quick {
+            true => Plan { kib, rounds: 3, requests: 256, processes: 0 },
+            false => Plan {
+                kib,
+                rounds: self.rounds,
+                requests: self.requests,
+                processes: self.processes,
+            },
+        }
+    }
+}
+
+impl Plan {
+    /// The same for a process of its own.
+    pub(crate) fn arguments(&self) -> [String; 3] {
+        let kib: Vec<String> = self.kib.iter().map(u64::to_string).collect();
+        [
+            format!("--kib={}", kib.join(",")),
+            format!("--rounds={}", self.rounds),
+            format!("--requests={}", self.requests),
+        ]
+    }
+}

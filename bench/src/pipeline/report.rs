@@ -1,0 +1,128 @@
+//! What `phalanx bench pipeline` has found.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::{median, minimum};
+
+/// Every size of stage. Times are in nanoseconds for one request through all stages, minima; ratios
+/// are medians of the rounds' pairs, and of the processes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// By size of the stages.
+    pub sizes: Vec<Size>,
+    /// How many stages there are.
+    pub stages: usize,
+    /// In a round.
+    pub requests: usize,
+    /// In a process.
+    pub rounds: usize,
+    /// That measured.
+    pub processes: usize,
+}
+
+/// All arms with stages of one size.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Size {
+    /// What a stage's code is meant to take.
+    pub kib_per_stage: u64,
+    /// What it does take, from the addresses of its parts.
+    pub stage_bytes: u64,
+    /// One request after the other through all stages, plain calls.
+    pub run_to_completion_ns: f64,
+    /// On the runtime.
+    pub cohorts: Vec<Cohort>,
+    /// A thread for each request.
+    pub thread_per_request_ns: f64,
+    /// Above 1: cohorts of 64 are faster.
+    pub rtc_over_cohort64: f64,
+    /// The same in each process.
+    pub rtc_over_cohort64_by_process: Vec<f64>,
+}
+
+/// One size of cohort.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cohort {
+    /// The most operations in it.
+    pub cohort: usize,
+    /// For a request.
+    pub ns: f64,
+    /// Above 1: cohorts are faster.
+    pub rtc_over_cohort: f64,
+}
+
+impl Report {
+    /// One report over those of several processes, which measured the same.
+    pub(crate) fn over(reports: &[Report]) -> Report {
+        let mut report = reports[0].clone();
+        report.processes = reports.len();
+        for (n, size) in report.sizes.iter_mut().enumerate() {
+            let each = |f: &dyn Fn(&Size) -> f64| -> Vec<f64> {
+                reports.iter().map(|report| f(&report.sizes[n])).collect()
+            };
+            size.run_to_completion_ns = minimum(&each(&|size| size.run_to_completion_ns));
+            size.thread_per_request_ns = minimum(&each(&|size| size.thread_per_request_ns));
+            size.rtc_over_cohort64_by_process = each(&|size| size.rtc_over_cohort64);
+            size.rtc_over_cohort64 = median(&size.rtc_over_cohort64_by_process);
+            for (c, cohort) in size.cohorts.iter_mut().enumerate() {
+                cohort.ns = minimum(&each(&|size| size.cohorts[c].ns));
+                cohort.rtc_over_cohort = median(&each(&|size| size.cohorts[c].rtc_over_cohort));
+            }
+        }
+        report
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { stages, rounds, processes, .. } = self;
+        writeln!(f, "ns for a request through {stages} stages, and how much faster than run to")?;
+        writeln!(f, "completion ({processes} x {rounds} rounds)\n")?;
+        write!(f, "{:>8}{:>12}", "a stage", "completion")?;
+        for cohort in self.sizes.iter().take(1).flat_map(|size| &size.cohorts) {
+            write!(f, "{:>14}", format!("cohort {}", cohort.cohort))?;
+        }
+        writeln!(f, "{:>12}", "thread")?;
+        for size in &self.sizes {
+            let Size { kib_per_stage, run_to_completion_ns, .. } = size;
+            write!(f, "{:>8}{run_to_completion_ns:>12.0}", format!("{kib_per_stage} KiB"))?;
+            for cohort in &size.cohorts {
+                let cell = format!("{:.0} {:.2}x", cohort.ns, cohort.rtc_over_cohort);
+                write!(f, "{cell:>14}")?;
+            }
+            writeln!(f, "{:>12.0}", size.thread_per_request_ns)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn over_processes_minima_of_times_and_medians_of_ratios() {
+        let report = |ns: f64, ratio: f64| Report {
+            sizes: vec![Size {
+                kib_per_stage: 4,
+                stage_bytes: 4000,
+                run_to_completion_ns: ns,
+                cohorts: vec![Cohort { cohort: 64, ns, rtc_over_cohort: ratio }],
+                thread_per_request_ns: ns,
+                rtc_over_cohort64: ratio,
+                rtc_over_cohort64_by_process: vec![ratio],
+            }],
+            stages: 8,
+            requests: 1,
+            rounds: 1,
+            processes: 1,
+        };
+        let report = Report::over(&[report(9.0, 1.0), report(7.0, 3.0), report(8.0, 2.0)]);
+        let size = &report.sizes[0];
+        assert_eq!((size.run_to_completion_ns, size.rtc_over_cohort64), (7.0, 2.0));
+        assert_eq!((size.cohorts[0].ns, size.cohorts[0].rtc_over_cohort), (7.0, 2.0));
+        assert_eq!((report.processes, size.rtc_over_cohort64_by_process.len()), (3, 3));
+        assert!(report.to_string().contains("7 2.00x"), "{report}");
+    }
+}

@@ -1,0 +1,75 @@
+//! `bench pipeline`, `bench interleave` and `bench figure2` from end to end, in small.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use phalanx_bench::cli::BenchCommand;
+use phalanx_bench::{figure2, interleave, pipeline};
+
+#[derive(Parser)]
+struct Line<O: clap::Args> {
+    #[command(flatten)]
+    options: O,
+}
+
+fn options<O: clap::Args>(words: &[&str]) -> O {
+    Line::parse_from([&["bench"], words].concat()).options
+}
+
+#[test]
+fn the_pipeline_runs_in_every_way() {
+    let report = pipeline::run(&options(&["--quick", "--kib=1,4"])).unwrap();
+    println!("{report}");
+    let sizes: Vec<u64> = report.sizes.iter().map(|size| size.kib_per_stage).collect();
+    assert_eq!((report.stages, sizes), (8, vec![1, 4]));
+    for size in &report.sizes {
+        let cohorts: Vec<usize> = size.cohorts.iter().map(|cohort| cohort.cohort).collect();
+        assert_eq!(cohorts, [1, 4, 16, 64, 256]);
+        assert!(size.cohorts.iter().all(|cohort| cohort.ns > 0.0 && cohort.rtc_over_cohort > 0.0));
+        assert!(size.run_to_completion_ns > 0.0 && size.thread_per_request_ns > 0.0);
+        assert_eq!(size.rtc_over_cohort64, size.cohorts[3].rtc_over_cohort);
+        assert!(size.stage_bytes > 512 * size.kib_per_stage, "{size:?}");
+    }
+    let json = serde_json::to_value(&report).unwrap();
+    assert!(json["sizes"][0]["rtc_over_cohort64"].is_number());
+}
+
+#[test]
+fn lookups_are_interleaved() {
+    // That both ways find the same is asserted in each round.
+    let report = interleave::run(&options(&["--quick"])).unwrap();
+    println!("{report}");
+    assert!(report.plain_ns > 0.0 && report.prefetch_ns > 0.0 && report.speedup > 0.0);
+    assert_eq!((report.table_mib, report.rounds, report.cohort), (1, 3, 64));
+}
+
+#[test]
+fn writes_are_measured_in_cohorts() {
+    let report = figure2::run(&options(&["--quick"])).unwrap();
+    println!("{report}");
+    let ks: Vec<usize> = report.cohorts.iter().map(|cohort| cohort.k).collect();
+    assert_eq!(ks, [1, 2, 4, 8, 16, 32, 64, 128, 256]);
+    assert_eq!(report.cohorts[0].over_k1, 1.0);
+    assert!(report.cohorts.iter().all(|cohort| cohort.ns_per_call > 0.0));
+    assert_eq!((report.k8_over_k1, report.rounds), (report.cohorts[3].over_k1, 3));
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_an_error() {
+    let options: figure2::Options = options(&["--quick", "--directory=/nonexistent"]);
+    assert!(figure2::run(&options).is_err());
+}
+
+#[test]
+fn a_walk_only_runs() {
+    #[derive(Parser)]
+    struct Bench {
+        #[command(subcommand)]
+        command: BenchCommand,
+    }
+    for cohort in ["0", "1", "64"] {
+        let words = ["phalanx", "pipeline", "--kib=1", "--requests=100", "--walk", cohort];
+        assert_eq!(Bench::parse_from(words).command.run(), ExitCode::SUCCESS);
+    }
+    assert!(Bench::try_parse_from(["phalanx", "pipeline", "--kib=3"]).is_err());
+}
