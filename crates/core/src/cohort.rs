@@ -91,6 +91,7 @@ impl Processor {
         };
         let tally = Tally { look: Cell::new(FIRST_LOOK), ..Tally::default() };
         self.set_running_stage(stage);
+        self.counters.watch.turn_to(Some(stage));
         // A panic ends the operation that was running, and the cohort goes on after it.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
             self.run_operations(stage, local, order, start, world, &tally);
@@ -104,6 +105,7 @@ impl Processor {
         }
         self.running.set(None);
         self.set_running_stage(self.stages.len());
+        self.counters.watch.turn_to(None);
         let end = world.now();
         self.now.set(end);
         self.cohort_ended(stage, local, waiting, end.saturating_sub(start), &tally);
@@ -186,6 +188,7 @@ impl Processor {
             self.sessions.enter(slot.session.get());
         }
         self.running.set(Some(slot));
+        self.counters.watch.operation(slot.vtable.get());
         let step = slot.poll(self);
         if slot.session.get() != NO_SESSION {
             self.sessions.enter(NO_SESSION);

@@ -40,6 +40,7 @@ mod stage;
 mod sync;
 mod time;
 mod waker;
+mod watch;
 mod wavefront;
 mod wheel;
 
@@ -60,4 +61,5 @@ pub use session::{Hold, Session, SessionEnd};
 pub use stage::{ExclusiveStage, PartitionedStage, SharedStage};
 pub use time::{Sleep, TimedOut, now, sleep, timeout, yield_now};
 pub use waker::MAX_OPERATIONS;
+pub use watch::Running;
 pub use wavefront::{Turn, World};

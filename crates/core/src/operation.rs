@@ -142,6 +142,8 @@ pub(crate) struct VTable {
     pub(crate) drop_work: unsafe fn(Slot),
     /// Drops the result; none where there is nothing to drop.
     pub(crate) drop_output: Option<unsafe fn(Slot)>,
+    /// The type name of what runs.
+    pub(crate) operation: fn() -> &'static str,
     pub(crate) remote: RemoteVTable,
 }
 
@@ -165,6 +167,7 @@ impl VTable {
         poll: |_, _| unreachable!("an empty slot is never polled"),
         drop_work: |_| (),
         drop_output: None,
+        operation: || "",
         remote: RemoteVTable::NONE,
     };
 }
@@ -324,6 +327,7 @@ where
             poll: poll::<F, Fut, T>,
             drop_work: drop_work::<F, Fut, T>,
             drop_output: output_drop::<T>(),
+            operation: std::any::type_name::<Fut>,
             remote: RemoteVTable::NONE,
         }
     }

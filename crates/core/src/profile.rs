@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::watch::Watch;
+
 /// Cohort sizes are counted in buckets 1, 2–3, 4–7, … the last holds 128 and more.
 pub const COHORT_BUCKETS: usize = 8;
 
@@ -72,6 +74,7 @@ pub(crate) struct ProcessorCounters {
     pub(crate) wakes_sent: Counter,
     pub(crate) operations: Counter,
     pub(crate) memory: Counter,
+    pub(crate) watch: Watch,
 }
 
 impl ProcessorCounters {
@@ -86,6 +89,7 @@ impl ProcessorCounters {
             wakes_sent: Counter::default(),
             operations: Counter::default(),
             memory: Counter::default(),
+            watch: Watch::default(),
         })
     }
 }

@@ -203,6 +203,7 @@ where
             poll: |_, _| unreachable!("a parcel is not run by its home processor"),
             drop_work: drop_invocation::<F, T>,
             drop_output: output_drop::<T>(),
+            operation: std::any::type_name::<Fut>,
             remote: RemoteVTable { take_up: take_up::<F, Fut, T>, outcome: outcome::<F, T> },
         }
     }
