@@ -5,10 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::batch::{Batch, EndOfCohort};
+use crate::hold::Filling;
 use crate::policy::{ExclusiveState, Gate, LocalExclusive, Partitions};
 use crate::post::MAX_STAGES;
 use crate::program::{Program, Seed};
+use crate::rebuild::{Mended, Remake};
 use crate::stage::{ExclusiveStage, Key, PartitionedStage, SharedStage};
+use crate::threshold::Threshold;
 use crate::waker::MAX_OPERATIONS;
 
 /// The largest cohort of a stage that declares nothing else.
@@ -22,6 +26,8 @@ pub const DEFAULT_PARTITIONS_PER_PROCESSOR: usize = 4;
 pub(crate) struct LocalState {
     pub(crate) state: Rc<dyn std::any::Any>,
     pub(crate) gate: Option<Rc<dyn Gate>>,
+    /// What handles a whole cohort, where operations do not run one by one.
+    pub(crate) batch: Option<Rc<dyn Batch>>,
 }
 
 pub(crate) type MakeLocal = Box<dyn Fn(usize, usize) -> LocalState + Send + Sync>;
@@ -32,6 +38,10 @@ pub(crate) struct Declared {
     pub(crate) max_cohort: usize,
     pub(crate) cohort_time: u64,
     pub(crate) in_order: bool,
+    pub(crate) threshold: Threshold,
+    pub(crate) filling: Filling,
+    pub(crate) capacity: usize,
+    pub(crate) end_of_cohort: Option<EndOfCohort>,
     /// Makes a processor's part of the state, given (processor, processors).
     pub(crate) make: MakeLocal,
 }
@@ -78,6 +88,11 @@ impl Graph {
             cohort_time: DEFAULT_COHORT_TIME,
             in_order: false,
             partitions: None,
+            threshold: Threshold::NONE,
+            filling: Filling::NONE,
+            capacity: usize::MAX,
+            end_of_cohort: None,
+            rebuild: false,
         }
     }
 
@@ -138,6 +153,11 @@ pub struct StageOptions<'g> {
     cohort_time: Duration,
     in_order: bool,
     partitions: Option<usize>,
+    pub(crate) threshold: Threshold,
+    pub(crate) filling: Filling,
+    pub(crate) capacity: usize,
+    pub(crate) end_of_cohort: Option<EndOfCohort>,
+    pub(crate) rebuild: bool,
 }
 
 impl StageOptions<'_> {
@@ -189,6 +209,7 @@ impl StageOptions<'_> {
         let key = self.declare(Box::new(move |_, _| LocalState {
             state: Rc::new(state.clone()),
             gate: None,
+            batch: None,
         }));
         SharedStage::new(key)
     }
@@ -200,15 +221,22 @@ impl StageOptions<'_> {
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
     ) -> PartitionedStage<S> {
-        let declared = self.partitions;
+        let (declared, stage, rebuild) = (self.partitions, self.number(), self.rebuild);
+        let make = Arc::new(make);
+        let mend = move |partition| {
+            let (state, make) = (make(partition), make.clone());
+            let remake = rebuild.then(|| -> Remake<S> { Box::new(move || make(partition)) });
+            Mended::new(stage, state, remake)
+        };
         let key = self.declare(Box::new(move |processor, processors| LocalState {
             state: Rc::new(Partitions::new(
                 processor,
                 processors,
                 declared.unwrap_or(processors * DEFAULT_PARTITIONS_PER_PROCESSOR),
-                &make,
+                &mend,
             )),
             gate: None,
+            batch: None,
         }));
         PartitionedStage::new(key)
     }
@@ -217,15 +245,25 @@ impl StageOptions<'_> {
     /// that is taken once per cohort, and reaches the state through `&mut S`. A processor that
     /// finds the lock taken goes on to its next stage.
     pub fn exclusive<S: Send + 'static>(self, state: S) -> ExclusiveStage<S> {
+        let state = Mended::new(self.number(), state, None);
+        self.exclusive_state(state)
+    }
+
+    pub(crate) fn exclusive_state<S: Send + 'static>(self, state: Mended<S>) -> ExclusiveStage<S> {
         let state = Arc::new(ExclusiveState::new(state));
         let key = self.declare(Box::new(move |_, _| {
             let local = Rc::new(LocalExclusive::new(state.clone()));
-            LocalState { state: Rc::new(local.clone()), gate: Some(local) }
+            LocalState { state: Rc::new(local.clone()), gate: Some(local), batch: None }
         }));
         ExclusiveStage::new(key)
     }
 
-    fn declare(self, make: MakeLocal) -> Key {
+    /// What the stage's number will be.
+    pub(crate) fn number(&self) -> u8 {
+        self.graph.stages.len() as u8
+    }
+
+    pub(crate) fn declare(self, make: MakeLocal) -> Key {
         let stages = &mut self.graph.stages;
         assert!(stages.len() < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
         stages.push(Declared {
@@ -233,6 +271,10 @@ impl StageOptions<'_> {
             max_cohort: self.max_cohort,
             cohort_time: self.cohort_time.as_nanos().try_into().unwrap_or(u64::MAX),
             in_order: self.in_order,
+            threshold: self.threshold,
+            filling: self.filling.within(self.max_cohort),
+            capacity: self.capacity,
+            end_of_cohort: self.end_of_cohort,
             make,
         });
         Key::new(self.graph.id, (stages.len() - 1) as u8)

@@ -14,11 +14,14 @@
 //! The papers are Larus and Parkes: *Using Cohort Scheduling to Enhance Server Performance*, the
 //! technical report of 2001 (tr2001) and the USENIX paper of 2002.
 
+mod batch;
 mod call;
 mod cohort;
+mod cohort_stage;
 mod error;
 mod event;
 mod graph;
+mod hold;
 mod invoke;
 mod join;
 #[cfg(all(test, loom))]
@@ -31,20 +34,26 @@ mod processor;
 mod profile;
 mod program;
 mod queue;
+mod rebuild;
 mod remote;
 mod rendezvous;
+mod reply;
 mod ring;
+mod room;
 mod session;
 mod slab;
 mod stage;
 mod sync;
+mod threshold;
 mod time;
 mod waker;
 mod watch;
 mod wavefront;
 mod wheel;
 
+pub use batch::{Cohort, Entry};
 pub use call::Call;
+pub use cohort_stage::{CohortStage, PartitionedCohortStage};
 pub use error::CallError;
 pub use event::{Event, Trigger, event};
 pub use graph::{
@@ -57,6 +66,9 @@ pub use post::MAX_STAGES;
 pub use processor::Processor;
 pub use profile::{COHORT_BUCKETS, Column, ProcessorView, Profile, StageView};
 pub use program::{Control, Phase, Seed};
+pub use rebuild::Rebuilding;
+pub use reply::Reply;
+pub use room::Room;
 pub use session::{Hold, Session, SessionEnd};
 pub use stage::{ExclusiveStage, PartitionedStage, SharedStage};
 pub use time::{Sleep, TimedOut, now, sleep, timeout, yield_now};

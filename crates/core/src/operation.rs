@@ -39,6 +39,8 @@ pub(crate) enum Life {
     Unstarted,
     /// The future.
     Started,
+    /// What is owed for an item that its stage's handler has taken ([`crate::reply`]).
+    Taken,
     /// The invocation or the result is with another processor.
     Away,
     /// The result.
@@ -153,12 +155,15 @@ pub(crate) struct RemoteVTable {
     pub(crate) take_up: unsafe fn(Slot, &Processor),
     /// What is alive in a parcel that is not away any more.
     pub(crate) outcome: unsafe fn(Slot) -> Life,
+    /// Says that a parcel holds a result (true) or an error; returns its home.
+    pub(crate) settle: unsafe fn(Slot, bool) -> usize,
 }
 
 impl RemoteVTable {
-    const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         take_up: |_, _| unreachable!("only parcels are taken up"),
         outcome: |_| unreachable!("only parcels come home"),
+        settle: |_, _| unreachable!("only parcels are answered"),
     };
 }
 
@@ -219,21 +224,20 @@ impl Slot {
     /// Fills a free slot with an invocation.
     ///
     /// # Safety
-    /// The slot is free, of class `class`, and has room for `Payload<F, Fut, T>`. The invocation is
+    /// The slot is free, of class `class`, and has room for `Payload<F, Fut, T>`, which are the
+    /// types of the vtable. The invocation is
     /// moved: the caller does not use it again.
     #[inline(always)]
     pub(crate) unsafe fn fill<F, Fut, T>(
         self,
+        vtable: &'static VTable,
         stage: u8,
         flags: u8,
         class: u8,
         invocation: &ManuallyDrop<F>,
-    ) where
-        F: FnOnce(&Processor, u8) -> Fut,
-        Fut: Future<Output = T>,
-    {
+    ) {
         debug_assert_eq!((self.life.get(), self.class.get()), (Life::Free, class));
-        self.vtable.set(local_vtable::<F, Fut, T>());
+        self.vtable.set(vtable);
         let tags = u32::from_ne_bytes([stage, Life::Unstarted as u8, flags, class]);
         // SAFETY: the four cells lie together (asserted beside `Header`), and each gets a value of
         // its type. Room for the payload by the caller's promise; writing does not read what was
@@ -272,9 +276,12 @@ impl Slot {
 
     /// Drops the invocation or future, if there is one. May unwind out of a destructor.
     pub(crate) fn drop_work(self) {
-        if matches!(self.life.get(), Life::Unstarted | Life::Started) {
+        match self.life.get() {
             // SAFETY: the vtable is the one that the slot was filled with.
-            unsafe { (self.vtable.get().drop_work)(self) }
+            Life::Unstarted | Life::Started | Life::Taken => unsafe {
+                (self.vtable.get().drop_work)(self);
+            },
+            _ => (),
         }
     }
 
@@ -317,7 +324,7 @@ impl Slot {
 }
 
 /// The vtable of operations that run where they are.
-fn local_vtable<F, Fut, T>() -> &'static VTable
+pub(crate) fn local_vtable<F, Fut, T>() -> &'static VTable
 where
     F: FnOnce(&Processor, u8) -> Fut,
     Fut: Future<Output = T>,

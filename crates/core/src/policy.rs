@@ -1,15 +1,17 @@
 //! The three policies by which operations reach their stage's state (2002 §3.4).
 //!
 //! # Safety
-//! An exclusive stage's state is one [`UnsafeCell`] for all processors. A processor makes a
-//! reference to it only while it holds the stage's lock (`entered`), which it does for the length of
-//! a cohort, on its own thread; and at most one at a time (`borrowed`). So the reference is unique.
+//! An exclusive stage's state is one cell for all processors, which is not `Sync` of itself. A
+//! processor touches it only while it holds the stage's lock (`entered`), which it does for the
+//! length of a cohort, on its own thread; so one thread at a time touches it, and each sees what
+//! those before have written.
 
-use std::cell::{Cell, RefCell, UnsafeCell};
+use std::cell::Cell;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::rebuild::Mended;
 use crate::sync::{AtomicBool, Ordering};
 
 /// What a processor must pass to run a cohort of a stage.
@@ -43,7 +45,7 @@ impl<S> Clone for Shared<S> {
 
 /// The state of one partition, as an operation on it sees it. It stays on its processor.
 pub struct Partition<S> {
-    cell: Rc<RefCell<S>>,
+    cell: Rc<Mended<S>>,
     index: usize,
 }
 
@@ -55,7 +57,7 @@ impl<S> Partition<S> {
     /// If called again from within `f`.
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
-        f(&mut self.cell.borrow_mut())
+        self.cell.with(f)
     }
 
     /// The partition's number.
@@ -72,7 +74,7 @@ impl<S> Clone for Partition<S> {
 
 /// The partitions of one stage that one processor owns.
 pub(crate) struct Partitions<S> {
-    owned: Vec<Rc<RefCell<S>>>,
+    owned: Vec<Rc<Mended<S>>>,
     processors: usize,
     count: usize,
 }
@@ -82,11 +84,11 @@ impl<S> Partitions<S> {
         processor: usize,
         processors: usize,
         count: usize,
-        make: &dyn Fn(usize) -> S,
+        mend: impl Fn(usize) -> Mended<S>,
     ) -> Self {
         let owned = (0..count)
             .filter(|partition| owner(*partition, processors) == processor)
-            .map(|partition| Rc::new(RefCell::new(make(partition))))
+            .map(|partition| Rc::new(mend(partition)))
             .collect();
         Self { owned, processors, count }
     }
@@ -99,9 +101,14 @@ impl<S> Partitions<S> {
     /// The partition of a key: the high bits of a multiplicative hash, so that keys which are
     /// numbers in a row, or hashes themselves, spread alike.
     pub(crate) fn of_key(&self, key: u64) -> usize {
-        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        ((u128::from(hash) * self.count as u128) >> 64) as usize
+        spread(key, self.count)
     }
+}
+
+/// One of `count` for each key.
+pub(crate) fn spread(key: u64, count: usize) -> usize {
+    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((u128::from(hash) * count as u128) >> 64) as usize
 }
 
 /// The processor that owns a partition.
@@ -112,15 +119,16 @@ pub(crate) fn owner(partition: usize, processors: usize) -> usize {
 /// The one state of an exclusive stage, for all processors.
 pub(crate) struct ExclusiveState<S> {
     locked: AtomicBool,
-    state: UnsafeCell<S>,
+    state: Mended<S>,
 }
 
-// SAFETY: the state moves between threads under the lock only, and is `Send`.
+// SAFETY: the state is touched by one thread at a time, under the lock, and is `Send`; so is what
+// makes it anew.
 unsafe impl<S: Send> Sync for ExclusiveState<S> {}
 
 impl<S> ExclusiveState<S> {
-    pub(crate) fn new(state: S) -> Self {
-        Self { locked: AtomicBool::new(false), state: UnsafeCell::new(state) }
+    pub(crate) fn new(state: Mended<S>) -> Self {
+        Self { locked: AtomicBool::new(false), state }
     }
 }
 
@@ -128,12 +136,11 @@ impl<S> ExclusiveState<S> {
 pub(crate) struct LocalExclusive<S> {
     global: Arc<ExclusiveState<S>>,
     entered: Cell<bool>,
-    borrowed: Cell<bool>,
 }
 
 impl<S> LocalExclusive<S> {
     pub(crate) fn new(global: Arc<ExclusiveState<S>>) -> Self {
-        Self { global, entered: Cell::new(false), borrowed: Cell::new(false) }
+        Self { global, entered: Cell::new(false) }
     }
 }
 
@@ -166,21 +173,12 @@ impl<S> Exclusive<S> {
     /// If called from within `f`, or from outside an operation of this stage.
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
-        struct Borrow<'a>(&'a Cell<bool>);
-        impl Drop for Borrow<'_> {
-            fn drop(&mut self) {
-                self.0.set(false);
-            }
-        }
         let local = &*self.0;
         assert!(
             local.entered.get(),
             "an exclusive state is reached by its stage's operations only"
         );
-        assert!(!local.borrowed.replace(true), "an exclusive state is borrowed once at a time");
-        let _borrow = Borrow(&local.borrowed);
-        // SAFETY: the lock is held by this thread and no other reference exists (top of the file).
-        f(unsafe { &mut *local.global.state.get() })
+        local.global.state.with(f)
     }
 }
 

@@ -55,6 +55,9 @@ pub(crate) struct StageCounters {
     pub(crate) panicked: Counter,
     pub(crate) ended: Counter,
     pub(crate) refused: Counter,
+    pub(crate) interruptions: Counter,
+    pub(crate) held: Counter,
+    pub(crate) rebuilt: Counter,
     pub(crate) run: Counter,
     pub(crate) run_max: Counter,
     pub(crate) cohorts: Counter,
@@ -131,8 +134,16 @@ pub struct StageView {
     pub panicked: u64,
     /// Operations that were ended with their session or at shutdown.
     pub ended: u64,
-    /// Invocations refused because the processor was full.
+    /// Invocations refused because the processor or the stage was full, or their session ended.
     pub refused: u64,
+    /// Cohorts that interrupted another stage's because the
+    /// [threshold](crate::StageOptions::threshold) was reached.
+    pub interruptions: u64,
+    /// Times that the stage was passed over so that its cohort could fill
+    /// ([hold](crate::StageOptions::hold)).
+    pub held: u64,
+    /// Times that a state was made anew after a panic.
+    pub rebuilt: u64,
     /// Cohorts run.
     pub cohorts: u64,
     /// The largest cohort.
@@ -192,6 +203,9 @@ impl StageCounters {
             panicked: self.panicked.get(),
             ended: self.ended.get(),
             refused: self.refused.get(),
+            interruptions: self.interruptions.get(),
+            held: self.held.get(),
+            rebuilt: self.rebuilt.get(),
             cohorts: self.cohorts.get(),
             cohort_max: self.cohort_max.get(),
             cohort_sizes: std::array::from_fn(|bucket| self.cohort_sizes[bucket].get()),

@@ -68,7 +68,7 @@ impl Processor {
         match self.place(key.stage(), HELD, ManuallyDrop::into_inner(invocation)) {
             // SAFETY: the slot was filled with result type `T`, and is held for this call alone.
             Ok(slot) => unsafe { Call::new(self, slot) },
-            Err(error) => Call::refused(error),
+            Err(refused) => Call::refused(self, refused),
         }
     }
 
@@ -83,7 +83,7 @@ impl Processor {
         let invocation = self.check_for(key, invocation);
         match self.place(key.stage(), 0, ManuallyDrop::into_inner(invocation)) {
             Ok(_) => Ok(()),
-            Err(refused) => Err(refused.into()),
+            Err(refused) => Err(refused.reason(self)),
         }
     }
 
@@ -101,11 +101,34 @@ impl Processor {
         if target == self.index() {
             return self.call(key, invocation);
         }
+        // SAFETY: the vtable is of these types.
+        unsafe { self.call_away(key, target, crossing_vtable::<F, Fut, T>(), invocation) }
+    }
+
+    /// Sends an invocation, or an item of a cohort operation, to another processor.
+    ///
+    /// # Safety
+    /// The vtable is for parcels of these types.
+    pub(crate) unsafe fn call_away<F: Send, T: Send>(
+        &self,
+        key: Key,
+        target: usize,
+        vtable: &'static VTable,
+        invocation: F,
+    ) -> Call<T> {
+        let capacity = &self.stages[usize::from(key.stage())].capacity;
+        if capacity.is_some() {
+            let there = self.program().posts[target].stages[usize::from(key.stage())].len();
+            if there + capacity.outbound.get() >= capacity.bound {
+                return Call::refused(self, self.refuse_at_stage(key.stage(), invocation));
+            }
+        }
         let Some(slot) = self.reserve::<Crossing<F, T>>() else {
-            return Call::refused(self.refuse(key.stage(), invocation));
+            return Call::refused(self, self.refuse(key.stage(), invocation));
         };
+        capacity.outbound.set(capacity.outbound.get() + 1);
         slot.flags.set(HELD);
-        slot.vtable.set(crossing_vtable::<F, Fut, T>());
+        slot.vtable.set(vtable);
         slot.stage.set(key.stage());
         slot.life.set(Life::Away);
         // SAFETY: the slot is fresh and its class was chosen for this payload.
@@ -146,7 +169,13 @@ impl Processor {
             };
             let post = &self.program().posts[target];
             match post.ring(inbox).push(parcel) {
-                Ok(()) => self.counters.wakes_sent.add(u64::from(post.mark(inbox))),
+                Ok(()) => {
+                    self.counters.wakes_sent.add(u64::from(post.mark(inbox)));
+                    if let Inbox::Stage(stage) = inbox {
+                        let outbound = &self.stages[usize::from(stage)].capacity.outbound;
+                        outbound.set(outbound.get() - 1);
+                    }
+                }
                 Err(parcel) => {
                     self.outbox.borrow_mut().push_back(Outbox { target, inbox, parcel });
                 }
@@ -204,8 +233,34 @@ where
             drop_work: drop_invocation::<F, T>,
             drop_output: output_drop::<T>(),
             operation: std::any::type_name::<Fut>,
-            remote: RemoteVTable { take_up: take_up::<F, Fut, T>, outcome: outcome::<F, T> },
+            remote: RemoteVTable {
+                take_up: take_up::<F, Fut, T>,
+                outcome: outcome::<F, T>,
+                settle: settle::<F, T>,
+            },
         }
+    }
+}
+
+/// The vtable of a parcel with an item for a cohort operation; `take_up` is of the same types.
+pub(crate) const fn item_parcel_vtable<I: Send + 'static, T: Send + 'static>(
+    take_up: unsafe fn(Slot, &Processor),
+) -> VTable {
+    VTable {
+        poll: |_, _| unreachable!("a parcel is not run by its home processor"),
+        drop_work: drop_invocation::<I, T>,
+        drop_output: output_drop::<T>(),
+        operation: std::any::type_name::<I>,
+        remote: RemoteVTable { take_up, outcome: outcome::<I, T>, settle: settle::<I, T> },
+    }
+}
+
+unsafe fn settle<F, T>(slot: Slot, done: bool) -> usize {
+    let crossing: *mut Crossing<F, T> = slot.payload();
+    // SAFETY: the parcel is away from home and here, so its payload is ours.
+    unsafe {
+        (*crossing).outcome.set(if done { Outcome::Done } else { Outcome::Failed });
+        usize::from((*crossing).home)
     }
 }
 
@@ -231,13 +286,8 @@ where
     Fut: Future<Output = T> + 'static,
     T: Send + 'static,
 {
-    let crossing: *mut Crossing<F, T> = slot.payload();
-    // SAFETY: the parcel came through a ring, so its payload is ours; the invocation is read once.
-    let invocation = unsafe {
-        (*crossing).outcome.set(Outcome::Taken);
-        ManuallyDrop::take(&mut (*crossing).cell.invocation)
-    };
-    let mut reply = Reply::<F, T> { parcel: Some(slot), result: std::marker::PhantomData };
+    // SAFETY: the parcel came through a ring and has just arrived.
+    let (invocation, mut reply) = unsafe { open::<F, T>(slot) };
     // The stage field is written before the parcel leaves home and read-only while it is away.
     // When there is no room, the dropped reply tells the caller that its operation has ended.
     let _ = processor.place(slot.stage.get(), 0, move |processor, stage| {
@@ -258,48 +308,64 @@ pub(crate) fn panicked(processor: &Processor, stage: u8, panic: &(dyn Any + Send
     CallError::Panicked { stage: processor.stage_name(stage), message }
 }
 
-/// Owed to the caller: sent with the result, or, if the operation ends without one, when dropped.
-struct Reply<F, T> {
-    parcel: Option<Slot>,
-    result: std::marker::PhantomData<(F, T)>,
+/// Takes the invocation, or item, out of a parcel that has arrived.
+///
+/// # Safety
+/// The parcel came through a ring, was filled with these types, and is opened once.
+pub(crate) unsafe fn open<F, T>(slot: Slot) -> (F, Owed<T>) {
+    let crossing: *mut Crossing<F, T> = slot.payload();
+    // SAFETY: its payload is ours; the invocation is read once.
+    let invocation = unsafe {
+        (*crossing).outcome.set(Outcome::Taken);
+        ManuallyDrop::take(&mut (*crossing).cell.invocation)
+    };
+    (invocation, Owed { parcel: Some(slot), result: std::marker::PhantomData })
 }
 
-impl<F, T> Reply<F, T> {
-    fn send(&mut self, result: Result<T, CallError>) {
+/// Owed to a caller on another processor: sent with the result, or, if the operation ends without
+/// one, when dropped. Empty where nothing is owed.
+#[repr(transparent)]
+pub(crate) struct Owed<T> {
+    parcel: Option<Slot>,
+    result: std::marker::PhantomData<T>,
+}
+
+impl<T> Owed<T> {
+    pub(crate) const NOTHING: Self = Self { parcel: None, result: std::marker::PhantomData };
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.parcel.is_none()
+    }
+
+    pub(crate) fn send(&mut self, result: Result<T, CallError>) {
         let Some(slot) = self.parcel.take() else { return };
-        let crossing: *mut Crossing<F, T> = slot.payload();
+        let done = result.is_ok();
         // SAFETY: the parcel is away from home and here; its invocation was moved out, so nothing
-        // is alive in the cell that this overwrites.
+        // is alive where this writes; and there is room for either (`Payload`).
         let home = unsafe {
             match result {
-                Ok(value) => {
-                    slot.payload::<T>().write(value);
-                    (*crossing).outcome.set(Outcome::Done);
-                }
-                Err(error) => {
-                    slot.payload::<CallError>().write(error);
-                    (*crossing).outcome.set(Outcome::Failed);
-                }
+                Ok(value) => slot.payload::<T>().write(value),
+                Err(error) => slot.payload::<CallError>().write(error),
             }
-            usize::from((*crossing).home)
+            (slot.vtable.get().remote.settle)(slot, done)
         };
         processor::current(|processor| processor.send(home, Inbox::Replies, Parcel(slot)));
     }
 }
 
-impl<F, T> Drop for Reply<F, T> {
+impl<T> Drop for Owed<T> {
     fn drop(&mut self) {
         self.send(Err(CallError::Ended));
     }
 }
 
 /// A caller's operation on the target: replies with its result, or with its panic.
-struct Returning<Fut, F, T> {
+struct Returning<Fut, T> {
     future: Fut,
-    reply: Reply<F, T>,
+    reply: Owed<T>,
 }
 
-impl<Fut: Future<Output = T>, F, T> Future for Returning<Fut, F, T> {
+impl<Fut: Future<Output = T>, T> Future for Returning<Fut, T> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {

@@ -14,6 +14,7 @@ use crate::call::Call;
 use crate::error::CallError;
 use crate::policy::{Exclusive, LocalExclusive, Partition, Partitions, Shared, owner};
 use crate::processor::{self, Processor};
+use crate::room::Room;
 use crate::session::Session;
 
 /// Which stage of which graph, in one word: it travels in every invocation.
@@ -48,6 +49,17 @@ macro_rules! handle {
         impl<S> $name<S> {
             pub(crate) fn new(key: Key) -> Self {
                 Self { key, state: PhantomData }
+            }
+
+            /// Whether fewer operations are queued at the stage, on this processor, than its
+            /// [capacity](crate::StageOptions::capacity).
+            pub fn has_room(&self) -> bool {
+                processor::current(|p| p.has_room(self.key))
+            }
+
+            /// Waits until the stage has room on this processor; see [`Room`].
+            pub fn room(&self) -> Room {
+                Room::new(self.key)
             }
         }
 
