@@ -10,8 +10,8 @@ use loom::thread;
 
 use crate::parking::Parking;
 use crate::policy::{ExclusiveState, Gate, LocalExclusive};
-use crate::rebuild::Mended;
 use crate::post::{Inbox, Pending};
+use crate::rebuild::Mended;
 use crate::rendezvous::Countdown;
 use crate::ring::Ring;
 
