@@ -177,3 +177,5 @@ fn abandon(slot: Slot, identity: u32) {
         drop(waiter);
     });
 }
+
+const _: () = assert!(size_of::<Call<()>>() == 16, "calls are moved about in futures");

@@ -119,7 +119,7 @@ impl Processor {
             discard_panic(panic);
         }
         self.running.set(None);
-        if let Some(hook) = &local.end_of_cohort
+        if let Some(hook) = &local.rules.end_of_cohort
             && tally.size.get() > 0
         {
             contain(&**hook);
@@ -269,8 +269,8 @@ impl Processor {
     ) {
         let left = local.queue.len();
         local.cap.cohort_ended(left);
-        local.parcels_since.set(None);
-        if local.capacity.is_some() {
+        local.rules.parcels_since.set(None);
+        if local.rules.capacity.is_some() {
             self.give_room(local);
         }
         if left == 0 && self.post.stages[stage].len() == 0 {

@@ -6,30 +6,40 @@ use thiserror::Error;
 
 use crate::processor::Processor;
 
-/// Why an invocation was refused, in one word: it is returned from where every cycle counts.
+/// Why an invocation was refused, in two plain words: it is part of every [`Call`](crate::Call) that
+/// is moved about.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Refused {
-    Full {
-        bound: u32,
-    },
-    /// A stage's own bound.
-    StageFull {
-        stage: u8,
-        bound: u32,
-    },
-    Ended,
+pub(crate) struct Refused {
+    /// A stage's number, or one of the two below.
+    whose: u32,
+    bound: u32,
 }
 
 impl Refused {
+    const PROCESSOR: u32 = u32::MAX - 1;
+    const NOBODY: u32 = u32::MAX;
+
+    /// The session or the processor has ended.
+    pub(crate) const ENDED: Self = Self { whose: Self::NOBODY, bound: 0 };
+
+    /// The processor is full.
+    pub(crate) fn full(bound: usize) -> Self {
+        Self { whose: Self::PROCESSOR, bound: bound.try_into().unwrap_or(u32::MAX) }
+    }
+
+    /// The stage's queue is.
+    pub(crate) fn stage_full(stage: u8, bound: usize) -> Self {
+        Self { whose: stage.into(), bound: bound.try_into().unwrap_or(u32::MAX) }
+    }
+
     /// The reason in full; the processor is the one that refused.
     #[cold]
     pub(crate) fn reason(self, processor: &Processor) -> CallError {
-        match self {
-            Self::Full { bound } => CallError::Full { stage: None, bound: bound as usize },
-            Self::StageFull { stage, bound } => {
-                CallError::Full { stage: Some(processor.stage_name(stage)), bound: bound as usize }
-            }
-            Self::Ended => CallError::Ended,
+        let bound = self.bound as usize;
+        match self.whose {
+            Self::NOBODY => CallError::Ended,
+            Self::PROCESSOR => CallError::Full { stage: None, bound },
+            stage => CallError::Full { stage: Some(processor.stage_name(stage as u8)), bound },
         }
     }
 }

@@ -51,7 +51,7 @@ impl StageOptions<'_> {
 
 /// The stages that hold, a bit each.
 pub(crate) fn holding(stages: &[LocalStage]) -> u64 {
-    let declared = |(_, stage): &(usize, &LocalStage)| stage.filling.count > 1;
+    let declared = |(_, stage): &(usize, &LocalStage)| stage.rules.filling.count > 1;
     stages.iter().enumerate().filter(declared).fold(0, |set, (stage, _)| set | 1 << stage)
 }
 
@@ -64,7 +64,7 @@ impl Processor {
 
     #[cold]
     fn waits_to_fill(&self, stage: usize) -> bool {
-        let Filling { count, time } = self.stages[stage].filling;
+        let Filling { count, time } = self.stages[stage].rules.filling;
         let waits = self.queued(stage) < count && self.oldest_wait(stage) < time;
         if waits {
             self.stage_counters(stage as u8).held.add(1);

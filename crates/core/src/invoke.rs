@@ -53,12 +53,9 @@ impl Processor {
     ) -> Result<Slot, Refused> {
         // Without a destructor in its way the invocation goes from registers into the slot.
         let invocation = ManuallyDrop::new(invocation);
-        if !self.stage(usize::from(stage)).queue.make_room() {
-            // SAFETY: moved, and not used again.
-            let invocation = unsafe { std::ptr::read(&raw const *invocation) };
-            return Err(self.refuse_at_stage(stage, invocation));
-        }
-        let Some(slot) = self.reserve::<Payload<F, Fut, T>>() else {
+        let room = self.stage(usize::from(stage)).queue.make_room();
+        let slot = if room { self.reserve::<Payload<F, Fut, T>>() } else { None };
+        let Some(slot) = slot else {
             // SAFETY: moved, and not used again.
             return Err(self.refuse(stage, unsafe { std::ptr::read(&raw const *invocation) }));
         };
@@ -103,11 +100,15 @@ impl Processor {
     pub(crate) fn refuse<F>(&self, stage: u8, invocation: F) -> Refused {
         self.stage_counters(stage).refused.add(1);
         let ended = self.sessions.has_ended(self.sessions.current());
+        let local = &self.stages[usize::from(stage)];
+        let reason = match self.slab().bound() {
+            0 => Refused::ENDED,
+            _ if ended => Refused::ENDED,
+            bound if local.queue.has_room() => Refused::full(bound),
+            _ => Refused::stage_full(stage, local.rules.capacity.bound),
+        };
         drop(invocation);
-        match self.slab().bound() {
-            bound if bound > 0 && !ended => Refused::Full { bound: bound as u32 },
-            _ => Refused::Ended,
-        }
+        reason
     }
 
     #[inline(always)]

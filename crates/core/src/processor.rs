@@ -41,10 +41,18 @@ pub(crate) struct LocalStage {
     pub(crate) cap: Cap,
     /// Where `local.state` is, as the type that its handle knows.
     state: *const (),
-    pub(crate) local: LocalState,
+    pub(crate) local: Box<LocalState>,
     pub(crate) max_cohort: usize,
     pub(crate) cohort_time: u64,
     pub(crate) in_order: bool,
+    pub(crate) rules: Box<Rules>,
+}
+
+// What an invocation touches is near, and stages are found by a shift.
+const _: () = assert!(size_of::<LocalStage>() == 128);
+
+/// What a stage has asked for that is looked at once a cohort, or less.
+pub(crate) struct Rules {
     pub(crate) threshold: Threshold,
     pub(crate) filling: Filling,
     pub(crate) capacity: Capacity,
@@ -151,15 +159,17 @@ impl Seed {
                 queue: StageQueue::new(declared.capacity),
                 cap: Cap::default(),
                 state: Rc::as_ptr(&local.state).cast(),
-                local,
+                local: Box::new(local),
                 max_cohort: declared.max_cohort,
                 cohort_time: declared.cohort_time,
                 in_order: declared.in_order,
-                threshold: declared.threshold,
-                filling: declared.filling,
-                capacity: Capacity::new(declared.capacity),
-                end_of_cohort: declared.end_of_cohort.clone(),
-                parcels_since: Cell::new(None),
+                rules: Box::new(Rules {
+                    threshold: declared.threshold,
+                    filling: declared.filling,
+                    capacity: Capacity::new(declared.capacity),
+                    end_of_cohort: declared.end_of_cohort.clone(),
+                    parcels_since: Cell::new(None),
+                }),
             }
         });
         let stages: Box<[LocalStage]> = stages.collect();

@@ -51,6 +51,11 @@ impl<T: Copy> StageQueue<T> {
         self.len() < self.mark.get() || self.at_mark()
     }
 
+    /// Whether there is room below the bound.
+    pub(crate) fn has_room(&self) -> bool {
+        self.len() < self.bound
+    }
+
     #[cold]
     #[inline(never)]
     fn at_mark(&self) -> bool {

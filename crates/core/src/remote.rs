@@ -116,7 +116,7 @@ impl Processor {
         vtable: &'static VTable,
         invocation: F,
     ) -> Call<T> {
-        let capacity = &self.stages[usize::from(key.stage())].capacity;
+        let capacity = &self.stages[usize::from(key.stage())].rules.capacity;
         if capacity.is_some() {
             let there = self.program().posts[target].stages[usize::from(key.stage())].len();
             if there + capacity.outbound.get() >= capacity.bound {
@@ -172,7 +172,7 @@ impl Processor {
                 Ok(()) => {
                     self.counters.wakes_sent.add(u64::from(post.mark(inbox)));
                     if let Inbox::Stage(stage) = inbox {
-                        let outbound = &self.stages[usize::from(stage)].capacity.outbound;
+                        let outbound = &self.stages[usize::from(stage)].rules.capacity.outbound;
                         outbound.set(outbound.get() - 1);
                     }
                 }

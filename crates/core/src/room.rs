@@ -58,27 +58,23 @@ impl StageOptions<'_> {
 }
 
 impl LocalStage {
-    fn has_room(&self) -> bool {
-        self.queue.len() < self.capacity.bound
-    }
-
     /// Under half of its bound.
     fn has_recovered(&self) -> bool {
-        self.queue.len() < self.capacity.bound.div_ceil(2)
+        self.queue.len() < self.rules.capacity.bound.div_ceil(2)
     }
 }
 
 impl Processor {
     pub(crate) fn has_room(&self, key: Key) -> bool {
         self.check(key);
-        self.stage(usize::from(key.stage())).has_room()
+        self.stage(usize::from(key.stage())).queue.has_room()
     }
 
     /// The cohort of a stage with a bound is over: tells those who wait for room.
     #[cold]
     pub(crate) fn give_room(&self, local: &LocalStage) {
         if local.has_recovered() {
-            let waiting = local.capacity.waiting.take();
+            let waiting = local.rules.capacity.waiting.take();
             waiting.into_iter().for_each(|waker| contain(|| waker.wake()));
         }
     }
@@ -88,9 +84,9 @@ impl Processor {
     #[inline(never)]
     pub(crate) fn refuse_at_stage<F>(&self, stage: u8, invocation: F) -> Refused {
         self.stage_counters(stage).refused.add(1);
-        let bound = self.stages[usize::from(stage)].capacity.bound;
+        let bound = self.stages[usize::from(stage)].rules.capacity.bound;
         drop(invocation);
-        Refused::StageFull { stage, bound: bound.try_into().unwrap_or(u32::MAX) }
+        Refused::stage_full(stage, bound)
     }
 }
 
@@ -121,11 +117,11 @@ impl Future for Room {
         processor::current(|processor| {
             processor.check(self.key);
             let local = processor.stage(usize::from(self.key.stage()));
-            if if self.waiting { local.has_recovered() } else { local.has_room() } {
+            if if self.waiting { local.has_recovered() } else { local.queue.has_room() } {
                 return Poll::Ready(());
             }
             self.waiting = true;
-            let mut waiting = local.capacity.waiting.borrow_mut();
+            let mut waiting = local.rules.capacity.waiting.borrow_mut();
             if !waiting.iter().any(|other| other.will_wake(&waker)) {
                 waiting.push(waker);
             }

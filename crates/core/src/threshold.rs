@@ -90,10 +90,10 @@ pub(crate) struct Thresholds {
 
 impl Thresholds {
     pub(crate) fn new(stages: &[LocalStage]) -> Self {
-        let declared = |(_, stage): &(usize, &LocalStage)| stage.threshold.is_some();
+        let declared = |(_, stage): &(usize, &LocalStage)| stage.rules.threshold.is_some();
         Self {
             stages: stages.iter().enumerate().filter(declared).fold(0, |set, (n, _)| set | 1 << n),
-            aged: stages.iter().any(|stage| stage.threshold.has_age()),
+            aged: stages.iter().any(|stage| stage.rules.threshold.has_age()),
             next: Default::default(),
             interrupting: Default::default(),
         }
@@ -144,7 +144,7 @@ impl Processor {
     }
 
     fn is_overdue(&self, stage: usize) -> bool {
-        let Threshold { length, age } = self.stages[stage].threshold;
+        let Threshold { length, age } = self.stages[stage].rules.threshold;
         let queued = self.queued(stage);
         queued >= length || queued > 0 && age < u64::MAX && self.oldest_wait(stage) >= age
     }
@@ -160,8 +160,8 @@ impl Processor {
         let parcels = match self.post.stages[stage].len() {
             0 => now,
             // Their own clocks are others'; so from the first look on.
-            _ => local.parcels_since.get().unwrap_or_else(|| {
-                local.parcels_since.set(Some(now));
+            _ => local.rules.parcels_since.get().unwrap_or_else(|| {
+                local.rules.parcels_since.set(Some(now));
                 now
             }),
         };
