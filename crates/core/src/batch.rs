@@ -12,6 +12,7 @@
 //! out leaves the [`Owed`] at the payload's start, and the life says so.
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -188,9 +189,9 @@ impl Processor {
         item: I,
         owed: Owed<O>,
     ) -> Result<Slot, Refused> {
-        let item = Item { owed, item };
-        // SAFETY: the vtable is of these types.
-        unsafe { self.place_as::<Item<I, O>, (), O>(stage, flags, item_vtable::<I, O>(), item) }
+        let item = ManuallyDrop::new(Item { owed, item });
+        // SAFETY: the vtable is of these types; the item is not used again.
+        unsafe { self.place_as::<Item<I, O>, (), O>(stage, flags, item_vtable::<I, O>(), &item) }
     }
 
     /// # Safety

@@ -35,34 +35,37 @@ impl Processor {
         F: FnOnce(&Processor, u8) -> Fut,
         Fut: Future<Output = T>,
     {
-        // SAFETY: the vtable is of these types.
-        unsafe { self.place_as::<F, Fut, T>(stage, flags, local_vtable::<F, Fut, T>(), invocation) }
+        // Without a destructor in its way the invocation goes from registers into the slot.
+        let invocation = ManuallyDrop::new(invocation);
+        // SAFETY: the vtable is of these types; the invocation is not used again.
+        unsafe {
+            self.place_as::<F, Fut, T>(stage, flags, local_vtable::<F, Fut, T>(), &invocation)
+        }
     }
 
     /// The same for anything that a vtable knows.
     ///
     /// # Safety
-    /// The vtable is for payloads of these types.
+    /// The vtable is for payloads of these types. The invocation is moved: the caller does not use
+    /// it again.
     #[inline(always)]
     pub(crate) unsafe fn place_as<F, Fut, T>(
         &self,
         stage: u8,
         flags: u8,
         vtable: &'static VTable,
-        invocation: F,
+        invocation: &ManuallyDrop<F>,
     ) -> Result<Slot, Refused> {
-        // Without a destructor in its way the invocation goes from registers into the slot.
-        let invocation = ManuallyDrop::new(invocation);
         let room = self.stage(usize::from(stage)).queue.make_room();
         let slot = if room { self.reserve::<Payload<F, Fut, T>>() } else { None };
         let Some(slot) = slot else {
             // SAFETY: moved, and not used again.
-            return Err(self.refuse(stage, unsafe { std::ptr::read(&raw const *invocation) }));
+            return Err(self.refuse(stage, unsafe { std::ptr::read(&raw const **invocation) }));
         };
         let class = const { class_of(size_of::<Payload<F, Fut, T>>()) } as u8;
         // SAFETY: the slot is fresh and its class was chosen for this payload.
         unsafe {
-            slot.fill::<F, Fut, T>(vtable, stage, flags | QUEUED, class, &invocation);
+            slot.fill::<F, Fut, T>(vtable, stage, flags | QUEUED, class, invocation);
         }
         let stage = usize::from(stage);
         slot.queued_at.set(self.now.get());
