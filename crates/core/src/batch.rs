@@ -15,7 +15,6 @@ use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::call::Call;
@@ -106,13 +105,16 @@ pub(crate) trait Batch {
 /// The handler with the state that it closes over, and the vector that is used again.
 pub(crate) struct LocalBatch<I, O> {
     cohort: RefCell<Cohort<I, O>>,
-    handle: Box<dyn Fn(&mut Cohort<I, O>)>,
+    handle: Handle<I, O>,
 }
 
+/// A handler that has its state.
+type Handle<I, O> = Box<dyn Fn(&mut Cohort<I, O>)>;
+
 impl<I: 'static, O: 'static> LocalBatch<I, O> {
-    pub(crate) fn new(handle: impl Fn(&mut Cohort<I, O>) + 'static) -> Rc<dyn Batch> {
+    pub(crate) fn new(handle: impl Fn(&mut Cohort<I, O>) + 'static) -> Self {
         let cohort = RefCell::new(Cohort(Vec::new()));
-        Rc::new(Self { cohort, handle: Box::new(handle) })
+        Self { cohort, handle: Box::new(handle) }
     }
 }
 

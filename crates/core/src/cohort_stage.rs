@@ -27,8 +27,10 @@ use crate::stage::Key;
 /// Invoking from outside an operation panics; see [`Processor::enter`](crate::Processor::enter).
 pub struct CohortStage<I, O> {
     key: Key,
-    types: PhantomData<fn(I, O) -> (I, O)>,
+    types: Invariant<I, O>,
 }
+
+type Invariant<I, O> = PhantomData<fn(I, O) -> (I, O)>;
 
 /// A handle on a stage of cohort operations whose state is divided among the processors by key
 /// ([`StageOptions::partitioned_cohort`]): an item travels to its key's processor, the reply back.
@@ -242,5 +244,5 @@ impl StageOptions<'_> {
 }
 
 fn batch<I: 'static, O: 'static>(handle: impl Fn(&mut Cohort<I, O>) + 'static) -> Rc<dyn Batch> {
-    LocalBatch::new(handle)
+    Rc::new(LocalBatch::new(handle))
 }

@@ -59,7 +59,8 @@ fn a_torn_partition_is_dropped_and_made_anew() {
                 let here = part.with(|pair| (pair.0, pair.1));
                 let beside =
                     stage.call(two, |part| async move { part.with(|pair| (pair.0, pair.1)) });
-                seen.lock().unwrap().extend([here, beside.await.unwrap()]);
+                let beside = beside.await.unwrap();
+                seen.lock().unwrap().extend([here, beside]);
             };
             stage.dispatch(one, test).unwrap();
         });
