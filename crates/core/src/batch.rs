@@ -23,7 +23,7 @@ use crate::error::{CallError, Refused};
 use crate::operation::{ENDED, HELD, Life, QUEUED, RemoteVTable, Slot, VTable, output_drop};
 use crate::processor::{LocalStage, Processor};
 use crate::queue::Order;
-use crate::remote::{Owed, item_parcel_vtable, open, panicked};
+use crate::remote::{Owed, item_parcel_vtable, panicked, receive};
 use crate::rendezvous::{contain, discard_panic};
 use crate::reply::Reply;
 use crate::stage::Key;
@@ -174,11 +174,13 @@ unsafe fn drop_item<I, O>(slot: Slot) {
 
 /// A parcel with an item has arrived.
 unsafe fn take_up_item<I: Send + 'static, O: Send + 'static>(slot: Slot, processor: &Processor) {
-    // SAFETY: parcels with this vtable hold an `I` for an `O`; it has just come.
-    let (item, owed) = unsafe { open::<I, O>(slot) };
-    // When it is refused, what is owed is dropped with it: the caller hears of the end.
-    // SAFETY: the stage is that of the handle which the parcel was sent with.
-    let _ = unsafe { processor.place_item(slot.stage.get(), 0, item, owed) };
+    // SAFETY: parcels with this vtable hold an `I` for an `O`, and the stage is that of the handle
+    // which the parcel was sent with.
+    unsafe {
+        receive::<I, O>(slot, processor, |stage, item, owed| {
+            processor.place_item(stage, 0, item, owed)
+        });
+    }
 }
 
 impl Processor {

@@ -74,6 +74,16 @@ impl<T> Call<T> {
         }
     }
 
+    /// Ends the operation, wherever it runs: before it is started, or when it is next suspended.
+    /// Awaited after that, the call is [`CallError::Ended`], or the result if that was first. What
+    /// the operation has itself invoked goes on without it, as when a call is dropped; to end a whole
+    /// tree, give it a [`Session`](crate::Session).
+    pub fn end(&self) {
+        if let State::Waiting { slot, identity } = self.state {
+            processor::on(identity, |processor| processor.end_child(slot));
+        }
+    }
+
     /// Whether awaiting the call would return at once.
     pub fn is_finished(&self) -> bool {
         match self.state {

@@ -88,3 +88,15 @@ impl fmt::Display for Whose {
         }
     }
 }
+
+/// Why a partition was not moved.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MoveError {
+    /// Operations that had started were not over in time, or another move is under way.
+    #[error("the partition is busy")]
+    Busy,
+    /// The owner could not be asked.
+    #[error(transparent)]
+    Call(CallError),
+}

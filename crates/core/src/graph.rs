@@ -1,17 +1,19 @@
 //! Declaring a program: its stages, in wavefront order.
 
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::batch::{Batch, EndOfCohort};
+use crate::custom::{Part, Policy, Stage};
 use crate::hold::Filling;
-use crate::policy::{ExclusiveState, Gate, LocalExclusive, Partitions};
+use crate::partition::{Partitions, Table};
+use crate::policy::{ExclusiveState, Gate, LocalExclusive};
 use crate::post::MAX_STAGES;
 use crate::program::{Program, Seed};
 use crate::rebuild::{Mended, Remake};
-use crate::stage::{ExclusiveStage, Key, PartitionedStage, SharedStage};
+use crate::stage::{BalancedStage, ExclusiveStage, HomedStage, Key, PartitionedStage, SharedStage};
 use crate::threshold::Threshold;
 use crate::waker::MAX_OPERATIONS;
 
@@ -42,8 +44,28 @@ pub(crate) struct Declared {
     pub(crate) filling: Filling,
     pub(crate) capacity: usize,
     pub(crate) end_of_cohort: Option<EndOfCohort>,
+    /// Whether other processors may take what waits here.
+    pub(crate) balanced: bool,
+    /// The size of the state, if operations may be sent to where it is; or zero.
+    pub(crate) state_bytes: usize,
+    /// The processor that ran the last cohort, and one more; kept with `state_bytes` only.
+    pub(crate) last: AtomicUsize,
     /// Makes a processor's part of the state, given (processor, processors).
     pub(crate) make: MakeLocal,
+}
+
+impl Declared {
+    /// Another processor that has run the stage's last cohort.
+    pub(crate) fn home(&self, here: usize) -> Option<usize> {
+        self.last.load(Ordering::Relaxed).checked_sub(1).filter(|home| *home != here)
+    }
+
+    /// A cohort has run here. Written only when it changes: others read it.
+    pub(crate) fn ran(&self, here: usize) {
+        if self.last.load(Ordering::Relaxed) != here + 1 {
+            self.last.store(here + 1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A program's stages, declared in wavefront order: from where requests come in to where their work
@@ -87,6 +109,8 @@ impl Graph {
             max_cohort: DEFAULT_MAX_COHORT,
             cohort_time: DEFAULT_COHORT_TIME,
             in_order: false,
+            balanced: false,
+            state_bytes: 0,
             partitions: None,
             threshold: Threshold::NONE,
             filling: Filling::NONE,
@@ -145,13 +169,15 @@ impl Graph {
     }
 }
 
-/// A stage being declared: its options. Ends with one of the three policies.
+/// A stage being declared: its options. Ends with its policy.
 pub struct StageOptions<'g> {
     graph: &'g mut Graph,
     name: &'static str,
     max_cohort: usize,
     cohort_time: Duration,
     in_order: bool,
+    balanced: bool,
+    state_bytes: usize,
     partitions: Option<usize>,
     pub(crate) threshold: Threshold,
     pub(crate) filling: Filling,
@@ -160,7 +186,7 @@ pub struct StageOptions<'g> {
     pub(crate) rebuild: bool,
 }
 
-impl StageOptions<'_> {
+impl<'g> StageOptions<'g> {
     /// The most operations in a cohort (MaxBatchSize in tr2001 §5.1). 64 is good for stages that
     /// touch sockets: beyond that their kernel state leaves the cache again.
     ///
@@ -214,8 +240,28 @@ impl StageOptions<'_> {
         SharedStage::new(key)
     }
 
+    /// A balanced stage (BalanceLoad in tr2001 §5.1): a shared one whose operations wait in order,
+    /// on the processor that invoked them, until that one or another that has less to do runs them.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let digest = graph.stage("digest").max_cohort(8).balanced(());
+    /// # let _ = digest;
+    /// ```
+    pub fn balanced<S: Send + Sync + 'static>(mut self, state: S) -> BalancedStage<S> {
+        (self.in_order, self.balanced) = (true, true);
+        let state = Arc::new(state);
+        let key = self.declare(Box::new(move |_, _| LocalState {
+            state: Rc::new(state.clone()),
+            gate: None,
+            batch: None,
+        }));
+        BalancedStage::new(key)
+    }
+
     /// A partitioned stage (2002 §3.4): an operation names a key, the key a partition, and the
-    /// partition the one processor that may touch it, through `&mut S`. `make` makes each
+    /// partition the one processor that may touch it, through `&mut S`. More partitions than
+    /// processors can be [moved](PartitionedStage::move_partition) one by one. `make` makes each
     /// partition's state on its processor; it is given the partition's number.
     pub fn partitioned<S: 'static>(
         self,
@@ -228,15 +274,15 @@ impl StageOptions<'_> {
             let remake = rebuild.then(|| -> Remake<S> { Box::new(move || make(partition)) });
             Mended::new(stage, state, remake)
         };
-        let key = self.declare(Box::new(move |processor, processors| LocalState {
-            state: Rc::new(Partitions::new(
-                processor,
-                processors,
-                declared.unwrap_or(processors * DEFAULT_PARTITIONS_PER_PROCESSOR),
-                &mend,
-            )),
-            gate: None,
-            batch: None,
+        // Made by the first processor, which knows how many there are.
+        let table = OnceLock::new();
+        let key = self.declare(Box::new(move |processor, processors| {
+            let table: &Arc<Table> = table.get_or_init(|| {
+                let count = declared.unwrap_or(processors * DEFAULT_PARTITIONS_PER_PROCESSOR);
+                Arc::new(Table::new(count, processors))
+            });
+            let partitions = Partitions::new(table.clone(), processor, &mend);
+            LocalState { state: Rc::new(partitions), gate: None, batch: None }
         }));
         PartitionedStage::new(key)
     }
@@ -245,17 +291,50 @@ impl StageOptions<'_> {
     /// that is taken once per cohort, and reaches the state through `&mut S`. A processor that
     /// finds the lock taken goes on to its next stage.
     pub fn exclusive<S: Send + 'static>(self, state: S) -> ExclusiveStage<S> {
+        ExclusiveStage::new(self.exclusive_key(state))
+    }
+
+    fn exclusive_key<S: Send + 'static>(self, state: S) -> Key {
         let state = Mended::new(self.number(), state, None);
         self.exclusive_state(state)
     }
 
-    pub(crate) fn exclusive_state<S: Send + 'static>(self, state: Mended<S>) -> ExclusiveStage<S> {
+    pub(crate) fn exclusive_state<S: Send + 'static>(self, state: Mended<S>) -> Key {
         let state = Arc::new(ExclusiveState::new(state));
-        let key = self.declare(Box::new(move |_, _| {
+        self.declare(Box::new(move |_, _| {
             let local = Rc::new(LocalExclusive::new(state.clone()));
             LocalState { state: Rc::new(local.clone()), gate: Some(local), batch: None }
+        }))
+    }
+
+    /// About how many bytes of its state an operation touches: for an exclusive stage whose
+    /// operations may be sent to the processor that has these in its cache, in place of moving the
+    /// state (CacheSize in tr2001 §5.1). The invocations of such a stage and their results are `Send`;
+    /// so it has a handle of its own. Other options come before this one.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let index = graph.stage("index").max_cohort(64).state_bytes(256 << 10).exclusive(vec![0u64; 32 << 10]);
+    /// # let _ = index;
+    /// ```
+    ///
+    /// # Panics
+    /// If `bytes` is zero.
+    #[must_use]
+    pub fn state_bytes(mut self, bytes: usize) -> HomedOptions<'g> {
+        assert!(bytes > 0, "a state that is touched");
+        self.state_bytes = bytes;
+        HomedOptions(self)
+    }
+
+    /// A stage with a [`Policy`] of one's own.
+    pub fn policy<P: Policy>(self, policy: P) -> Stage<P> {
+        let policy = Arc::new(policy);
+        let key = self.declare(Box::new(move |processor, processors| {
+            let part = Part::new(policy.clone(), processor, processors);
+            LocalState { gate: part.gate(), state: Rc::new(part), batch: None }
         }));
-        ExclusiveStage::new(key)
+        Stage::new(key)
     }
 
     /// What the stage's number will be.
@@ -275,8 +354,22 @@ impl StageOptions<'_> {
             filling: self.filling.within(self.max_cohort),
             capacity: self.capacity,
             end_of_cohort: self.end_of_cohort,
+            balanced: self.balanced,
+            state_bytes: self.state_bytes,
+            last: AtomicUsize::new(0),
             make,
         });
         Key::new(self.graph.id, (stages.len() - 1) as u8)
+    }
+}
+
+/// A stage being declared whose state has a size: it can only be exclusive.
+#[must_use = "end it with `exclusive`"]
+pub struct HomedOptions<'g>(StageOptions<'g>);
+
+impl HomedOptions<'_> {
+    /// As [`StageOptions::exclusive`], but cohorts run where the state is when that is less to move.
+    pub fn exclusive<S: Send + 'static>(self, state: S) -> HomedStage<S> {
+        HomedStage::new(self.0.exclusive_key(state))
     }
 }

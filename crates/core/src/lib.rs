@@ -14,25 +14,33 @@
 //! The papers are Larus and Parkes: *Using Cohort Scheduling to Enhance Server Performance*, the
 //! technical report of 2001 (tr2001) and the USENIX paper of 2002.
 
+mod balance;
 mod batch;
 mod call;
 mod cohort;
 mod cohort_stage;
+mod custom;
 mod error;
 mod event;
+mod first_of;
 mod graph;
 mod hold;
+mod home;
 mod invoke;
 mod join;
 #[cfg(all(test, loom))]
 mod loom;
+mod moving;
 mod operation;
+mod order;
 mod parking;
+mod partition;
 mod policy;
 mod post;
 mod processor;
 mod profile;
 mod program;
+mod proxy;
 mod queue;
 mod rebuild;
 mod remote;
@@ -44,6 +52,7 @@ mod session;
 mod slab;
 mod stage;
 mod sync;
+mod there;
 mod threshold;
 mod time;
 mod waker;
@@ -54,14 +63,18 @@ mod wheel;
 pub use batch::{Cohort, Entry};
 pub use call::Call;
 pub use cohort_stage::{CohortStage, PartitionedCohortStage};
-pub use error::CallError;
+pub use custom::{Policy, Stage};
+pub use error::{CallError, MoveError};
 pub use event::{Event, Trigger, event};
+pub use first_of::{FirstOf, first_of};
 pub use graph::{
-    DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Graph, StageOptions,
+    DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Graph, HomedOptions,
+    StageOptions,
 };
 pub use join::{Children, Join, join};
 pub use parking::Unpark;
-pub use policy::{Exclusive, Partition, Shared};
+pub use partition::Partition;
+pub use policy::{Exclusive, Gate, Shared};
 pub use post::MAX_STAGES;
 pub use processor::Processor;
 pub use profile::{COHORT_BUCKETS, Column, ProcessorView, Profile, StageView};
@@ -70,7 +83,7 @@ pub use rebuild::Rebuilding;
 pub use reply::Reply;
 pub use room::Room;
 pub use session::{Hold, Session, SessionEnd};
-pub use stage::{ExclusiveStage, PartitionedStage, SharedStage};
+pub use stage::{BalancedStage, ExclusiveStage, HomedStage, PartitionedStage, SharedStage};
 pub use time::{Sleep, TimedOut, now, sleep, timeout, yield_now};
 pub use waker::MAX_OPERATIONS;
 pub use watch::Running;

@@ -11,9 +11,12 @@ use loom::thread;
 use crate::parking::Parking;
 use crate::policy::{ExclusiveState, Gate, LocalExclusive};
 use crate::post::{Inbox, Pending};
+use crate::proxy::Group;
 use crate::rebuild::Mended;
 use crate::rendezvous::Countdown;
 use crate::ring::Ring;
+use crate::there::There;
+use crate::waker::Name;
 
 #[test]
 fn ring_loses_and_doubles_nothing() {
@@ -198,5 +201,40 @@ fn an_exclusive_stage_lets_one_in() {
         assert!(entered >= 1, "an open gate refused both");
         // SAFETY: the other thread is gone.
         assert_eq!(inside.with(|count| unsafe { *count }), entered);
+    });
+}
+
+/// One processor takes up an operation of a session while another ends the session: the operation
+/// is refused, or its processor gets the order to end it.
+#[test]
+fn a_session_ends_wherever_it_has_been() {
+    loom::model(|| {
+        let group = Arc::new(Group::new(2));
+        assert!(group.visit(0));
+        let taker = {
+            let group = group.clone();
+            // Twice: the second time the visit is known.
+            thread::spawn(move || (group.visit(1), group.visit(1)))
+        };
+        let told = group.end();
+        let (first, second) = taker.join().unwrap();
+        assert!(!first && !second || told.contains(&1), "taken up, and nobody told");
+        assert!(told.contains(&0) && !group.visit(1));
+    });
+}
+
+/// A caller ends its child while the child is taken up elsewhere: one of the two learns of it.
+#[test]
+fn a_child_elsewhere_is_ended_by_one_of_two() {
+    loom::model(|| {
+        let there = Arc::new(There::default());
+        let target = {
+            let there = there.clone();
+            thread::spawn(move || there.arrive(1, Name::new(9, 3)))
+        };
+        let ordered = there.end();
+        let refused = target.join().unwrap();
+        assert_eq!(ordered.is_none(), refused);
+        assert!(ordered.is_none_or(|(at, name)| at == 1 && name.on(9) == Name::new(9, 3)));
     });
 }

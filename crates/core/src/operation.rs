@@ -14,7 +14,8 @@
 //!   carries the result type from the very function that filled the slot.
 //! - A future is polled in place and dropped in place, and slots do not move: that is the pinning.
 //! - A [`Parcel`] is a slot on its way. The target touches the payload alone (the invocation first,
-//!   then the result), the home processor the header alone, until the parcel is home again; the
+//!   then the result), the home processor the header alone, until the parcel is home again; but for one word,
+//!   which is atomic ([`crate::there`]). The
 //!   rings carry the happens-before between the two.
 
 use std::cell::Cell;
@@ -157,6 +158,9 @@ pub(crate) struct RemoteVTable {
     pub(crate) outcome: unsafe fn(Slot) -> Life,
     /// Says that a parcel holds a result (true) or an error; returns its home.
     pub(crate) settle: unsafe fn(Slot, bool) -> usize,
+    /// Marks a parcel that is away as one that is to end; says where its operation is, if it has
+    /// been taken up.
+    pub(crate) end_away: unsafe fn(Slot) -> Option<(usize, Name)>,
 }
 
 impl RemoteVTable {
@@ -164,6 +168,7 @@ impl RemoteVTable {
         take_up: |_, _| unreachable!("only parcels are taken up"),
         outcome: |_| unreachable!("only parcels come home"),
         settle: |_, _| unreachable!("only parcels are answered"),
+        end_away: |_| unreachable!("only parcels are away"),
     };
 }
 

@@ -48,6 +48,11 @@ impl Parking {
         self.state.store(RUNNING, Ordering::Relaxed);
     }
 
+    /// Whether the owner seems to sleep. A hint: it may have changed by now.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == PARKED
+    }
+
     /// A sender has published something: wake the owner if it sleeps. True if this call woke it.
     pub(crate) fn notify(&self) -> bool {
         fence(Ordering::SeqCst);

@@ -1,4 +1,5 @@
-//! The three policies by which operations reach their stage's state (2002 §3.4).
+//! How operations reach the state of shared and exclusive stages (2002 §3.4); partitioned ones are in
+//! [`crate::partition`].
 //!
 //! # Safety
 //! An exclusive stage's state is one cell for all processors, which is not `Sync` of itself. A
@@ -14,9 +15,12 @@ use std::sync::Arc;
 use crate::rebuild::Mended;
 use crate::sync::{AtomicBool, Ordering};
 
-/// What a processor must pass to run a cohort of a stage.
-pub(crate) trait Gate {
-    /// True if the cohort may run now.
+/// What a processor must pass to run a cohort of a stage, such as a lock that is taken once a cohort.
+///
+/// A processor that may not enter goes on to its next stage and asks again in its next turn; it
+/// does not sleep while operations wait at the gate. A panic in here ends the processor.
+pub trait Gate {
+    /// True if the cohort may run now; [`leave`](Self::leave) follows.
     fn enter(&self) -> bool;
     /// The cohort is over.
     fn leave(&self);
@@ -41,79 +45,6 @@ impl<S> Clone for Shared<S> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
-}
-
-/// The state of one partition, as an operation on it sees it. It stays on its processor.
-pub struct Partition<S> {
-    cell: Rc<Mended<S>>,
-    index: usize,
-}
-
-impl<S> Partition<S> {
-    /// Runs `f` with the state. Operations of other requests run between two calls, so hold nothing
-    /// over that must not change meanwhile.
-    ///
-    /// # Panics
-    /// If called again from within `f`.
-    #[inline]
-    pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
-        self.cell.with(f)
-    }
-
-    /// The partition's number.
-    pub fn index(&self) -> usize {
-        self.index
-    }
-}
-
-impl<S> Clone for Partition<S> {
-    fn clone(&self) -> Self {
-        Self { cell: self.cell.clone(), index: self.index }
-    }
-}
-
-/// The partitions of one stage that one processor owns.
-pub(crate) struct Partitions<S> {
-    owned: Vec<Rc<Mended<S>>>,
-    processors: usize,
-    count: usize,
-}
-
-impl<S> Partitions<S> {
-    pub(crate) fn new(
-        processor: usize,
-        processors: usize,
-        count: usize,
-        mend: impl Fn(usize) -> Mended<S>,
-    ) -> Self {
-        let owned = (0..count)
-            .filter(|partition| owner(*partition, processors) == processor)
-            .map(|partition| Rc::new(mend(partition)))
-            .collect();
-        Self { owned, processors, count }
-    }
-
-    /// The partition numbered `index`, which this processor must own.
-    pub(crate) fn get(&self, index: usize) -> Partition<S> {
-        Partition { cell: self.owned[index / self.processors].clone(), index }
-    }
-
-    /// The partition of a key: the high bits of a multiplicative hash, so that keys which are
-    /// numbers in a row, or hashes themselves, spread alike.
-    pub(crate) fn of_key(&self, key: u64) -> usize {
-        spread(key, self.count)
-    }
-}
-
-/// One of `count` for each key.
-pub(crate) fn spread(key: u64, count: usize) -> usize {
-    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    ((u128::from(hash) * count as u128) >> 64) as usize
-}
-
-/// The processor that owns a partition.
-pub(crate) fn owner(partition: usize, processors: usize) -> usize {
-    partition % processors
 }
 
 /// The one state of an exclusive stage, for all processors.

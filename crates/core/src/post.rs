@@ -1,12 +1,13 @@
 //! A processor's post: everything that reaches it from other threads.
 //!
 //! One bounded ring per stage for operations that start here, one for replies that come home, one
-//! for wakers; a word that says which of them hold something; and the state of sleep. Only the
+//! for orders, one for wakers; a word that says which of them hold something; and the state of sleep. Only the
 //! owning processor takes from it.
 
 use std::num::NonZeroU64;
 
 use crate::operation::Parcel;
+use crate::order::Order;
 use crate::parking::Parking;
 use crate::ring::Ring;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
@@ -19,6 +20,8 @@ pub const MAX_STAGES: usize = 60;
 /// ring makes the sender keep them in its outbox and try again after its next cohort.
 const STAGE_RING: usize = 1024;
 const REPLY_RING: usize = 1024;
+/// Orders are few: one for each processor that an ended session has visited, or for a partition.
+const ORDER_RING: usize = 256;
 /// Wake-ups from foreign threads that may wait. When it is full, [`Post::wake_all`] is set and the
 /// processor polls everything that is suspended: late, never lost.
 const WAKE_RING: usize = 1024;
@@ -30,6 +33,7 @@ pub(crate) enum Inbox {
     Replies,
     Wakes,
     Control,
+    Orders,
 }
 
 impl Inbox {
@@ -39,6 +43,7 @@ impl Inbox {
             Self::Replies => 1 << 60,
             Self::Wakes => 1 << 61,
             Self::Control => 1 << 62,
+            Self::Orders => 1 << 63,
         }
     }
 }
@@ -89,6 +94,7 @@ impl Pending {
 pub(crate) struct Post {
     pub(crate) stages: Box<[Ring<Parcel>]>,
     pub(crate) replies: Ring<Parcel>,
+    pub(crate) orders: Ring<Order>,
     wakes: Ring<Name>,
     wake_all: AtomicBool,
     pub(crate) pending: Pending,
@@ -100,18 +106,11 @@ impl Post {
         Self {
             stages: (0..stages).map(|_| Ring::new(STAGE_RING)).collect(),
             replies: Ring::new(REPLY_RING),
+            orders: Ring::new(ORDER_RING),
             wakes: Ring::new(WAKE_RING),
             wake_all: AtomicBool::new(false),
             pending: Pending::default(),
             parking: Parking::default(),
-        }
-    }
-
-    /// Where parcels for `inbox` go.
-    pub(crate) fn ring(&self, inbox: Inbox) -> &Ring<Parcel> {
-        match inbox {
-            Inbox::Stage(stage) => &self.stages[usize::from(stage)],
-            _ => &self.replies,
         }
     }
 

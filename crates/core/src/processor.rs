@@ -17,9 +17,10 @@ use std::time::Duration;
 
 use crate::batch::{Batching, EndOfCohort};
 use crate::error::CallError;
-use crate::graph::LocalState;
+use crate::graph::{Declared, LocalState};
 use crate::hold::{Filling, holding};
 use crate::operation::Slot;
+use crate::order::Orders;
 use crate::post::Post;
 use crate::profile::{Counter, ProcessorCounters, StageCounters};
 use crate::program::{Control, Program, Seed, Share};
@@ -84,6 +85,10 @@ pub struct Processor {
     pub(crate) thresholds: Thresholds,
     pub(crate) holding: u64,
     pub(crate) batching: Batching,
+    /// One bit for each balanced stage.
+    pub(crate) balanced: u64,
+    /// One bit for each stage whose operations may be sent to its home.
+    pub(crate) homed: u64,
     /// One bit for each stage that has something to run.
     pub(crate) ready: Cell<u64>,
     pub(crate) now: Cell<u64>,
@@ -94,6 +99,7 @@ pub struct Processor {
     /// Whether a turn is under way.
     turning: Cell<bool>,
     pub(crate) outbox: RefCell<VecDeque<Outbox>>,
+    pub(crate) orders: Orders,
     pub(crate) sessions: Sessions,
     pub(crate) joins: Joins,
     pub(crate) wheel: RefCell<Wheel>,
@@ -173,6 +179,12 @@ impl Seed {
             }
         });
         let stages: Box<[LocalStage]> = stages.collect();
+        let set = |of: fn(&Declared) -> bool| {
+            let members = program.stages.iter().enumerate().filter(|(_, stage)| of(stage));
+            members.fold(0, |set, (stage, _)| set | 1 << stage)
+        };
+        let balanced = set(|stage| stage.balanced);
+        let homed = set(|stage| stage.state_bytes > 0);
         let number = waker::register(post.clone());
         let processor = Processor {
             identity,
@@ -186,12 +198,15 @@ impl Seed {
             holding: holding(&stages),
             batching: Batching::default(),
             stages,
+            balanced,
+            homed,
             ready: Cell::new(0),
             now: Cell::new(0),
             running: Cell::new(None),
             arc_row: Cell::new(std::ptr::null()),
             turning: Cell::new(false),
             outbox: RefCell::default(),
+            orders: Orders::default(),
             sessions: Sessions::default(),
             joins: Joins::default(),
             wheel: RefCell::new(Wheel::new()),

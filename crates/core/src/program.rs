@@ -119,6 +119,7 @@ impl Drop for Program {
                     crate::remote::discard(parcel);
                 }
             }
+            while post.orders.pop().is_some() {}
         }
         let strays = self.strays.get_mut().unwrap_or_else(PoisonError::into_inner);
         strays.drain(..).for_each(crate::remote::discard);

@@ -129,7 +129,7 @@ impl Rebuilding<'_> {
         make: impl Fn() -> S + Send + Sync + 'static,
     ) -> ExclusiveStage<S> {
         let state = Mended::new(self.0.number(), make(), Some(Box::new(make)));
-        self.0.exclusive_state(state)
+        ExclusiveStage::new(self.0.exclusive_state(state))
     }
 
     /// As [`StageOptions::cohort`]. `make` is called again after the handler panicked.

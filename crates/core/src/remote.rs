@@ -9,7 +9,7 @@
 //! # Safety
 //! The rules of [`crate::operation`] on parcels: while a parcel is away, home touches only its
 //! header, the target only its [`Crossing`], and of the header the vtable and the stage, which
-//! nobody writes meanwhile. `outcome` says which member of the payload is alive
+//! nobody writes meanwhile; but for [`There`], which is atomic and both touch. `outcome` says which member of the payload is alive
 //! once the parcel is back. Invocation and result are `Send` by the bounds of [`Processor::call_on`].
 
 use std::any::Any;
@@ -18,15 +18,23 @@ use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::call::Call;
-use crate::error::CallError;
-use crate::operation::{HELD, Life, Parcel, Payload, RemoteVTable, Slot, VTable, output_drop};
-use crate::post::Inbox;
+use crate::error::{CallError, Refused};
+use crate::moving::Forwarded;
+use crate::operation::{
+    ENDED, HELD, Life, Parcel, Payload, RemoteVTable, Slot, VTable, output_drop,
+};
+use crate::order::Order;
+use crate::post::{Inbox, Post};
 use crate::processor::{self, Processor};
+use crate::proxy::Group;
 use crate::rendezvous::contain;
 use crate::stage::Key;
+use crate::there::There;
+use crate::waker::Name;
 
 /// The payload of a slot that crosses. `repr(C)`: the call reads the result at its start.
 #[repr(C)]
@@ -34,6 +42,10 @@ struct Crossing<F, T> {
     cell: Payload<F, (), T>,
     home: u16,
     outcome: Cell<Outcome>,
+    /// The session that the operation will belong to. Taken with the invocation.
+    group: Cell<Option<Arc<Group>>>,
+    /// Between the two sides while the parcel is away.
+    there: There,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,12 +58,43 @@ enum Outcome {
     Failed,
 }
 
-/// Something that waits for room in another processor's post. The parcel's slots are bounded by
-/// both slabs, so the outbox is.
+/// Something that waits for room in a processor's post. The parcels' slots are bounded by both
+/// slabs, and orders by what they are about, so the outbox is.
 pub(crate) struct Outbox {
     target: usize,
-    inbox: Inbox,
-    parcel: Parcel,
+    cargo: Cargo,
+}
+
+/// What travels between processors.
+pub(crate) enum Cargo {
+    /// An invocation, to its stage.
+    Invocation(Parcel),
+    /// Its slot with the result.
+    Reply(Parcel),
+    Order(Order),
+}
+
+impl Cargo {
+    fn inbox(&self) -> Inbox {
+        match self {
+            // The stage field is written before the parcel leaves home and read-only while it is away.
+            Self::Invocation(Parcel(slot)) => Inbox::Stage(slot.stage.get()),
+            Self::Reply(_) => Inbox::Replies,
+            Self::Order(_) => Inbox::Orders,
+        }
+    }
+
+    /// Puts it into `post`, or gives it back when there is no room.
+    fn post(self, post: &Post) -> Result<(), Self> {
+        match self {
+            Self::Invocation(Parcel(slot)) => {
+                let ring = &post.stages[usize::from(slot.stage.get())];
+                ring.push(Parcel(slot)).map_err(Self::Invocation)
+            }
+            Self::Reply(parcel) => post.replies.push(parcel).map_err(Self::Reply),
+            Self::Order(order) => post.orders.push(order).map_err(Self::Order),
+        }
+    }
 }
 
 impl Processor {
@@ -101,14 +144,31 @@ impl Processor {
         if target == self.index() {
             return self.call(key, invocation);
         }
+        self.call_by_parcel(key, target, invocation)
+    }
+
+    /// Invokes by a parcel to the processor numbered `target`, also if it is this one: then another
+    /// may take it from the ring.
+    pub(crate) fn call_by_parcel<F, Fut, T>(
+        &self,
+        key: Key,
+        target: usize,
+        invocation: F,
+    ) -> Call<T>
+    where
+        F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        self.check(key);
         // SAFETY: the vtable is of these types.
         unsafe { self.call_away(key, target, crossing_vtable::<F, Fut, T>(), invocation) }
     }
 
-    /// Sends an invocation, or an item of a cohort operation, to another processor.
+    /// Sends an invocation, or an item of a cohort operation, by a parcel.
     ///
     /// # Safety
-    /// The vtable is for parcels of these types.
+    /// The vtable is for parcels of these types, and the key was checked.
     pub(crate) unsafe fn call_away<F: Send, T: Send>(
         &self,
         key: Key,
@@ -126,7 +186,6 @@ impl Processor {
         let Some(slot) = self.reserve::<Crossing<F, T>>() else {
             return Call::refused(self, self.refuse(key.stage(), invocation));
         };
-        capacity.outbound.set(capacity.outbound.get() + 1);
         slot.flags.set(HELD);
         slot.vtable.set(vtable);
         slot.stage.set(key.stage());
@@ -137,17 +196,28 @@ impl Processor {
                 cell: Payload { invocation: ManuallyDrop::new(invocation) },
                 home: self.index() as u16,
                 outcome: Cell::new(Outcome::None),
+                group: Cell::new(self.leaving_group()),
+                there: There::default(),
             });
         }
-        self.send(target, Inbox::Stage(key.stage()), Parcel(slot));
+        self.send(target, Cargo::Invocation(Parcel(slot)));
         // SAFETY: the slot comes home with a result of type `T`, and is held for this call alone.
         unsafe { Call::new(self, slot) }
     }
 
-    /// Puts a parcel into the outbox. It leaves when the running operation has suspended or
+    /// Puts something into the outbox. It leaves when the running operation has suspended or
     /// finished, so that a child never runs before that (tr2001 §5.2.1), and many leave at once.
-    fn send(&self, target: usize, inbox: Inbox, parcel: Parcel) {
-        self.outbox.borrow_mut().push_back(Outbox { target, inbox, parcel });
+    pub(crate) fn send(&self, target: usize, cargo: Cargo) {
+        self.count_outbound(cargo.inbox(), 1);
+        self.outbox.borrow_mut().push_back(Outbox { target, cargo });
+    }
+
+    /// What waits in the outbox counts for the stage's capacity.
+    fn count_outbound(&self, inbox: Inbox, change: isize) {
+        if let Inbox::Stage(stage) = inbox {
+            let outbound = &self.stages[usize::from(stage)].rules.capacity.outbound;
+            outbound.set(outbound.get().checked_add_signed(change).expect("sent what was counted"));
+        }
     }
 
     /// Sends what the outbox holds; what finds a full ring stays for the next time.
@@ -162,24 +232,40 @@ impl Processor {
         // Others may go idle as soon as they have our replies: say first that we are not.
         self.say_busy();
         let waiting = self.outbox.borrow().len();
+        // What is behind something that did not fit stays behind it, though there may be room by then.
+        let mut full: Vec<(usize, Inbox)> = Vec::new();
+        // This processor's stages that others may help with.
+        let mut own = 0;
         for _ in 0..waiting {
-            let Some(Outbox { target, inbox, parcel }) = self.outbox.borrow_mut().pop_front()
-            else {
+            let Some(Outbox { target, cargo }) = self.outbox.borrow_mut().pop_front() else {
                 break;
             };
-            let post = &self.program().posts[target];
-            match post.ring(inbox).push(parcel) {
-                Ok(()) => {
-                    self.counters.wakes_sent.add(u64::from(post.mark(inbox)));
-                    if let Inbox::Stage(stage) = inbox {
-                        let outbound = &self.stages[usize::from(stage)].rules.capacity.outbound;
-                        outbound.set(outbound.get() - 1);
-                    }
+            let inbox = cargo.inbox();
+            let sent = match full.contains(&(target, inbox)) {
+                true => Err(cargo),
+                false => cargo.post(&self.program().posts[target]),
+            };
+            if sent.is_ok() {
+                self.count_outbound(inbox, -1);
+            }
+            match sent {
+                Ok(()) if target != self.index() => {
+                    let woke = self.program().posts[target].mark(inbox);
+                    self.counters.wakes_sent.add(u64::from(woke));
                 }
-                Err(parcel) => {
-                    self.outbox.borrow_mut().push_back(Outbox { target, inbox, parcel });
+                Ok(()) => match inbox {
+                    Inbox::Stage(stage) => own |= 1 << stage,
+                    other => self.post.pending.mark(other),
+                },
+                Err(cargo) => {
+                    full.push((target, inbox));
+                    self.outbox.borrow_mut().push_back(Outbox { target, cargo });
                 }
             }
+        }
+        if own != 0 {
+            self.ready.set(self.ready.get() | own);
+            self.wake_for_backlog(own);
         }
     }
 
@@ -191,9 +277,15 @@ impl Processor {
                 contain(|| self.take_up(parcel));
             }
         }
+        self.follow_orders();
         self.flush_outbox();
         for outbound in self.outbox.take() {
-            self.program().keep_parcel(outbound.parcel);
+            match outbound.cargo {
+                Cargo::Invocation(parcel) | Cargo::Reply(parcel) => {
+                    self.program().keep_parcel(parcel);
+                }
+                Cargo::Order(order) => drop(order),
+            }
         }
     }
 
@@ -209,6 +301,31 @@ impl Processor {
         // SAFETY: the vtable is the one that the parcel was filled with.
         slot.life.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
         self.finish(slot);
+    }
+}
+
+impl Processor {
+    /// Ends the operation of a call of this processor, wherever it is, if it is not over.
+    pub(crate) fn end_child(&self, slot: Slot) {
+        match slot.life.get() {
+            Life::Away => {
+                // SAFETY: the vtable is the one that the parcel was filled with.
+                let arrived = unsafe { (slot.vtable.get().remote.end_away)(slot) };
+                if let Some((target, name)) = arrived {
+                    // A name that is stale by then names nothing.
+                    self.order(target, move |there| there.end_named(name));
+                }
+            }
+            Life::Done | Life::Failed => (),
+            _ => self.end_each(&[(slot, slot.name.get())]),
+        }
+    }
+
+    fn end_named(&self, name: Name) {
+        let name = name.on(self.number());
+        if let Some(slot) = self.slab().get(name.index()).filter(|slot| slot.name.get() == name) {
+            self.end_each(&[(slot, name)]);
+        }
     }
 }
 
@@ -237,6 +354,7 @@ where
                 take_up: take_up::<F, Fut, T>,
                 outcome: outcome::<F, T>,
                 settle: settle::<F, T>,
+                end_away: end_away::<F, T>,
             },
         }
     }
@@ -251,7 +369,12 @@ pub(crate) const fn item_parcel_vtable<I: Send + 'static, T: Send + 'static>(
         drop_work: drop_invocation::<I, T>,
         drop_output: output_drop::<T>(),
         operation: std::any::type_name::<I>,
-        remote: RemoteVTable { take_up, outcome: outcome::<I, T>, settle: settle::<I, T> },
+        remote: RemoteVTable {
+            take_up,
+            outcome: outcome::<I, T>,
+            settle: settle::<I, T>,
+            end_away: end_away::<I, T>,
+        },
     }
 }
 
@@ -266,8 +389,17 @@ unsafe fn settle<F, T>(slot: Slot, done: bool) -> usize {
 
 unsafe fn drop_invocation<F, T>(slot: Slot) {
     slot.life.set(Life::Empty);
+    let crossing: *mut Crossing<F, T> = slot.payload();
     // SAFETY: called for `Unstarted` only: the invocation was never taken.
-    unsafe { ManuallyDrop::drop(&mut (*slot.payload::<Crossing<F, T>>()).cell.invocation) }
+    unsafe {
+        drop((*crossing).group.take());
+        ManuallyDrop::drop(&mut (*crossing).cell.invocation);
+    }
+}
+
+unsafe fn end_away<F, T>(slot: Slot) -> Option<(usize, Name)> {
+    // SAFETY: of what is away, this member alone is shared, and it is atomic.
+    unsafe { &(*slot.payload::<Crossing<F, T>>()).there }.end()
 }
 
 unsafe fn outcome<F, T>(slot: Slot) -> Life {
@@ -286,40 +418,71 @@ where
     Fut: Future<Output = T> + 'static,
     T: Send + 'static,
 {
-    // SAFETY: the parcel came through a ring and has just arrived.
-    let (invocation, mut reply) = unsafe { open::<F, T>(slot) };
+    // SAFETY: the parcel came through a ring, and has this vtable.
+    unsafe {
+        receive::<F, T>(slot, processor, |stage, invocation, mut reply| {
+            processor.place(stage, 0, move |processor, stage| {
+                match catch_unwind(AssertUnwindSafe(|| invocation(processor, stage))) {
+                    Ok(future) => Returning { future, reply },
+                    Err(panic) => {
+                        reply.send(Err(panicked(processor, stage, &*panic)));
+                        resume_unwind(panic)
+                    }
+                }
+            })
+        });
+    }
+}
+
+/// Takes the invocation, or item, out of a parcel that has arrived, and has `place` make it an
+/// operation here, in the session that it came with.
+///
+/// # Safety
+/// The parcel came through a ring, was filled with these types, and is received once.
+pub(crate) unsafe fn receive<F, T>(
+    slot: Slot,
+    processor: &Processor,
+    place: impl FnOnce(u8, F, Owed<T>) -> Result<Slot, Refused>,
+) {
+    let crossing: *mut Crossing<F, T> = slot.payload();
+    // SAFETY: the parcel came through a ring, so its payload is ours; the invocation is read once.
+    let (invocation, group) = unsafe {
+        (*crossing).outcome.set(Outcome::Taken);
+        (ManuallyDrop::take(&mut (*crossing).cell.invocation), (*crossing).group.take())
+    };
     // The stage field is written before the parcel leaves home and read-only while it is away.
-    // When there is no room, the dropped reply tells the caller that its operation has ended.
-    let _ = processor.place(slot.stage.get(), 0, move |processor, stage| {
-        match catch_unwind(AssertUnwindSafe(|| invocation(processor, stage))) {
-            Ok(future) => Returning { future, reply },
-            Err(panic) => {
-                reply.send(Err(panicked(processor, stage, &*panic)));
-                resume_unwind(panic)
+    let stage = slot.stage.get();
+    let mut invocation = Some(invocation);
+    let mut reply = Owed::<T> { parcel: Some(slot), result: std::marker::PhantomData };
+    let joined = processor.in_group(group, || {
+        let Some(invocation) = invocation.take() else { return };
+        if !processor.slab().has_room() || !processor.stage(stage.into()).queue.has_room() {
+            let refused = processor.refuse(stage, invocation);
+            return reply.send(Err(refused.reason(processor)));
+        }
+        let placed = place(stage, invocation, reply);
+        if let Ok(operation) = placed {
+            // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.
+            let there = unsafe { &(*crossing).there };
+            if there.arrive(processor.index(), operation.name.get()) {
+                operation.set(ENDED);
             }
         }
     });
+    if joined.is_none() {
+        // The dropped reply tells the caller that its operation has ended with its session.
+        processor.stage_counters(stage).ended.add(1);
+    }
 }
 
 pub(crate) fn panicked(processor: &Processor, stage: u8, panic: &(dyn Any + Send)) -> CallError {
+    if let Some(Forwarded(error)) = panic.downcast_ref() {
+        return error.clone();
+    }
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let message = text.unwrap_or("a panic without a message").into();
     CallError::Panicked { stage: processor.stage_name(stage), message }
-}
-
-/// Takes the invocation, or item, out of a parcel that has arrived.
-///
-/// # Safety
-/// The parcel came through a ring, was filled with these types, and is opened once.
-pub(crate) unsafe fn open<F, T>(slot: Slot) -> (F, Owed<T>) {
-    let crossing: *mut Crossing<F, T> = slot.payload();
-    // SAFETY: its payload is ours; the invocation is read once.
-    let invocation = unsafe {
-        (*crossing).outcome.set(Outcome::Taken);
-        ManuallyDrop::take(&mut (*crossing).cell.invocation)
-    };
-    (invocation, Owed { parcel: Some(slot), result: std::marker::PhantomData })
 }
 
 /// Owed to a caller on another processor: sent with the result, or, if the operation ends without
@@ -349,7 +512,10 @@ impl<T> Owed<T> {
             }
             (slot.vtable.get().remote.settle)(slot, done)
         };
-        processor::current(|processor| processor.send(home, Inbox::Replies, Parcel(slot)));
+        processor::current(|processor| match home == processor.index() {
+            true => processor.come_home(Parcel(slot)),
+            false => processor.send(home, Cargo::Reply(Parcel(slot))),
+        });
     }
 }
 

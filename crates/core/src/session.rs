@@ -1,35 +1,80 @@
 //! Sessions: groups of operations that are ended together (SessionKey in tr2001 §5.2.1).
 //!
-//! An operation belongs to the session of the operation that invoked it, unless it was dispatched
-//! into another. Ending a session ends its operations, the youngest first, so children before their
-//! parents. The end is complete when every operation is gone, every child on another processor has
-//! come home, and every [`Hold`] (a buffer that the kernel still has) is given back.
+//! An operation belongs to the session of the operation that invoked it, on whichever processor it
+//! runs, unless it was invoked into another. Ending a session ends its operations; those of one
+//! processor the youngest first, so children before their parents. The end is complete when every
+//! operation is gone, here and elsewhere, and every [`Hold`] (a buffer that a kernel still has) is
+//! given back. This file is one processor's part; [`crate::proxy`] is what goes between them.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crate::operation::{NO_SESSION, Slot};
+use crate::order::Answer;
 use crate::processor::{self, Processor};
+use crate::proxy::Group;
 use crate::rendezvous::contain;
 
-struct Record {
+/// One processor's part of one session.
+pub(crate) struct Record {
     /// The youngest operation's slot; the list goes on through the headers.
     youngest: u32,
     operations: usize,
     holds: usize,
-    handles: usize,
+    pub(crate) handles: usize,
     ended: bool,
     waiting: Vec<Waker>,
+    /// What joins it to the other processors' parts, from the first invocation that crosses.
+    pub(crate) group: Option<Arc<Group>>,
+    /// Whether this processor has asked the others to end their parts.
+    asked: bool,
+    /// Other processors that have not yet answered that their part has settled.
+    pub(crate) owed: usize,
+    /// Who wants to know when this part has settled.
+    pub(crate) answers: Vec<Answer<()>>,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self {
+            youngest: NO_SESSION,
+            operations: 0,
+            holds: 0,
+            handles: 0,
+            ended: false,
+            waiting: Vec::new(),
+            group: None,
+            asked: false,
+            owed: 0,
+            answers: Vec::new(),
+        }
+    }
+}
+
+impl Record {
+    /// A record of a session that has begun elsewhere: named by nobody yet.
+    pub(crate) fn of_group(group: Arc<Group>) -> Self {
+        Self { group: Some(group), ..Self::default() }
+    }
+
+    /// Whether nothing of the session is left on this processor.
+    fn has_settled(&self) -> bool {
+        self.operations == 0 && self.holds == 0
+    }
 }
 
 /// The sessions of one processor.
 pub(crate) struct Sessions {
     records: RefCell<Vec<Option<Record>>>,
     free: RefCell<Vec<u32>>,
+    /// The records of groups, by the groups' names. A tree, since it hashes nothing.
+    pub(crate) named: RefCell<BTreeMap<usize, u32>>,
     /// The session that an invocation made now belongs to: the running operation's.
     current: Cell<u32>,
 }
@@ -39,6 +84,7 @@ impl Default for Sessions {
         Self {
             records: RefCell::default(),
             free: RefCell::default(),
+            named: RefCell::default(),
             current: Cell::new(NO_SESSION),
         }
     }
@@ -89,33 +135,37 @@ impl Sessions {
     }
 
     /// Tells who waits for the end once all is back, and forgets a session that nobody names.
-    fn settle(&self, session: u32) {
-        let (waiting, forget) = self.with(session, |record| {
-            if record.operations > 0 || record.holds > 0 {
-                return (Vec::new(), false);
+    pub(crate) fn settle(&self, session: u32) {
+        let (answers, waiting, forget) = self.with(session, |record| {
+            if !record.has_settled() {
+                return (Vec::new(), Vec::new(), false);
             }
-            (std::mem::take(&mut record.waiting), record.handles == 0)
+            let answers = std::mem::take(&mut record.answers);
+            match record.owed {
+                0 => (answers, std::mem::take(&mut record.waiting), record.handles == 0),
+                _ => (answers, Vec::new(), false),
+            }
         });
         if forget {
-            self.records.borrow_mut()[session as usize] = None;
-            self.free.borrow_mut().push(session);
+            self.forget(session);
         }
+        answers.into_iter().for_each(|answer| answer.give(()));
         waiting.into_iter().for_each(|waker| contain(|| waker.wake()));
     }
 
-    fn with<R>(&self, session: u32, f: impl FnOnce(&mut Record) -> R) -> R {
+    fn forget(&self, session: u32) {
+        let record = self.records.borrow_mut()[session as usize].take();
+        self.free.borrow_mut().push(session);
+        if let Some(group) = record.and_then(|record| record.group) {
+            self.forget_group(&group);
+        }
+    }
+
+    pub(crate) fn with<R>(&self, session: u32, f: impl FnOnce(&mut Record) -> R) -> R {
         f(self.records.borrow_mut()[session as usize].as_mut().expect("a session that is named"))
     }
 
-    fn create(&self) -> u32 {
-        let record = Record {
-            youngest: NO_SESSION,
-            operations: 0,
-            holds: 0,
-            handles: 1,
-            ended: false,
-            waiting: Vec::new(),
-        };
+    pub(crate) fn create(&self, record: Record) -> u32 {
         let mut records = self.records.borrow_mut();
         match self.free.borrow_mut().pop() {
             Some(index) => {
@@ -130,6 +180,20 @@ impl Sessions {
     }
 
     fn end(&self, processor: &Processor, session: u32) {
+        // Once is enough: who has ended a group knows of all who took part.
+        let (asked, group) = self.with(session, |record| {
+            record.ended = true;
+            (std::mem::replace(&mut record.asked, true), record.group.clone())
+        });
+        // Elsewhere first, so that nothing enters there any more while we end what is here.
+        if let Some(group) = group.filter(|_| !asked) {
+            self.end_elsewhere(processor, session, &group);
+        }
+        self.end_members(processor, session);
+    }
+
+    /// Ends what belongs to the session on this processor.
+    pub(crate) fn end_members(&self, processor: &Processor, session: u32) {
         self.with(session, |record| record.ended = true);
         let mut members = Vec::new();
         let mut next = self.with(session, |record| record.youngest);
@@ -144,20 +208,43 @@ impl Sessions {
 impl Processor {
     /// Runs `f` so that its invocations belong to `session`.
     pub(crate) fn in_session<R>(&self, session: &Session, f: impl FnOnce() -> R) -> R {
+        assert_eq!(session.0.identity, self.identity(), "a session belongs to one processor");
+        self.in_record(session.0.index, f)
+    }
+
+    /// Runs `f` so that its invocations belong to the session at `index`.
+    pub(crate) fn in_record<R>(&self, index: u32, f: impl FnOnce() -> R) -> R {
         struct Leave<'a>(&'a Cell<u32>, u32);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
                 self.0.set(self.1);
             }
         }
-        assert_eq!(session.0.identity, self.identity(), "a session belongs to one processor");
-        let before = self.sessions.current.replace(session.0.index);
+        let before = self.sessions.current.replace(index);
         let _leave = Leave(&self.sessions.current, before);
         f()
     }
 }
 
-/// A group of operations on one processor. Handles are cheap and do not keep the group alive.
+/// A group of operations, over all stages and processors. Handles are cheap, stay on the processor
+/// that made them and do not keep the group alive; an operation elsewhere finds its own with
+/// [`Session::current`].
+///
+/// ```
+/// use phalanx_core::{CallError, Session, SharedStage};
+///
+/// /// Asks two processors, and takes what has come after a while.
+/// async fn ask(stage: SharedStage<u32>) {
+///     let session = Session::new();
+///     let calls = session.scope(|| [stage.call_on(0, |n| async move { *n }),
+///                                   stage.call_on(1, |_| std::future::pending())]);
+///     phalanx_core::sleep(std::time::Duration::from_millis(5)).await;
+///     session.end().await; // nothing of it is left, neither here nor on processor 1
+///     let [here, there] = calls;
+///     assert_eq!(here.await, Ok(7));
+///     assert_eq!(there.await, Err(CallError::Ended));
+/// }
+/// ```
 ///
 /// ```compile_fail
 /// fn leaves_its_thread(session: phalanx_core::Session) {
@@ -202,7 +289,8 @@ impl Session {
     /// # Panics
     /// Outside of a processor.
     pub fn new() -> Self {
-        processor::current(|p| Self::handle(p.sessions.create(), p))
+        let record = Record { handles: 1, ..Record::default() };
+        processor::current(|p| Self::handle(p.sessions.create(record), p))
     }
 
     /// A handle that the record has already counted.
@@ -223,22 +311,31 @@ impl Session {
         .flatten()
     }
 
-    /// Ends every operation of the session: suspended ones now, queued ones before they would run,
+    /// Runs `f` so that what it invokes belongs to this session in place of the caller's.
+    ///
+    /// # Panics
+    /// On another processor than that of the handle.
+    pub fn scope<R>(&self, f: impl FnOnce() -> R) -> R {
+        processor::current(|p| p.in_session(self, f))
+    }
+
+    /// Ends every operation of the session, on all processors: suspended ones now, queued ones before they would run,
     /// the caller, if it is one of them, when it next suspends. Later invocations into the session
-    /// are refused. Await the answer to know that all resources are back; a caller that is itself of
+    /// are refused, on other processors once they have heard of it. Await the answer to know that all resources are back; a caller that is itself of
     /// the session ends at that `await`.
     pub fn end(&self) -> SessionEnd {
         self.0.on(|p| p.sessions.end(p, self.0.index));
         SessionEnd(self.clone())
     }
 
-    /// How many operations of the session are alive.
+    /// How many operations of the session are alive on this processor; one that was invoked from
+    /// here and runs elsewhere is counted here until its result is back.
     pub fn operations(&self) -> usize {
         let index = self.0.index;
         self.0.on(|p| p.sessions.with(index, |record| record.operations)).unwrap_or(0)
     }
 
-    /// Keeps the session's end waiting until the hold is dropped.
+    /// Keeps the session's end waiting until the hold is dropped, also if it is awaited elsewhere.
     pub fn hold(&self) -> Hold {
         let index = self.0.index;
         let counted = self.0.on(|p| p.sessions.with(index, |record| record.holds += 1));
@@ -279,7 +376,7 @@ impl Future for SessionEnd {
         let waker = context.waker().clone();
         let done = handle.on(|p| {
             p.sessions.with(handle.index, |record| {
-                let done = record.operations == 0 && record.holds == 0;
+                let done = record.has_settled() && record.owed == 0;
                 if !done && !record.waiting.iter().any(|waiting| waiting.will_wake(&waker)) {
                     record.waiting.push(waker);
                 }

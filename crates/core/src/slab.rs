@@ -152,6 +152,11 @@ impl Slab {
         unsafe { (&*self.table.get()).len() as u32 }
     }
 
+    /// Whether the bound allows one more.
+    pub(crate) fn has_room(&self) -> bool {
+        self.live.get() < self.bound.get()
+    }
+
     pub(crate) fn live(&self) -> usize {
         self.live.get()
     }

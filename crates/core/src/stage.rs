@@ -11,8 +11,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::call::Call;
+use crate::custom::{Part, Policy, Stage};
 use crate::error::CallError;
-use crate::policy::{Exclusive, LocalExclusive, Partition, Partitions, Shared, owner};
+use crate::moving::Placed;
+use crate::partition::{Partition, Partitions};
+use crate::policy::{Exclusive, LocalExclusive, Shared};
 use crate::processor::{self, Processor};
 use crate::room::Room;
 use crate::session::Session;
@@ -109,12 +112,42 @@ handle! {
 }
 
 handle! {
+    /// A handle on a stage whose operations are run by whichever processor has time.
+    ///
+    /// ```compile_fail
+    /// fn leaves_its_thread(stage: phalanx_core::BalancedStage<u32>, here: std::rc::Rc<u32>) {
+    ///     let call = stage.call(move |_| async move { drop(here) }); // a capture is not `Send`
+    /// }
+    /// ```
+    ///
+    /// Invocation and result may travel, so both are `Send`; the future between them stays where it
+    /// was started.
+    ///
+    /// Invoking from outside an operation panics; see [`Processor::enter`].
+    BalancedStage
+}
+
+handle! {
     /// A handle on a stage of which one processor at a time runs a cohort.
     ///
     /// Operations stay on the processor that invokes them.
     ///
     /// Invoking from outside an operation panics; see [`Processor::enter`].
     ExclusiveStage
+}
+
+handle! {
+    /// A handle on an exclusive stage whose operations may be sent to where its state is; see
+    /// [`StageOptions::state_bytes`](crate::StageOptions::state_bytes).
+    ///
+    /// ```compile_fail
+    /// fn leaves_its_thread(stage: phalanx_core::HomedStage<u32>, here: std::rc::Rc<u32>) {
+    ///     let call = stage.call(move |_| async move { drop(here) }); // a capture is not `Send`
+    /// }
+    /// ```
+    ///
+    /// Invoking from outside an operation panics; see [`Processor::enter`].
+    HomedStage
 }
 
 impl<S: Send + Sync + 'static> SharedStage<S> {
@@ -152,7 +185,21 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
         F: FnOnce(Shared<S>) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        processor::current(|p| p.in_session(session, || self.dispatch(operation)))
+        session.scope(|| self.dispatch(operation))
+    }
+
+    /// As [`call`](Self::call), into `session` in place of the caller's own. For all other ways to
+    /// invoke there is [`Session::scope`].
+    ///
+    /// # Panics
+    /// If the session's handle is another processor's.
+    pub fn call_in<F, Fut, T>(&self, session: &Session, operation: F) -> Call<T>
+    where
+        F: FnOnce(Shared<S>) -> Fut + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        session.scope(|| self.call(operation))
     }
 
     /// As [`call`](Self::call), on the processor numbered `processor`.
@@ -170,6 +217,112 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
     }
 }
 
+impl<S: Send + Sync + 'static> BalancedStage<S> {
+    /// Invokes an operation. It waits in order on this processor until one has time for it.
+    pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
+    where
+        F: FnOnce(Shared<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let invocation = move |p: &Processor, stage| operation(shared(p, stage));
+        processor::current(|p| p.call_by_parcel(self.key, p.index(), invocation))
+    }
+
+    /// Invokes an operation that nobody waits for.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch`].
+    pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(Shared<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        self.call(operation).detach()
+    }
+
+    /// As [`call`](Self::call), into `session` in place of the caller's own.
+    ///
+    /// # Panics
+    /// If the session's handle is another processor's.
+    pub fn call_in<F, Fut, T>(&self, session: &Session, operation: F) -> Call<T>
+    where
+        F: FnOnce(Shared<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        session.scope(|| self.call(operation))
+    }
+
+    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch_in`].
+    ///
+    /// # Panics
+    /// As [`call_in`](Self::call_in).
+    pub fn dispatch_in<F, Fut>(&self, session: &Session, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(Shared<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        session.scope(|| self.dispatch(operation))
+    }
+}
+
+impl<S: Send + 'static> HomedStage<S> {
+    /// Invokes an operation; it runs in a cohort under the stage's lock, here or where the state is.
+    pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let invocation = move |p: &Processor, stage| operation(exclusive(p, stage));
+        processor::current(|p| p.call_by_parcel(self.key, p.index(), invocation))
+    }
+
+    /// Invokes an operation that nobody waits for.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch`].
+    pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        self.call(operation).detach()
+    }
+
+    /// As [`call`](Self::call), into `session` in place of the caller's own.
+    ///
+    /// # Panics
+    /// If the session's handle is another processor's.
+    pub fn call_in<F, Fut, T>(&self, session: &Session, operation: F) -> Call<T>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        session.scope(|| self.call(operation))
+    }
+
+    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch_in`].
+    ///
+    /// # Panics
+    /// As [`call_in`](Self::call_in).
+    pub fn dispatch_in<F, Fut>(&self, session: &Session, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        session.scope(|| self.dispatch(operation))
+    }
+}
+
 impl<S: 'static> PartitionedStage<S> {
     /// Invokes an operation on the partition of `key`, on the processor that owns it.
     pub fn call<F, Fut, T>(&self, key: u64, operation: F) -> Call<T>
@@ -178,13 +331,30 @@ impl<S: 'static> PartitionedStage<S> {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        processor::current(|p| {
-            let partition = self.partitions(p).of_key(key);
-            let invocation = move |p: &Processor, stage| {
-                // SAFETY: the stage is this handle's (top of the file).
-                operation(unsafe { p.state::<Partitions<S>>(stage) }.get(partition))
-            };
-            p.call_on(self.key, owner(partition, p.processors()), invocation)
+        processor::current(|p| self.call_at(p, self.partitions(p).of_key(key), operation))
+    }
+
+    /// Invokes an operation where the table says that the partition is.
+    #[inline]
+    pub(crate) fn call_at<F, Fut, T>(
+        &self,
+        processor: &Processor,
+        partition: usize,
+        operation: F,
+    ) -> Call<T>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let stage = *self;
+        let owner = self.partitions(processor).table().owner(partition);
+        processor.call_on(self.key, owner, move |p: &Processor, number| {
+            // SAFETY: the stage is this handle's (top of the file).
+            match unsafe { p.state::<Partitions<S>>(number) }.enter(partition) {
+                Some(state) => Placed::Running(operation(state)),
+                None => Placed::Waiting { stage, partition, operation: Some(operation), round: 0 },
+            }
         })
     }
 
@@ -200,16 +370,72 @@ impl<S: 'static> PartitionedStage<S> {
         self.call(key, operation).detach()
     }
 
+    /// As [`call`](Self::call), into `session` in place of the caller's own.
+    ///
+    /// # Panics
+    /// If the session's handle is another processor's.
+    pub fn call_in<F, Fut, T>(&self, session: &Session, key: u64, operation: F) -> Call<T>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        session.scope(|| self.call(key, operation))
+    }
+
+    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch_in`].
+    ///
+    /// # Panics
+    /// As [`call_in`](Self::call_in).
+    pub fn dispatch_in<F, Fut>(
+        &self,
+        session: &Session,
+        key: u64,
+        operation: F,
+    ) -> Result<(), CallError>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        session.scope(|| self.dispatch(key, operation))
+    }
+
     /// Whether this processor owns the partition of `key`: a call there stays here.
     pub fn is_local(&self, key: u64) -> bool {
         processor::current(|p| {
-            let partition = self.partitions(p).of_key(key);
-            owner(partition, p.processors()) == p.index()
+            let partitions = self.partitions(p);
+            partitions.table().owner(partitions.of_key(key)) == p.index()
         })
     }
 
+    /// The number of the partition that `key` falls into.
+    pub fn partition_of(&self, key: u64) -> usize {
+        processor::current(|p| self.partitions(p).of_key(key))
+    }
+
+    /// How many partitions there are, over all processors.
+    pub fn partitions_count(&self) -> usize {
+        processor::current(|p| self.partitions(p).table().count())
+    }
+
+    /// The number of the processor that owns a partition, as far as is known here: it may just
+    /// [move](Self::move_partition).
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn owner(&self, partition: usize) -> usize {
+        processor::current(|p| self.partitions(p).table().owner(partition))
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        self.key
+    }
+
     #[track_caller]
-    fn partitions<'p>(&self, processor: &'p Processor) -> &'p Partitions<S> {
+    pub(crate) fn partitions<'p>(&self, processor: &'p Processor) -> &'p Partitions<S> {
         processor.check(self.key);
         // SAFETY: the key was checked and is this handle's (top of the file).
         unsafe { processor.state(self.key.stage()) }
@@ -240,18 +466,57 @@ impl<S: Send + 'static> ExclusiveStage<S> {
     {
         processor::current(|p| p.dispatch(self.key, move |p, stage| operation(exclusive(p, stage))))
     }
+
+    /// As [`call`](Self::call), into `session` in place of the caller's own.
+    ///
+    /// # Panics
+    /// If the session's handle is another processor's.
+    pub fn call_in<F, Fut, T>(&self, session: &Session, operation: F) -> Call<T>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        session.scope(|| self.call(operation))
+    }
+
+    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch_in`].
+    ///
+    /// # Panics
+    /// As [`call_in`](Self::call_in).
+    pub fn dispatch_in<F, Fut>(&self, session: &Session, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        session.scope(|| self.dispatch(operation))
+    }
 }
 
 /// The state of the shared stage whose operation starts.
 #[inline(always)]
 fn shared<S: 'static>(processor: &Processor, stage: u8) -> Shared<S> {
-    // SAFETY: called by the invocations of shared stages' handles only (top of the file).
+    // SAFETY: called by the invocations of shared and balanced stages' handles only (top of the file).
     Shared(unsafe { processor.state_rc::<Arc<S>>(stage) })
 }
 
 /// The state of the exclusive stage whose operation starts.
 #[inline(always)]
 fn exclusive<S: 'static>(processor: &Processor, stage: u8) -> Exclusive<S> {
-    // SAFETY: called by the invocations of exclusive stages' handles only (top of the file).
+    // SAFETY: called by the invocations of exclusive and homed stages' handles only (top of the file).
     Exclusive(unsafe { processor.state::<Rc<LocalExclusive<S>>>(stage) }.clone())
+}
+
+impl Processor {
+    /// This processor's part of a stage with a user's policy.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn part<P: Policy>(&self, stage: &Stage<P>) -> &Part<P> {
+        self.check(stage.key());
+        // SAFETY: the key was checked and is this handle's (top of the file).
+        unsafe { self.state(stage.key().stage()) }
+    }
 }

@@ -66,8 +66,23 @@ impl Name {
         self.0 as u32 & (MAX_OPERATIONS as u32 - 1)
     }
 
+    /// The name as one word, and back.
+    pub(crate) fn word(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn of_word(word: u64) -> Self {
+        Self(word)
+    }
+
+    /// The same slot and generation, with another number in the processor's place.
+    pub(crate) fn on(self, number: u16) -> Self {
+        let mask = u64::from(u16::MAX) << INDEX_BITS;
+        Self(self.0 & !mask | u64::from(number) << INDEX_BITS)
+    }
+
     #[inline]
-    fn processor(self) -> u16 {
+    pub(crate) fn processor(self) -> u16 {
         (self.0 >> INDEX_BITS) as u16
     }
 }

@@ -95,9 +95,12 @@ impl Processor {
 
     fn turn_once(&self, world: &impl World) -> Turn {
         self.now.set(world.now());
+        // What was invoked between two turns goes first.
+        self.flush_outbox();
         let mut received = world.reap();
         received |= self.open_post();
         self.fire_timers();
+        self.balance();
         let mut ran = 0;
         // Only the stages that have something, also those that get it while the sweep is under way.
         let mut next = 0;
@@ -133,7 +136,7 @@ impl Processor {
         if self.counters.turns.get().is_multiple_of(PUBLISH) {
             self.publish();
         }
-        if self.live() > 0 {
+        if self.live() > 0 || self.orders.are_owed() {
             self.say_busy();
         } else if self.share.is_busy() && self.outbox.borrow().is_empty() {
             self.share.say_idle();
@@ -149,7 +152,14 @@ impl Processor {
 
     #[inline]
     fn visit(&self, stage: usize, world: &impl World) -> usize {
+        let homed = self.homed & 1 << stage != 0;
+        if homed && self.leave_to_home(stage) {
+            return 0;
+        }
         let ran = self.run_cohort(stage, world);
+        if homed && ran > 0 {
+            self.program().stages[stage].ran(self.index());
+        }
         self.flush_outbox();
         ran
     }
@@ -165,6 +175,9 @@ impl Processor {
             while let Some(Parcel(slot)) = self.post.replies.pop() {
                 self.come_home(Parcel(slot));
             }
+        }
+        if marks.contains(Inbox::Orders) {
+            self.follow_orders();
         }
         if marks.contains(Inbox::Wakes) {
             while let Some(name) = self.post.next_wake() {

@@ -151,30 +151,39 @@ fn a_foreign_thread_wakes_an_operation() {
 }
 
 #[test]
-fn a_session_waits_for_its_children_elsewhere() {
+fn a_session_ends_its_children_elsewhere() {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
-    let done = Arc::new(AtomicU32::new(0));
-    let far = graph.shared("far", done.clone());
+    let far = graph.shared("far", ());
+    let alive = Arc::new(());
     run(graph, 2, move |index, control| {
         if index != 0 {
             return;
         }
-        let done = done.clone();
+        let alive = alive.clone();
         main.dispatch(move |_| async move {
-            let session = Session::new();
+            let (session, inner) = (Session::new(), alive.clone());
             main.dispatch_in(&session, move |_| async move {
-                let slow = far.call_on(1, |done| async move {
-                    sleep(Duration::from_millis(20)).await;
-                    done.store(1, Ordering::Release);
+                let endless = far.call_on(1, move |_| async move {
+                    let orphan = inner.clone();
+                    far.dispatch(move |_| async move {
+                        std::future::pending::<()>().await;
+                        drop(orphan);
+                    })
+                    .unwrap();
+                    // Something that is not given back at once, as a buffer in the kernel.
+                    let hold = Session::current().unwrap().hold();
+                    far.dispatch(move |_| async move { drop(hold) }).unwrap();
+                    std::future::pending::<()>().await;
+                    drop(inner);
                 });
-                let _ = slow.await;
+                let _ = endless.await;
                 unreachable!("ended while it waited");
             })
             .unwrap();
             sleep(Duration::from_millis(2)).await;
             session.end().await;
-            assert_eq!(done.load(Ordering::Acquire), 1, "back only after the child was");
+            assert_eq!(Arc::strong_count(&alive), 2, "back only after all of it was");
             control.drain();
         })
         .unwrap();

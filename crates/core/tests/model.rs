@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use common::Bench;
 use phalanx_core::{
-    Call, CallError, Cohort, CohortStage, ExclusiveStage, Graph, PartitionedStage, Session,
-    SharedStage, StageOptions, join, sleep, timeout, yield_now,
+    BalancedStage, Call, CallError, Cohort, CohortStage, ExclusiveStage, Graph, PartitionedStage,
+    Session, SharedStage, StageOptions, join, sleep, timeout, yield_now,
 };
 use proptest::prelude::*;
 
@@ -46,6 +46,7 @@ enum Place {
     Exclusive,
     /// An item of a cohort operation, in place of the plan.
     Item(usize),
+    Balanced,
 }
 
 type Plan = Vec<Step>;
@@ -57,6 +58,7 @@ fn place() -> impl Strategy<Value = Place> {
         2 => any::<u64>().prop_map(Place::Keyed),
         1 => Just(Place::Exclusive),
         2 => (0..PROCESSORS).prop_map(Place::Item),
+        2 => Just(Place::Balanced),
     ]
 }
 
@@ -110,6 +112,7 @@ struct Env {
     keyed: PartitionedStage<u32>,
     exclusive: ExclusiveStage<u32>,
     items: CohortStage<Item, u32>,
+    balanced: BalancedStage<()>,
     fates: Arc<std::sync::Mutex<Vec<Arc<Fate>>>>,
 }
 
@@ -147,6 +150,7 @@ impl Env {
                 part.with(|count| *count += 1);
                 env.start(plan, life)
             }),
+            Place::Balanced => self.balanced.call(move |_| env.start(plan, life)),
             Place::Exclusive => self.exclusive.call(move |state| {
                 state.with(|count| *count += 1);
                 env.start(plan, life)
@@ -224,7 +228,11 @@ impl Env {
             Step::EndOwnSession => {
                 if let Some(session) = Session::current() {
                     let end = session.end();
-                    for place in [Place::Here, Place::There(1), Place::Exclusive, Place::Item(0)] {
+                    let items = [Place::Item(0), Place::Item(1)];
+                    for place in [Place::Here, Place::There(1), Place::Exclusive, Place::Balanced]
+                        .into_iter()
+                        .chain(items)
+                    {
                         let (fate, call) = self.call(place, &Vec::new());
                         refused(&fate, call.detach());
                         assert_eq!(fate.refused.load(Relaxed), 1, "taken into an ended session");
@@ -281,6 +289,7 @@ fn run(plan: &Plan, order: &[u8]) {
         keyed: rushed(graph.stage("keyed"), order[1]).partitioned(|_| 0),
         exclusive: rushed(graph.stage("exclusive"), order[2]).exclusive(0),
         items: rushed(graph.stage("items"), order[3]).cohort(|_| (), |(), cohort| handle(cohort)),
+        balanced: graph.stage("balanced").max_cohort(2).balanced(()),
         fates: Arc::default(),
     };
     let processors: Vec<_> =

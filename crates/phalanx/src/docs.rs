@@ -23,3 +23,22 @@ struct CohortOperations;
 /// Panics.
 #[doc = include_str!("../../../docs/mechanisms/panics.md")]
 struct Panics;
+/// How operations reach state.
+#[doc = include_str!("../../../docs/mechanisms/policies.md")]
+struct Policies;
+
+/// Ending groups.
+#[doc = include_str!("../../../docs/mechanisms/sessions.md")]
+struct Sessions;
+
+/// Children.
+#[doc = include_str!("../../../docs/mechanisms/fork-join.md")]
+struct ForkJoin;
+
+/// Work that whoever has time takes.
+#[doc = include_str!("../../../docs/mechanisms/balancing.md")]
+struct Balancing;
+
+/// Partitions that change their owner.
+#[doc = include_str!("../../../docs/mechanisms/moving-partitions.md")]
+struct MovingPartitions;

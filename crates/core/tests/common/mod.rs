@@ -95,3 +95,46 @@ pub(crate) fn run(
     });
     control
 }
+
+/// Processors that are turned by hand, in an order that is given.
+pub(crate) struct Several {
+    pub(crate) processors: Vec<Processor>,
+    pub(crate) world: Bench,
+}
+
+impl Several {
+    pub(crate) fn new(graph: Graph, processors: usize) -> Self {
+        let seeds = graph.build(processors).into_iter();
+        Self {
+            processors: seeds.map(|seed| seed.grow(Box::new(|| ()))).collect(),
+            world: Bench::default(),
+        }
+    }
+
+    /// Turns the processor numbered `at`, modulo their number. True if something moved.
+    pub(crate) fn turn(&self, at: usize) -> bool {
+        let turn = self.processors[at % self.processors.len()].turn(&self.world);
+        turn.ran > 0 || turn.received
+    }
+
+    /// Turns them one after the other, and lets time pass, until nothing has moved for `quiet` ms.
+    pub(crate) fn settle(&self, quiet: u32) {
+        let mut still = 0;
+        for _ in 0..100_000 {
+            let mut moved = false;
+            (0..self.processors.len()).for_each(|at| moved |= self.turn(at));
+            still = if moved { 0 } else { still + 1 };
+            if still > 3 {
+                self.world.now.set(self.world.now.get() + 1_000_000);
+            }
+            if still > quiet + 3 {
+                return;
+            }
+        }
+        panic!("never at rest");
+    }
+
+    pub(crate) fn live(&self) -> Vec<usize> {
+        self.processors.iter().map(Processor::live).collect()
+    }
+}
