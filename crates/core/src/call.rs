@@ -43,7 +43,7 @@ pub struct Call<T> {
 #[derive(Clone, Copy)]
 enum State {
     Waiting { slot: Slot, identity: u32 },
-    Refused(Refused),
+    Refused { refused: Refused, identity: u32 },
     Finished,
 }
 
@@ -58,17 +58,18 @@ impl<T> Call<T> {
     }
 
     #[cold]
-    pub(crate) fn refused(refused: Refused) -> Self {
-        Self { state: State::Refused(refused), result: PhantomData }
+    pub(crate) fn refused(processor: &Processor, refused: Refused) -> Self {
+        let state = State::Refused { refused, identity: processor.identity() };
+        Self { state, result: PhantomData }
     }
 
     /// Lets the operation run for nobody.
     ///
     /// # Errors
     /// If it was refused.
-    pub fn detach(self) -> Result<(), CallError> {
+    pub fn detach(mut self) -> Result<(), CallError> {
         match self.state {
-            State::Refused(refused) => Err(refused.into()),
+            State::Refused { .. } => Err(self.take_refusal()),
             _ => Ok(()),
         }
     }
@@ -134,7 +135,9 @@ impl<T> Call<T> {
     #[cold]
     fn take_refusal(&mut self) -> CallError {
         match std::mem::replace(&mut self.state, State::Finished) {
-            State::Refused(refused) => refused.into(),
+            State::Refused { refused, identity } => {
+                processor::on(identity, |p| refused.reason(p)).unwrap_or(CallError::Ended)
+            }
             _ => panic!("a call is awaited once"),
         }
     }
@@ -184,3 +187,5 @@ fn abandon(slot: Slot, identity: u32) {
         drop(waiter);
     });
 }
+
+const _: () = assert!(size_of::<Call<()>>() == 16, "calls are moved about in futures");

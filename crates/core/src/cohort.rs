@@ -10,7 +10,7 @@ use crate::processor::{LocalStage, Processor};
 use crate::profile::cohort_bucket;
 use crate::queue::Order;
 use crate::remote::panicked;
-use crate::rendezvous::discard_panic;
+use crate::rendezvous::{contain, discard_panic};
 use crate::wavefront::World;
 
 /// A cohort's time is looked at after this many operations, and then at growing distances: many
@@ -19,14 +19,14 @@ const FIRST_LOOK: usize = 8;
 
 /// How long operations had waited.
 #[derive(Default)]
-struct Waits {
+pub(crate) struct Waits {
     total: Cell<u64>,
     longest: Cell<u64>,
 }
 
 impl Waits {
     #[inline(always)]
-    fn add(&self, wait: u64) {
+    pub(crate) fn add(&self, wait: u64) {
         self.total.set(self.total.get() + wait);
         if wait > self.longest.get() {
             self.longest.set(wait);
@@ -35,7 +35,7 @@ impl Waits {
 }
 
 #[inline(always)]
-fn bump(count: &Cell<u64>) {
+pub(crate) fn bump(count: &Cell<u64>) {
     count.set(count.get() + 1);
 }
 
@@ -44,22 +44,26 @@ fn bump(count: &Cell<u64>) {
 /// leave the loop at any operation.
 #[derive(Default)]
 pub(crate) struct Tally {
-    started: Waits,
+    pub(crate) started: Waits,
     resumed: Waits,
     /// Those that were not started now.
     resumptions: Cell<u64>,
-    ended: Cell<u64>,
+    pub(crate) ended: Cell<u64>,
     pub(crate) suspended: Cell<u64>,
-    panicked: Cell<u64>,
-    size: Cell<usize>,
+    pub(crate) panicked: Cell<u64>,
+    pub(crate) size: Cell<usize>,
     /// No operation is started beyond this size: the stage's count, or none while as many as may
     /// wait for prefetches.
     pub(crate) limit: Cell<usize>,
     /// Resumptions after prefetches, and how many there are when the time is looked at.
     pub(crate) fetched: Cell<usize>,
     pub(crate) fetched_look: Cell<usize>,
-    /// The size at which the time is looked at.
+    /// The size at which is looked up from the work.
     look: Cell<usize>,
+    /// The size at which the time is looked at.
+    look_at_clock: Cell<usize>,
+    /// Nanoseconds that other stages' cohorts took which interrupted this one.
+    interrupted: Cell<u64>,
 }
 
 /// Lets go of an exclusive stage when the cohort is over, however it ends.
@@ -95,12 +99,24 @@ impl Processor {
             true => Order::OldestFirst,
             false => local.cap.order(start, local.queue.oldest().map(|slot| slot.queued_at.get())),
         };
-        let tally = Tally { look: Cell::new(FIRST_LOOK), ..Tally::default() };
+        // Where a stage may interrupt, every operation is followed by a look.
+        let look = if self.thresholds.stages == 0 { FIRST_LOOK } else { 1 };
+        let tally = Tally {
+            look: Cell::new(look),
+            look_at_clock: Cell::new(FIRST_LOOK),
+            ..Tally::default()
+        };
         self.set_running_stage(stage);
+        self.counters.watch.turn_to(Some(stage));
+        if let Some(batch) = &local.local.batch {
+            self.run_batch(stage, local, &**batch, order, start, &tally);
+        }
         // A panic ends the operation that was running, and the cohort goes on after it.
-        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
-            self.run_operations(stage, local, order, start, world, &tally);
-        })) {
+        while local.local.batch.is_none()
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
+                self.run_operations(stage, local, order, start, world, &tally);
+            }))
+        {
             self.sessions.enter(NO_SESSION);
             if let Some(slot) = self.running.take().filter(|slot| slot.has(QUEUED)) {
                 bump(&tally.panicked);
@@ -109,10 +125,17 @@ impl Processor {
             discard_panic(panic);
         }
         self.running.set(None);
+        if let Some(hook) = &local.rules.end_of_cohort
+            && tally.size.get() > 0
+        {
+            contain(&**hook);
+        }
         self.set_running_stage(self.stages.len());
+        self.counters.watch.turn_to(None);
         let end = world.now();
         self.now.set(end);
-        self.cohort_ended(stage, local, waiting, end.saturating_sub(start), &tally);
+        let time = end.saturating_sub(start).saturating_sub(tally.interrupted.get());
+        self.cohort_ended(stage, local, waiting, time, &tally);
         tally.size.get()
     }
 
@@ -155,15 +178,31 @@ impl Processor {
             };
             tally.size.set(tally.size.get() + 1);
             self.run_operation(slot, start, tally);
-            if tally.size.get() == tally.look.get() && self.time_is_over(local, start, world, tally)
-            {
+            if tally.size.get() == tally.look.get() && self.look_up(stage, start, world, tally) {
                 break;
             }
         }
     }
 
-    /// Looks at the clock, and says when to look again: soon, if a good part of the time is over.
+    /// Looks up from the work between two operations: other stages may be overdue, or the cohort's
+    /// time over, which this says.
     #[cold]
+    fn look_up(&self, stage: usize, start: u64, world: &impl World, tally: &Tally) -> bool {
+        self.running.set(None);
+        let mut over = false;
+        if tally.size.get() == tally.look_at_clock.get() {
+            over = self.time_is_over(&self.stages[stage], start, world, tally);
+        }
+        tally.look.set(tally.look_at_clock.get());
+        if self.thresholds.stages != 0 {
+            let interrupted = self.heed_thresholds(stage, world);
+            tally.interrupted.set(tally.interrupted.get() + interrupted);
+            tally.look.set(tally.size.get() + 1);
+        }
+        over
+    }
+
+    /// Looks at the clock, and says when to look again: soon, if a good part of the time is over.
     fn time_is_over(
         &self,
         local: &LocalStage,
@@ -171,16 +210,15 @@ impl Processor {
         world: &impl World,
         tally: &Tally,
     ) -> bool {
-        self.running.set(None);
-        let elapsed = world.now().saturating_sub(start);
+        let elapsed = world.now().saturating_sub(start).saturating_sub(tally.interrupted.get());
         let farther = if elapsed < local.cohort_time / 64 { 16 } else { 2 };
-        tally.look.set(tally.look.get() * farther);
+        tally.look_at_clock.set(tally.look_at_clock.get() * farther);
         elapsed > local.cohort_time
     }
 
     /// Takes up one operation that another processor sent.
     #[inline(never)]
-    fn next_parcel(&self, stage: usize) -> Option<Slot> {
+    pub(crate) fn next_parcel(&self, stage: usize) -> Option<Slot> {
         self.running.set(None);
         loop {
             let parcel = self.post.stages[stage].pop()?;
@@ -217,6 +255,7 @@ impl Processor {
     #[inline(always)]
     pub(crate) fn poll_operation(&self, slot: Slot, tally: &Tally) {
         self.running.set(Some(slot));
+        self.counters.watch.operation(slot.vtable.get());
         let step = slot.poll(self);
         if slot.session.get() != NO_SESSION {
             self.sessions.enter(NO_SESSION);
@@ -264,6 +303,10 @@ impl Processor {
     ) {
         let left = local.queue.len();
         local.cap.cohort_ended(left);
+        local.rules.parcels_since.set(None);
+        if local.rules.capacity.is_some() {
+            self.give_room(local);
+        }
         if left == 0 && self.post.stages[stage].len() == 0 {
             self.ready.set(self.ready.get() & !(1 << stage));
         }

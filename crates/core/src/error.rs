@@ -1,19 +1,45 @@
 //! Why an invocation has no result.
 
+use std::fmt;
+
 use thiserror::Error;
 
-/// Why an invocation was refused, in one word: it is returned from where every cycle counts.
+use crate::processor::Processor;
+
+/// Why an invocation was refused, in two plain words: it is part of every [`Call`](crate::Call) that
+/// is moved about.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Refused {
-    Full { bound: u32 },
-    Ended,
+pub(crate) struct Refused {
+    /// A stage's number, or one of the two below.
+    whose: u32,
+    bound: u32,
 }
 
-impl From<Refused> for CallError {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::Full { bound } => Self::Full { bound: bound as usize },
-            Refused::Ended => Self::Ended,
+impl Refused {
+    const PROCESSOR: u32 = u32::MAX - 1;
+    const NOBODY: u32 = u32::MAX;
+
+    /// The session or the processor has ended.
+    pub(crate) const ENDED: Self = Self { whose: Self::NOBODY, bound: 0 };
+
+    /// The processor is full.
+    pub(crate) fn full(bound: usize) -> Self {
+        Self { whose: Self::PROCESSOR, bound: bound.try_into().unwrap_or(u32::MAX) }
+    }
+
+    /// The stage's queue is.
+    pub(crate) fn stage_full(stage: u8, bound: usize) -> Self {
+        Self { whose: stage.into(), bound: bound.try_into().unwrap_or(u32::MAX) }
+    }
+
+    /// The reason in full; the processor is the one that refused.
+    #[cold]
+    pub(crate) fn reason(self, processor: &Processor) -> CallError {
+        let bound = self.bound as usize;
+        match self.whose {
+            Self::NOBODY => CallError::Ended,
+            Self::PROCESSOR => CallError::Full { stage: None, bound },
+            stage => CallError::Full { stage: Some(processor.stage_name(stage as u8)), bound },
         }
     }
 }
@@ -33,13 +59,34 @@ pub enum CallError {
     /// The operation's session was ended before the operation was done.
     #[error("the operation was ended with its session")]
     Ended,
-    /// The processor already holds as many operations as it may
-    /// ([`Graph::max_operations`](crate::Graph::max_operations)); the operation was not started.
-    #[error("the processor holds its bound of {bound} operations")]
+    /// A bound was reached; the operation was not started. It is the stage's
+    /// ([`StageOptions::capacity`](crate::StageOptions::capacity)) or the processor's
+    /// ([`Graph::max_operations`](crate::Graph::max_operations)).
+    #[error("{} holds its bound of {bound} operations", Whose(*.stage))]
     Full {
+        /// The stage whose queue is full; none if it is the processor that is.
+        stage: Option<&'static str>,
         /// The bound.
         bound: usize,
     },
+    /// A cohort operation gave no reply ([`CohortStage`](crate::CohortStage)).
+    #[error("stage \"{stage}\" has dropped the reply")]
+    Unanswered {
+        /// The stage's name.
+        stage: &'static str,
+    },
+}
+
+/// Whose bound it is, in words.
+struct Whose(Option<&'static str>);
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(stage) => write!(f, "the queue of stage \"{stage}\""),
+            None => f.write_str("the processor"),
+        }
+    }
 }
 
 /// Why a partition was not moved.

@@ -5,13 +5,17 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::batch::{Batch, EndOfCohort};
 use crate::custom::{Part, Policy, Stage};
+use crate::hold::Filling;
 use crate::partition::{Partitions, Table};
 use crate::policy::{ExclusiveState, Gate, LocalExclusive};
 use crate::post::MAX_STAGES;
 use crate::program::{Program, Seed};
+use crate::rebuild::{Mended, Remake};
 use crate::roaming::{BalancedStage, HomedStage};
 use crate::stage::{ExclusiveStage, Key, PartitionedStage, SharedStage};
+use crate::threshold::Threshold;
 use crate::waker::MAX_OPERATIONS;
 
 /// The largest cohort of a stage that declares nothing else.
@@ -25,6 +29,8 @@ pub const DEFAULT_PARTITIONS_PER_PROCESSOR: usize = 4;
 pub(crate) struct LocalState {
     pub(crate) state: Rc<dyn std::any::Any>,
     pub(crate) gate: Option<Rc<dyn Gate>>,
+    /// What handles a whole cohort, where operations do not run one by one.
+    pub(crate) batch: Option<Rc<dyn Batch>>,
 }
 
 pub(crate) type MakeLocal = Box<dyn Fn(usize, usize) -> LocalState + Send + Sync>;
@@ -35,6 +41,10 @@ pub(crate) struct Declared {
     pub(crate) max_cohort: usize,
     pub(crate) cohort_time: u64,
     pub(crate) in_order: bool,
+    pub(crate) threshold: Threshold,
+    pub(crate) filling: Filling,
+    pub(crate) capacity: usize,
+    pub(crate) end_of_cohort: Option<EndOfCohort>,
     /// Whether other processors may take what waits here.
     pub(crate) balanced: bool,
     /// The size of the state, if operations may be sent to where it is; or zero.
@@ -103,6 +113,11 @@ impl Graph {
             balanced: false,
             state_bytes: 0,
             partitions: None,
+            threshold: Threshold::NONE,
+            filling: Filling::NONE,
+            capacity: usize::MAX,
+            end_of_cohort: None,
+            rebuild: false,
         }
     }
 
@@ -165,6 +180,11 @@ pub struct StageOptions<'g> {
     balanced: bool,
     state_bytes: usize,
     partitions: Option<usize>,
+    pub(crate) threshold: Threshold,
+    pub(crate) filling: Filling,
+    pub(crate) capacity: usize,
+    pub(crate) end_of_cohort: Option<EndOfCohort>,
+    pub(crate) rebuild: bool,
 }
 
 impl<'g> StageOptions<'g> {
@@ -216,6 +236,7 @@ impl<'g> StageOptions<'g> {
         let key = self.declare(Box::new(move |_, _| LocalState {
             state: Rc::new(state.clone()),
             gate: None,
+            batch: None,
         }));
         SharedStage::new(key)
     }
@@ -234,6 +255,7 @@ impl<'g> StageOptions<'g> {
         let key = self.declare(Box::new(move |_, _| LocalState {
             state: Rc::new(state.clone()),
             gate: None,
+            batch: None,
         }));
         BalancedStage::new(key)
     }
@@ -246,7 +268,13 @@ impl<'g> StageOptions<'g> {
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
     ) -> PartitionedStage<S> {
-        let declared = self.partitions;
+        let (declared, stage, rebuild) = (self.partitions, self.number(), self.rebuild);
+        let make = Arc::new(make);
+        let mend = move |partition| {
+            let (state, make) = (make(partition), make.clone());
+            let remake = rebuild.then(|| -> Remake<S> { Box::new(move || make(partition)) });
+            Mended::new(stage, state, remake)
+        };
         // Made by the first processor, which knows how many there are.
         let table = OnceLock::new();
         let key = self.declare(Box::new(move |processor, processors| {
@@ -254,8 +282,8 @@ impl<'g> StageOptions<'g> {
                 let count = declared.unwrap_or(processors * DEFAULT_PARTITIONS_PER_PROCESSOR);
                 Arc::new(Table::new(count, processors))
             });
-            let partitions = Partitions::new(table.clone(), processor, &make);
-            LocalState { state: Rc::new(partitions), gate: None }
+            let partitions = Partitions::new(table.clone(), processor, &mend);
+            LocalState { state: Rc::new(partitions), gate: None, batch: None }
         }));
         PartitionedStage::new(key)
     }
@@ -268,10 +296,15 @@ impl<'g> StageOptions<'g> {
     }
 
     fn exclusive_key<S: Send + 'static>(self, state: S) -> Key {
+        let state = Mended::new(self.number(), state, None);
+        self.exclusive_state(state)
+    }
+
+    pub(crate) fn exclusive_state<S: Send + 'static>(self, state: Mended<S>) -> Key {
         let state = Arc::new(ExclusiveState::new(state));
         self.declare(Box::new(move |_, _| {
             let local = Rc::new(LocalExclusive::new(state.clone()));
-            LocalState { state: Rc::new(local.clone()), gate: Some(local) }
+            LocalState { state: Rc::new(local.clone()), gate: Some(local), batch: None }
         }))
     }
 
@@ -299,12 +332,17 @@ impl<'g> StageOptions<'g> {
         let policy = Arc::new(policy);
         let key = self.declare(Box::new(move |processor, processors| {
             let part = Part::new(policy.clone(), processor, processors);
-            LocalState { gate: part.gate(), state: Rc::new(part) }
+            LocalState { gate: part.gate(), state: Rc::new(part), batch: None }
         }));
         Stage::new(key)
     }
 
-    fn declare(self, make: MakeLocal) -> Key {
+    /// What the stage's number will be.
+    pub(crate) fn number(&self) -> u8 {
+        self.graph.stages.len() as u8
+    }
+
+    pub(crate) fn declare(self, make: MakeLocal) -> Key {
         let stages = &mut self.graph.stages;
         assert!(stages.len() < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
         stages.push(Declared {
@@ -312,6 +350,10 @@ impl<'g> StageOptions<'g> {
             max_cohort: self.max_cohort,
             cohort_time: self.cohort_time.as_nanos().try_into().unwrap_or(u64::MAX),
             in_order: self.in_order,
+            threshold: self.threshold,
+            filling: self.filling.within(self.max_cohort),
+            capacity: self.capacity,
+            end_of_cohort: self.end_of_cohort,
             balanced: self.balanced,
             state_bytes: self.state_bytes,
             last: AtomicUsize::new(0),

@@ -14,7 +14,8 @@ use std::mem::ManuallyDrop;
 
 use crate::error::{CallError, Refused};
 use crate::operation::{
-    DYING, ENDED, HELD, Life, NO_SESSION, Payload, QUEUED, Slot, WOKEN, assert_fits,
+    DYING, ENDED, HELD, Life, NO_SESSION, Payload, QUEUED, Slot, VTable, WOKEN, assert_fits,
+    local_vtable,
 };
 use crate::processor::{LocalStage, Processor};
 use crate::rendezvous::{contain, notify};
@@ -36,14 +37,41 @@ impl Processor {
     {
         // Without a destructor in its way the invocation goes from registers into the slot.
         let invocation = ManuallyDrop::new(invocation);
-        let Some(slot) = self.reserve::<Payload<F, Fut, T>>() else {
+        // SAFETY: the vtable is of these types; the invocation is not used again.
+        unsafe {
+            self.place_as::<F, Fut, T>(stage, flags, local_vtable::<F, Fut, T>(), &invocation)
+        }
+    }
+
+    /// The same for anything that a vtable knows.
+    ///
+    /// # Safety
+    /// The vtable is for payloads of these types. The invocation is moved: the caller does not use
+    /// it again.
+    #[inline(always)]
+    pub(crate) unsafe fn place_as<F, Fut, T>(
+        &self,
+        stage: u8,
+        flags: u8,
+        vtable: &'static VTable,
+        invocation: &ManuallyDrop<F>,
+    ) -> Result<Slot, Refused> {
+        let room = self.stage(usize::from(stage)).queue.make_room();
+        let slot = if room { self.reserve::<Payload<F, Fut, T>>() } else { None };
+        let Some(slot) = slot else {
             // SAFETY: moved, and not used again.
-            return Err(self.refuse(stage, unsafe { std::ptr::read(&raw const *invocation) }));
+            return Err(self.refuse(stage, unsafe { std::ptr::read(&raw const **invocation) }));
         };
         let class = const { class_of(size_of::<Payload<F, Fut, T>>()) } as u8;
         // SAFETY: the slot is fresh and its class was chosen for this payload.
-        unsafe { slot.fill(stage, flags | QUEUED, class, &invocation) };
-        self.push(slot, usize::from(stage));
+        unsafe {
+            slot.fill::<F, Fut, T>(vtable, stage, flags | QUEUED, class, invocation);
+        }
+        let stage = usize::from(stage);
+        slot.queued_at.set(self.now.get());
+        // SAFETY: room was made above; nothing foreign has run since.
+        unsafe { self.stage(stage).queue.append(slot) };
+        self.note_push(stage);
         Ok(slot)
     }
 
@@ -75,11 +103,15 @@ impl Processor {
     pub(crate) fn refuse<F>(&self, stage: u8, invocation: F) -> Refused {
         self.stage_counters(stage).refused.add(1);
         let ended = self.sessions.has_ended(self.sessions.current());
+        let local = &self.stages[usize::from(stage)];
+        let reason = match self.slab().bound() {
+            0 => Refused::ENDED,
+            _ if ended => Refused::ENDED,
+            bound if local.queue.has_room() => Refused::full(bound),
+            _ => Refused::stage_full(stage, local.rules.capacity.bound),
+        };
         drop(invocation);
-        match self.slab().bound() {
-            bound if bound > 0 && !ended => Refused::Full { bound: bound as u32 },
-            _ => Refused::Ended,
-        }
+        reason
     }
 
     #[inline(always)]
@@ -94,6 +126,11 @@ impl Processor {
     fn push(&self, slot: Slot, stage: usize) {
         slot.queued_at.set(self.now.get());
         self.stage(stage).queue.push(slot);
+        self.note_push(stage);
+    }
+
+    #[inline(always)]
+    fn note_push(&self, stage: usize) {
         let ready = self.ready.get();
         if ready & 1 << stage == 0 {
             self.ready.set(ready | 1 << stage);
@@ -124,7 +161,8 @@ impl Processor {
         members.iter().for_each(|(slot, _)| slot.set(ENDED));
         for (slot, name) in members {
             let same = slot.name.get() == *name;
-            if same && slot.life.get() == Life::Started && !slot.has(QUEUED | DYING) {
+            let suspended = matches!(slot.life.get(), Life::Started | Life::Taken);
+            if same && suspended && !slot.has(QUEUED | DYING) {
                 self.discard(*slot, CallError::Ended);
             }
         }

@@ -12,6 +12,7 @@ use crate::parking::Parking;
 use crate::policy::{ExclusiveState, Gate, LocalExclusive};
 use crate::post::{Inbox, Pending};
 use crate::proxy::Group;
+use crate::rebuild::Mended;
 use crate::rendezvous::Countdown;
 use crate::ring::Ring;
 use crate::there::There;
@@ -182,7 +183,7 @@ fn a_join_is_over_once_and_with_all_results() {
 fn an_exclusive_stage_lets_one_in() {
     loom::model(|| {
         let inside = Arc::new(loom::cell::UnsafeCell::new(0u32));
-        let state = std::sync::Arc::new(ExclusiveState::new(()));
+        let state = std::sync::Arc::new(ExclusiveState::new(Mended::new(0, (), None)));
         let cohort = |inside: Arc<loom::cell::UnsafeCell<u32>>, state| {
             move || {
                 let gate = LocalExclusive::new(state);

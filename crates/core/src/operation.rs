@@ -40,6 +40,8 @@ pub(crate) enum Life {
     Unstarted,
     /// The future.
     Started,
+    /// What is owed for an item that its stage's handler has taken ([`crate::reply`]).
+    Taken,
     /// The invocation or the result is with another processor.
     Away,
     /// The result.
@@ -145,6 +147,8 @@ pub(crate) struct VTable {
     pub(crate) drop_work: unsafe fn(Slot),
     /// Drops the result; none where there is nothing to drop.
     pub(crate) drop_output: Option<unsafe fn(Slot)>,
+    /// The type name of what runs.
+    pub(crate) operation: fn() -> &'static str,
     pub(crate) remote: RemoteVTable,
 }
 
@@ -154,15 +158,18 @@ pub(crate) struct RemoteVTable {
     pub(crate) take_up: unsafe fn(Slot, &Processor),
     /// What is alive in a parcel that is not away any more.
     pub(crate) outcome: unsafe fn(Slot) -> Life,
+    /// Says that a parcel holds a result (true) or an error; returns its home.
+    pub(crate) settle: unsafe fn(Slot, bool) -> usize,
     /// Marks a parcel that is away as one that is to end; says where its operation is, if it has
     /// been taken up.
     pub(crate) end_away: unsafe fn(Slot) -> Option<(usize, Name)>,
 }
 
 impl RemoteVTable {
-    const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         take_up: |_, _| unreachable!("only parcels are taken up"),
         outcome: |_| unreachable!("only parcels come home"),
+        settle: |_, _| unreachable!("only parcels are answered"),
         end_away: |_| unreachable!("only parcels are away"),
     };
 }
@@ -172,6 +179,7 @@ impl VTable {
         poll: |_, _| unreachable!("an empty slot is never polled"),
         drop_work: |_| (),
         drop_output: None,
+        operation: || "",
         remote: RemoteVTable::NONE,
     };
 }
@@ -223,21 +231,20 @@ impl Slot {
     /// Fills a free slot with an invocation.
     ///
     /// # Safety
-    /// The slot is free, of class `class`, and has room for `Payload<F, Fut, T>`. The invocation is
+    /// The slot is free, of class `class`, and has room for `Payload<F, Fut, T>`, which are the
+    /// types of the vtable. The invocation is
     /// moved: the caller does not use it again.
     #[inline(always)]
     pub(crate) unsafe fn fill<F, Fut, T>(
         self,
+        vtable: &'static VTable,
         stage: u8,
         flags: u8,
         class: u8,
         invocation: &ManuallyDrop<F>,
-    ) where
-        F: FnOnce(&Processor, u8) -> Fut,
-        Fut: Future<Output = T>,
-    {
+    ) {
         debug_assert_eq!((self.life.get(), self.class.get()), (Life::Free, class));
-        self.vtable.set(local_vtable::<F, Fut, T>());
+        self.vtable.set(vtable);
         let tags = u32::from_ne_bytes([stage, Life::Unstarted as u8, flags, class]);
         // SAFETY: the four cells lie together (asserted beside `Header`), and each gets a value of
         // its type. Room for the payload by the caller's promise; writing does not read what was
@@ -276,9 +283,12 @@ impl Slot {
 
     /// Drops the invocation or future, if there is one. May unwind out of a destructor.
     pub(crate) fn drop_work(self) {
-        if matches!(self.life.get(), Life::Unstarted | Life::Started) {
+        match self.life.get() {
             // SAFETY: the vtable is the one that the slot was filled with.
-            unsafe { (self.vtable.get().drop_work)(self) }
+            Life::Unstarted | Life::Started | Life::Taken => unsafe {
+                (self.vtable.get().drop_work)(self);
+            },
+            _ => (),
         }
     }
 
@@ -321,7 +331,7 @@ impl Slot {
 }
 
 /// The vtable of operations that run where they are.
-fn local_vtable<F, Fut, T>() -> &'static VTable
+pub(crate) fn local_vtable<F, Fut, T>() -> &'static VTable
 where
     F: FnOnce(&Processor, u8) -> Fut,
     Fut: Future<Output = T>,
@@ -331,6 +341,7 @@ where
             poll: poll::<F, Fut, T>,
             drop_work: drop_work::<F, Fut, T>,
             drop_output: output_drop::<T>(),
+            operation: std::any::type_name::<Fut>,
             remote: RemoteVTable::NONE,
         }
     }

@@ -52,7 +52,16 @@ impl Processor {
     /// Puts something into the outbox. It leaves when the running operation has suspended or
     /// finished, so that a child never runs before that (tr2001 §5.2.1), and many leave at once.
     pub(crate) fn send(&self, target: usize, cargo: Cargo) {
+        self.count_outbound(cargo.inbox(), 1);
         self.outbox.borrow_mut().push_back(Outbox { target, cargo });
+    }
+
+    /// What waits in the outbox counts for the stage's capacity.
+    fn count_outbound(&self, inbox: Inbox, change: isize) {
+        if let Inbox::Stage(stage) = inbox {
+            let outbound = &self.stages[usize::from(stage)].rules.capacity.outbound;
+            outbound.set(outbound.get().checked_add_signed(change).expect("sent what was counted"));
+        }
     }
 
     /// Sends what the outbox holds; what finds a full ring stays for the next time.
@@ -80,6 +89,9 @@ impl Processor {
                 true => Err(cargo),
                 false => cargo.post(&self.program().posts[target]),
             };
+            if sent.is_ok() {
+                self.count_outbound(inbox, -1);
+            }
             match sent {
                 Ok(()) if target != self.index() => {
                     let woke = self.program().posts[target].mark(inbox);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::task::Waker;
 
+use crate::rebuild::Mended;
 use crate::rendezvous::contain;
 
 /// Which processor owns each partition.
@@ -34,7 +35,7 @@ impl Table {
 
 /// One partition's state on the processor that owns it.
 struct Home<S> {
-    state: RefCell<S>,
+    state: Mended<S>,
     /// Whether it is about to move: no operation enters any more.
     closed: Cell<bool>,
     /// Woken when the last operation that had entered is gone.
@@ -56,7 +57,7 @@ impl<S> Partition<S> {
     /// If called again from within `f`.
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
-        f(&mut self.home.state.borrow_mut())
+        self.home.state.with(f)
     }
 
     /// The partition's number.
@@ -103,7 +104,7 @@ struct Entry<S> {
 }
 
 impl<S> Entry<S> {
-    fn new(state: Option<S>) -> Self {
+    fn new(state: Option<Mended<S>>) -> Self {
         Self {
             home: RefCell::new(state.map(Home::new)),
             leaving: Cell::new(0),
@@ -119,12 +120,8 @@ impl<S> Entry<S> {
 }
 
 impl<S> Home<S> {
-    fn new(state: S) -> Rc<Self> {
-        Rc::new(Self {
-            state: RefCell::new(state),
-            closed: Cell::new(false),
-            drained: RefCell::default(),
-        })
+    fn new(state: Mended<S>) -> Rc<Self> {
+        Rc::new(Self { state, closed: Cell::new(false), drained: RefCell::default() })
     }
 }
 
@@ -142,7 +139,11 @@ pub(crate) struct Partitions<S> {
 }
 
 impl<S> Partitions<S> {
-    pub(crate) fn new(table: Arc<Table>, processor: usize, make: &dyn Fn(usize) -> S) -> Self {
+    pub(crate) fn new(
+        table: Arc<Table>,
+        processor: usize,
+        make: &dyn Fn(usize) -> Mended<S>,
+    ) -> Self {
         let entry =
             |partition| Entry::new((table.owner(partition) == processor).then(|| make(partition)));
         Self { entries: (0..table.count()).map(entry).collect(), table, processor }
@@ -156,8 +157,7 @@ impl<S> Partitions<S> {
     /// numbers in a row, or hashes themselves, spread alike.
     #[inline]
     pub(crate) fn of_key(&self, key: u64) -> usize {
-        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        ((u128::from(hash) * self.table.count() as u128) >> 64) as usize
+        spread(key, self.table.count())
     }
 
     /// The partition's state, if it is here and not about to move.
@@ -214,15 +214,15 @@ impl<S> Partitions<S> {
     }
 
     /// Gives the state of a closed and drained partition away.
-    pub(crate) fn take(&self, index: usize) -> S {
+    pub(crate) fn take(&self, index: usize) -> Mended<S> {
         let entry = &self.entries[index];
         entry.leaving.set(entry.leaving.get() + 1);
         let home = entry.home.take().and_then(Rc::into_inner).expect("closed and drained");
-        home.state.into_inner()
+        home.state
     }
 
     /// This processor is the owner from now on.
-    pub(crate) fn install(&self, index: usize, state: S) {
+    pub(crate) fn install(&self, index: usize, state: Mended<S>) {
         let before = self.entries[index].home.replace(Some(Home::new(state)));
         assert!(before.is_none(), "a partition has one owner");
         self.table.0[index].store(self.processor as u16, Relaxed);
@@ -234,4 +234,11 @@ impl<S> Partitions<S> {
         entry.leaving.set(entry.leaving.get() - 1);
         entry.wake();
     }
+}
+
+/// One of `count` for each key.
+#[inline]
+pub(crate) fn spread(key: u64, count: usize) -> usize {
+    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((u128::from(hash) * count as u128) >> 64) as usize
 }

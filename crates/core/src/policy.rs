@@ -2,15 +2,17 @@
 //! [`crate::partition`].
 //!
 //! # Safety
-//! An exclusive stage's state is one [`UnsafeCell`] for all processors. A processor makes a
-//! reference to it only while it holds the stage's lock (`entered`), which it does for the length of
-//! a cohort, on its own thread; and at most one at a time (`borrowed`). So the reference is unique.
+//! An exclusive stage's state is one cell for all processors, which is not `Sync` of itself. A
+//! processor touches it only while it holds the stage's lock (`entered`), which it does for the
+//! length of a cohort, on its own thread; so one thread at a time touches it, and each sees what
+//! those before have written.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::rebuild::Mended;
 use crate::sync::{AtomicBool, Ordering};
 
 /// What a processor must pass to run a cohort of a stage, such as a lock that is taken once a cohort.
@@ -48,15 +50,16 @@ impl<S> Clone for Shared<S> {
 /// The one state of an exclusive stage, for all processors.
 pub(crate) struct ExclusiveState<S> {
     locked: AtomicBool,
-    state: UnsafeCell<S>,
+    state: Mended<S>,
 }
 
-// SAFETY: the state moves between threads under the lock only, and is `Send`.
+// SAFETY: the state is touched by one thread at a time, under the lock, and is `Send`; so is what
+// makes it anew.
 unsafe impl<S: Send> Sync for ExclusiveState<S> {}
 
 impl<S> ExclusiveState<S> {
-    pub(crate) fn new(state: S) -> Self {
-        Self { locked: AtomicBool::new(false), state: UnsafeCell::new(state) }
+    pub(crate) fn new(state: Mended<S>) -> Self {
+        Self { locked: AtomicBool::new(false), state }
     }
 }
 
@@ -64,12 +67,11 @@ impl<S> ExclusiveState<S> {
 pub(crate) struct LocalExclusive<S> {
     global: Arc<ExclusiveState<S>>,
     entered: Cell<bool>,
-    borrowed: Cell<bool>,
 }
 
 impl<S> LocalExclusive<S> {
     pub(crate) fn new(global: Arc<ExclusiveState<S>>) -> Self {
-        Self { global, entered: Cell::new(false), borrowed: Cell::new(false) }
+        Self { global, entered: Cell::new(false) }
     }
 }
 
@@ -102,21 +104,12 @@ impl<S> Exclusive<S> {
     /// If called from within `f`, or from outside an operation of this stage.
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
-        struct Borrow<'a>(&'a Cell<bool>);
-        impl Drop for Borrow<'_> {
-            fn drop(&mut self) {
-                self.0.set(false);
-            }
-        }
         let local = &*self.0;
         assert!(
             local.entered.get(),
             "an exclusive state is reached by its stage's operations only"
         );
-        assert!(!local.borrowed.replace(true), "an exclusive state is borrowed once at a time");
-        let _borrow = Borrow(&local.borrowed);
-        // SAFETY: the lock is held by this thread and no other reference exists (top of the file).
-        f(unsafe { &mut *local.global.state.get() })
+        local.global.state.with(f)
     }
 }
 

@@ -120,12 +120,14 @@ pub(crate) struct Interleaved {
     ring: Box<[Cell<Option<Slot>>; MAX_INTERLEAVED]>,
     oldest: Cell<usize>,
     length: Cell<usize>,
+    /// Those of a cohort that another stage's has interrupted.
+    aside: Cell<usize>,
 }
 
 impl Default for Interleaved {
     fn default() -> Self {
         let ring = Box::new([const { Cell::new(None) }; MAX_INTERLEAVED]);
-        Self { ring, oldest: Cell::new(0), length: Cell::new(0) }
+        Self { ring, oldest: Cell::new(0), length: Cell::new(0), aside: Cell::new(0) }
     }
 }
 
@@ -137,13 +139,27 @@ impl Interleaved {
 
     #[inline]
     fn is_full(&self) -> bool {
-        self.length.get() == MAX_INTERLEAVED
+        self.length.get() + self.aside.get() == MAX_INTERLEAVED
     }
 
     /// How many operations may be started: `most`, or none while as many wait as may.
     #[inline]
     pub(crate) fn limit(&self, most: usize) -> usize {
-        if self.is_full() { 0 } else { most }
+        if self.is_full() && !self.is_empty() { 0 } else { most }
+    }
+
+    /// Puts aside those that wait while `interruption` runs a cohort of another stage, which is not
+    /// to resume them. There is one interruption at a time, and it leaves none behind.
+    pub(crate) fn around(&self, interruption: impl FnOnce()) {
+        let (oldest, length) = (self.oldest.get(), self.length.get());
+        self.aside.set(length);
+        self.oldest.set((oldest + length) % MAX_INTERLEAVED);
+        self.length.set(0);
+        interruption();
+        assert!(self.is_empty(), "a cohort leaves nobody waiting for a prefetch");
+        self.aside.set(0);
+        self.oldest.set(oldest);
+        self.length.set(length);
     }
 
     /// There must be room.

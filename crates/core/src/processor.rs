@@ -15,8 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::batch::{Batching, EndOfCohort};
 use crate::error::CallError;
 use crate::graph::{Declared, LocalState};
+use crate::hold::{Filling, holding};
 use crate::operation::Slot;
 use crate::order::Orders;
 use crate::outbox::Outbox;
@@ -26,9 +28,11 @@ use crate::profile::{Counter, ProcessorCounters, StageCounters};
 use crate::program::{Control, Program, Seed, Share};
 use crate::queue::{Cap, Order, StageQueue};
 use crate::rendezvous::{Joins, contain};
+use crate::room::Capacity;
 use crate::session::Sessions;
 use crate::slab::Slab;
 use crate::stage::Key;
+use crate::threshold::{Threshold, Thresholds};
 use crate::waker;
 use crate::wheel::Wheel;
 
@@ -39,10 +43,24 @@ pub(crate) struct LocalStage {
     pub(crate) cap: Cap,
     /// Where `local.state` is, as the type that its handle knows.
     state: *const (),
-    pub(crate) local: LocalState,
+    pub(crate) local: Box<LocalState>,
     pub(crate) max_cohort: usize,
     pub(crate) cohort_time: u64,
     pub(crate) in_order: bool,
+    pub(crate) rules: Box<Rules>,
+}
+
+// What an invocation touches is near, and stages are found by a shift.
+const _: () = assert!(size_of::<LocalStage>() == 128);
+
+/// What a stage has asked for that is looked at once a cohort, or less.
+pub(crate) struct Rules {
+    pub(crate) threshold: Threshold,
+    pub(crate) filling: Filling,
+    pub(crate) capacity: Capacity,
+    pub(crate) end_of_cohort: Option<EndOfCohort>,
+    /// Since when parcels wait here, as far as was looked.
+    pub(crate) parcels_since: Cell<Option<u64>>,
 }
 
 /// One thread's share of a program. Made from a [`Seed`] on the thread that runs it.
@@ -65,6 +83,9 @@ pub struct Processor {
     pub(crate) counters: Arc<ProcessorCounters>,
     slab: Slab,
     pub(crate) stages: Box<[LocalStage]>,
+    pub(crate) thresholds: Thresholds,
+    pub(crate) holding: u64,
+    pub(crate) batching: Batching,
     /// One bit for each balanced stage.
     pub(crate) balanced: u64,
     /// One bit for each stage whose operations may be sent to its home.
@@ -144,13 +165,20 @@ impl Seed {
         let stages = program.stages.iter().map(|declared| {
             let local = (declared.make)(index, processors);
             LocalStage {
-                queue: StageQueue::new(),
+                queue: StageQueue::new(declared.capacity),
                 cap: Cap::default(),
                 state: Rc::as_ptr(&local.state).cast(),
-                local,
+                local: Box::new(local),
                 max_cohort: declared.max_cohort,
                 cohort_time: declared.cohort_time,
                 in_order: declared.in_order,
+                rules: Box::new(Rules {
+                    threshold: declared.threshold,
+                    filling: declared.filling,
+                    capacity: Capacity::new(declared.capacity),
+                    end_of_cohort: declared.end_of_cohort.clone(),
+                    parcels_since: Cell::new(None),
+                }),
             }
         });
         let stages: Box<[LocalStage]> = stages.collect();
@@ -169,6 +197,9 @@ impl Seed {
             post,
             counters: program.counters[index].clone(),
             slab: Slab::new(program.max_operations, number),
+            thresholds: Thresholds::new(&stages),
+            holding: holding(&stages),
+            batching: Batching::default(),
             stages,
             balanced,
             homed,

@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::watch::Watch;
+
 /// Cohort sizes are counted in buckets 1, 2–3, 4–7, … the last holds 128 and more.
 pub const COHORT_BUCKETS: usize = 8;
 
@@ -53,6 +55,9 @@ pub(crate) struct StageCounters {
     pub(crate) panicked: Counter,
     pub(crate) ended: Counter,
     pub(crate) refused: Counter,
+    pub(crate) interruptions: Counter,
+    pub(crate) held: Counter,
+    pub(crate) rebuilt: Counter,
     pub(crate) run: Counter,
     pub(crate) run_max: Counter,
     pub(crate) cohorts: Counter,
@@ -72,6 +77,7 @@ pub(crate) struct ProcessorCounters {
     pub(crate) wakes_sent: Counter,
     pub(crate) operations: Counter,
     pub(crate) memory: Counter,
+    pub(crate) watch: Watch,
 }
 
 impl ProcessorCounters {
@@ -86,6 +92,7 @@ impl ProcessorCounters {
             wakes_sent: Counter::default(),
             operations: Counter::default(),
             memory: Counter::default(),
+            watch: Watch::default(),
         })
     }
 }
@@ -127,8 +134,16 @@ pub struct StageView {
     pub panicked: u64,
     /// Operations that were ended with their session or at shutdown.
     pub ended: u64,
-    /// Invocations refused because the processor was full.
+    /// Invocations refused because the processor or the stage was full, or their session ended.
     pub refused: u64,
+    /// Cohorts that interrupted another stage's because the
+    /// [threshold](crate::StageOptions::threshold) was reached.
+    pub interruptions: u64,
+    /// Times that the stage was passed over so that its cohort could fill
+    /// ([hold](crate::StageOptions::hold)).
+    pub held: u64,
+    /// Times that a state was made anew after a panic.
+    pub rebuilt: u64,
     /// Cohorts run.
     pub cohorts: u64,
     /// The largest cohort.
@@ -188,6 +203,9 @@ impl StageCounters {
             panicked: self.panicked.get(),
             ended: self.ended.get(),
             refused: self.refused.get(),
+            interruptions: self.interruptions.get(),
+            held: self.held.get(),
+            rebuilt: self.rebuilt.get(),
             cohorts: self.cohorts.get(),
             cohort_max: self.cohort_max.get(),
             cohort_sizes: std::array::from_fn(|bucket| self.cohort_sizes[bucket].get()),

@@ -28,15 +28,44 @@ pub(crate) struct StageQueue<T> {
     ring: UnsafeCell<Box<[MaybeUninit<T>]>>,
     oldest: Cell<usize>,
     end: Cell<usize>,
+    /// The lesser of the ring's length and the bound.
+    mark: Cell<usize>,
+    bound: usize,
 }
 
 impl<T: Copy> StageQueue<T> {
-    pub(crate) fn new() -> Self {
+    /// An empty queue that has room for new operations up to `bound`.
+    pub(crate) fn new(bound: usize) -> Self {
         Self {
             ring: UnsafeCell::new(Box::new_uninit_slice(CAPACITY)),
             oldest: Cell::new(0),
             end: Cell::new(0),
+            mark: Cell::new(CAPACITY.min(bound)),
+            bound,
         }
+    }
+
+    /// Makes room for one more; false at the bound.
+    #[inline(always)]
+    pub(crate) fn make_room(&self) -> bool {
+        self.len() < self.mark.get() || self.at_mark()
+    }
+
+    /// Whether there is room below the bound.
+    pub(crate) fn has_room(&self) -> bool {
+        self.len() < self.bound
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn at_mark(&self) -> bool {
+        if self.len() >= self.bound {
+            return false;
+        }
+        if self.len() == self.capacity() {
+            self.grow();
+        }
+        true
     }
 
     /// The cell at `position`.
@@ -64,16 +93,28 @@ impl<T: Copy> StageQueue<T> {
         }
         self.end.set(self.len());
         self.oldest.set(0);
+        self.mark.set(larger.len().min(self.bound));
         // SAFETY: no other borrow is alive (top of the file).
         unsafe { *self.ring.get() = larger };
     }
 
-    /// Appends at the newest end.
+    /// Appends at the newest end, whatever the bound: what is pushed so was inside already.
     #[inline(always)]
     pub(crate) fn push(&self, item: T) {
         if self.len() == self.capacity() {
             self.grow();
         }
+        // SAFETY: the ring is not full.
+        unsafe { self.append(item) }
+    }
+
+    /// Appends at the newest end, where room has been made.
+    ///
+    /// # Safety
+    /// [`make_room`](Self::make_room) has said yes, and nothing was pushed since.
+    #[inline(always)]
+    pub(crate) unsafe fn append(&self, item: T) {
+        debug_assert!(self.len() < self.capacity());
         let end = self.end.get();
         // SAFETY: a cell that holds nothing, since the ring is not full.
         unsafe { self.cell(end).write(MaybeUninit::new(item)) };
@@ -169,7 +210,7 @@ mod tests {
         /// Against a plain list: nothing lost, nothing twice, each end in its order.
         #[test]
         fn behaves_like_a_list(steps in proptest::collection::vec(step(), 0..600)) {
-            let queue = StageQueue::new();
+            let queue = StageQueue::new(usize::MAX);
             let mut model: Vec<usize> = Vec::new();
             for (n, step) in steps.into_iter().enumerate() {
                 match step {
@@ -191,7 +232,7 @@ mod tests {
         #[test]
         fn the_oldest_never_starves(arrivals in proptest::collection::vec(0usize..12, 1..60)) {
             const COHORT: usize = 8;
-            let (queue, cap) = (StageQueue::new(), Cap::default());
+            let (queue, cap) = (StageQueue::new(usize::MAX), Cap::default());
             let mut next = 0;
             let mut bound = std::collections::HashMap::new();
             for (round, arriving) in arrivals.iter().chain(std::iter::repeat_n(&0, 200)).enumerate() {

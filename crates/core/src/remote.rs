@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::call::Call;
-use crate::error::CallError;
+use crate::error::{CallError, Refused};
 use crate::moving::Forwarded;
 use crate::operation::{
     ENDED, HELD, Life, Parcel, Payload, RemoteVTable, Slot, VTable, output_drop,
@@ -71,7 +71,7 @@ impl Processor {
         match self.place(key.stage(), HELD, ManuallyDrop::into_inner(invocation)) {
             // SAFETY: the slot was filled with result type `T`, and is held for this call alone.
             Ok(slot) => unsafe { Call::new(self, slot) },
-            Err(error) => Call::refused(error),
+            Err(refused) => Call::refused(self, refused),
         }
     }
 
@@ -86,7 +86,7 @@ impl Processor {
         let invocation = self.check_for(key, invocation);
         match self.place(key.stage(), 0, ManuallyDrop::into_inner(invocation)) {
             Ok(_) => Ok(()),
-            Err(refused) => Err(refused.into()),
+            Err(refused) => Err(refused.reason(self)),
         }
     }
 
@@ -121,11 +121,33 @@ impl Processor {
         T: Send + 'static,
     {
         self.check(key);
+        // SAFETY: the vtable is of these types.
+        unsafe { self.call_away(key, target, crossing_vtable::<F, Fut, T>(), invocation) }
+    }
+
+    /// Sends an invocation, or an item of a cohort operation, by a parcel.
+    ///
+    /// # Safety
+    /// The vtable is for parcels of these types, and the key was checked.
+    pub(crate) unsafe fn call_away<F: Send, T: Send>(
+        &self,
+        key: Key,
+        target: usize,
+        vtable: &'static VTable,
+        invocation: F,
+    ) -> Call<T> {
+        let capacity = &self.stages[usize::from(key.stage())].rules.capacity;
+        if capacity.is_some() {
+            let there = self.program().posts[target].stages[usize::from(key.stage())].len();
+            if there + capacity.outbound.get() >= capacity.bound {
+                return Call::refused(self, self.refuse_at_stage(key.stage(), invocation));
+            }
+        }
         let Some(slot) = self.reserve::<Crossing<F, T>>() else {
-            return Call::refused(self.refuse(key.stage(), invocation));
+            return Call::refused(self, self.refuse(key.stage(), invocation));
         };
         slot.flags.set(HELD);
-        slot.vtable.set(crossing_vtable::<F, Fut, T>());
+        slot.vtable.set(vtable);
         slot.stage.set(key.stage());
         slot.life.set(Life::Away);
         // SAFETY: the slot is fresh and its class was chosen for this payload.
@@ -203,12 +225,41 @@ where
             poll: |_, _| unreachable!("a parcel is not run by its home processor"),
             drop_work: drop_invocation::<F, T>,
             drop_output: output_drop::<T>(),
+            operation: std::any::type_name::<Fut>,
             remote: RemoteVTable {
                 take_up: take_up::<F, Fut, T>,
                 outcome: outcome::<F, T>,
+                settle: settle::<F, T>,
                 end_away: end_away::<F, T>,
             },
         }
+    }
+}
+
+/// The vtable of a parcel with an item for a cohort operation; `take_up` is of the same types.
+pub(crate) const fn item_parcel_vtable<I: Send + 'static, T: Send + 'static>(
+    take_up: unsafe fn(Slot, &Processor),
+) -> VTable {
+    VTable {
+        poll: |_, _| unreachable!("a parcel is not run by its home processor"),
+        drop_work: drop_invocation::<I, T>,
+        drop_output: output_drop::<T>(),
+        operation: std::any::type_name::<I>,
+        remote: RemoteVTable {
+            take_up,
+            outcome: outcome::<I, T>,
+            settle: settle::<I, T>,
+            end_away: end_away::<I, T>,
+        },
+    }
+}
+
+unsafe fn settle<F, T>(slot: Slot, done: bool) -> usize {
+    let crossing: *mut Crossing<F, T> = slot.payload();
+    // SAFETY: the parcel is away from home and here, so its payload is ours.
+    unsafe {
+        (*crossing).outcome.set(if done { Outcome::Done } else { Outcome::Failed });
+        usize::from((*crossing).home)
     }
 }
 
@@ -243,6 +294,32 @@ where
     Fut: Future<Output = T> + 'static,
     T: Send + 'static,
 {
+    // SAFETY: the parcel came through a ring, and has this vtable.
+    unsafe {
+        receive::<F, T>(slot, processor, |stage, invocation, mut reply| {
+            processor.place(stage, 0, move |processor, stage| {
+                match catch_unwind(AssertUnwindSafe(|| invocation(processor, stage))) {
+                    Ok(future) => Returning { future, reply },
+                    Err(panic) => {
+                        reply.send(Err(panicked(processor, stage, &*panic)));
+                        resume_unwind(panic)
+                    }
+                }
+            })
+        });
+    }
+}
+
+/// Takes the invocation, or item, out of a parcel that has arrived, and has `place` make it an
+/// operation here, in the session that it came with.
+///
+/// # Safety
+/// The parcel came through a ring, was filled with these types, and is received once.
+pub(crate) unsafe fn receive<F, T>(
+    slot: Slot,
+    processor: &Processor,
+    place: impl FnOnce(u8, F, Owed<T>) -> Result<Slot, Refused>,
+) {
     let crossing: *mut Crossing<F, T> = slot.payload();
     // SAFETY: the parcel came through a ring, so its payload is ours; the invocation is read once.
     let (invocation, group) = unsafe {
@@ -252,21 +329,14 @@ where
     // The stage field is written before the parcel leaves home and read-only while it is away.
     let stage = slot.stage.get();
     let mut invocation = Some(invocation);
-    let mut reply = Reply::<F, T> { parcel: Some(slot), result: std::marker::PhantomData };
+    let mut reply = Owed::<T> { parcel: Some(slot), result: std::marker::PhantomData };
     let joined = processor.in_group(group, || {
         let Some(invocation) = invocation.take() else { return };
-        if !processor.slab().has_room() {
-            return reply.send(Err(processor.refuse(stage, invocation).into()));
+        if !processor.slab().has_room() || !processor.stage(stage.into()).queue.has_room() {
+            let refused = processor.refuse(stage, invocation);
+            return reply.send(Err(refused.reason(processor)));
         }
-        let placed = processor.place(stage, 0, move |processor, stage| {
-            match catch_unwind(AssertUnwindSafe(|| invocation(processor, stage))) {
-                Ok(future) => Returning { future, reply },
-                Err(panic) => {
-                    reply.send(Err(panicked(processor, stage, &*panic)));
-                    resume_unwind(panic)
-                }
-            }
-        });
+        let placed = place(stage, invocation, reply);
         if let Ok(operation) = placed {
             // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.
             let there = unsafe { &(*crossing).there };
@@ -291,30 +361,32 @@ pub(crate) fn panicked(processor: &Processor, stage: u8, panic: &(dyn Any + Send
     CallError::Panicked { stage: processor.stage_name(stage), message }
 }
 
-/// Owed to the caller: sent with the result, or, if the operation ends without one, when dropped.
-struct Reply<F, T> {
+/// Owed to a caller on another processor: sent with the result, or, if the operation ends without
+/// one, when dropped. Empty where nothing is owed.
+#[repr(transparent)]
+pub(crate) struct Owed<T> {
     parcel: Option<Slot>,
-    result: std::marker::PhantomData<(F, T)>,
+    result: std::marker::PhantomData<T>,
 }
 
-impl<F, T> Reply<F, T> {
-    fn send(&mut self, result: Result<T, CallError>) {
+impl<T> Owed<T> {
+    pub(crate) const NOTHING: Self = Self { parcel: None, result: std::marker::PhantomData };
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.parcel.is_none()
+    }
+
+    pub(crate) fn send(&mut self, result: Result<T, CallError>) {
         let Some(slot) = self.parcel.take() else { return };
-        let crossing: *mut Crossing<F, T> = slot.payload();
+        let done = result.is_ok();
         // SAFETY: the parcel is away from home and here; its invocation was moved out, so nothing
-        // is alive in the cell that this overwrites.
+        // is alive where this writes; and there is room for either (`Payload`).
         let home = unsafe {
             match result {
-                Ok(value) => {
-                    slot.payload::<T>().write(value);
-                    (*crossing).outcome.set(Outcome::Done);
-                }
-                Err(error) => {
-                    slot.payload::<CallError>().write(error);
-                    (*crossing).outcome.set(Outcome::Failed);
-                }
+                Ok(value) => slot.payload::<T>().write(value),
+                Err(error) => slot.payload::<CallError>().write(error),
             }
-            usize::from((*crossing).home)
+            (slot.vtable.get().remote.settle)(slot, done)
         };
         processor::current(|processor| match home == processor.index() {
             true => processor.come_home(Parcel(slot)),
@@ -323,19 +395,19 @@ impl<F, T> Reply<F, T> {
     }
 }
 
-impl<F, T> Drop for Reply<F, T> {
+impl<T> Drop for Owed<T> {
     fn drop(&mut self) {
         self.send(Err(CallError::Ended));
     }
 }
 
 /// A caller's operation on the target: replies with its result, or with its panic.
-struct Returning<Fut, F, T> {
+struct Returning<Fut, T> {
     future: Fut,
-    reply: Reply<F, T>,
+    reply: Owed<T>,
 }
 
-impl<Fut: Future<Output = T>, F, T> Future for Returning<Fut, F, T> {
+impl<Fut: Future<Output = T>, T> Future for Returning<Fut, T> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {

@@ -52,6 +52,17 @@ macro_rules! handle {
             pub(crate) fn new(key: Key) -> Self {
                 Self { key, state: PhantomData }
             }
+
+            /// Whether fewer operations are queued at the stage, on this processor, than its
+            /// [capacity](crate::StageOptions::capacity).
+            pub fn has_room(&self) -> bool {
+                processor::current(|p| p.has_room(self.key))
+            }
+
+            /// Waits until the stage has room on this processor; see [`Room`].
+            pub fn room(&self) -> crate::room::Room {
+                crate::room::Room::new(self.key)
+            }
         }
 
         impl<S> Clone for $name<S> {

@@ -41,7 +41,7 @@ pub struct Turn {
 }
 
 /// The lowest stage of a set.
-fn first(stages: u64) -> Option<usize> {
+pub(crate) fn first(stages: u64) -> Option<usize> {
     (stages != 0).then(|| stages.trailing_zeros() as usize)
 }
 
@@ -104,15 +104,31 @@ impl Processor {
         let mut ran = 0;
         // Only the stages that have something, also those that get it while the sweep is under way.
         let mut next = 0;
+        let mut held = 0;
         while let Some(stage) = first(self.ready.get() & u64::MAX << next) {
-            ran += self.visit(stage, world);
             next = stage + 1;
+            if self.holds(stage) {
+                held |= 1 << stage;
+                continue;
+            }
+            ran += self.visit(stage, world);
         }
         world.submit();
         let mut below = u64::MAX;
         while let Some(stage) = last(self.ready.get() & below) {
-            ran += self.visit(stage, world);
             below = (1 << stage) - 1;
+            if self.holds(stage) {
+                held |= 1 << stage;
+                continue;
+            }
+            ran += self.visit(stage, world);
+        }
+        // Nothing else to do: no reason to wait any more.
+        while ran == 0
+            && let Some(stage) = first(held)
+        {
+            held &= held - 1;
+            ran += self.visit(stage, world);
         }
         world.submit();
         self.flush_outbox();

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use common::Bench;
 use phalanx_core::{
-    BalancedStage, Call, CallError, ExclusiveStage, Graph, PartitionedStage, Session, SharedStage,
-    join, sleep, timeout, yield_now,
+    BalancedStage, Call, CallError, Cohort, CohortStage, ExclusiveStage, Graph, PartitionedStage,
+    Session, SharedStage, StageOptions, join, sleep, timeout, yield_now,
 };
 use proptest::prelude::*;
 
@@ -44,6 +44,8 @@ enum Place {
     There(usize),
     Keyed(u64),
     Exclusive,
+    /// An item of a cohort operation, in place of the plan.
+    Item(usize),
     Balanced,
 }
 
@@ -55,6 +57,7 @@ fn place() -> impl Strategy<Value = Place> {
         2 => (0..PROCESSORS).prop_map(Place::There),
         2 => any::<u64>().prop_map(Place::Keyed),
         1 => Just(Place::Exclusive),
+        2 => (0..PROCESSORS).prop_map(Place::Item),
         2 => Just(Place::Balanced),
     ]
 }
@@ -108,8 +111,29 @@ struct Env {
     here: SharedStage<()>,
     keyed: PartitionedStage<u32>,
     exclusive: ExclusiveStage<u32>,
+    items: CohortStage<Item, u32>,
     balanced: BalancedStage<()>,
     fates: Arc<std::sync::Mutex<Vec<Arc<Fate>>>>,
+}
+
+/// What the handler is to do with it, and whose fate it is.
+struct Item(usize, Life);
+
+/// Replies to each item, until one of them makes it panic: then the others fail with it.
+fn handle(cohort: &mut Cohort<Item, u32>) {
+    for entry in cohort.iter() {
+        entry.item.1.0.started.fetch_add(1, Relaxed);
+    }
+    for at in 0..cohort.len() {
+        let entry = &mut cohort[at];
+        if entry.item.0 % 4 == 3 {
+            for entry in &cohort[at..] {
+                entry.item.1.0.panics.fetch_add(1, Relaxed);
+            }
+            panic!("as planned");
+        }
+        entry.reply(entry.item.1.0.completed.fetch_add(1, Relaxed) + 7);
+    }
 }
 
 type Running = Pin<Box<dyn Future<Output = u32>>>;
@@ -131,6 +155,7 @@ impl Env {
                 state.with(|count| *count += 1);
                 env.start(plan, life)
             }),
+            Place::Item(at) => self.items.call_on(at, Item(plan.len(), life)),
         };
         (fate, call)
     }
@@ -203,7 +228,11 @@ impl Env {
             Step::EndOwnSession => {
                 if let Some(session) = Session::current() {
                     let end = session.end();
-                    for place in [Place::Here, Place::There(1), Place::Exclusive, Place::Balanced] {
+                    let items = [Place::Item(0), Place::Item(1)];
+                    for place in [Place::Here, Place::There(1), Place::Exclusive, Place::Balanced]
+                        .into_iter()
+                        .chain(items)
+                    {
                         let (fate, call) = self.call(place, &Vec::new());
                         refused(&fate, call.detach());
                         assert_eq!(fate.refused.load(Relaxed), 1, "taken into an ended session");
@@ -241,13 +270,25 @@ fn check(fate: &Fate, result: Result<u32, CallError>) {
     }
 }
 
+/// Some stages with a threshold, some that hold.
+fn rushed(options: StageOptions<'_>, how: u8) -> StageOptions<'_> {
+    match how % 8 {
+        0 => options.threshold(2, None),
+        1 => options.threshold(None, Duration::from_micros(1)),
+        2 | 3 => options.hold(3, Duration::from_millis(2)),
+        4 => options.hold(2, Duration::from_secs(60)).threshold(4, None).in_order(),
+        _ => options,
+    }
+}
+
 /// Runs a plan to its end, turning the processors in the order that `order` chooses.
 fn run(plan: &Plan, order: &[u8]) {
     let mut graph = Graph::new();
     let env = Env {
-        here: graph.stage("here").max_cohort(3).shared(()),
-        keyed: graph.partitioned("keyed", |_| 0),
-        exclusive: graph.exclusive("exclusive", 0),
+        here: rushed(graph.stage("here").max_cohort(3), order[0]).shared(()),
+        keyed: rushed(graph.stage("keyed"), order[1]).partitioned(|_| 0),
+        exclusive: rushed(graph.stage("exclusive"), order[2]).exclusive(0),
+        items: rushed(graph.stage("items"), order[3]).cohort(|_| (), |(), cohort| handle(cohort)),
         balanced: graph.stage("balanced").max_cohort(2).balanced(()),
         fates: Arc::default(),
     };

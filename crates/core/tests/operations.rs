@@ -180,7 +180,7 @@ fn at_the_bound_invocations_are_refused() {
     let (processor, world) = (alone(graph), Bench::default());
     settle(&processor, &world, || {
         (0..3).for_each(|_| a.dispatch(|_| async {}).unwrap());
-        assert_eq!(a.dispatch(|_| async {}), Err(CallError::Full { bound: 3 }));
+        assert_eq!(a.dispatch(|_| async {}), Err(CallError::Full { stage: None, bound: 3 }));
         assert!(a.call(|_| async {}).detach().is_err());
     });
     assert_eq!(processor.live(), 0);

@@ -249,5 +249,5 @@ fn a_full_target_says_so() {
         asking.unwrap();
     });
     several.settle(3);
-    assert_eq!(outcome.take(), Some(Err(CallError::Full { bound: 4 })));
+    assert_eq!(outcome.take(), Some(Err(CallError::Full { stage: None, bound: 4 })));
 }

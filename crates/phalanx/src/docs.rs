@@ -4,6 +4,25 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// Thresholds.
+#[doc = include_str!("../../../docs/mechanisms/thresholds.md")]
+struct Thresholds;
+
+/// Hold.
+#[doc = include_str!("../../../docs/mechanisms/hold.md")]
+struct Hold;
+
+/// Backpressure.
+#[doc = include_str!("../../../docs/mechanisms/backpressure.md")]
+struct Backpressure;
+
+/// Cohort operations.
+#[doc = include_str!("../../../docs/mechanisms/cohort-operations.md")]
+struct CohortOperations;
+
+/// Panics.
+#[doc = include_str!("../../../docs/mechanisms/panics.md")]
+struct Panics;
 /// How operations reach state.
 #[doc = include_str!("../../../docs/mechanisms/policies.md")]
 struct Policies;
@@ -42,7 +61,6 @@ struct Timers;
 /// Where operations live.
 #[doc = include_str!("../../../docs/mechanisms/memory.md")]
 struct Memory;
-
 
 /// What a cohort is, and when it pays.
 #[doc = include_str!("../../../docs/mechanisms/cohorts.md")]

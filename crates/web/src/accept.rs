@@ -19,6 +19,8 @@ const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
 pub(crate) async fn accept(listener: Listener, stages: Stages, site: Arc<Site>) {
     let open = Rc::new(Cell::new(0));
     loop {
+        // Rather than let a queue grow that is long already.
+        stages.control.room().await;
         let stream = match listener.accept().await {
             Ok(stream) => stream,
             Err(_) if is_draining() => return,
@@ -33,7 +35,7 @@ pub(crate) async fn accept(listener: Listener, stages: Stages, site: Arc<Site>) 
             continue;
         }
         let counted = Counted::new(&open);
-        // Refused at the bound of operations: the connection closes, and the next may fit again.
+        // Refused at a bound of operations: the connection closes, and the next may fit again.
         let _ = stages.control.dispatch(move |site| async move {
             let _counted = counted;
             Connection::new(stream, stages, site).serve().await;

@@ -15,6 +15,11 @@ use crate::config::{Config, Timeouts};
 /// leaves the cache again.
 const SOCKET_COHORT: usize = 64;
 
+/// Connections that may wait for the control stage on one processor, some tens of milliseconds of
+/// work. While there are more, none is accepted: those that come wait in the kernel, which costs
+/// less, and where another processor may take them.
+const CONTROL_QUEUE: usize = 4096;
+
 /// Handles on all stages; copied wherever an operation may invoke others.
 #[derive(Clone, Copy)]
 pub(crate) struct Stages {
@@ -66,7 +71,11 @@ impl Stages {
         let open = config.open_files.div_ceil(partitions);
         Self {
             network: graph.stage("network").max_cohort(SOCKET_COHORT).shared(()),
-            control: graph.stage("control").max_cohort(SOCKET_COHORT).shared(site.clone()),
+            control: graph
+                .stage("control")
+                .max_cohort(SOCKET_COHORT)
+                .capacity(CONTROL_QUEUE)
+                .shared(site.clone()),
             cache: graph
                 .stage("file cache")
                 .partitions(partitions)

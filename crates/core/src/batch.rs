@@ -1,0 +1,336 @@
+//! Cohort operations: stages whose handler is given the whole cohort as a slice.
+//!
+//! What is invoked is not code but an *item*. It lies in a slot and waits in the stage's queue as
+//! any operation does, so that policy, order, bounds, sessions and counters are the same. When the
+//! stage runs, the cohort's items are moved into one vector, and the handler, which is the stage's,
+//! is called once.
+//!
+//! # Safety
+//! The queue of a stage that has a [`Batch`] holds slots of that stage's handles alone (`stage.rs`:
+//! a key is of the declaration that made the handle, and so are the types). They were filled by
+//! `place_item` with `Item<I, O>`, which their life, `Unstarted`, says to be alive; taking the item
+//! out leaves the [`Owed`] at the payload's start, and the life says so.
+
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::call::Call;
+use crate::cohort::{Tally, bump};
+use crate::error::{CallError, Refused};
+use crate::operation::{ENDED, HELD, Life, QUEUED, RemoteVTable, Slot, VTable, output_drop};
+use crate::processor::{LocalStage, Processor};
+use crate::queue::Order;
+use crate::remote::{Owed, item_parcel_vtable, panicked, receive};
+use crate::rendezvous::{contain, discard_panic};
+use crate::reply::Reply;
+use crate::stage::Key;
+use crate::waker::Name;
+
+/// Run when a cohort of a stage has ended.
+pub(crate) type EndOfCohort = Arc<dyn Fn() + Send + Sync>;
+
+/// One item of a [`Cohort`].
+pub struct Entry<I, O> {
+    /// What the caller handed over.
+    pub item: I,
+    reply: Option<Reply<O>>,
+}
+
+impl<I, O> Entry<I, O> {
+    /// Answers the caller.
+    ///
+    /// # Panics
+    /// If the reply was given or taken before.
+    pub fn reply(&mut self, value: O) {
+        self.take_reply().send(value);
+    }
+
+    /// Takes the reply out, to be given later.
+    ///
+    /// # Panics
+    /// If the reply was given or taken before.
+    pub fn take_reply(&mut self) -> Reply<O> {
+        self.reply.take().expect("an item is answered once")
+    }
+}
+
+/// The items that a cohort operation is given: a slice of them, in the order of the queue. What is
+/// left in it when the handler returns is dropped, and the callers that were not answered are told
+/// [`CallError::Unanswered`].
+pub struct Cohort<I, O>(Vec<Entry<I, O>>);
+
+impl<I, O> Cohort<I, O> {
+    /// Takes all entries out, each an item and its reply.
+    ///
+    /// # Panics
+    /// On reaching an entry whose reply was given or taken before.
+    pub fn drain(&mut self) -> impl Iterator<Item = (I, Reply<O>)> {
+        self.0.drain(..).map(|mut entry| {
+            let reply = entry.take_reply();
+            (entry.item, reply)
+        })
+    }
+}
+
+impl<I, O> Deref for Cohort<I, O> {
+    type Target = [Entry<I, O>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<I, O> DerefMut for Cohort<I, O> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+/// A stage's handler on one processor, as [`Processor::run_batch`] sees it.
+pub(crate) trait Batch {
+    /// Moves the item of `slot` to the end of the cohort.
+    ///
+    /// # Safety
+    /// The slot came out of the queue of this batch's stage and is `Unstarted`.
+    unsafe fn take(&self, processor: &Processor, slot: Slot);
+    /// Calls the handler. May unwind.
+    fn handle(&self);
+    /// Drops what is left.
+    fn clear(&self);
+}
+
+/// The handler with the state that it closes over, and the vector that is used again.
+pub(crate) struct LocalBatch<I, O> {
+    cohort: RefCell<Cohort<I, O>>,
+    handle: Handle<I, O>,
+}
+
+/// A handler that has its state.
+type Handle<I, O> = Box<dyn Fn(&mut Cohort<I, O>)>;
+
+impl<I: 'static, O: 'static> LocalBatch<I, O> {
+    pub(crate) fn new(handle: impl Fn(&mut Cohort<I, O>) + 'static) -> Self {
+        let cohort = RefCell::new(Cohort(Vec::new()));
+        Self { cohort, handle: Box::new(handle) }
+    }
+}
+
+impl<I: 'static, O: 'static> Batch for LocalBatch<I, O> {
+    unsafe fn take(&self, processor: &Processor, slot: Slot) {
+        let payload: *mut Item<I, O> = slot.payload();
+        slot.life.set(Life::Taken);
+        // SAFETY: an item of these types was alive (top of the file), and is read once; what is
+        // owed stays.
+        let (item, reply) =
+            unsafe { ((&raw const (*payload).item).read(), Reply::new(processor, slot)) };
+        self.cohort.borrow_mut().0.push(Entry { item, reply: Some(reply) });
+    }
+
+    fn handle(&self) {
+        (self.handle)(&mut self.cohort.borrow_mut());
+    }
+
+    fn clear(&self) {
+        loop {
+            let entry = self.cohort.borrow_mut().0.pop();
+            let Some(entry) = entry else { break };
+            contain(|| drop(entry));
+        }
+    }
+}
+
+/// What a slot holds until its item is taken. `repr(C)`: what is owed lies at the start.
+#[repr(C)]
+struct Item<I, O> {
+    owed: Owed<O>,
+    item: I,
+}
+
+const fn item_vtable<I: 'static, O: 'static>() -> &'static VTable {
+    const {
+        &VTable {
+            poll: |_, _| unreachable!("items are handled, not polled"),
+            drop_work: drop_item::<I, O>,
+            drop_output: output_drop::<O>(),
+            operation: std::any::type_name::<I>,
+            remote: RemoteVTable::NONE,
+        }
+    }
+}
+
+unsafe fn drop_item<I, O>(slot: Slot) {
+    let item: *mut Item<I, O> = slot.payload();
+    // SAFETY: life says what is alive, and is changed before the drop, which may unwind.
+    unsafe {
+        match slot.life.replace(Life::Empty) {
+            Life::Unstarted => item.drop_in_place(),
+            _ => (&raw mut (*item).owed).drop_in_place(),
+        }
+    }
+}
+
+/// A parcel with an item has arrived.
+unsafe fn take_up_item<I: Send + 'static, O: Send + 'static>(slot: Slot, processor: &Processor) {
+    // SAFETY: parcels with this vtable hold an `I` for an `O`, and the stage is that of the handle
+    // which the parcel was sent with.
+    unsafe {
+        receive::<I, O>(slot, processor, |stage, item, owed| {
+            processor.place_item(stage, 0, item, owed)
+        });
+    }
+}
+
+impl Processor {
+    /// # Safety
+    /// The stage is of a handle on cohort operations with these types.
+    unsafe fn place_item<I: 'static, O: 'static>(
+        &self,
+        stage: u8,
+        flags: u8,
+        item: I,
+        owed: Owed<O>,
+    ) -> Result<Slot, Refused> {
+        let item = ManuallyDrop::new(Item { owed, item });
+        // SAFETY: the vtable is of these types; the item is not used again.
+        unsafe { self.place_as::<Item<I, O>, (), O>(stage, flags, item_vtable::<I, O>(), &item) }
+    }
+
+    /// # Safety
+    /// The key is of a handle on cohort operations with these types.
+    pub(crate) unsafe fn call_item<I: 'static, O: 'static>(&self, key: Key, item: I) -> Call<O> {
+        self.check(key);
+        // SAFETY: by the caller's promise.
+        match unsafe { self.place_item::<I, O>(key.stage(), HELD, item, Owed::NOTHING) } {
+            // SAFETY: the slot was filled with result type `O`, and is held for this call alone.
+            Ok(slot) => unsafe { Call::new(self, slot) },
+            Err(refused) => Call::refused(self, refused),
+        }
+    }
+
+    /// # Safety
+    /// The key is of a handle on cohort operations with these types.
+    pub(crate) unsafe fn dispatch_item<I: 'static, O: 'static>(
+        &self,
+        key: Key,
+        item: I,
+    ) -> Result<(), CallError> {
+        self.check(key);
+        // SAFETY: by the caller's promise.
+        let placed = unsafe { self.place_item::<I, O>(key.stage(), 0, item, Owed::NOTHING) };
+        placed.map(|_| ()).map_err(|refused| refused.reason(self))
+    }
+
+    /// # Safety
+    /// The key is of a handle on cohort operations with these types.
+    pub(crate) unsafe fn call_item_on<I: Send + 'static, O: Send + 'static>(
+        &self,
+        key: Key,
+        target: usize,
+        item: I,
+    ) -> Call<O> {
+        self.check(key);
+        let processors = self.processors();
+        assert!(target < processors, "no processor {target} in a program of {processors}");
+        if target == self.index() {
+            // SAFETY: by the caller's promise.
+            return unsafe { self.call_item(key, item) };
+        }
+        let vtable = const { &item_parcel_vtable::<I, O>(take_up_item::<I, O>) };
+        // SAFETY: the vtable is of these types.
+        unsafe { self.call_away(key, target, vtable, item) }
+    }
+
+    /// Takes what is queued, up to the stage's largest cohort, and calls the handler once.
+    pub(crate) fn run_batch(
+        &self,
+        stage: usize,
+        local: &LocalStage,
+        batch: &dyn Batch,
+        order: Order,
+        start: u64,
+        tally: &Tally,
+    ) {
+        let mut taken = 0u64;
+        while tally.size.get() < local.max_cohort {
+            let Some(slot) = local.queue.pop(order).or_else(|| self.next_parcel(stage)) else {
+                break;
+            };
+            tally.size.set(tally.size.get() + 1);
+            if slot.has(ENDED) {
+                bump(&tally.ended);
+                self.discard(slot, CallError::Ended);
+                continue;
+            }
+            tally.started.add(start.saturating_sub(slot.queued_at.get()));
+            slot.clear(QUEUED);
+            self.counters.watch.operation(slot.vtable.get());
+            // SAFETY: of this stage's queue, and not started before (top of the file).
+            unsafe { batch.take(self, slot) };
+            taken += 1;
+        }
+        if taken == 0 {
+            return;
+        }
+        self.batching.begin();
+        let panic = catch_unwind(AssertUnwindSafe(|| batch.handle())).err();
+        batch.clear();
+        let (answered, lost) = self.batching.end();
+        let name = self.stage_name(stage as u8);
+        let error = panic.as_deref().map_or(CallError::Unanswered { stage: name }, |panic| {
+            panicked(self, stage as u8, panic)
+        });
+        let lost_here = lost.len() as u64;
+        for (slot, name) in lost {
+            if self.fail_taken(slot, name, error.clone()) && panic.is_some() {
+                bump(&tally.panicked);
+                self.stage_counters(stage as u8).panicked.add(1);
+            }
+        }
+        // Kept replies: their operations are suspended.
+        tally.suspended.set(taken.saturating_sub(answered + lost_here));
+        if let Some(panic) = panic {
+            discard_panic(panic);
+        }
+    }
+}
+
+/// What is known while a handler runs.
+#[derive(Default)]
+pub(crate) struct Batching {
+    handling: Cell<bool>,
+    answered: Cell<u64>,
+    /// Replies that were dropped.
+    lost: RefCell<Vec<(Slot, Name)>>,
+}
+
+impl Batching {
+    fn begin(&self) {
+        self.handling.set(true);
+        self.answered.set(0);
+    }
+
+    fn end(&self) -> (u64, Vec<(Slot, Name)>) {
+        self.handling.set(false);
+        (self.answered.get(), self.lost.take())
+    }
+
+    /// An item was answered, now or after its cohort.
+    pub(crate) fn answered(&self, processor: &Processor, stage: u8) {
+        if self.handling.get() {
+            bump(&self.answered);
+        } else {
+            processor.stage_counters(stage).completed.add(1);
+        }
+    }
+
+    /// A reply was dropped. False if no handler runs.
+    pub(crate) fn lost(&self, slot: Slot, name: Name) -> bool {
+        if self.handling.get() {
+            self.lost.borrow_mut().push((slot, name));
+        }
+        self.handling.get()
+    }
+}
