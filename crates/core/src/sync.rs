@@ -1,12 +1,15 @@
-//! The atomics and cells that the concurrent primitives are written with: the standard ones, or
+//! The atomics, locks and cells that the concurrent primitives are written with: the standard ones, or
 //! loom's under `--cfg loom`, so that the models run the very code that ships.
 
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
+    sync::Mutex,
     sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
+#[cfg(not(loom))]
+pub(crate) use std::sync::Mutex;
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 
