@@ -49,7 +49,7 @@ use std::time::Duration;
 pub use choose::{Choice, Kind, choose, open};
 pub use chunk::Chunk;
 pub use config::Config;
-pub use request::{Completion, Done, OpenHow, Payload, Request, Socket, Token};
+pub use request::{Access, Completion, Done, OpenHow, Payload, Request, Socket, Token};
 
 /// What a processor needs of the operating system, and the only way to it.
 ///

@@ -31,11 +31,28 @@ pub struct Payload {
     pub body: Bytes,
 }
 
-/// How [`Request::Open`] opens: always read-only, close-on-exec, and beneath its directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How [`Request::Open`] opens: always close-on-exec and beneath its directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenHow {
     /// Whether a symbolic link may be followed at all (never out of the directory).
     pub follow_links: bool,
+    /// What the file is opened for.
+    pub access: Access,
+}
+
+/// What a file is opened for. A file that is made may be read and written by all whom the
+/// process's umask does not exclude (mode 0666, as `open(2)` has it).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Reading a file, or reaching what is beneath a directory.
+    #[default]
+    Read,
+    /// Reading and writing a file that is there.
+    Write,
+    /// Reading and writing; made when it is not there, its content kept when it is.
+    Create,
+    /// Reading and writing a file that is made; `EEXIST` when the name is taken, be it by a link.
+    CreateNew,
 }
 
 /// One thing a driver can do.
@@ -85,6 +102,25 @@ pub enum Request {
         /// At most this many bytes.
         length: usize,
     },
+    /// Write all of `bytes` at `offset`: [`Done::Written`]. What the kernel takes in parts is
+    /// continued until the end; an error (`ENOSPC`, `EFBIG`, …) may come after a part was written.
+    /// Requests in flight are in no order: await one before the next that depends on it.
+    WriteAt {
+        /// A file open for writing.
+        file: Arc<OwnedFd>,
+        /// What to write; shared, so that it need not be copied. Empty completes at once.
+        bytes: Bytes,
+        /// From the start of the file, in bytes.
+        offset: u64,
+    },
+    /// Have all that was written to `file` before, and was answered, reach the disk:
+    /// [`Done::Synced`]. An error is told once: afterwards nobody knows what has been kept.
+    Sync {
+        /// An open file, or a directory, whose names are kept so.
+        file: Arc<OwnedFd>,
+        /// Leave out what reading the content again does not need, such as the time of the change.
+        data_only: bool,
+    },
 }
 
 /// What a request came to.
@@ -102,6 +138,10 @@ pub enum Done {
     Opened(OwnedFd),
     /// The bytes read; shorter than asked for only at the end of the file.
     Read(Vec<u8>),
+    /// All is written, though perhaps not on the disk.
+    Written,
+    /// What was written before is on the disk.
+    Synced,
 }
 
 /// The one answer to a request.

@@ -66,6 +66,12 @@ impl Driver for Poll {
             Request::ReadAt { file, buffer, offset, length } => {
                 self.offload(token, Work::ReadAt { file, buffer, offset, length });
             }
+            Request::WriteAt { file, bytes, offset } => {
+                self.offload(token, Work::WriteAt { file, bytes, offset });
+            }
+            Request::Sync { file, data_only } => {
+                self.offload(token, Work::Sync { file, data_only });
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! Helper threads for calls that block: opening and reading files.
+//! Helper threads for calls that block: opening, reading, writing and syncing files.
 //!
 //! At most four, started when there is work for them, shared by all drivers of the process, and gone
 //! again when there was nothing to do for a while. A job owns all that it works on, so who asked for
@@ -12,6 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::{Done, OpenHow, Unpark, beneath};
 
 const MOST_THREADS: usize = 4;
@@ -23,12 +25,16 @@ const IDLE: Duration = Duration::from_secs(10);
 pub(super) enum Work {
     Open { directory: Arc<OwnedFd>, path: CString, how: OpenHow },
     ReadAt { file: Arc<OwnedFd>, buffer: Vec<u8>, offset: u64, length: usize },
+    WriteAt { file: Arc<OwnedFd>, bytes: Bytes, offset: u64 },
+    Sync { file: Arc<OwnedFd>, data_only: bool },
 }
 
 /// What it came to. (A [`Done`] cannot cross threads.)
 pub(super) enum Answer {
     Opened(OwnedFd),
     Read(Vec<u8>),
+    Written,
+    Synced,
 }
 
 impl From<Answer> for Done {
@@ -36,6 +42,8 @@ impl From<Answer> for Done {
         match answer {
             Answer::Opened(fd) => Done::Opened(fd),
             Answer::Read(bytes) => Done::Read(bytes),
+            Answer::Written => Done::Written,
+            Answer::Synced => Done::Synced,
         }
     }
 }
@@ -130,6 +138,10 @@ fn perform(work: Work) -> io::Result<Answer> {
         Work::ReadAt { file, buffer, offset, length } => {
             read(&file, buffer, offset, length).map(Answer::Read)
         }
+        Work::WriteAt { file, bytes, offset } => {
+            write(&file, &bytes, offset).map(|()| Answer::Written)
+        }
+        Work::Sync { file, data_only } => sync(&file, data_only).map(|()| Answer::Synced),
     }
 }
 
@@ -153,6 +165,33 @@ fn read(file: &OwnedFd, mut buffer: Vec<u8>, offset: u64, length: usize) -> io::
     }
     buffer.truncate(filled);
     Ok(buffer)
+}
+
+fn write(file: &OwnedFd, bytes: &[u8], offset: u64) -> io::Result<()> {
+    if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > i64::MAX as u64) {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let mut written = 0;
+    while written < bytes.len() {
+        match rustix::io::pwrite(file, &bytes[written..], offset + written as u64) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(some) => written += some,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(target_vendor = "apple"))]
+fn sync(file: &OwnedFd, data_only: bool) -> io::Result<()> {
+    Ok(if data_only { rustix::fs::fdatasync(file)? } else { rustix::fs::fsync(file)? })
+}
+
+/// Here `fsync` leaves the data in the disk's own cache.
+#[cfg(target_vendor = "apple")]
+fn sync(file: &OwnedFd, _: bool) -> io::Result<()> {
+    Ok(rustix::fs::fcntl_fullfsync(file)?)
 }
 
 /// No code that may panic runs under these locks, and their data is always whole.

@@ -69,9 +69,11 @@ impl Uring {
                 self.received(name, socket, run, event);
             }
             Operation::Send(_) => self.sent(name, event),
-            Operation::Connect(_) | Operation::Open(_) | Operation::Read(_) => {
-                self.single(name, event);
-            }
+            Operation::Connect(_)
+            | Operation::Open(_)
+            | Operation::Read(_)
+            | Operation::Write(_)
+            | Operation::Sync(_) => self.single(name, event),
         }
     }
 
@@ -113,6 +115,12 @@ impl Uring {
         let mut outcome = event.outcome();
         let unfinished = match (self.inflight.get_mut(name), &outcome) {
             (Operation::Read(reading), Ok(read)) => !reading.advance(*read),
+            // Nothing at all is no part: it would go on for ever.
+            (Operation::Write(_), Ok(0)) => {
+                outcome = Err(io::ErrorKind::WriteZero.into());
+                false
+            }
+            (Operation::Write(writing), Ok(written)) => !writing.advance(*written),
             (_, Ok(_)) => false,
             (_, Err(error)) => is_transient(error),
         };
@@ -139,6 +147,10 @@ impl Uring {
                 let token = reading.token;
                 self.finish(token, outcome.map(|_| Done::Read(reading.into_buffer())));
             }
+            Operation::Write(writing) => {
+                self.finish(writing.token, outcome.map(|_| Done::Written));
+            }
+            Operation::Sync(syncing) => self.finish(syncing.token, outcome.map(|_| Done::Synced)),
             _ => unreachable!("the caller looked"),
         }
     }

@@ -7,11 +7,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::files::{Opening, Reading};
+use super::files::{Opening, Reading, Syncing, Writing};
 use super::inflight::{Connecting, Operation, cancelled};
 use super::sockets::State;
 use super::{Place, Uring};
-use crate::{Completion, Driver, Request, Socket, Token, Unpark};
+use crate::{Completion, Done, Driver, Request, Socket, Token, Unpark};
 
 impl Driver for Uring {
     fn name(&self) -> &'static str {
@@ -72,6 +72,16 @@ impl Driver for Uring {
             Request::ReadAt { file, buffer, offset, length } => {
                 let reading = Reading::new(token, file, buffer, offset, length);
                 self.start_file(token, reading.map(Operation::Read));
+            }
+            Request::WriteAt { file, bytes, offset } => {
+                let nothing = bytes.is_empty();
+                match Writing::new(token, file, bytes, offset) {
+                    Ok(_) if nothing => self.done.push(Completion::ok(token, Done::Written)),
+                    writing => self.start_file(token, writing.map(Operation::Write)),
+                }
+            }
+            Request::Sync { file, data_only } => {
+                self.start_file(token, Ok(Operation::Sync(Syncing { token, file, data_only })));
             }
         }
     }

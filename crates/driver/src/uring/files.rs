@@ -1,8 +1,9 @@
-//! Opening and reading files in flight.
+//! Opening, reading, writing and syncing files in flight.
 //!
 //! # Safety
 //! A read writes into the spare capacity of a vector that nobody else can reach while the read is in
-//! flight; only what the kernel says it has written is then counted in.
+//! flight; only what the kernel says it has written is then counted in. The bytes of a write are only
+//! read, by us and by the kernel.
 
 use std::ffi::CString;
 use std::io;
@@ -10,6 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use io_uring::{opcode, squeue, types};
 
 use crate::beneath;
@@ -33,8 +35,10 @@ impl Opening {
         path: CString,
         how: OpenHow,
     ) -> Opening {
+        let (flags, mode) = beneath::flags(how);
         let how = types::OpenHow::new()
-            .flags(u64::from(beneath::FLAGS.bits()))
+            .flags(u64::from(flags.bits()))
+            .mode(mode.bits().into())
             .resolve(beneath::resolve(how).bits());
         Opening { token, directory, path, how: Box::new(how) }
     }
@@ -94,5 +98,63 @@ impl Reading {
 
     pub(super) fn into_buffer(self) -> Vec<u8> {
         self.buffer
+    }
+}
+
+/// A file being written.
+pub(super) struct Writing {
+    pub(super) token: Token,
+    file: Arc<OwnedFd>,
+    bytes: Bytes,
+    offset: u64,
+    written: usize,
+}
+
+impl Writing {
+    /// # Errors
+    /// `EINVAL` when no file is that long (an offset of -1 would mean something else to the kernel).
+    pub(super) fn new(
+        token: Token,
+        file: Arc<OwnedFd>,
+        bytes: Bytes,
+        offset: u64,
+    ) -> io::Result<Writing> {
+        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        Ok(Writing { token, file, bytes, offset, written: 0 })
+    }
+
+    /// The submission that writes what is left.
+    pub(super) fn submission(&self) -> squeue::Entry {
+        let rest = &self.bytes[self.written..];
+        let length = rest.len().min(MOST) as u32;
+        let offset = self.offset + self.written as u64;
+        let file = types::Fd(self.file.as_raw_fd());
+        opcode::Write::new(file, rest.as_ptr(), length).offset(offset).build()
+    }
+
+    /// Counts `written` bytes in. Whether that was all.
+    pub(super) fn advance(&mut self, written: u32) -> bool {
+        self.written += written as usize;
+        assert!(self.written <= self.bytes.len());
+        self.written == self.bytes.len()
+    }
+}
+
+/// A file on its way to the disk.
+pub(super) struct Syncing {
+    pub(super) token: Token,
+    pub(super) file: Arc<OwnedFd>,
+    pub(super) data_only: bool,
+}
+
+impl Syncing {
+    pub(super) fn submission(&self) -> squeue::Entry {
+        let flags = match self.data_only {
+            true => types::FsyncFlags::DATASYNC,
+            false => types::FsyncFlags::empty(),
+        };
+        opcode::Fsync::new(types::Fd(self.file.as_raw_fd())).flags(flags).build()
     }
 }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use slab::Slab;
 
-use super::files::{Opening, Reading};
+use super::files::{Opening, Reading, Syncing, Writing};
 use super::sending::Sending;
 use crate::{Socket, Token};
 
@@ -38,6 +38,8 @@ pub(super) enum Operation {
     Connect(Connecting),
     Open(Opening),
     Read(Reading),
+    Write(Writing),
+    Sync(Syncing),
 }
 
 /// A connection being made.

@@ -124,6 +124,8 @@ impl Uring {
             Operation::Connect(connecting) => connecting.submission(),
             Operation::Open(opening) => opening.submission(),
             Operation::Read(reading) => reading.submission(),
+            Operation::Write(writing) => writing.submission(),
+            Operation::Sync(syncing) => syncing.submission(),
         };
         // SAFETY: all that the submission points to is heap memory and descriptors that the entry
         // in `inflight` owns, and `complete` removes that entry only at the final completion; when

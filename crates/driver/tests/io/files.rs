@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
-use phalanx_driver::{Done, OpenHow, Request};
+use phalanx_driver::{Access, Done, OpenHow, Request};
 
 use crate::harness::{Harness, pattern};
 
@@ -78,7 +78,7 @@ fn open(
     let request = Request::Open {
         directory: Arc::clone(directory),
         path: CString::new(path).unwrap(),
-        how: OpenHow { follow_links },
+        how: OpenHow { follow_links, access: Access::Read },
     };
     let token = io.start(request);
     match io.finish(token) {
@@ -132,7 +132,7 @@ fn many_files_at_once(io: &mut Harness) {
         fs::write(root.path().join(number.to_string()), pattern(1000 + number)).unwrap();
     }
     let directory = Arc::new(OwnedFd::from(File::open(root.path()).unwrap()));
-    let how = OpenHow { follow_links: false };
+    let how = OpenHow::default();
     let opens: Vec<_> = (0..100)
         .map(|number| {
             let path = CString::new(number.to_string()).unwrap();

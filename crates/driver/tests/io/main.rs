@@ -10,6 +10,7 @@ mod parking;
 mod pool;
 mod receiving;
 mod sending;
+mod writing;
 
 /// Makes each named function a test per driver, `name::uring` and `name::poll`.
 macro_rules! on_both {

@@ -1,0 +1,208 @@
+//! Writing files: all of it or an error, and to the disk when asked.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use phalanx_driver::{Access, Done, OpenHow, Request};
+use rustix::process::{Resource, getrlimit};
+
+use crate::harness::{Harness, pattern};
+
+crate::on_both!(
+    what_is_written_is_read,
+    parts_are_continued,
+    a_full_disk_is_an_error,
+    impossible_writes_fail,
+    a_file_that_may_not_grow,
+    making_files_stays_beneath,
+    many_writes_at_once,
+    cancelling_a_write_answers_it,
+);
+
+fn new_file() -> (tempfile::NamedTempFile, Arc<OwnedFd>) {
+    let named = tempfile::NamedTempFile::new().unwrap();
+    let file = Arc::new(named.reopen().unwrap().into());
+    (named, file)
+}
+
+fn write(
+    io: &mut Harness,
+    file: &Arc<OwnedFd>,
+    bytes: impl Into<Bytes>,
+    offset: u64,
+) -> Result<(), i32> {
+    let file = Arc::clone(file);
+    let token = io.start(Request::WriteAt { file, bytes: bytes.into(), offset });
+    match io.finish(token) {
+        Ok(Done::Written) => Ok(()),
+        Ok(other) => panic!("{other:?}"),
+        Err(error) => Err(error.raw_os_error().unwrap_or_else(|| panic!("{error}"))),
+    }
+}
+
+fn sync(io: &mut Harness, file: &Arc<OwnedFd>, data_only: bool) -> Result<(), i32> {
+    let token = io.start(Request::Sync { file: Arc::clone(file), data_only });
+    match io.finish(token) {
+        Ok(Done::Synced) => Ok(()),
+        Ok(other) => panic!("{other:?}"),
+        Err(error) => Err(error.raw_os_error().unwrap_or_else(|| panic!("{error}"))),
+    }
+}
+
+fn what_is_written_is_read(io: &mut Harness) {
+    let (named, file) = new_file();
+    write(io, &file, &b"0123456789"[..], 0).unwrap();
+    write(io, &file, &b"ab"[..], 4).unwrap();
+    write(io, &file, &b"far"[..], 12).unwrap();
+    write(io, &file, Bytes::new(), 99).unwrap();
+    assert_eq!(fs::read(named.path()).unwrap(), b"0123ab6789\0\0far");
+    for data_only in [true, false] {
+        sync(io, &file, data_only).unwrap();
+    }
+    let large = pattern((6 << 20) + 123);
+    write(io, &file, large.clone(), 1).unwrap();
+    assert!(fs::read(named.path()).unwrap()[1..] == large);
+    // A directory keeps its names.
+    let root = tempfile::tempdir().unwrap();
+    sync(io, &Arc::new(File::open(root.path()).unwrap().into()), false).unwrap();
+}
+
+/// The kernel writes no more than 2 GiB at once. Nothing of this memory is ever touched.
+#[cfg(target_pointer_width = "64")]
+fn parts_are_continued(io: &mut Harness) {
+    let sink = File::options().write(true).open("/dev/null").unwrap();
+    write(io, &Arc::new(sink.into()), vec![0; 5 << 30], 0).unwrap();
+}
+
+fn a_full_disk_is_an_error(io: &mut Harness) {
+    let full = Arc::new(File::options().write(true).open("/dev/full").unwrap().into());
+    assert_eq!(write(io, &full, &b"x"[..], 0), Err(libc::ENOSPC));
+}
+
+fn impossible_writes_fail(io: &mut Harness) {
+    let (named, file) = new_file();
+    for (offset, bytes) in [(u64::MAX, "x"), (i64::MAX as u64, "x"), (u64::MAX, "")] {
+        assert_eq!(write(io, &file, bytes, offset), Err(libc::EINVAL));
+    }
+    // Wherever this file system ends: as a plain write has it.
+    let far = i64::MAX as u64 - 1;
+    let plain = File::options().write(true).open(named.path()).unwrap().write_at(b"x", far);
+    let plain = plain.map(drop).map_err(|error| error.raw_os_error().unwrap());
+    assert_eq!(write(io, &file, &b"x"[..], far), plain);
+    let reader = Arc::new(File::open(named.path()).unwrap().into());
+    assert_eq!(write(io, &reader, &b"x"[..], 0), Err(libc::EBADF));
+    let (pipe, _end) = std::io::pipe().unwrap();
+    assert_eq!(sync(io, &Arc::new(pipe.into()), true), Err(libc::EINVAL));
+}
+
+/// At a limit the kernel takes a part, and refuses the rest: the part is there, and the error is
+/// told. The limit is for a whole process, so it is another one that runs this.
+fn a_file_that_may_not_grow(io: &mut Harness) {
+    const LIMITED: &str = "PHALANX_TEST_FILE_LIMIT";
+    if std::env::var_os(LIMITED).is_none() {
+        let script = r#"trap '' XFSZ; ulimit -f 1; exec "$0" --exact "$1""#;
+        let name = format!("writing::a_file_that_may_not_grow::{}", io.driver.name());
+        let mut limited = Command::new("sh");
+        limited.args(["-c", script]).arg(std::env::current_exe().unwrap()).arg(name);
+        let output = limited.env(LIMITED, "1").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+        return;
+    }
+    let limit = getrlimit(Resource::Fsize).current.expect("a limit");
+    let (named, file) = new_file();
+    assert_eq!(write(io, &file, pattern(100), limit - 40), Err(libc::EFBIG));
+    assert_eq!(named.path().metadata().unwrap().len(), limit);
+    assert!(fs::read(named.path()).unwrap()[limit as usize - 40..] == pattern(100)[..40]);
+    assert_eq!(write(io, &file, &b"x"[..], limit), Err(libc::EFBIG));
+    write(io, &file, &b"x"[..], limit - 1).unwrap();
+}
+
+fn open(
+    io: &mut Harness,
+    directory: &Arc<OwnedFd>,
+    path: &str,
+    access: Access,
+) -> Result<Arc<OwnedFd>, i32> {
+    let (directory, path) = (Arc::clone(directory), CString::new(path).unwrap());
+    let how = OpenHow { follow_links: true, access };
+    let token = io.start(Request::Open { directory, path, how });
+    match io.finish(token) {
+        Ok(Done::Opened(fd)) => Ok(Arc::new(fd)),
+        Ok(other) => panic!("{other:?}"),
+        Err(error) => Err(error.raw_os_error().unwrap()),
+    }
+}
+
+fn making_files_stays_beneath(io: &mut Harness) {
+    let outside = tempfile::tempdir().unwrap();
+    let root = outside.path().join("root");
+    fs::create_dir_all(root.join("sub")).unwrap();
+    fs::write(root.join("old"), "kept").unwrap();
+    symlink("../made", root.join("out")).unwrap();
+    symlink("sub/linked", root.join("link")).unwrap();
+    let directory = Arc::new(OwnedFd::from(File::open(&root).unwrap()));
+
+    assert_eq!(open(io, &directory, "new", Access::Write).unwrap_err(), libc::ENOENT);
+    for path in ["new", "sub/new", "link"] {
+        let file = open(io, &directory, path, Access::Create).unwrap();
+        write(io, &file, path.to_owned(), 0).unwrap();
+        assert_eq!(fs::read_to_string(root.join(path)).unwrap(), path);
+    }
+    assert!(root.join("sub/linked").exists());
+    let old = open(io, &directory, "old", Access::Create).unwrap();
+    write(io, &old, &b"!"[..], 4).unwrap();
+    assert_eq!(fs::read(root.join("old")).unwrap(), b"kept!");
+    assert!(open(io, &directory, "old", Access::Write).is_ok());
+    for taken in ["old", "link", "out", "sub"] {
+        assert_eq!(open(io, &directory, taken, Access::CreateNew).unwrap_err(), libc::EEXIST);
+    }
+    assert!(open(io, &directory, "newest", Access::CreateNew).is_ok());
+    assert_eq!(open(io, &directory, "sub", Access::Write).unwrap_err(), libc::EISDIR);
+    for path in ["../made", "out", "sub/../../made", "/made"] {
+        for access in [Access::Create, Access::CreateNew] {
+            assert!(open(io, &directory, path, access).is_err(), "{path}");
+        }
+        assert_eq!(open(io, &directory, path, Access::Create).unwrap_err(), libc::EXDEV);
+    }
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1, "nothing is made outside");
+}
+
+fn many_writes_at_once(io: &mut Harness) {
+    let (named, file) = new_file();
+    let bytes = Bytes::from(pattern(100_000));
+    let writes: Vec<_> = (0..100)
+        .map(|part| {
+            let (file, from) = (Arc::clone(&file), part * 1000);
+            let bytes = bytes.slice(from..from + 1000);
+            io.start(Request::WriteAt { file, bytes, offset: from as u64 })
+        })
+        .collect();
+    for write in writes {
+        assert!(matches!(io.finish(write).unwrap(), Done::Written));
+    }
+    sync(io, &file, true).unwrap();
+    assert!(fs::read(named.path()).unwrap() == bytes);
+}
+
+fn cancelling_a_write_answers_it(io: &mut Harness) {
+    let bytes = Bytes::from(pattern(4 << 20));
+    let (_named, file) = new_file();
+    for _ in 0..20 {
+        let (file, bytes) = (Arc::clone(&file), bytes.clone());
+        let token = io.start(Request::WriteAt { file, bytes, offset: 0 });
+        io.driver.submit().unwrap();
+        io.driver.cancel(token);
+        match io.finish(token) {
+            Ok(Done::Written) => (),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ECANCELED)),
+        }
+    }
+}
