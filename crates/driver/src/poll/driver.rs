@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mio::unix::SourceFd;
 
-use super::offload::Work;
+use super::offload::{self, Work};
 use super::{Place, Poll};
 use crate::{Completion, Driver, Request, Socket, Token, Unpark};
 
@@ -81,8 +81,14 @@ impl Driver for Poll {
             Place::Connect => self.connects.retain(|(other, _)| *other != token),
             // The owner does not know the socket yet.
             Place::Connecting(socket) => return self.close(socket),
-            // The job owns what it works on, and its answer finds nobody.
-            Place::Job(job) => drop(self.jobs.remove(&job)),
+            Place::Job { job, lasting } => {
+                // Else the change would come after whatever the caller does next.
+                if !offload::withdraw(job, &self.inbox) && lasting {
+                    return;
+                }
+                // The job owns what it works on, and its answer finds nobody.
+                self.jobs.remove(&job);
+            }
             Place::Accept(socket) | Place::Receive(socket) | Place::Send(socket) => {
                 let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");
                 match place {

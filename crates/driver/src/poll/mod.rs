@@ -72,8 +72,8 @@ enum Place {
     /// Not begun.
     Connect,
     Connecting(Socket),
-    /// With a helper thread.
-    Job(u64),
+    /// With a helper thread. What changes a file is not over before the thread is.
+    Job { job: u64, lasting: bool },
 }
 
 /// What ends a wait of the poll.

@@ -29,6 +29,13 @@ pub(super) enum Work {
     Sync { file: Arc<OwnedFd>, data_only: bool },
 }
 
+impl Work {
+    /// Whether it makes a difference when it is done.
+    pub(super) fn changes_a_file(&self) -> bool {
+        matches!(self, Work::WriteAt { .. } | Work::Sync { .. })
+    }
+}
+
 /// What it came to. (A [`Done`] cannot cross threads.)
 pub(super) enum Answer {
     Opened(OwnedFd),
@@ -100,6 +107,16 @@ pub(super) fn start(work: Work, job: u64, inbox: Arc<Inbox>) {
     }
     drop(state);
     HELPERS.work.notify_one();
+}
+
+/// Takes back the work that was given to [`start`]. Whether no thread had begun it.
+pub(super) fn withdraw(job: u64, inbox: &Arc<Inbox>) -> bool {
+    let mut state = lock(&HELPERS.state);
+    let mut jobs = state.jobs.iter();
+    let place = jobs.position(|(_, other, of)| *other == job && Arc::ptr_eq(of, inbox));
+    let withdrawn = place.and_then(|place| state.jobs.remove(place));
+    drop(state);
+    withdrawn.is_some()
 }
 
 /// The life of a helper thread.

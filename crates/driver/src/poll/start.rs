@@ -11,8 +11,9 @@ impl Poll {
     pub(super) fn offload(&mut self, token: Token, work: Work) {
         let job = self.next_job;
         self.next_job += 1;
+        let lasting = work.changes_a_file();
         self.jobs.insert(job, token);
-        self.tokens.insert(token, Place::Job(job));
+        self.tokens.insert(token, Place::Job { job, lasting });
         offload::start(work, job, Arc::clone(&self.inbox));
     }
 

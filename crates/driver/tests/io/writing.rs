@@ -23,6 +23,7 @@ crate::on_both!(
     making_files_stays_beneath,
     many_writes_at_once,
     cancelling_a_write_answers_it,
+    a_cancelled_write_is_over,
 );
 
 fn new_file() -> (tempfile::NamedTempFile, Arc<OwnedFd>) {
@@ -204,5 +205,28 @@ fn cancelling_a_write_answers_it(io: &mut Harness) {
             Ok(other) => panic!("{other:?}"),
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ECANCELED)),
         }
+    }
+}
+
+/// When a cancelled write has been answered, nobody writes any more, so nobody has its bytes.
+fn a_cancelled_write_is_over(io: &mut Harness) {
+    let (_named, file) = new_file();
+    let bytes = Bytes::from(vec![1; 8 << 20]);
+    for round in 0..10 {
+        let writes: Vec<_> = (0..6)
+            .map(|_| {
+                let (file, bytes) = (Arc::clone(&file), bytes.clone());
+                io.start(Request::WriteAt { file, bytes, offset: 0 })
+            })
+            .collect();
+        io.driver.submit().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(round / 3));
+        writes.iter().for_each(|write| io.driver.cancel(*write));
+        for write in writes {
+            if let Err(error) = io.finish(write) {
+                assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+            }
+        }
+        assert!(bytes.is_unique(), "a straggler writes");
     }
 }

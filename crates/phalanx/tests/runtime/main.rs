@@ -13,6 +13,7 @@ mod patience;
 mod start;
 mod time;
 mod wakers;
+mod writing;
 
 /// Makes each named function a test per driver, `name::uring` and `name::poll`.
 macro_rules! on_each_driver {
