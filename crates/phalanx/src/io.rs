@@ -9,7 +9,7 @@
 //! wait and hardly ever reaches a limit. When the earliest limit that was seen has passed, one look
 //! over the table finds what has expired and cancels it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -21,6 +21,8 @@ use phalanx_core::{Hold, Session, now};
 use phalanx_driver::{Completion, Done, Driver, Request, Socket, Token};
 use slab::Slab;
 
+use crate::blocking::Pools;
+
 /// A processor's driver and what is in flight on it.
 pub(crate) struct Io {
     driver: RefCell<Box<dyn Driver>>,
@@ -31,6 +33,10 @@ pub(crate) struct Io {
     pub(crate) told_draining: Cell<bool>,
     /// No request expires before this.
     earliest: Cell<Duration>,
+    /// Operations of the runtime's own, apart from their callers' sessions.
+    pub(crate) apart: OnceCell<Session>,
+    /// The pools of blocking stages that were used here.
+    pub(crate) pools: RefCell<Pools>,
 }
 
 /// How long to wait for I/O.
@@ -106,6 +112,8 @@ impl Io {
             draining: RefCell::default(),
             told_draining: Cell::new(false),
             earliest: Cell::new(Duration::MAX),
+            apart: OnceCell::new(),
+            pools: RefCell::default(),
         })
     }
 

@@ -43,6 +43,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod blocking;
 #[cfg(doctest)]
 mod docs;
 mod draining;
@@ -63,6 +64,10 @@ mod world;
 pub use admin::{
     ArcSnapshot, ColumnSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot,
     VERSION as SNAPSHOT_VERSION,
+};
+pub use blocking::{
+    BlockingCall, BlockingError, BlockingOptions, BlockingStage, DEFAULT_BLOCKING_QUEUE,
+    DEFAULT_BLOCKING_THREADS, blocking,
 };
 pub use bytes::Bytes;
 pub use draining::{Draining, draining, is_draining};

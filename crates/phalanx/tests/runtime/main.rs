@@ -2,6 +2,7 @@
 
 #![cfg(unix)]
 
+mod blocking;
 mod cancel;
 mod end;
 mod files;

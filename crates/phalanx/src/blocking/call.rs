@@ -1,0 +1,156 @@
+//! One blocking call: an operation of the stage, which hands the work to a thread and waits.
+//!
+//! The operation does not belong to its caller's session, so that it outlives it: when the session
+//! is ended while a thread is at work, the thread cannot be stopped, and what it works with belongs
+//! to the session. The operation keeps the session's end waiting until the thread is done.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use phalanx_core::{
+    CallError, Event, RemoteEvent, Session, Shared, Trigger, event, remote_event,
+};
+
+use super::pool::{JobNumber, Pool, contain};
+use super::{BlockingError, BlockingStage, Inner};
+use crate::io;
+
+/// How far a call has come, as its caller and its operation know it.
+enum Place {
+    /// The operation has not run yet.
+    Invoked,
+    /// Queued, or with a thread.
+    Queued(Arc<Pool>, JobNumber),
+    /// Nobody waits any more.
+    GivenUp,
+    Over,
+}
+
+type SharedPlace = Rc<Cell<Place>>;
+
+impl<S: Send + Sync + 'static> BlockingStage<S> {
+    /// Has a thread of the stage do `work`; await the call for its result. The call is made also
+    /// while it is not awaited.
+    ///
+    /// Dropping the call gives it up: if no thread has begun it, it is not done, else its result is
+    /// dropped. The end of the caller's session waits for a thread that has begun.
+    ///
+    /// The call fails with [`BlockingError::Full`] at the queue's bound, with
+    /// [`BlockingError::Panicked`] when `work` panics.
+    pub fn call<F, T>(&self, work: F) -> BlockingCall<T>
+    where
+        F: FnOnce(&S) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let place: SharedPlace = Rc::new(Cell::new(Place::Invoked));
+        let (trigger, event) = event();
+        let hold = Session::current().map(|session| session.hold());
+        let operation = {
+            let place = place.clone();
+            move |inner: Shared<Inner<S>>| async move {
+                let _hold = hold;
+                hand_over(&inner, work, &place, trigger).await;
+            }
+        };
+        let session = io::with(|io| io.apart.get_or_init(Session::new).clone());
+        let refused = self.0.dispatch_in(&session, operation).err();
+        BlockingCall { event, place, refused }
+    }
+}
+
+/// The operation of the stage.
+async fn hand_over<S, F, T>(
+    inner: &Inner<S>,
+    work: F,
+    place: &SharedPlace,
+    trigger: Trigger<Result<T, BlockingError>>,
+) where
+    S: Send + Sync + 'static,
+    F: FnOnce(&S) -> T + Send + 'static,
+    T: Send + 'static,
+{
+    if matches!(place.replace(Place::Invoked), Place::GivenUp) {
+        return;
+    }
+    io::with(|io| io.pools.borrow_mut().enter(&inner.pool));
+    let result = match submit(inner, work) {
+        Ok((number, done)) => {
+            place.set(Place::Queued(inner.pool.clone(), number));
+            match done.await {
+                Some(result) => result,
+                None => Err(CallError::Ended.into()),
+            }
+        }
+        Err(error) => Err(error),
+    };
+    place.set(Place::Over);
+    trigger.fire(result);
+}
+
+type Done<T> = RemoteEvent<Result<T, BlockingError>>;
+
+fn submit<S, F, T>(inner: &Inner<S>, work: F) -> Result<(JobNumber, Done<T>), BlockingError>
+where
+    S: Send + Sync + 'static,
+    F: FnOnce(&S) -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (trigger, done) = remote_event();
+    let (state, stage) = (inner.state.clone(), inner.name);
+    let number = inner.pool.submit(Box::new(move || {
+        // The whole program is ended: nobody needs it.
+        if trigger.is_abandoned() {
+            return;
+        }
+        let result = catch_unwind(AssertUnwindSafe(|| work(&state)));
+        drop(state);
+        trigger.fire(result.map_err(|panic| {
+            let message = text(&*panic).into();
+            contain(|| drop(panic));
+            BlockingError::Panicked { stage, message }
+        }));
+    }))?;
+    Ok((number, done))
+}
+
+/// What a panic said, as far as it was text.
+fn text(panic: &(dyn Any + Send)) -> &str {
+    let owned = panic.downcast_ref::<String>().map(String::as_str);
+    owned.or(panic.downcast_ref::<&str>().copied()).unwrap_or("(not a text)")
+}
+
+/// A blocking call under way: resolves to its result. See [`BlockingStage::call`].
+#[must_use = "a call that is dropped is given up"]
+pub struct BlockingCall<T> {
+    event: Event<Result<T, BlockingError>>,
+    place: SharedPlace,
+    refused: Option<CallError>,
+}
+
+impl<T> Future for BlockingCall<T> {
+    type Output = Result<T, BlockingError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(refused) = self.refused.take() {
+            return Poll::Ready(Err(refused.into()));
+        }
+        let ended = || Err(CallError::Ended.into());
+        Pin::new(&mut self.event).poll(context).map(|result| result.unwrap_or_else(ended))
+    }
+}
+
+impl<T> Drop for BlockingCall<T> {
+    fn drop(&mut self) {
+        match self.place.replace(Place::GivenUp) {
+            Place::Queued(pool, number) => pool.withdraw(number),
+            Place::Over => self.place.set(Place::Over),
+            Place::Invoked | Place::GivenUp => (),
+        }
+    }
+}

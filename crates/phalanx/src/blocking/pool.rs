@@ -1,0 +1,157 @@
+//! The threads of a blocking stage and the bounded queue before them.
+//!
+//! One queue under one lock for all processors: a call that blocks costs more than that. A thread is
+//! started when a call finds none idle, up to the bound. The processors that have used the pool are
+//! counted; when the last of them ends, what no thread has begun is dropped and the threads are
+//! joined. So a program's `run` returns after its blocking calls have.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use super::BlockingError;
+
+/// One call, with all that it needs. It catches its own panics; a destructor's is caught here.
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Names a job in its pool.
+pub(crate) type JobNumber = u64;
+
+/// Threads that may block.
+pub(crate) struct Pool {
+    name: &'static str,
+    most_threads: usize,
+    bound: usize,
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<(JobNumber, Job)>,
+    next: JobNumber,
+    threads: Vec<JoinHandle<()>>,
+    idle: usize,
+    /// Processors that may still send jobs.
+    users: usize,
+    closing: bool,
+}
+
+impl Pool {
+    pub(super) fn new(name: &'static str, most_threads: usize, bound: usize) -> Arc<Self> {
+        let (state, work) = (Mutex::default(), Condvar::new());
+        Arc::new(Self { name, most_threads, bound, state, work })
+    }
+
+    /// Queues a job for the next free thread.
+    pub(super) fn submit(self: &Arc<Self>, job: Job) -> Result<JobNumber, BlockingError> {
+        let mut state = self.lock();
+        if state.jobs.len() >= self.bound {
+            return Err(BlockingError::Full { stage: self.name, bound: self.bound });
+        }
+        if state.idle <= state.jobs.len() && state.threads.len() < self.most_threads {
+            let pool = self.clone();
+            let thread = thread::Builder::new().name(self.name.to_owned());
+            match thread.spawn(move || pool.serve()) {
+                Ok(thread) => state.threads.push(thread),
+                Err(_) if state.threads.is_empty() => {
+                    return Err(BlockingError::NoThread { stage: self.name });
+                }
+                // The others will come to it.
+                Err(_) => (),
+            }
+        }
+        let number = state.next;
+        state.next += 1;
+        state.jobs.push_back((number, job));
+        drop(state);
+        self.work.notify_one();
+        Ok(number)
+    }
+
+    /// Takes back a job that no thread has begun, and drops it.
+    pub(super) fn withdraw(&self, number: JobNumber) {
+        let mut state = self.lock();
+        let place = state.jobs.iter().position(|(other, _)| *other == number);
+        let job = place.and_then(|place| state.jobs.remove(place));
+        drop(state);
+        // Its destructors are foreign code: not under the lock.
+        drop(job);
+    }
+
+    /// A thread's life.
+    fn serve(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some((_, job)) = state.jobs.pop_front() {
+                drop(state);
+                contain(job);
+                state = self.lock();
+            } else if state.closing {
+                return;
+            } else {
+                state.idle += 1;
+                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.idle -= 1;
+            }
+        }
+    }
+
+    /// A processor sends no more jobs. After the last one, waits for what the threads are doing.
+    fn leave(&self) {
+        let mut state = self.lock();
+        state.users -= 1;
+        if state.users > 0 {
+            return;
+        }
+        state.closing = true;
+        let (jobs, threads) =
+            (std::mem::take(&mut state.jobs), std::mem::take(&mut state.threads));
+        drop(state);
+        self.work.notify_all();
+        for (_, job) in jobs {
+            contain(|| drop(job));
+        }
+        for thread in threads {
+            // It catches all panics.
+            let _ = thread.join();
+        }
+        self.lock().closing = false;
+    }
+
+    /// No code that may panic runs under the lock, and the state is always whole.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs foreign code whose panic is nobody's.
+pub(super) fn contain(foreign: impl FnOnce()) {
+    let caught = catch_unwind(AssertUnwindSafe(foreign));
+    let again = caught.map_err(|panic| catch_unwind(AssertUnwindSafe(|| drop(panic))));
+    // The payload of a panic may panic when it is dropped. Once is enough.
+    if let Err(Err(panic)) = again {
+        std::mem::forget(panic);
+    }
+}
+
+/// The pools that a processor has used; it leaves them when it ends.
+#[derive(Default)]
+pub(crate) struct Pools(Vec<Arc<Pool>>);
+
+impl Pools {
+    /// Notes that this processor uses `pool`.
+    pub(super) fn enter(&mut self, pool: &Arc<Pool>) {
+        if !self.0.iter().any(|other| Arc::ptr_eq(other, pool)) {
+            pool.lock().users += 1;
+            self.0.push(pool.clone());
+        }
+    }
+}
+
+impl Drop for Pools {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|pool| pool.leave());
+    }
+}
