@@ -75,6 +75,10 @@ pub(crate) struct Web {
     #[arg(long, value_name = "MICROSECONDS", default_value_t = phalanx::DEFAULT_SPIN.as_micros() as u64, env = "PHALANX_SPIN")]
     spin: u64,
 
+    /// Milliseconds after which an operation that does not suspend is told on stderr; 0 for never.
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = phalanx::DEFAULT_LONG_OPERATION.as_millis() as u64, value_parser = clap::value_parser!(u64).range(0..=86_400_000), env = "PHALANX_LONG_OPERATION")]
+    long_operation: u64,
+
     /// Do not bind processors to cores.
     #[arg(long, env = "PHALANX_NO_PIN")]
     no_pin: bool,
@@ -119,6 +123,7 @@ impl Web {
             .pin(!self.no_pin)
             .spin(Duration::from_micros(self.spin))
             .drain(Duration::from_secs(self.drain))
+            .long_operation(Duration::from_millis(self.long_operation))
             .admin(self.admin);
         let mut config = Config::new();
         config.timeouts.request = Duration::from_secs(self.request_timeout);

@@ -42,7 +42,9 @@ impl Dir {
         let fd = match open_cached(self.0.as_fd(), &path, follow_links) {
             Some(result) => result?,
             None => {
-                return self.open_by_driver(path, OpenHow { follow_links, access: Access::Read }).await;
+                return self
+                    .open_by_driver(path, OpenHow { follow_links, access: Access::Read })
+                    .await;
             }
         };
         Ok(File(Arc::new(fd)))

@@ -214,13 +214,15 @@ impl Io {
     }
 
     /// Says that the program drains: to those who wait for it, and to idle I/O.
-    pub(crate) fn tell_draining(&self) {
+    /// True the first time.
+    pub(crate) fn tell_draining(&self) -> bool {
         if self.told_draining.replace(true) {
-            return;
+            return false;
         }
         self.cancel_each(io::ErrorKind::Interrupted, |flight| flight.ends_with_drain);
         let mut waiting = self.draining.take();
         waiting.drain().for_each(Waker::wake);
+        true
     }
 
     fn cancel_each(&self, reason: io::ErrorKind, mut which: impl FnMut(&Flight) -> bool) {

@@ -11,9 +11,10 @@ use phalanx_driver::Kind;
 use crate::admin::Admin;
 use crate::error::{RunError, StartError};
 use crate::io::Io;
+use crate::rest::Rest;
 use crate::runtime::Runtime;
 use crate::supervisor::Event;
-use crate::world::DriverWorld;
+use crate::world::{Caller, DriverWorld};
 
 /// What a program's start on one processor is told.
 pub struct Start {
@@ -39,6 +40,7 @@ pub(crate) struct Launch<'a> {
     pub(crate) kind: Kind,
     pub(crate) epoch: Instant,
     pub(crate) calls: Arc<AtomicU64>,
+    pub(crate) rest: Option<Arc<Rest>>,
     pub(crate) runtime: &'a Runtime,
 }
 
@@ -64,7 +66,7 @@ impl Launch<'_> {
     where
         F: Fn(&Start) -> Result<(), StartError>,
     {
-        let Self { seed, kind, epoch, calls, runtime } = self;
+        let Self { seed, kind, epoch, calls, rest, runtime } = self;
         let (index, control) = (seed.index(), seed.control());
         if runtime.pin {
             crate::pin::to_core(index, runtime.processors);
@@ -74,7 +76,8 @@ impl Launch<'_> {
         let io = Io::new(driver);
         io.install();
         let processor = seed.grow(Box::new(move || unparker.unpark()));
-        let world = DriverWorld::new(io, epoch, control.clone(), calls);
+        let caller = Caller { processor: index, events: events.clone(), rest };
+        let world = DriverWorld::new(io, epoch, control.clone(), calls, caller);
         let begin = || {
             if let (0, Some(admin)) = (index, admin) {
                 admin.start()?;

@@ -17,6 +17,8 @@ use phalanx_driver::{Choice, Config, Kind};
 use crate::admin::{self, Admin};
 use crate::error::{RunError, StartError};
 use crate::launch::{Launch, Start};
+use crate::long::{DEFAULT_LONG_OPERATION, LongCounts, Watch};
+use crate::rest::Rest;
 use crate::signals::Signals;
 use crate::supervisor::{Watched, supervise};
 
@@ -52,6 +54,7 @@ pub struct Runtime {
     drain: Duration,
     signals: bool,
     admin: Option<SocketAddr>,
+    long_operation: Duration,
     pub(crate) config: Config,
 }
 
@@ -85,6 +88,7 @@ impl Runtime {
             drain: DEFAULT_DRAIN,
             signals: true,
             admin: None,
+            long_operation: DEFAULT_LONG_OPERATION,
             config: Config::default(),
         }
     }
@@ -128,6 +132,16 @@ impl Runtime {
     #[must_use]
     pub fn signals(mut self, handle: bool) -> Self {
         self.signals = handle;
+        self
+    }
+
+    /// Operations that run for longer than this without suspending are told on stderr, with their
+    /// processor, stage and name, while they run and again when they have ended, and are counted in
+    /// the snapshot. The default is [`DEFAULT_LONG_OPERATION`]; one is found after at most one and
+    /// a half times the limit. [`Duration::ZERO`] looks for none.
+    #[must_use]
+    pub fn long_operation(mut self, limit: Duration) -> Self {
+        self.long_operation = limit;
         self
     }
 
@@ -175,12 +189,18 @@ impl Runtime {
             admin: admin.as_ref().map(Admin::address),
         };
         let epoch = Instant::now();
+        let long = LongCounts::new(&control);
+        let watch = (!self.long_operation.is_zero()).then(|| {
+            let watch = Watch::new(self.long_operation, &control, long.clone());
+            (watch, Rest::new(self.processors))
+        });
         if let Some(admin) = &admin {
             admin.describe(admin::Source {
                 control: control.clone(),
                 driver: kind,
                 epoch,
                 system_calls: calls.clone(),
+                long,
             });
         }
         let (events, inbox) = channel();
@@ -194,7 +214,8 @@ impl Runtime {
                 let (events, admin, start) = (events.clone(), admin.as_ref(), &start);
                 let thread =
                     std::thread::Builder::new().name(format!("processor-{}", seed.index()));
-                let launch = Launch { seed, kind, epoch, calls, runtime: &self };
+                let rest = watch.as_ref().map(|(_, rest)| rest.clone());
+                let launch = Launch { seed, kind, epoch, calls, rest, runtime: &self };
                 match thread.spawn_scoped(scope, move || launch.run(&events, admin, start)) {
                     Ok(_) => running += 1,
                     Err(error) => {
@@ -206,7 +227,7 @@ impl Runtime {
             }
             drop(events);
             let starting = self.processors;
-            let watched = Watched { starting, running, drain: self.drain };
+            let watched = Watched { starting, running, drain: self.drain, watch };
             let result = supervise(watched, &inbox, &control, || ready(&up));
             refused.and(result)
         })

@@ -1,12 +1,18 @@
 //! Watching over a program's life, on the thread that runs it: the start of all processors, requests
-//! to finish, the deadline, and the end of all.
+//! to finish, the deadline, long operations, and the end of all.
+//!
+//! It is told of everything but long operations, which it looks for; and that only while some
+//! processor is awake.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, Phase};
 
 use crate::error::RunError;
+use crate::long::Watch;
+use crate::rest::Rest;
 
 /// After the deadline everything is ended, which takes as long as the kernel needs.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -16,6 +22,10 @@ pub(crate) enum Event {
     Started,
     Exited(Result<(), RunError>),
     Signal,
+    /// Some operation has asked for the program's end.
+    Drains,
+    /// A processor is awake while the supervisor rests.
+    Awake,
 }
 
 /// What there is to watch over.
@@ -26,6 +36,8 @@ pub(crate) struct Watched {
     pub(crate) running: usize,
     /// How long the program may drain.
     pub(crate) drain: Duration,
+    /// Who looks for long operations, if somebody does.
+    pub(crate) watch: Option<(Watch, Arc<Rest>)>,
 }
 
 /// Waits for the start of all processors, then for the end of all.
@@ -35,19 +47,32 @@ pub(crate) fn supervise(
     control: &Control,
     ready: impl FnOnce(),
 ) -> Result<(), RunError> {
-    let Watched { mut starting, mut running, drain } = watched;
+    let Watched { mut starting, mut running, drain, mut watch } = watched;
     let mut ready = Some(ready);
     let mut deadline: Option<Instant> = None;
+    let mut next_look = Instant::now();
     let mut result = Ok(());
     while running > 0 {
+        let now = Instant::now();
         if deadline.is_none() && control.phase() > Phase::Running {
-            deadline = Some(Instant::now() + drain);
+            deadline = Some(now + drain);
         }
-        // Without a signal the drain may be asked for by an operation: look now and then.
-        let wait = deadline.map_or(Duration::from_millis(100), |deadline| {
-            deadline.saturating_duration_since(Instant::now())
-        });
-        match inbox.recv_timeout(wait) {
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            control.end();
+            deadline = Some(now + FOR_EVER);
+        }
+        let mut wake = deadline.unwrap_or(now + FOR_EVER);
+        if let Some((watch, rest)) = &mut watch {
+            if next_look <= now {
+                next_look = watch.look(control);
+            }
+            match rest.may_rest() {
+                // What ran is over: that may be to be told.
+                true => _ = watch.look(control),
+                false => wake = wake.min(next_look),
+            }
+        }
+        match inbox.recv_timeout(wake.saturating_duration_since(now)) {
             Ok(Event::Started) => {
                 starting -= 1;
                 if starting == 0
@@ -64,13 +89,14 @@ pub(crate) fn supervise(
                 }
             }
             Ok(Event::Signal) if control.phase() == Phase::Running => control.drain(),
-            Ok(Event::Signal) | Err(RecvTimeoutError::Timeout) if deadline.is_some() => {
-                control.end();
-                deadline = Some(Instant::now() + FOR_EVER);
-            }
-            Ok(Event::Signal) | Err(RecvTimeoutError::Timeout) => (),
+            Ok(Event::Signal) => deadline = Some(Instant::now()),
+            Ok(Event::Drains | Event::Awake) | Err(RecvTimeoutError::Timeout) => (),
             Err(RecvTimeoutError::Disconnected) => break,
         }
+    }
+    // What was still running when it was last looked at.
+    if let Some((watch, _)) = &mut watch {
+        watch.look(control);
     }
     result
 }

@@ -3,11 +3,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, Phase, World};
 
 use crate::io::Io;
+use crate::rest::Rest;
+use crate::supervisor::Event;
 
 pub(crate) struct DriverWorld {
     io: Rc<Io>,
@@ -15,6 +18,38 @@ pub(crate) struct DriverWorld {
     control: Control,
     /// Where others read how many system calls the driver has made.
     system_calls: Arc<AtomicU64>,
+    caller: Caller,
+}
+
+/// A processor's way to its supervisor.
+pub(crate) struct Caller {
+    pub(crate) processor: usize,
+    pub(crate) events: Sender<Event>,
+    pub(crate) rest: Option<Arc<Rest>>,
+}
+
+impl Caller {
+    fn say(&self, event: Event) {
+        // The supervisor outlives its processors, but for its own panic.
+        let _ = self.events.send(event);
+    }
+
+    fn sleeps(&self) {
+        self.rest.iter().for_each(|rest| rest.sleeps(self.processor));
+    }
+
+    fn is_awake(&self) {
+        if self.rest.as_ref().is_some_and(|rest| rest.is_awake(self.processor)) {
+            self.say(Event::Awake);
+        }
+    }
+}
+
+impl Drop for Caller {
+    /// A processor that is gone is not waited for.
+    fn drop(&mut self) {
+        self.sleeps();
+    }
 }
 
 impl DriverWorld {
@@ -23,8 +58,9 @@ impl DriverWorld {
         epoch: Instant,
         control: Control,
         system_calls: Arc<AtomicU64>,
+        caller: Caller,
     ) -> Self {
-        Self { io, epoch, control, system_calls }
+        Self { io, epoch, control, system_calls, caller }
     }
 }
 
@@ -35,7 +71,9 @@ impl World for DriverWorld {
 
     fn reap(&self) -> bool {
         if self.control.phase() > Phase::Running {
-            self.io.tell_draining();
+            if self.io.tell_draining() {
+                self.caller.say(Event::Drains);
+            }
         }
         self.io.expire(phalanx_core::now());
         self.io.reap().unwrap_or_else(|error| fail("reap", &error))
@@ -55,7 +93,9 @@ impl World for DriverWorld {
             (Some(timeout), Some(expiry)) => Some(timeout.min(expiry)),
             (timeout, expiry) => timeout.or(expiry),
         };
+        self.caller.sleeps();
         self.io.driver(|driver| driver.park(timeout).unwrap_or_else(|error| fail("park", &error)));
+        self.caller.is_awake();
     }
 }
 

@@ -73,7 +73,10 @@ enum Place {
     Connect,
     Connecting(Socket),
     /// With a helper thread. What changes a file is not over before the thread is.
-    Job { job: u64, lasting: bool },
+    Job {
+        job: u64,
+        lasting: bool,
+    },
 }
 
 /// What ends a wait of the poll.

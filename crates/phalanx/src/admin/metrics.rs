@@ -32,6 +32,9 @@ const STAGE: &[(&str, &str, &str, &str, PerStage)] = &[
     ("operations_refused", "counter", "", "Invocations refused at the bound.", |s| {
         s.refused as f64
     }),
+    ("operations_long", "counter", "", "Operations that ran for longer than the limit.", |s| {
+        s.long_operations as f64
+    }),
     ("start_wait_seconds", "counter", "seconds", "Wait from invocation to start, summed.", |s| {
         seconds(s.started.total_ns)
     }),

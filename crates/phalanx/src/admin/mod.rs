@@ -14,6 +14,7 @@ use phalanx_driver::{Kind, Payload};
 use crate::error::{RunError, StartError};
 use crate::io::Patience;
 use crate::is_draining;
+use crate::long::LongCounts;
 use crate::net::{Listener, Stream, bind};
 
 pub use snapshot::{
@@ -33,6 +34,7 @@ pub(crate) struct Source {
     pub(crate) driver: Kind,
     pub(crate) epoch: Instant,
     pub(crate) system_calls: Vec<Arc<AtomicU64>>,
+    pub(crate) long: Arc<LongCounts>,
 }
 
 /// The admin pages of one program.

@@ -81,6 +81,8 @@ pub struct StageSnapshot {
     pub ended: u64,
     /// Invocations refused at the bound.
     pub refused: u64,
+    /// Operations that ran for longer than [`Runtime::long_operation`](crate::Runtime::long_operation).
+    pub long_operations: u64,
     /// Cohorts run.
     pub cohorts: u64,
     /// Operations in a cohort, on average.
@@ -128,7 +130,7 @@ fn column(column: Column, per: u64) -> ColumnSnapshot {
     }
 }
 
-fn stage(name: &'static str, view: &StageView) -> StageSnapshot {
+fn stage(name: &'static str, view: &StageView, long_operations: u64) -> StageSnapshot {
     let ran = view.started.count + view.resumed.count;
     StageSnapshot {
         stage: name,
@@ -142,6 +144,7 @@ fn stage(name: &'static str, view: &StageView) -> StageSnapshot {
         panicked: view.panicked,
         ended: view.ended,
         refused: view.refused,
+        long_operations,
         cohorts: view.cohorts,
         cohort_mean: mean(ran, view.cohorts),
         cohort_max: view.cohort_max,
@@ -164,7 +167,12 @@ impl Snapshot {
             system_calls: calls.load(Ordering::Relaxed),
             operations: view.operations,
             memory_bytes: view.memory_bytes,
-            stages: names.iter().zip(&view.stages).map(|(name, view)| stage(name, view)).collect(),
+            stages: names
+                .iter()
+                .zip(&view.stages)
+                .enumerate()
+                .map(|(number, (name, view))| stage(name, view, source.long.of(processor, number)))
+                .collect(),
             arcs: arcs(names, &view.arcs),
         });
         Self {

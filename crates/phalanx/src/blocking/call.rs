@@ -13,9 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use phalanx_core::{
-    CallError, Event, RemoteEvent, Session, Shared, Trigger, event, remote_event,
-};
+use phalanx_core::{CallError, Event, RemoteEvent, Session, Shared, Trigger, event, remote_event};
 
 use super::pool::{JobNumber, Pool, contain};
 use super::{BlockingError, BlockingStage, Inner};

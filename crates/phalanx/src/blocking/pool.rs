@@ -106,8 +106,7 @@ impl Pool {
             return;
         }
         state.closing = true;
-        let (jobs, threads) =
-            (std::mem::take(&mut state.jobs), std::mem::take(&mut state.threads));
+        let (jobs, threads) = (std::mem::take(&mut state.jobs), std::mem::take(&mut state.threads));
         drop(state);
         self.work.notify_all();
         for (_, job) in jobs {

@@ -90,7 +90,10 @@ fn many_calls(driver: Choice) {
                     stage.call(move |_| async move {
                         let call = work.call(move |counts| {
                             let (now, most) = &**counts;
-                            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                            most.fetch_max(
+                                now.fetch_add(1, Ordering::SeqCst) + 1,
+                                Ordering::SeqCst,
+                            );
                             thread::sleep(Duration::from_micros(200));
                             now.fetch_sub(1, Ordering::SeqCst);
                             vec![n; 3]

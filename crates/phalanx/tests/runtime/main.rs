@@ -8,6 +8,7 @@ mod end;
 mod files;
 mod harness;
 mod listeners;
+mod long;
 mod many;
 mod net;
 mod patience;

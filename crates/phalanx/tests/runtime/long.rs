@@ -1,0 +1,149 @@
+//! Operations that run for too long are told, and a program that sleeps is not looked at.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use phalanx::{Choice, Graph, sleep};
+
+use crate::harness::{patient, program};
+use crate::on_each_driver;
+
+on_each_driver!(told_while_it_runs_and_after, told_to_nobody, nobody_looks_at_sleepers);
+
+async fn busy(time: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// Runs this very test in a process of its own, whose stderr it returns. In that process: none.
+fn output_of(name: &str, driver: Choice) -> Option<String> {
+    const CHILD: &str = "PHALANX_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        return None;
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", &format!("long::{name}::{driver}"), "--nocapture"]);
+    let output = child.env(CHILD, "1").output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    Some(stderr)
+}
+
+fn told_while_it_runs_and_after(driver: Choice) {
+    if let Some(stderr) = output_of("told_while_it_runs_and_after", driver) {
+        let lines: Vec<_> = stderr.lines().filter(|line| line.contains("phalanx: ")).collect();
+        let [first, last] = lines[..] else { panic!("two lines, not {lines:?}") };
+        let what = "phalanx: processor 0, stage \"work\": runtime::long::busy ";
+        let rest = first.strip_prefix(what).unwrap_or_else(|| panic!("{first:?}"));
+        assert!(rest.starts_with("has run for ") && rest.ends_with("and does not suspend"));
+        let rest = last.strip_prefix(what).unwrap_or_else(|| panic!("{last:?}"));
+        let time = rest.strip_prefix("ran for ").and_then(|rest| rest.strip_suffix(" ms")).unwrap();
+        let time: u64 = time.parse().unwrap();
+        assert!(time >= 1000, "{time} of 1500 ms");
+        return;
+    }
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let work = graph.shared("work", ());
+    let (address, is_up) = channel::<SocketAddr>();
+    let is_up = std::sync::Mutex::new(Some(is_up));
+    let (tell, told) = channel();
+    let runtime = program(driver, 1)
+        .long_operation(Duration::from_millis(300))
+        .admin(Some((Ipv4Addr::LOCALHOST, 0).into()));
+    let start = |start: &phalanx::Start| {
+        let (control, tell) = (start.control(), tell.clone());
+        let is_up = is_up.lock().unwrap().take().unwrap();
+        stage.dispatch(move |_| async move {
+            // Short ones are not told, however many.
+            for _ in 0..400 {
+                work.call(|_| busy(Duration::from_millis(1))).await.unwrap();
+            }
+            work.call(|_| busy(Duration::from_millis(1500))).await.unwrap();
+            let address = loop {
+                match is_up.try_recv() {
+                    Ok(address) => break address,
+                    Err(_) => sleep(Duration::from_millis(1)).await,
+                }
+            };
+            std::thread::spawn(move || {
+                let mut client = patient(TcpStream::connect(address).unwrap());
+                client.write_all(b"GET /snapshot.json HTTP/1.1\r\n\r\n").unwrap();
+                let mut seen = Vec::new();
+                let mut part = [0; 4096];
+                while !String::from_utf8_lossy(&seen).contains("arcs") {
+                    let read = client.read(&mut part).unwrap();
+                    assert!(read > 0);
+                    seen.extend_from_slice(&part[..read]);
+                }
+                tell.send(String::from_utf8(seen).unwrap()).unwrap();
+                control.drain();
+            });
+        })?;
+        Ok(())
+    };
+    runtime.run_and(graph, start, |up| address.send(up.admin.unwrap()).unwrap()).unwrap();
+    let snapshot = told.recv().unwrap();
+    let work = snapshot.split("\"stage\":\"work\"").nth(1).unwrap();
+    assert!(work.split('}').any(|part| part.contains("\"long_operations\":1")), "{work}");
+    let test = snapshot.split("\"stage\":\"test\"").nth(1).unwrap();
+    assert!(test.split("\"stage\"").next().unwrap().contains("\"long_operations\":0"));
+}
+
+fn told_to_nobody(driver: Choice) {
+    if let Some(stderr) = output_of("told_to_nobody", driver) {
+        assert!(!stderr.contains("phalanx: "), "{stderr}");
+        return;
+    }
+    let mut graph = Graph::new();
+    let work = graph.shared("work", ());
+    let ran = program(driver, 1).long_operation(Duration::ZERO).run(graph, |start| {
+        let control = start.control();
+        work.dispatch(|_| busy(Duration::from_millis(300)))?;
+        control.drain();
+        Ok(())
+    });
+    ran.unwrap();
+}
+
+/// How often a thread of this process has gone to sleep.
+fn sleeps(thread: rustix::thread::Pid) -> Option<u64> {
+    let path = format!("/proc/self/task/{}/status", thread.as_raw_nonzero());
+    let status = std::fs::read_to_string(path).ok()?;
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    count.trim().parse().ok()
+}
+
+fn nobody_looks_at_sleepers(driver: Choice) {
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    // The thread that runs the program becomes its supervisor.
+    let supervisor = rustix::thread::gettid();
+    let (tell, told) = channel();
+    let runtime = program(driver, 2).long_operation(Duration::from_millis(4));
+    let ran = runtime.run(graph, |start| {
+        if start.processor() > 0 {
+            return Ok(());
+        }
+        let (control, tell) = (start.control(), tell.clone());
+        stage.dispatch(move |_| async move {
+            sleep(Duration::from_millis(100)).await;
+            let before = sleeps(supervisor);
+            sleep(Duration::from_millis(600)).await;
+            let after = sleeps(supervisor);
+            tell.send(before.zip(after)).unwrap();
+            control.drain();
+        })?;
+        Ok(())
+    });
+    ran.unwrap();
+    if let Some((before, after)) = told.recv().unwrap() {
+        // 300 looks, were it to look all the while.
+        assert!(after - before < 60, "{} times awake", after - before);
+    }
+}
