@@ -260,6 +260,11 @@ impl Processor {
         self.slab.live()
     }
 
+    /// Timers armed here.
+    pub fn timers(&self) -> usize {
+        self.wheel.borrow().armed()
+    }
+
     pub(crate) fn program(&self) -> &Program {
         &self.program
     }

@@ -67,6 +67,11 @@ impl Pool {
         usize::from(self.count - self.lent.get()) - self.returned.borrow().len()
     }
 
+    /// Buffers in chunks.
+    pub(crate) fn lent(&self) -> usize {
+        usize::from(self.lent.get())
+    }
+
     /// Whether [`take`](Self::take) would succeed.
     pub(crate) fn has_returned(&self) -> bool {
         !self.returned.borrow().is_empty()

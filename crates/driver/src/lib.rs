@@ -112,6 +112,11 @@ pub trait Driver {
     /// Ends a [`park`](Driver::park) of this driver from any thread.
     fn unparker(&self) -> Arc<dyn Unpark>;
 
+    /// Receive buffers that are with the driver's user, in [`Chunk`]s.
+    fn buffers_lent(&self) -> usize {
+        0
+    }
+
     /// How many system calls this driver has made so far.
     fn system_calls(&self) -> u64;
 }

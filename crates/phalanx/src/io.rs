@@ -15,13 +15,14 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phalanx_core::{Hold, Session, now};
 use phalanx_driver::{Completion, Done, Driver, Request, Socket, Token};
 use slab::Slab;
 
 use crate::blocking::Pools;
+use crate::ended::Left;
 
 /// A processor's driver and what is in flight on it.
 pub(crate) struct Io {
@@ -189,6 +190,31 @@ impl Io {
             driver.cancel(Token(key as u64));
         }
         key
+    }
+
+    /// Waits a while for the answers that nobody waits for any more: until then the kernel has what
+    /// belongs to their requests.
+    pub(crate) fn settle(&self, patience: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + patience;
+        while !self.flights.borrow().is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.driver.borrow_mut().park(Some(left))?;
+            self.reap()?;
+        }
+        Ok(())
+    }
+
+    /// What is still here at the end.
+    pub(crate) fn left(&self) -> Left {
+        Left {
+            requests: self.flights.borrow().len(),
+            draining: self.draining.borrow().len(),
+            buffers: self.driver.borrow().buffers_lent(),
+            ..Left::default()
+        }
     }
 
     /// When to call [`Io::expire`] next, if there is anything that may expire.

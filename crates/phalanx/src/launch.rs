@@ -9,6 +9,7 @@ use phalanx_core::{Control, Seed};
 use phalanx_driver::Kind;
 
 use crate::admin::Admin;
+use crate::ended::{Left, SETTLING};
 use crate::error::{RunError, StartError};
 use crate::io::Io;
 use crate::rest::Rest;
@@ -54,7 +55,7 @@ impl Launch<'_> {
             self.serve(events, admin, start)
         }));
         let outcome = caught.unwrap_or(Err(RunError::Processor(index)));
-        let _ = events.send(Event::Exited(outcome));
+        let _ = events.send(Event::Exited(index, outcome));
     }
 
     fn serve<F>(
@@ -62,7 +63,7 @@ impl Launch<'_> {
         events: &Sender<Event>,
         admin: Option<&Admin>,
         start: &F,
-    ) -> Result<(), RunError>
+    ) -> Result<Left, RunError>
     where
         F: Fn(&Start) -> Result<(), StartError>,
     {
@@ -77,7 +78,7 @@ impl Launch<'_> {
         io.install();
         let processor = seed.grow(Box::new(move || unparker.unpark()));
         let caller = Caller { processor: index, events: events.clone(), rest };
-        let world = DriverWorld::new(io, epoch, control.clone(), calls, caller);
+        let world = DriverWorld::new(io.clone(), epoch, control.clone(), calls, caller);
         let begin = || {
             if let (0, Some(admin)) = (index, admin) {
                 admin.start()?;
@@ -89,9 +90,12 @@ impl Launch<'_> {
             let _ = events.send(Event::Started);
             processor.run(&world, runtime.spin.as_nanos() as u64);
         }
-        // The processor's operations go before their driver does.
+        let (operations, timers) = (processor.live(), processor.timers());
+        // The processor's operations go before their driver does, and their requests after them.
         drop(processor);
+        let settled = io.settle(SETTLING).map_err(RunError::Driver);
+        let left = Left { operations, timers, ..io.left() };
         Io::uninstall();
-        started
+        started.and(settled).map(|()| left)
     }
 }

@@ -47,6 +47,7 @@ mod blocking;
 #[cfg(doctest)]
 mod docs;
 mod draining;
+mod ended;
 mod error;
 mod first;
 pub mod fs;
@@ -72,6 +73,7 @@ pub use blocking::{
     DEFAULT_BLOCKING_THREADS, blocking,
 };
 pub use bytes::Bytes;
+pub use ended::{Ended, Left};
 pub use draining::{Draining, draining, is_draining};
 pub use error::{RunError, StartError};
 pub use first::{First, first};

@@ -15,6 +15,7 @@ use phalanx_core::{Control, Graph};
 use phalanx_driver::{Choice, Config, Kind};
 
 use crate::admin::{self, Admin};
+use crate::ended::Ended;
 use crate::error::{RunError, StartError};
 use crate::launch::{Launch, Start};
 use crate::long::{DEFAULT_LONG_OPERATION, LongCounts, Watch};
@@ -153,11 +154,13 @@ impl Runtime {
         self
     }
 
-    /// Runs `graph`. `start` is called on each processor, to invoke its first operations.
+    /// Runs `graph`. `start` is called on each processor, to invoke its first operations. Returns
+    /// when every operation has ended, the kernel has given back what it had, and the threads of
+    /// blocking stages are done; [`Ended`] says what is left, which is nothing.
     ///
     /// # Errors
     /// When there is no driver, or `start` fails on some processor; the others are ended then.
-    pub fn run<F>(self, graph: Graph, start: F) -> Result<(), RunError>
+    pub fn run<F>(self, graph: Graph, start: F) -> Result<Ended, RunError>
     where
         F: Fn(&Start) -> Result<(), StartError> + Send + Sync,
     {
@@ -173,7 +176,7 @@ impl Runtime {
         mut graph: Graph,
         start: F,
         ready: impl FnOnce(&Up),
-    ) -> Result<(), RunError>
+    ) -> Result<Ended, RunError>
     where
         F: Fn(&Start) -> Result<(), StartError> + Send + Sync,
     {

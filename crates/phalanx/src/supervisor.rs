@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, Phase};
 
+use crate::ended::{Ended, Left};
 use crate::error::RunError;
 use crate::long::Watch;
 use crate::rest::Rest;
@@ -20,7 +21,8 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// What the supervisor hears.
 pub(crate) enum Event {
     Started,
-    Exited(Result<(), RunError>),
+    /// A processor has ended; this is left of it.
+    Exited(usize, Result<Left, RunError>),
     Signal,
     /// Some operation has asked for the program's end.
     Drains,
@@ -46,11 +48,12 @@ pub(crate) fn supervise(
     inbox: &Receiver<Event>,
     control: &Control,
     ready: impl FnOnce(),
-) -> Result<(), RunError> {
+) -> Result<Ended, RunError> {
     let Watched { mut starting, mut running, drain, mut watch } = watched;
     let mut ready = Some(ready);
     let mut deadline: Option<Instant> = None;
     let mut next_look = Instant::now();
+    let mut ended = Ended { processors: vec![Left::default(); starting] };
     let mut result = Ok(());
     while running > 0 {
         let now = Instant::now();
@@ -81,11 +84,14 @@ pub(crate) fn supervise(
                     ready();
                 }
             }
-            Ok(Event::Exited(outcome)) => {
+            Ok(Event::Exited(processor, outcome)) => {
                 running -= 1;
-                if let Err(error) = outcome {
-                    control.end();
-                    result = result.and(Err(error));
+                match outcome {
+                    Ok(left) => ended.processors[processor] = left,
+                    Err(error) => {
+                        control.end();
+                        result = result.and(Err(error));
+                    }
                 }
             }
             Ok(Event::Signal) if control.phase() == Phase::Running => control.drain(),
@@ -98,5 +104,5 @@ pub(crate) fn supervise(
     if let Some((watch, _)) = &mut watch {
         watch.look(control);
     }
-    result
+    result.map(|()| ended)
 }

@@ -131,6 +131,10 @@ impl Driver for Poll {
         Arc::clone(&self.unparker) as Arc<dyn Unpark>
     }
 
+    fn buffers_lent(&self) -> usize {
+        self.pool.lent()
+    }
+
     fn system_calls(&self) -> u64 {
         self.calls
     }

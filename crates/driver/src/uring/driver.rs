@@ -140,6 +140,10 @@ impl Driver for Uring {
         Arc::clone(&self.unparker) as Arc<dyn Unpark>
     }
 
+    fn buffers_lent(&self) -> usize {
+        self.buffers.pool().lent()
+    }
+
     fn system_calls(&self) -> u64 {
         self.calls + self.ring.system_calls()
     }

@@ -8,6 +8,7 @@ mod end;
 mod files;
 mod harness;
 mod listeners;
+mod life;
 mod long;
 mod many;
 mod net;

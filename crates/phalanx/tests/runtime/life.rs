@@ -1,0 +1,275 @@
+//! Structured life: programs that are asked to finish, or ended, at random moments end in a bounded
+//! time and leave nothing behind: no operation, timer, request or buffer, and no captured value.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use phalanx::fs::Dir;
+use phalanx::net::Stream;
+use phalanx::{
+    BlockingStage, Choice, Control, Event, ExclusiveStage, Graph, PartitionedStage, Patience,
+    RemoteTrigger, Session, SharedStage, Trigger, blocking, draining, event, first, join,
+    remote_event, sleep, timeout, yield_now,
+};
+
+use crate::harness::{LONG, listener, program};
+use crate::on_each_driver;
+
+on_each_driver!(ended_at_random, a_leak_is_seen);
+
+/// A random number generator of a few lines: the seed is in the failure's message.
+#[derive(Clone)]
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    fn split(&mut self) -> Self {
+        Self(self.below(u64::MAX))
+    }
+}
+
+/// Counts those of its kind that are alive.
+struct Alive(Arc<AtomicUsize>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// All that an operation may use.
+#[derive(Clone)]
+struct Town {
+    shared: SharedStage<()>,
+    partitioned: PartitionedStage<u32>,
+    exclusive: ExclusiveStage<u32>,
+    slow: BlockingStage<()>,
+    peer: SocketAddr,
+    dir: Dir,
+    triggers: Arc<Mutex<Vec<RemoteTrigger<u32>>>>,
+    alive: Arc<AtomicUsize>,
+}
+
+impl Town {
+    fn alive(&self) -> Alive {
+        self.alive.fetch_add(1, Ordering::SeqCst);
+        Alive(self.alive.clone())
+    }
+}
+
+/// Something to do, with whatever it leads to; now and then for ever.
+fn life(town: Town, mut random: Random, depth: u32) -> Pin<Box<dyn Future<Output = u64>>> {
+    let alive = town.alive();
+    Box::pin(async move {
+        let _alive = alive;
+        for _ in 0..=random.below(3) {
+            step(&town, &mut random, depth).await;
+        }
+        random.below(100)
+    })
+}
+
+async fn step(town: &Town, random: &mut Random, depth: u32) {
+    let kinds = if depth == 0 { 9 } else { 15 };
+    let (next, key) = (random.split(), random.below(100));
+    let child = || {
+        let (town, next) = (town.clone(), next.clone());
+        move || life(town, next, depth - 1)
+    };
+    match random.below(kinds) {
+        0 => sleep(Duration::from_micros(random.below(4000))).await,
+        1 => sleep(100 * LONG).await,
+        2 => yield_now().await,
+        3 => draining().await,
+        4 => _ = file(town, key).await,
+        5 => _ = timeout(Duration::from_micros(random.below(3000)), connection(town, key)).await,
+        6 => _ = connection(town, key).await,
+        7 => {
+            let (trigger, event) = remote_event();
+            town.triggers.lock().unwrap().push(trigger);
+            let _ = event.await;
+        }
+        8 => {
+            let (alive, time) = (town.alive(), Duration::from_micros(random.below(2000)));
+            let call = town.slow.call(move |()| {
+                let _alive = alive;
+                thread::sleep(time);
+            });
+            if key < 50 {
+                let _ = call.await;
+            } else {
+                let _ = timeout(time / 2, call).await;
+            }
+        }
+        9 => _ = town.shared.call({ let child = child(); move |_| child() }).await,
+        10 => _ = town.partitioned.call(key, { let child = child(); move |_| child() }).await,
+        11 => _ = town.exclusive.call({ let child = child(); move |_| child() }).await,
+        12 => {
+            let calls = (0..3).map(|n| {
+                let child = child();
+                town.partitioned.call(key + n, move |_| child())
+            });
+            let _ = join(calls.collect::<Vec<_>>()).await;
+        }
+        13 => {
+            let session = Session::new();
+            for _ in 0..3 {
+                let child = child();
+                let _ = town.shared.dispatch_in(&session, move |_| async move {
+                    child().await;
+                });
+            }
+            sleep(Duration::from_micros(random.below(3000))).await;
+            session.end().await;
+        }
+        _ => {
+            let (trigger, event): (Trigger<u32>, Event<u32>) = event();
+            let child = child();
+            let told = town.shared.call(move |_| async move {
+                child().await;
+                trigger.fire(1);
+            });
+            let _ = first(event, told).await;
+        }
+    }
+}
+
+/// Writes and reads a file.
+async fn file(town: &Town, key: u64) -> std::io::Result<()> {
+    let file = town.dir.create(format!("{}", key % 5).as_bytes(), false).await?;
+    file.write_at(key * 1000, vec![7; 100_000]).await?;
+    if key.is_multiple_of(4) {
+        file.sync_data().await?;
+    }
+    file.read_at(0, 50_000).await.map(drop)
+}
+
+/// Some bytes come, then nothing for ever.
+async fn connection(town: &Town, key: u64) -> std::io::Result<()> {
+    let stream = Stream::connect(town.peer, Patience::ENDLESS).await?;
+    let mut input = Vec::new();
+    let patience = match key % 3 {
+        0 => Patience::ENDLESS,
+        1 => Patience::ENDLESS.or_drain(),
+        _ => Patience::limit(Duration::from_millis(key)),
+    };
+    while stream.read(&mut input, patience).await? > 0 {}
+    Ok(())
+}
+
+/// Fills a program with lives, ends it at some moment, and looks what is left.
+fn round(driver: Choice, seed: u64) {
+    let mut random = Random(seed);
+    let (listener, peer) = listener();
+    let server = thread::spawn(move || {
+        let mut clients = Vec::new();
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            let _ = client.write_all(&[1; 5000]);
+            // The last client says something.
+            let mut bye = [0];
+            client.set_nonblocking(true).unwrap();
+            if matches!(client.peek(&mut bye), Ok(1)) {
+                break;
+            }
+            clients.push(client);
+        }
+    });
+    let home = tempfile::tempdir().unwrap();
+    let mut graph = Graph::new();
+    let town = Town {
+        shared: graph.shared("shared", ()),
+        partitioned: graph.partitioned("partitioned", |_| 0),
+        exclusive: graph.exclusive("exclusive", 0),
+        slow: blocking(&mut graph, "slow").threads(2).queue(8).state(()),
+        peer,
+        dir: Dir::open(home.path()).unwrap(),
+        triggers: Arc::default(),
+        alive: Arc::default(),
+    };
+    let drain = Duration::from_millis(random.below(40));
+    let moment = Duration::from_micros(random.below(40_000));
+    let asks: fn(&Control) = if random.below(2) == 0 { Control::drain } else { Control::end };
+    let seeds = Mutex::new(random.clone());
+    let mut begun = None;
+    let ended = program(driver, 2).drain(drain).run_and(
+        graph,
+        |start| {
+            for _ in 0..30 {
+                let seed = seeds.lock().unwrap().split();
+                let life = life(town.clone(), seed, 3);
+                town.shared.dispatch(move |_| async move { _ = life.await })?;
+            }
+            // One of the lives is the world outside: it fires what others wait for.
+            let triggers = town.triggers.clone();
+            if start.processor() == 0 {
+                town.shared.dispatch(move |_| async move {
+                    loop {
+                        sleep(Duration::from_millis(1)).await;
+                        let trigger = triggers.lock().unwrap().pop();
+                        trigger.into_iter().for_each(|trigger| trigger.fire(1));
+                    }
+                })?;
+            }
+            Ok(())
+        },
+        |up| {
+            thread::sleep(moment);
+            asks(&up.control);
+            begun = Some(Instant::now());
+        },
+    );
+    let ended = ended.unwrap_or_else(|error| panic!("seed {seed:#x}: {error}"));
+    let took = begun.expect("it was up").elapsed();
+    assert!(took < LONG / 2, "seed {seed:#x}: the end took {took:?}");
+    assert_eq!(ended.processors.len(), 2);
+    assert!(ended.is_clean(), "seed {seed:#x}: {ended:?}");
+    town.triggers.lock().unwrap().clear();
+    assert_eq!(town.alive.load(Ordering::SeqCst), 0, "seed {seed:#x}: some still live");
+    // The server may look before the byte is there: then it sees the next one's.
+    while !server.is_finished() {
+        if let Ok(mut client) = std::net::TcpStream::connect(peer) {
+            let _ = client.write_all(b"!");
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    server.join().unwrap();
+}
+
+fn ended_at_random(driver: Choice) {
+    let rounds = std::env::var("PHALANX_LIVES").ok().and_then(|rounds| rounds.parse().ok());
+    let first = Random(std::process::id().into()).split().0;
+    for seed in 0..rounds.unwrap_or(12) {
+        round(driver, first ^ seed);
+    }
+}
+
+/// The report is no constant: an operation whose future is leaked leaves its timer armed.
+fn a_leak_is_seen(driver: Choice) {
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let ended = program(driver, 1).run(graph, |start| {
+        let control = start.control();
+        stage.dispatch(move |_| async move {
+            let mut forgotten = Box::pin(sleep(100 * LONG));
+            let _ = timeout(Duration::from_millis(1), &mut forgotten).await;
+            std::mem::forget(forgotten);
+            control.drain();
+        })?;
+        Ok(())
+    });
+    let ended = ended.unwrap();
+    assert_eq!(ended.processors[0].timers, 1);
+    assert!(!ended.is_clean());
+}
