@@ -18,6 +18,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cli", &["core", "driver", "http", "phalanx", "web", "bench"]),
     ("kv", &["phalanx"]),
     ("tutorial", &["phalanx"]),
+    ("echo", &["phalanx"]),
+    ("log", &["phalanx"]),
     ("fuzz", &["core", "driver", "http", "phalanx", "web"]),
     ("xtask", &[]),
 ];

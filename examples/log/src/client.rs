@@ -1,0 +1,55 @@
+//! A client's connection: lines come in, places go out.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use phalanx::net::{Listener, Stream};
+use phalanx::{Patience, Payload, is_draining, sleep};
+
+use crate::commit::{LOG, Stages};
+
+/// A line is no longer than this, in bytes with its end; a client that sends a longer one is closed.
+const LONGEST: usize = 64 * 1024;
+/// A client that is silent for so long is gone.
+const SILENCE: Patience = Patience::limit(Duration::from_secs(600));
+
+/// Serves a listener until the program is asked to finish.
+pub(crate) async fn accept(listener: Listener, stages: Stages) {
+    while !is_draining() {
+        match listener.accept().await {
+            Ok(stream) => {
+                let _ = stages.clients.dispatch(move |_| async move {
+                    // The client went away, or is told by its connection's end.
+                    let _ = serve(stream, stages).await;
+                });
+            }
+            Err(_) => sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+/// One client: all complete lines that have come are one item for the log.
+async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
+    let mut input = Vec::new();
+    let mut answer = Vec::new();
+    while stream.read(&mut input, SILENCE.or_drain()).await? > 0 {
+        let Some(end) = input.iter().rposition(|byte| *byte == b'\n') else {
+            if input.len() >= LONGEST {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            continue;
+        };
+        let rest = input.split_off(end + 1);
+        let lines = std::mem::replace(&mut input, rest);
+        let lengths: Vec<usize> = lines.split_inclusive(|b| *b == b'\n').map(<[u8]>::len).collect();
+        let placed = stages.log.call(LOG, lines).await.map_err(io::Error::other)?;
+        let mut place = placed.map_err(io::Error::from)?;
+        for length in lengths {
+            writeln!(answer, "{place}")?;
+            place += length as u64;
+        }
+        let payload = Payload { head: answer, ..Payload::default() };
+        answer = stream.write(payload, SILENCE).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! A log server: clients send lines over TCP, and each is answered with its place in the log once it
+//! is on the disk. `log [ADDR:PORT [DIRECTORY]]`, 127.0.0.1:7008 and here if not said; SIGINT or
+//! SIGTERM ends it, and it says how many syncs its lines have cost.
+//!
+//! A sync is what a durable line costs: a thousand times the rest. So the lines of a cohort share one
+//! (group commit): the `log` stage is of cohort operations, its handler gathers what all connections
+//! of all processors have brought, and one `commit` operation writes it, syncs once and answers all.
+//! What comes meanwhile is the next commit's. Alone, a client waits for one sync; together,
+//! a thousand clients wait for little more.
+
+mod client;
+mod commit;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use phalanx::net::{Listener, bind};
+use phalanx::{Graph, Runtime};
+
+use crate::client::accept;
+use crate::commit::{Commits, Stages};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let address = arguments.next().unwrap_or("127.0.0.1:7008".to_owned()).parse()?;
+    let directory = PathBuf::from(arguments.next().unwrap_or(".".to_owned()));
+    let processors = std::thread::available_parallelism()?.get();
+    let directory = phalanx::fs::Dir::open(&directory)?;
+    let sockets = Mutex::new(bind(address, processors)?);
+    let listening = sockets.lock().unwrap()[0].local_addr()?;
+
+    let commits = Arc::new(Commits::default());
+    let mut graph = Graph::new();
+    let stages = Stages::declare(&mut graph, &directory, &commits);
+    let start = |_: &phalanx::Start| {
+        let socket = sockets.lock().unwrap().pop().expect("one for each processor");
+        let listener = Listener::new(socket)?;
+        stages.clients.dispatch(move |_| accept(listener, stages))?;
+        Ok(())
+    };
+    let runtime = Runtime::new().processors(processors);
+    runtime.run_and(graph, start, |_| println!("listening on {listening}"))?;
+    println!("{commits}");
+    Ok(())
+}

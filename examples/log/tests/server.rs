@@ -1,0 +1,168 @@
+//! The server as its users meet it: lines in, places out, and what was answered survives a kill.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+const LONG: Duration = Duration::from_secs(30);
+
+struct Server {
+    process: Child,
+    stdout: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Server {
+    fn start(directory: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_log"));
+        command.arg("127.0.0.1:0").arg(directory).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut stdout = BufReader::new(process.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").expect("where it is").to_owned();
+        Self { process, stdout, address }
+    }
+
+    fn client(&self) -> Client {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        Client { answers: BufReader::new(stream.try_clone().unwrap()), stream }
+    }
+
+    /// Asks it to finish. What it says at its end: lines, syncs.
+    fn finish(mut self) -> (u64, u64) {
+        kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
+        assert!(self.process.wait().unwrap().success());
+        let mut said = String::new();
+        self.stdout.read_to_string(&mut said).unwrap();
+        let figures: Vec<u64> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [lines, syncs, ..] = figures[..] else { panic!("{said:?}") };
+        (lines, syncs)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+struct Client {
+    stream: TcpStream,
+    answers: BufReader<TcpStream>,
+}
+
+impl Client {
+    fn send(&mut self, lines: &str) -> std::io::Result<()> {
+        self.stream.write_all(lines.as_bytes())
+    }
+
+    /// The place of the next line; none at the connection's end.
+    fn place(&mut self) -> Option<usize> {
+        let mut line = String::new();
+        let read = self.answers.read_line(&mut line);
+        if !read.is_ok_and(|read| read > 0) {
+            return None;
+        }
+        Some(line.trim().parse().unwrap_or_else(|_| panic!("{line:?}")))
+    }
+}
+
+fn at<'a>(log: &'a str, place: usize) -> &'a str {
+    log[place..].split_inclusive('\n').next().unwrap()
+}
+
+#[test]
+fn lines_are_where_the_answers_say() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("log"), "of old\nand to").unwrap();
+    let server = Server::start(home.path());
+    let mut client = server.client();
+    client.send("one\ntwo\nthr").unwrap();
+    let first = [client.place().unwrap(), client.place().unwrap()];
+    client.send("ee\n\nfive\n").unwrap();
+    let rest = [(); 3].map(|()| client.place().unwrap());
+    let log = fs::read_to_string(home.path().join("log")).unwrap();
+    assert_eq!(log, "of old\nand to\none\ntwo\nthree\n\nfive\n");
+    let places = [&first[..], &rest[..]].concat();
+    let found: Vec<_> = places.into_iter().map(|place| at(&log, place)).collect();
+    assert_eq!(found, ["one\n", "two\n", "three\n", "\n", "five\n"]);
+    // Too long for a line.
+    let _ = client.send(&"x".repeat(100_000));
+    assert_eq!(client.place(), None);
+    assert_eq!(server.finish().0, 5);
+}
+
+#[test]
+fn many_clients_share_their_syncs() {
+    const CLIENTS: usize = 40;
+    const LINES: usize = 25;
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path());
+    std::thread::scope(|scope| {
+        for n in 0..CLIENTS {
+            let (mut client, home) = (server.client(), home.path());
+            scope.spawn(move || {
+                let mut places = Vec::new();
+                for line in 0..LINES {
+                    client.send(&format!("{n}:{line}\n")).unwrap();
+                    places.push(client.place().unwrap());
+                }
+                assert!(places.is_sorted(), "a client's lines stay in order");
+                let log = fs::read_to_string(home.join("log")).unwrap();
+                for (line, place) in places.into_iter().enumerate() {
+                    assert_eq!(at(&log, place), format!("{n}:{line}\n"));
+                }
+            });
+        }
+    });
+    let (lines, syncs) = server.finish();
+    println!("{lines} lines, {syncs} syncs");
+    assert_eq!(lines, (CLIENTS * LINES) as u64);
+    assert!(syncs >= LINES as u64 && syncs < lines / 2, "{syncs} syncs for {lines} lines");
+    assert_eq!(fs::read_to_string(home.path().join("log")).unwrap().lines().count(), 1000);
+}
+
+#[test]
+fn what_was_answered_survives_a_kill() {
+    let home = tempfile::tempdir().unwrap();
+    let mut answered = Vec::new();
+    for round in 0..3 {
+        let mut server = Server::start(home.path());
+        std::thread::scope(|scope| {
+            let clients = (0..8).map(|n| {
+                let mut client = server.client();
+                scope.spawn(move || {
+                    let mut answered = Vec::new();
+                    for line in 0.. {
+                        let line = format!("{round}:{n}:{line}\n");
+                        if client.send(&line).is_err() {
+                            break;
+                        }
+                        match client.place() {
+                            Some(place) => answered.push((place, line)),
+                            None => break,
+                        }
+                    }
+                    answered
+                })
+            });
+            let clients: Vec<_> = clients.collect();
+            std::thread::sleep(Duration::from_millis(100));
+            server.process.kill().unwrap();
+            clients.into_iter().for_each(|client| answered.extend(client.join().unwrap()));
+        });
+    }
+    let log = fs::read_to_string(home.path().join("log")).unwrap();
+    assert!(!answered.is_empty());
+    for (place, line) in answered {
+        assert_eq!(at(&log, place), line);
+    }
+}
