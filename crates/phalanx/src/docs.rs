@@ -69,3 +69,14 @@ struct Cohorts;
 /// Prefetches within a cohort.
 #[doc = include_str!("../../../docs/mechanisms/prefetch.md")]
 struct Prefetch;
+/// Events.
+#[doc = include_str!("../../../docs/mechanisms/events.md")]
+struct Events;
+
+/// Blocking stages.
+#[doc = include_str!("../../../docs/mechanisms/blocking.md")]
+struct Blocking;
+
+/// Lifetimes.
+#[doc = include_str!("../../../docs/mechanisms/lifetimes.md")]
+struct Lifetimes;

@@ -73,8 +73,8 @@ pub use blocking::{
     DEFAULT_BLOCKING_THREADS, blocking,
 };
 pub use bytes::Bytes;
-pub use ended::{Ended, Left};
 pub use draining::{Draining, draining, is_draining};
+pub use ended::{Ended, Left};
 pub use error::{RunError, StartError};
 pub use first::{First, first};
 pub use io::Patience;

@@ -112,9 +112,33 @@ async fn step(town: &Town, random: &mut Random, depth: u32) {
                 let _ = timeout(time / 2, call).await;
             }
         }
-        9 => _ = town.shared.call({ let child = child(); move |_| child() }).await,
-        10 => _ = town.partitioned.call(key, { let child = child(); move |_| child() }).await,
-        11 => _ = town.exclusive.call({ let child = child(); move |_| child() }).await,
+        9 => {
+            _ = town
+                .shared
+                .call({
+                    let child = child();
+                    move |_| child()
+                })
+                .await
+        }
+        10 => {
+            _ = town
+                .partitioned
+                .call(key, {
+                    let child = child();
+                    move |_| child()
+                })
+                .await
+        }
+        11 => {
+            _ = town
+                .exclusive
+                .call({
+                    let child = child();
+                    move |_| child()
+                })
+                .await
+        }
         12 => {
             let calls = (0..3).map(|n| {
                 let child = child();
