@@ -70,10 +70,8 @@ impl World for DriverWorld {
     }
 
     fn reap(&self) -> bool {
-        if self.control.phase() > Phase::Running {
-            if self.io.tell_draining() {
-                self.caller.say(Event::Drains);
-            }
+        if self.control.phase() > Phase::Running && self.io.tell_draining() {
+            self.caller.say(Event::Drains);
         }
         self.io.expire(phalanx_core::now());
         self.io.reap().unwrap_or_else(|error| fail("reap", &error))

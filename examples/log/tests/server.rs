@@ -75,7 +75,7 @@ impl Client {
     }
 }
 
-fn at<'a>(log: &'a str, place: usize) -> &'a str {
+fn at(log: &str, place: usize) -> &str {
     log[place..].split_inclusive('\n').next().unwrap()
 }
 

@@ -202,13 +202,14 @@ fn write(file: &OwnedFd, bytes: &[u8], offset: u64) -> io::Result<()> {
 
 #[cfg(not(target_vendor = "apple"))]
 fn sync(file: &OwnedFd, data_only: bool) -> io::Result<()> {
-    Ok(if data_only { rustix::fs::fdatasync(file)? } else { rustix::fs::fsync(file)? })
+    let synced = if data_only { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) };
+    synced.map_err(io::Error::from)
 }
 
 /// Here `fsync` leaves the data in the disk's own cache.
 #[cfg(target_vendor = "apple")]
 fn sync(file: &OwnedFd, _: bool) -> io::Result<()> {
-    Ok(rustix::fs::fcntl_fullfsync(file)?)
+    rustix::fs::fcntl_fullfsync(file).map_err(io::Error::from)
 }
 
 /// No code that may panic runs under these locks, and their data is always whole.
