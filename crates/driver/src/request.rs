@@ -3,12 +3,10 @@
 use std::ffi::CString;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::Chunk;
+use crate::{Chunk, File};
 
 /// Names one request in flight; chosen by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,7 +66,7 @@ pub enum Request {
     /// Open a file or directory beneath `directory`, never leaving it: [`Done::Opened`].
     Open {
         /// Where the path starts.
-        directory: Arc<OwnedFd>,
+        directory: File,
         /// A relative path.
         path: CString,
         /// How.
@@ -77,7 +75,7 @@ pub enum Request {
     /// Read up to `length` bytes at `offset`: [`Done::Read`]. Short only at the end of the file.
     ReadAt {
         /// An open file.
-        file: Arc<OwnedFd>,
+        file: File,
         /// Cleared, then filled.
         buffer: Vec<u8>,
         /// From the start of the file, in bytes.
@@ -99,7 +97,7 @@ pub enum Done {
     /// All was sent; here is the payload's head again, cleared.
     Sent(Vec<u8>),
     /// An open file.
-    Opened(OwnedFd),
+    Opened(File),
     /// The bytes read; shorter than asked for only at the end of the file.
     Read(Vec<u8>),
 }

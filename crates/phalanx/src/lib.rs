@@ -43,6 +43,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod clock;
 #[cfg(doctest)]
 mod docs;
 mod draining;
@@ -65,6 +66,7 @@ pub use admin::{
     VERSION as SNAPSHOT_VERSION,
 };
 pub use bytes::Bytes;
+pub use clock::time_of_day;
 pub use draining::{Draining, draining, is_draining};
 pub use error::{RunError, StartError};
 pub use first::{First, first};

@@ -7,12 +7,11 @@
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::{Done, OpenHow, Unpark, beneath};
+use crate::{Done, File, OpenHow, Unpark, beneath};
 
 const MOST_THREADS: usize = 4;
 /// Bytes read at once.
@@ -21,20 +20,20 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// Something that blocks.
 pub(super) enum Work {
-    Open { directory: Arc<OwnedFd>, path: CString, how: OpenHow },
-    ReadAt { file: Arc<OwnedFd>, buffer: Vec<u8>, offset: u64, length: usize },
+    Open { directory: File, path: CString, how: OpenHow },
+    ReadAt { file: File, buffer: Vec<u8>, offset: u64, length: usize },
 }
 
 /// What it came to. (A [`Done`] cannot cross threads.)
 pub(super) enum Answer {
-    Opened(OwnedFd),
+    Opened(File),
     Read(Vec<u8>),
 }
 
 impl From<Answer> for Done {
     fn from(answer: Answer) -> Done {
         match answer {
-            Answer::Opened(fd) => Done::Opened(fd),
+            Answer::Opened(file) => Done::Opened(file),
             Answer::Read(bytes) => Done::Read(bytes),
         }
     }
@@ -125,7 +124,7 @@ fn answer(work: Work, job: u64, inbox: &Inbox) {
 fn perform(work: Work) -> io::Result<Answer> {
     match work {
         Work::Open { directory, path, how } => {
-            beneath::open(directory.as_fd(), &path, how).map(Answer::Opened)
+            beneath::open(directory.fd()?, &path, how).map(|fd| Answer::Opened(fd.into()))
         }
         Work::ReadAt { file, buffer, offset, length } => {
             read(&file, buffer, offset, length).map(Answer::Read)
@@ -133,10 +132,11 @@ fn perform(work: Work) -> io::Result<Answer> {
     }
 }
 
-fn read(file: &OwnedFd, mut buffer: Vec<u8>, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+fn read(file: &File, mut buffer: Vec<u8>, offset: u64, length: usize) -> io::Result<Vec<u8>> {
     if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
+    let fd = file.fd()?;
     buffer.clear();
     let room = buffer.try_reserve_exact(length);
     room.map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
@@ -144,7 +144,7 @@ fn read(file: &OwnedFd, mut buffer: Vec<u8>, offset: u64, length: usize) -> io::
     while filled < length {
         // In steps, so that little is zeroed in vain when the file is shorter.
         buffer.resize(length.min(filled + STEP), 0);
-        match rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64) {
+        match rustix::io::pread(fd, &mut buffer[filled..], offset + filled as u64) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(rustix::io::Errno::INTR) => {}

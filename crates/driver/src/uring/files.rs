@@ -13,7 +13,7 @@ use std::sync::Arc;
 use io_uring::{opcode, squeue, types};
 
 use crate::beneath;
-use crate::{OpenHow, Token};
+use crate::{File, OpenHow, Token};
 
 /// The kernel reads no more than this at once (`MAX_RW_COUNT`).
 const MOST: usize = 0x7fff_f000;
@@ -27,16 +27,19 @@ pub(super) struct Opening {
 }
 
 impl Opening {
+    /// # Errors
+    /// `EBADF` for a directory that the kernel does not know.
     pub(super) fn new(
         token: Token,
-        directory: Arc<OwnedFd>,
+        directory: &File,
         path: CString,
         how: OpenHow,
-    ) -> Opening {
+    ) -> io::Result<Opening> {
+        let directory = directory.shared_fd()?;
         let how = types::OpenHow::new()
             .flags(u64::from(beneath::FLAGS.bits()))
             .resolve(beneath::resolve(how).bits());
-        Opening { token, directory, path, how: Box::new(how) }
+        Ok(Opening { token, directory, path, how: Box::new(how) })
     }
 
     pub(super) fn submission(&self) -> squeue::Entry {
@@ -60,7 +63,7 @@ impl Reading {
     /// offset of -1 would mean something else to the kernel).
     pub(super) fn new(
         token: Token,
-        file: Arc<OwnedFd>,
+        file: &File,
         mut buffer: Vec<u8>,
         offset: u64,
         length: usize,
@@ -68,6 +71,7 @@ impl Reading {
         if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
+        let file = file.shared_fd()?;
         buffer.clear();
         buffer.try_reserve_exact(length).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
         Ok(Reading { token, file, buffer, offset, length })

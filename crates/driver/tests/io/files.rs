@@ -1,12 +1,10 @@
 //! Opening beneath a directory, and reading.
 
 use std::ffi::CString;
-use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::fs;
 use std::os::unix::fs::symlink;
-use std::sync::Arc;
 
-use phalanx_driver::{Done, OpenHow, Request};
+use phalanx_driver::{Done, File, OpenHow, Request};
 
 use crate::harness::{Harness, pattern};
 
@@ -20,17 +18,17 @@ crate::on_both!(
     cancelling_a_read_answers_it,
 );
 
-fn file(bytes: &[u8]) -> (tempfile::NamedTempFile, Arc<OwnedFd>) {
+fn file(bytes: &[u8]) -> (tempfile::NamedTempFile, File) {
     let named = tempfile::NamedTempFile::new().unwrap();
     fs::write(named.path(), bytes).unwrap();
-    let opened = File::open(named.path()).unwrap();
-    (named, Arc::new(opened.into()))
+    let opened = fs::File::open(named.path()).unwrap();
+    (named, opened.into())
 }
 
-fn read(io: &mut Harness, file: &Arc<OwnedFd>, offset: u64, length: usize) -> Vec<u8> {
+fn read(io: &mut Harness, file: &File, offset: u64, length: usize) -> Vec<u8> {
     // Old contents and room to spare must not show.
     let buffer = vec![9; 1000];
-    let file = Arc::clone(file);
+    let file = file.clone();
     let token = io.start(Request::ReadAt { file, buffer, offset, length });
     match io.finish(token).unwrap() {
         Done::Read(bytes) => bytes,
@@ -59,30 +57,25 @@ fn a_large_read_is_whole(io: &mut Harness) {
 fn impossible_reads_fail(io: &mut Harness) {
     let (_named, file) = file(b"x");
     for (offset, length) in [(u64::MAX, 1), (i64::MAX as u64, 1), (0, usize::MAX)] {
-        let file = Arc::clone(&file);
+        let file = file.clone();
         let token = io.start(Request::ReadAt { file, buffer: Vec::new(), offset, length });
         assert_eq!(io.error(token), libc::EINVAL);
     }
-    let directory = Arc::new(OwnedFd::from(File::open("/").unwrap()));
+    let directory = File::directory("/".as_ref()).unwrap();
     let token =
         io.start(Request::ReadAt { file: directory, buffer: Vec::new(), offset: 0, length: 1 });
     assert_eq!(io.error(token), libc::EISDIR);
 }
 
-fn open(
-    io: &mut Harness,
-    directory: &Arc<OwnedFd>,
-    path: &str,
-    follow_links: bool,
-) -> Result<Arc<OwnedFd>, i32> {
+fn open(io: &mut Harness, directory: &File, path: &str, follow_links: bool) -> Result<File, i32> {
     let request = Request::Open {
-        directory: Arc::clone(directory),
+        directory: directory.clone(),
         path: CString::new(path).unwrap(),
         how: OpenHow { follow_links },
     };
     let token = io.start(request);
     match io.finish(token) {
-        Ok(Done::Opened(fd)) => Ok(Arc::new(fd)),
+        Ok(Done::Opened(file)) => Ok(file),
         Ok(other) => panic!("{other:?}"),
         Err(error) => Err(error.raw_os_error().unwrap()),
     }
@@ -97,11 +90,15 @@ fn opening_stays_beneath(io: &mut Harness) {
     symlink("sub/file", root.join("link")).unwrap();
     symlink("../secret", root.join("out")).unwrap();
     symlink("/etc/passwd", root.join("absolute")).unwrap();
-    let directory = Arc::new(OwnedFd::from(File::open(&root).unwrap()));
+    let directory = File::directory(&root).unwrap();
 
     let within = open(io, &directory, "sub/file", false).unwrap();
     assert_eq!(read(io, &within, 0, 100), b"within");
-    assert!(rustix::io::fcntl_getfd(&within).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
+    assert!(
+        rustix::io::fcntl_getfd(within.fd().unwrap())
+            .unwrap()
+            .contains(rustix::io::FdFlags::CLOEXEC)
+    );
     let sub = open(io, &directory, "sub", false).unwrap();
     assert!(open(io, &sub, "file", false).is_ok());
     assert_eq!(open(io, &sub, "../link", true).unwrap_err(), libc::EXDEV);
@@ -122,7 +119,7 @@ fn a_pipe_does_not_stop_anybody(io: &mut Harness) {
     let path = CString::new(root.path().join("pipe").to_str().unwrap()).unwrap();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    let directory = Arc::new(OwnedFd::from(File::open(root.path()).unwrap()));
+    let directory = File::directory(root.path()).unwrap();
     assert!(open(io, &directory, "pipe", false).is_ok());
 }
 
@@ -131,18 +128,17 @@ fn many_files_at_once(io: &mut Harness) {
     for number in 0..100 {
         fs::write(root.path().join(number.to_string()), pattern(1000 + number)).unwrap();
     }
-    let directory = Arc::new(OwnedFd::from(File::open(root.path()).unwrap()));
+    let directory = File::directory(root.path()).unwrap();
     let how = OpenHow { follow_links: false };
     let opens: Vec<_> = (0..100)
         .map(|number| {
             let path = CString::new(number.to_string()).unwrap();
-            io.start(Request::Open { directory: Arc::clone(&directory), path, how })
+            io.start(Request::Open { directory: directory.clone(), path, how })
         })
         .collect();
     let mut reads = Vec::new();
     for open in opens {
-        let Done::Opened(fd) = io.finish(open).unwrap() else { panic!() };
-        let file = Arc::new(fd);
+        let Done::Opened(file) = io.finish(open).unwrap() else { panic!() };
         let buffer = Vec::new();
         reads.push(io.start(Request::ReadAt { file, buffer, offset: 10, length: 1 << 16 }));
     }
@@ -155,7 +151,7 @@ fn many_files_at_once(io: &mut Harness) {
 fn cancelling_a_read_answers_it(io: &mut Harness) {
     let (_named, file) = file(&pattern(4 << 20));
     for _ in 0..20 {
-        let file = Arc::clone(&file);
+        let file = file.clone();
         let buffer = Vec::new();
         let token = io.start(Request::ReadAt { file, buffer, offset: 0, length: 4 << 20 });
         io.driver.submit().unwrap();

@@ -34,7 +34,7 @@ fn head_and_body_in_every_mixture(io: &mut Harness) {
 fn much_to_a_slow_reader(io: &mut Harness) {
     const LENGTH: usize = 8 << 20;
     let (socket, mut peer) = io.pair();
-    socket2::SockRef::from(&io.driver.fd(socket)).set_send_buffer_size(16 << 10).unwrap();
+    socket2::SockRef::from(&io.driver.fd(socket).unwrap()).set_send_buffer_size(16 << 10).unwrap();
     let bytes = Bytes::from(pattern(LENGTH));
     let send = io.send(socket, &bytes[..100_000], bytes.slice(100_000..));
     let reader = thread::spawn(move || {
