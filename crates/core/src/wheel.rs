@@ -199,8 +199,8 @@ impl Wheel {
         self.free.push(index);
     }
 
-    #[cfg(all(test, not(loom)))]
-    fn armed(&self) -> usize {
+    /// How many timers are armed.
+    pub(crate) fn armed(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 }
