@@ -120,9 +120,8 @@ impl<T: Copy> StageQueue<T> {
     /// The `n`th from the oldest.
     pub(crate) fn get(&self, n: usize) -> Option<T> {
         // SAFETY: as in `pop`.
-        (n < self.len()).then(|| unsafe {
-            (*self.cell(self.oldest.get().wrapping_add(n))).assume_init()
-        })
+        (n < self.len())
+            .then(|| unsafe { (*self.cell(self.oldest.get().wrapping_add(n))).assume_init() })
     }
 
     /// Has the `a`th and the `b`th from the oldest change places.

@@ -5,6 +5,8 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 
+use crate::sim::{Listening, Peer};
+
 /// A listening or connected stream socket that no driver has yet.
 #[derive(Debug)]
 pub struct Endpoint(Inner);
@@ -12,6 +14,14 @@ pub struct Endpoint(Inner);
 #[derive(Debug)]
 enum Inner {
     Real(OwnedFd),
+    Simulated(Simulated),
+}
+
+/// One of a simulated world.
+#[derive(Debug)]
+pub(crate) enum Simulated {
+    Listener(Listening),
+    Stream(Peer),
 }
 
 impl From<OwnedFd> for Endpoint {
@@ -32,6 +42,18 @@ impl From<TcpStream> for Endpoint {
     }
 }
 
+impl From<Listening> for Endpoint {
+    fn from(listening: Listening) -> Self {
+        Self(Inner::Simulated(Simulated::Listener(listening)))
+    }
+}
+
+impl From<Peer> for Endpoint {
+    fn from(peer: Peer) -> Self {
+        Self(Inner::Simulated(Simulated::Stream(peer)))
+    }
+}
+
 impl Endpoint {
     /// The descriptor.
     ///
@@ -40,6 +62,15 @@ impl Endpoint {
     pub fn into_fd(self) -> io::Result<OwnedFd> {
         match self.0 {
             Inner::Real(fd) => Ok(fd),
+            Inner::Simulated(_) => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        }
+    }
+
+    /// The simulated end; `EBADF` for one of the kernel's.
+    pub(crate) fn into_sim(self) -> io::Result<Simulated> {
+        match self.0 {
+            Inner::Real(_) => Err(io::Error::from_raw_os_error(libc::EBADF)),
+            Inner::Simulated(end) => Ok(end),
         }
     }
 }

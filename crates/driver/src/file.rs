@@ -12,6 +12,7 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 
 use crate::OpenHow;
+use crate::sim::Node;
 
 /// An open file or directory. Clones share it; it is closed with the last of them.
 #[derive(Clone, Debug)]
@@ -20,6 +21,7 @@ pub struct File(Inner);
 #[derive(Clone, Debug)]
 enum Inner {
     Real(Arc<OwnedFd>),
+    Simulated(Node),
 }
 
 /// What is known of a file without reading it.
@@ -69,6 +71,12 @@ impl From<std::fs::File> for File {
     }
 }
 
+impl From<Node> for File {
+    fn from(node: Node) -> Self {
+        Self(Inner::Simulated(node))
+    }
+}
+
 impl File {
     /// Opens a directory. This call may block: it is for the start of a program.
     ///
@@ -86,6 +94,7 @@ impl File {
     pub fn fd(&self) -> io::Result<BorrowedFd<'_>> {
         match &self.0 {
             Inner::Real(fd) => Ok(fd.as_fd()),
+            Inner::Simulated(_) => Err(io::Error::from_raw_os_error(libc::EBADF)),
         }
     }
 
@@ -93,6 +102,15 @@ impl File {
     pub(crate) fn shared_fd(&self) -> io::Result<Arc<OwnedFd>> {
         match &self.0 {
             Inner::Real(fd) => Ok(Arc::clone(fd)),
+            Inner::Simulated(_) => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        }
+    }
+
+    /// The simulated file; `EBADF` for one of the kernel's.
+    pub(crate) fn simulated(&self) -> io::Result<&Node> {
+        match &self.0 {
+            Inner::Real(_) => Err(io::Error::from_raw_os_error(libc::EBADF)),
+            Inner::Simulated(node) => Ok(node),
         }
     }
 
@@ -103,6 +121,7 @@ impl File {
             Inner::Real(fd) => {
                 crate::cached::open(fd.as_fd(), path, how).map(|fd| fd.map(Self::from))
             }
+            Inner::Simulated(node) => node.open_now(path, how).map(|node| node.map(Self::from)),
         }
     }
 
@@ -113,6 +132,7 @@ impl File {
     pub fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<ReadNow> {
         match &self.0 {
             Inner::Real(fd) => crate::cached::read(fd.as_fd(), buffer, offset),
+            Inner::Simulated(node) => node.read_now(buffer, offset),
         }
     }
 
@@ -123,6 +143,7 @@ impl File {
     pub fn metadata(&self) -> io::Result<Metadata> {
         match &self.0 {
             Inner::Real(fd) => crate::cached::metadata(fd.as_fd()),
+            Inner::Simulated(node) => Ok(node.metadata()),
         }
     }
 }

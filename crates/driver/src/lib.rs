@@ -7,7 +7,8 @@
 //! can never free memory that the kernel still writes to.
 //!
 //! Two drivers have the same semantics and pass the same tests: [`uring`] (Linux, completion based)
-//! and [`poll`] (epoll or kqueue, readiness based).
+//! and [`poll`] (epoll or kqueue, readiness based). A third, [`sim`], is a world made of memory,
+//! whose time and faults are chosen by a seed.
 //!
 //! ```
 //! use phalanx_driver::{Choice, Config, Done, Request, Token, choose, open};
@@ -40,6 +41,7 @@ mod tokens;
 mod unpark;
 
 pub mod poll;
+pub mod sim;
 #[cfg(target_os = "linux")]
 pub mod uring;
 
