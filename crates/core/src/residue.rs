@@ -36,8 +36,6 @@ pub enum Remnant {
     },
     /// Replies from other processors that were not taken in.
     Replies(usize),
-    /// An inbox is marked and was not looked into.
-    Mail,
     /// Orders from other processors that were not followed, and answers that others owe.
     Orders(usize),
     /// Invocations and replies that wait to leave for other processors.
@@ -77,7 +75,6 @@ impl fmt::Display for Remnant {
                 write!(f, "{count} invocations of {stage:?} from other processors")
             }
             Self::Replies(count) => write!(f, "{count} replies from other processors"),
-            Self::Mail => write!(f, "mail that was not opened"),
             Self::Orders(count) => write!(f, "{count} orders, or answers to orders"),
             Self::Outbox(count) => write!(f, "{count} parcels for other processors"),
             Self::Session { operations, holds, waiting } => write!(
@@ -126,9 +123,6 @@ impl Processor {
         counted(self.outbox.borrow().len(), Remnant::Outbox);
         counted(self.joins.waiting(), Remnant::Joins);
         counted(self.wheel.borrow().armed(), Remnant::Timers);
-        if !self.post.pending.is_quiet() {
-            left.push(Remnant::Mail);
-        }
         left.extend(self.sessions.remnants());
         left
     }

@@ -149,6 +149,11 @@ pub trait Driver {
     /// As [`submit`](Driver::submit).
     fn reap(&mut self, into: &mut Vec<Completion>) -> io::Result<usize>;
 
+    /// Whether a [`reap`](Driver::reap) may find something. True where only the kernel knows.
+    fn is_ready(&mut self) -> bool {
+        true
+    }
+
     /// Submits, then sleeps until a completion can be reaped, [`Unpark::unpark`] was called (since
     /// the last park returned: it is sticky), or `timeout` is over. `None` sleeps without end. May
     /// also return early for no reason.

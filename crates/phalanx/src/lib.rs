@@ -58,6 +58,7 @@ pub mod net;
 mod pin;
 mod runtime;
 mod signals;
+pub mod sim;
 mod supervisor;
 mod world;
 

@@ -17,7 +17,7 @@ use crate::{Completion, Config, Done, Driver, Endpoint, Request, Socket, Token, 
 
 /// A driver of a simulated [`World`].
 ///
-/// On one thread that drives all of a world's processors nothing parks: ask [`Sim::is_ready`].
+/// On one thread that drives all of a world's processors nothing parks: ask [`is_ready`](Driver::is_ready).
 /// Parked all the same, it lets the world's time pass, and where nothing is under way waits a little
 /// for other threads.
 pub struct Sim {
@@ -60,12 +60,6 @@ impl Sim {
             bell: Arc::default(),
             calls: 0,
         })
-    }
-
-    /// Whether a reap would find something.
-    pub fn is_ready(&mut self) -> bool {
-        self.attempt(true);
-        !self.done.is_empty()
     }
 
     /// Requests that were not answered, and answers that were not reaped.
@@ -235,6 +229,11 @@ impl Driver for Sim {
         };
         into.extend(self.done.drain(..count));
         Ok(count)
+    }
+
+    fn is_ready(&mut self) -> bool {
+        self.attempt(true);
+        !self.done.is_empty()
     }
 
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()> {
