@@ -141,26 +141,37 @@ impl Processor {
         if live != self.live() {
             return Err(format!("{live} slots are in use, {} are counted", self.live()));
         }
-        let mut queued = std::collections::HashSet::new();
-        for (number, stage) in self.stages.iter().enumerate() {
-            let name = self.stage_name(number as u8);
-            for slot in (0..stage.queue.len()).filter_map(|n| stage.queue.get(n)) {
-                if !queued.insert(slot.name.get().index()) {
-                    return Err(format!("an operation of {name:?} is queued twice"));
-                }
-                let runnable = matches!(slot.life.get(), Life::Unstarted | Life::Started);
-                if !runnable || !slot.has(QUEUED) || usize::from(slot.stage.get()) != number {
-                    let state = state(slot.life.get());
-                    return Err(format!("what is queued at {name:?} cannot run: it is {state}"));
-                }
+        let queued: Result<usize, _> = (0..self.stages.len()).map(|n| self.audit_queue(n)).sum();
+        let queued = queued?;
+        match queued == marked {
+            true => Ok(()),
+            false => Err(format!("{marked} operations are marked as queued, {queued} are")),
+        }
+    }
+
+    /// The same for what is queued at one stage; says how much that is.
+    ///
+    /// # Errors
+    /// As [`Processor::audit`].
+    ///
+    /// # Panics
+    /// If there is no such stage.
+    pub fn audit_queue(&self, stage: usize) -> Result<usize, String> {
+        let (name, queue) = (self.stage_name(stage as u8), &self.stages[stage].queue);
+        let mut seen = std::collections::HashSet::new();
+        for slot in (0..queue.len()).filter_map(|n| queue.get(n)) {
+            if !seen.insert(slot.name.get().index()) {
+                return Err(format!("an operation of {name:?} is queued twice"));
             }
-            if stage.queue.len() > 0 && self.ready.get() & 1 << number == 0 {
-                return Err(format!("{name:?} has operations and is not ready"));
+            let runnable = matches!(slot.life.get(), Life::Unstarted | Life::Started);
+            if !runnable || !slot.has(QUEUED) || usize::from(slot.stage.get()) != stage {
+                let state = state(slot.life.get());
+                return Err(format!("what is queued at {name:?} cannot run: it is {state}"));
             }
         }
-        match queued.len() == marked {
-            true => Ok(()),
-            false => Err(format!("{marked} operations are marked as queued, {} are", queued.len())),
+        match queue.len() > 0 && self.ready.get() & 1 << stage == 0 {
+            true => Err(format!("{name:?} has operations and is not ready")),
+            false => Ok(queue.len()),
         }
     }
 

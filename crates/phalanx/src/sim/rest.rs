@@ -42,7 +42,13 @@ pub(super) fn at_rest(places: &[Place]) -> Result<(), String> {
     }
 }
 
-/// Whether the books of a processor agree, and nobody sleeps who has mail.
+/// Whether what is queued at a stage is there once, and can run.
+pub(super) fn can_run(number: usize, place: &Place, stage: usize) -> Result<(), String> {
+    let queued = place.processor().audit_queue(stage);
+    queued.map(drop).map_err(|fault| format!("processor {number}: {fault}"))
+}
+
+/// Whether the books of a processor agree.
 pub(super) fn agrees(number: usize, place: &Place) -> Result<(), String> {
     place.processor().audit().map_err(|fault| format!("processor {number}: {fault}"))
 }

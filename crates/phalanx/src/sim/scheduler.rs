@@ -122,7 +122,7 @@ impl Run {
             Next::Sleeper(number, reason) => self.wake(number, reason),
             Next::Client(number) => self.poll_client(number),
             Next::Processor(number) => {
-                self.drive(number);
+                self.drive(number)?;
                 if self.habits.audits || self.rng.u8(..32) == 0 {
                     rest::agrees(number, &self.places[number])?;
                 }
@@ -205,17 +205,18 @@ impl Run {
     }
 
     /// One step of an awake processor.
-    fn drive(&mut self, number: usize) {
+    fn drive(&mut self, number: usize) -> Result<(), String> {
         let Self { rng, habits, places, trace, .. } = self;
         let (processor, place) = (number, &mut places[number]);
         let ready: Vec<_> = place.step(|steps, _| steps.ready().collect());
         if !ready.is_empty() && rng.u32(..1000) >= habits.receives {
             let stage = ready[rng.usize(..ready.len())];
+            rest::can_run(number, place, stage)?;
             let at_most = rng.usize(1..=habits.cohort);
             let choose = |left: usize| if habits.shuffles { rng.usize(..left) } else { left - 1 };
             let operations = place.step(|steps, world| steps.run(stage, at_most, choose, world));
             trace.note(Did::Ran { processor, stage, operations });
-            return;
+            return Ok(());
         }
         match rng.u8(..6) {
             0 => {
@@ -237,6 +238,7 @@ impl Run {
             _ if ready.is_empty() => self.turn_in_vain(number),
             _ => (),
         }
+        Ok(())
     }
 
     /// A turn that finds nothing ends in sleep, or in the processor's end.
