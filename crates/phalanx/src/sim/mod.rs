@@ -112,12 +112,23 @@ pub fn run(seed: u64, build: impl FnOnce(&mut World)) -> Report {
 /// # Panics
 /// As [`run`], at the first seed that fails.
 pub fn explore(seeds: u64, build: impl Fn(&mut World)) {
+    explore_each(seeds, |seed| _ = run(seed, &build));
+}
+
+/// Calls `test` with the seeds that [`explore`] takes: for tests that look at what a run came to.
+///
+/// # Panics
+/// When `test` does; the seed is printed.
+pub fn explore_each(seeds: u64, test: impl Fn(u64)) {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    if let Some(seed) = number("PHALANX_SEED") {
-        run(seed, &build);
-        return;
-    }
-    for seed in 0..number("PHALANX_SEEDS").unwrap_or(seeds) {
-        run(seed, &build);
+    let all = match number("PHALANX_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("PHALANX_SEEDS").unwrap_or(seeds),
+    };
+    for seed in all {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| test(seed))) {
+            eprintln!("failed with seed {seed}; PHALANX_SEED={seed} repeats it");
+            resume_unwind(panic);
+        }
     }
 }
