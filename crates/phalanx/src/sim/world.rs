@@ -111,6 +111,11 @@ impl World {
         self.outside.write(path, bytes);
     }
 
+    /// Puts a symbolic link to `target` on the simulated disk.
+    pub fn link(&mut self, path: &str, target: &str) {
+        self.outside.link(path, target);
+    }
+
     /// The network, and what else clients need.
     pub fn net(&self) -> Net {
         Net::new(self.outside.clone())
