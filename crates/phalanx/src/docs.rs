@@ -51,3 +51,6 @@ struct Cohorts;
 /// Prefetches within a cohort.
 #[doc = include_str!("../../../docs/mechanisms/prefetch.md")]
 struct Prefetch;
+/// Simulating a program.
+#[doc = include_str!("../../../docs/mechanisms/simulation.md")]
+struct Simulation;

@@ -8,6 +8,9 @@ use super::driver::{Held, Sim};
 use super::net;
 use crate::{Chunk, Completion, Done, File, OpenHow, Payload, Socket, Token};
 
+/// A call hands over no more than this of a payload's body.
+const AT_ONCE: usize = 64 << 10;
+
 /// A request that was not answered.
 pub(super) struct Flight {
     pub(super) token: Token,
@@ -78,8 +81,9 @@ impl Sim {
                 };
                 while *sent < payload.len() {
                     let (head, body) = payload.rest(*sent);
-                    let part = if head.is_empty() { body } else { head };
-                    *sent += net::send(&mut self.world.state(), end, part)?;
+                    // Both at once, as the kernel is handed them.
+                    let part = [head, &body[..body.len().min(AT_ONCE)]].concat();
+                    *sent += net::send(&mut self.world.state(), end, &part)?;
                 }
                 Ok(Done::Sent(std::mem::take(payload).into_head()))
             }

@@ -176,6 +176,18 @@ impl World {
         Ok(Peer::new(self.clone(), end))
     }
 
+    /// Both ends of a connection, without anybody having listened or asked.
+    pub fn pair(&self) -> (Peer, Peer) {
+        let end = net::pair(&mut self.state(), SocketAddr::from(([10, 0, 0, 1], 1)));
+        (Peer::new(self.clone(), end.other()), Peer::new(self.clone(), end))
+    }
+
+    /// How many bytes may be on their way in each direction of a connection: 64 KiB unless said
+    /// otherwise. Who sends more waits.
+    pub fn set_room(&self, bytes: usize) {
+        self.state().net.room = bytes;
+    }
+
     /// The root directory of the world's disk.
     pub fn root(&self) -> File {
         Node::root(self.clone()).into()

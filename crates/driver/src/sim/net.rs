@@ -9,15 +9,27 @@ use slab::Slab;
 
 use super::State;
 
-/// Bytes on their way in one direction.
+/// Bytes on their way in one direction, unless said otherwise.
 const ROOM: usize = 64 << 10;
 
-#[derive(Default)]
 pub(crate) struct Net {
+    pub(super) room: usize,
     listeners: Slab<Listener>,
     by_address: BTreeMap<SocketAddr, Vec<usize>>,
     connections: Slab<Connection>,
     clients: u16,
+}
+
+impl Default for Net {
+    fn default() -> Self {
+        Self {
+            room: ROOM,
+            listeners: Slab::new(),
+            by_address: BTreeMap::new(),
+            connections: Slab::new(),
+            clients: 0,
+        }
+    }
 }
 
 struct Listener {
@@ -34,7 +46,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    fn other(self) -> Self {
+    pub(super) fn other(self) -> Self {
         Self { side: 1 - self.side, ..self }
     }
 }
@@ -103,15 +115,20 @@ pub(super) fn connect(state: &mut State, address: SocketAddr) -> io::Result<End>
     let listeners = state.net.by_address.get(&address).filter(|listeners| !listeners.is_empty());
     let listeners = listeners.ok_or_else(|| code(libc::ECONNREFUSED))?;
     let listener = listeners[state.rng.usize(..listeners.len())];
+    let end = pair(state, address);
+    state.net.listeners[listener].backlog.push_back((at, end.other()));
+    state.changed();
+    Ok(end)
+}
+
+/// A connection: the end of a client, to what is at `address`.
+pub(super) fn pair(state: &mut State, address: SocketAddr) -> End {
     state.net.clients += 1;
     let client = SocketAddr::from((Ipv4Addr::new(10, 9, 9, 9), 20_000 + state.net.clients));
     let side = |address| Side { address, open: true, reset: None, told: false, deaf: false };
     let connection = Connection { pipes: Default::default(), sides: [side(client), side(address)] };
     let connection = state.net.connections.insert(connection);
-    let end = End { connection, side: 0 };
-    state.net.listeners[listener].backlog.push_back((at, end.other()));
-    state.changed();
-    Ok(end)
+    End { connection, side: 0 }
 }
 
 pub(super) fn accept(state: &mut State, listener: usize) -> Option<End> {
@@ -181,13 +198,14 @@ pub(super) fn send(state: &mut State, end: End, bytes: &[u8]) -> io::Result<usiz
     }
     if !connection.sides[1 - end.side].open {
         // Taken, sent, and answered with a reset.
-        if connection.sides[end.side].reset.is_none() {
-            let at = state.arrival();
-            state.net.connections[end.connection].sides[end.side].reset = Some(at);
+        if connection.sides[end.side].reset.is_some() {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
-        return Ok(bytes.len());
+        let at = state.arrival();
+        state.net.connections[end.connection].sides[end.side].reset = Some(at);
+        return Ok(bytes.len().min(state.net.room));
     }
-    let room = ROOM.saturating_sub(connection.pipes[1 - end.side].bytes);
+    let room = state.net.room.saturating_sub(connection.pipes[1 - end.side].bytes);
     if room == 0 {
         return Err(io::ErrorKind::WouldBlock.into());
     }

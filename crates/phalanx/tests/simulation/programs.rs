@@ -101,10 +101,13 @@ impl Work {
                 let child = self.child(number, true);
                 let Stage::Shared(stage) = stage else { unreachable!() };
                 let id = child.id;
-                return (id, stage.call_on(target, move |count| {
-                    count.fetch_add(1, Ordering::Relaxed);
-                    child.run()
-                }));
+                return (
+                    id,
+                    stage.call_on(target, move |count| {
+                        count.fetch_add(1, Ordering::Relaxed);
+                        child.run()
+                    }),
+                );
             }
             Stage::Partitioned(stage) => !stage.is_local(key),
             _ => false,
@@ -242,7 +245,8 @@ impl Work {
 fn program(world: &mut World, ledger: &Arc<Ledger>) {
     let mut graph = Graph::new();
     let mut stages = Vec::new();
-    for name in ["first", "second", "third", "fourth"].into_iter().take(world.draw(4) as usize + 1) {
+    for name in ["first", "second", "third", "fourth"].into_iter().take(world.draw(4) as usize + 1)
+    {
         let mut options = graph.stage(name).max_cohort([1, 3, 256][world.draw(3) as usize]);
         if world.draw(4) == 0 {
             options = options.in_order();
