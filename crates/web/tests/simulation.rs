@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{Shutdown, SocketAddr};
-use std::rc::Rc;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use phalanx::net::Listener;
@@ -37,7 +37,8 @@ fn pattern(length: usize, from: usize) -> Bytes {
     (from..from + length).map(|n| (n ^ (n >> 8)) as u8).collect()
 }
 
-fn files(world: &mut World) -> Rc<Files> {
+/// Made once: a debug build is slow at it.
+static FILES: LazyLock<Files> = LazyLock::new(|| {
     let mut files = Files::new();
     files.insert("/small.txt", vec![pattern(100, 0)]);
     files.insert("/empty", vec![Bytes::new()]);
@@ -45,11 +46,8 @@ fn files(world: &mut World) -> Rc<Files> {
     files.insert("/blocks.bin", vec![pattern(300_001, 5)]);
     files.insert("/sub/index.html", vec![pattern(900, 7)]);
     files.insert("/changing", (0..3).map(|n| pattern(500 + 100 * n, 11 * n)).collect());
-    for (path, versions) in &files {
-        world.file(path, versions[0].clone());
-    }
-    Rc::new(files)
-}
+    files
+});
 
 fn serve(world: &mut World, hurries: bool) {
     let mut config = Config::new();
@@ -84,17 +82,17 @@ struct Ask {
 }
 
 impl Ask {
-    fn drawn(net: &Net, files: &Files, closes: bool) -> Self {
+    fn drawn(net: &Net, closes: bool) -> Self {
         let mut method = "GET";
         let mut fields = String::new();
         let (path, status, mut bodies) = match net.draw(10) {
             0 => ("/missing", 404, None),
             1 => ("/sub", 301, None),
-            2 => ("/sub/", 200, Some(files["/sub/index.html"].clone())),
-            3 => ("/link", 200, Some(files["/small.txt"].clone())),
+            2 => ("/sub/", 200, Some(FILES["/sub/index.html"].clone())),
+            3 => ("/link", 200, Some(FILES["/small.txt"].clone())),
             _ => {
                 let (path, versions) =
-                    files.iter().nth(net.draw(files.len() as u64) as usize).unwrap();
+                    FILES.iter().nth(net.draw(FILES.len() as u64) as usize).unwrap();
                 (*path, 200, Some(versions.clone()))
             }
         };
@@ -197,7 +195,7 @@ async fn send(net: &Net, client: &mut Client, mut bytes: &[u8]) -> bool {
 }
 
 /// One connection of a client that keeps to the rules.
-async fn converse(net: Net, files: Rc<Files>, weather: Weather) {
+async fn converse(net: Net, weather: Weather) {
     let Ok(mut client) = net.connect(address()).await else {
         panic!("the server listens until it is asked to finish");
     };
@@ -205,8 +203,7 @@ async fn converse(net: Net, files: Rc<Files>, weather: Weather) {
     'all: for round in 0..1 + net.draw(3) {
         let count = 1 + net.draw(4);
         let ends = net.draw(3) == 0;
-        let asks: Vec<_> =
-            (0..count).map(|n| Ask::drawn(&net, &files, ends && n + 1 == count)).collect();
+        let asks: Vec<_> = (0..count).map(|n| Ask::drawn(&net, ends && n + 1 == count)).collect();
         let text: String = asks.iter().map(|ask| &*ask.text).collect();
         let sent = send(&net, &mut client, text.as_bytes()).await;
         assert!(sent || weather.fails || weather.hurries, "cut off while asking");
@@ -235,9 +232,9 @@ async fn converse(net: Net, files: Rc<Files>, weather: Weather) {
 }
 
 /// One that does not: it goes away in the middle, or says what is no request.
-async fn misbehave(net: Net, files: Rc<Files>) {
+async fn misbehave(net: Net) {
     let Ok(mut client) = net.connect(address()).await else { return };
-    let ask = Ask::drawn(&net, &files, false);
+    let ask = Ask::drawn(&net, false);
     let bytes = match net.draw(4) {
         0 => "GET / HTTP/9.9\r\n\r\n".to_owned(),
         1 => "\0\0\0\0\r\n\r\n".to_owned(),
@@ -262,20 +259,21 @@ fn web(world: &mut World) {
         world.set_faults(Faults::drawn(world.seed()));
     }
     let weather = Weather { fails, hurries };
-    let files = files(world);
+    for (path, versions) in &*FILES {
+        world.file(path, versions[0].clone());
+    }
     world.link("/link", "small.txt");
     serve(world, hurries);
     for _ in 0..1 + world.draw(4) {
-        let (net, files) = (world.net(), files.clone());
-        world.client(converse(net, files, weather));
+        world.client(converse(world.net(), weather));
     }
     if world.draw(2) == 0 {
-        world.client(misbehave(world.net(), files.clone()));
+        world.client(misbehave(world.net()));
     }
     if world.draw(2) == 0 {
         let net = world.net();
         world.client(async move {
-            for version in &files["/changing"] {
+            for version in &FILES["/changing"] {
                 net.sleep(Duration::from_millis(net.draw(20))).await;
                 net.write_file("/changing", version.clone());
             }
@@ -285,7 +283,7 @@ fn web(world: &mut World) {
 
 #[test]
 fn whatever_is_answered_is_right() {
-    sim::explore(300, web);
+    sim::explore(1000, web);
 }
 
 #[test]

@@ -280,7 +280,7 @@ fn program(world: &mut World, ledger: &Arc<Ledger>) {
 #[test]
 fn programs_come_to_rest_and_run_everything_once() {
     let worked = AtomicUsize::new(0);
-    sim::explore_each(600, |seed| {
+    sim::explore_each(2000, |seed| {
         let ledger = Arc::new(Ledger::default());
         sim::run(seed, |world| program(world, &ledger));
         let faults = ledger.faults.lock().unwrap();
