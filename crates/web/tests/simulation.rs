@@ -25,8 +25,10 @@ type Files = BTreeMap<&'static str, Vec<Bytes>>;
 struct Weather {
     /// The network or the disk fails.
     fails: bool,
-    /// The server waits for nobody for long.
+    /// The server waits for nobody for long, or is asked to finish while its clients are there.
     hurries: bool,
+    /// It is asked so.
+    finishes: bool,
 }
 
 fn address() -> SocketAddr {
@@ -148,7 +150,9 @@ async fn response(
         Content::Framed(Body::None) => 0,
         other => panic!("framed by {other:?}"),
     };
-    let right = head.status == ask.status && head.keep_alive != ask.closes;
+    // Asked to finish, the server says of any answer that it is the last.
+    let closes = ask.closes || weather.finishes && !head.keep_alive;
+    let right = head.status == ask.status && head.keep_alive != closes;
     let failed = match head.status {
         500 | 503 => weather.fails,
         408 => weather.hurries,
@@ -197,7 +201,8 @@ async fn send(net: &Net, client: &mut Client, mut bytes: &[u8]) -> bool {
 /// One connection of a client that keeps to the rules.
 async fn converse(net: Net, weather: Weather) {
     let Ok(mut client) = net.connect(address()).await else {
-        panic!("the server listens until it is asked to finish");
+        assert!(weather.finishes, "the server listens until it is asked to finish");
+        return;
     };
     let mut got = Vec::new();
     'all: for round in 0..1 + net.draw(3) {
@@ -210,7 +215,8 @@ async fn converse(net: Net, weather: Weather) {
         for ask in &asks {
             match response(&mut client, &mut got, ask, weather).await {
                 Ok(After::More) => (),
-                Ok(After::End) => break 'all,
+                Ok(After::End) if ask.closes => break 'all,
+                Ok(After::End) => return,
                 Ok(After::Nothing) => return,
                 Err(Gone) => {
                     assert!(weather.fails || weather.hurries, "no answer in round {round}");
@@ -225,7 +231,8 @@ async fn converse(net: Net, weather: Weather) {
     if net.draw(2) == 0 {
         let _ = client.shutdown(Shutdown::Write);
         let end = client.read(&mut got).await;
-        let well = got.is_empty() && (end.is_err() && weather.fails || matches!(end, Ok(0)));
+        let ends = matches!(end, Ok(0)) || end.is_err() && (weather.fails || weather.finishes);
+        let well = got.is_empty() && ends;
         let text = String::from_utf8_lossy(&got);
         assert!(well, "after the last answer: {end:?}, {text}");
     }
@@ -258,7 +265,15 @@ fn web(world: &mut World) {
     if fails {
         world.set_faults(Faults::drawn(world.seed()));
     }
-    let weather = Weather { fails, hurries };
+    let finishes = world.draw(4) == 0;
+    let weather = Weather { fails, hurries: hurries || finishes, finishes };
+    if finishes {
+        let net = world.net();
+        world.client(async move {
+            net.sleep(Duration::from_micros(net.draw(20_000))).await;
+            net.drain();
+        });
+    }
     for (path, versions) in &*FILES {
         world.file(path, versions[0].clone());
     }

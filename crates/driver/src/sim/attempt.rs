@@ -67,7 +67,7 @@ impl Sim {
         self.flights = left;
     }
 
-    fn try_once(&mut self, what: &mut What) -> io::Result<Done> {
+    pub(super) fn try_once(&mut self, what: &mut What) -> io::Result<Done> {
         match what {
             What::Accept(listener) => self.try_accept(*listener),
             What::Connect(address) => {

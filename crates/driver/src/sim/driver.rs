@@ -88,6 +88,20 @@ impl Sim {
         }
     }
 
+    /// A request is cancelled, unless its result is faster.
+    fn end_early(&mut self, mut flight: Flight) {
+        let faults = self.world.faults();
+        let late = flight.at > self.world.now() || !self.world.chance(faults.again);
+        let result = match late {
+            true => Err(io::ErrorKind::WouldBlock.into()),
+            false => self.try_once(&mut flight.what),
+        };
+        self.done.push(match result {
+            Ok(done) => Completion::ok(flight.token, done),
+            Err(_) => Completion::err(flight.token, libc::ECANCELED),
+        });
+    }
+
     fn refuse(&mut self, token: Token, code: i32) {
         self.done.push(Completion::err(token, code));
     }
@@ -197,17 +211,17 @@ impl Driver for Sim {
     }
 
     fn cancel(&mut self, token: Token) {
-        for flights in [&mut self.new, &mut self.flights] {
-            let Some(at) = flights.iter().position(|flight| flight.token == token) else {
-                continue;
-            };
-            let is_file = matches!(flights[at].what, What::Open { .. } | What::Read { .. });
+        let find = |flights: &[Flight]| flights.iter().position(|flight| flight.token == token);
+        let flight = match (find(&self.new), find(&self.flights)) {
+            (Some(at), _) => self.new.remove(at),
+            (None, Some(at)) => self.flights.remove(at),
+            (None, None) => return,
+        };
+        let is_file = matches!(flight.what, What::Open { .. } | What::Read { .. });
+        match is_file && self.world.chance(500) {
             // A file's request may be under way already, and then it goes on.
-            if !is_file || self.world.chance(500) {
-                flights.remove(at);
-                self.done.push(Completion::err(token, libc::ECANCELED));
-            }
-            return;
+            true => self.flights.push(flight),
+            false => self.end_early(flight),
         }
     }
 

@@ -3,10 +3,12 @@
 //! A client that waits is polled again whenever anything has changed in the world, so that waiting
 //! needs no registration anywhere, and a client is no part of what is tested.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -16,11 +18,21 @@ use phalanx_driver::sim::{Peer, World};
 
 /// The simulated network, as clients see it. Clones are the same.
 #[derive(Clone, Debug)]
-pub struct Net(World);
+pub struct Net(World, Rc<Cell<bool>>);
 
 impl Net {
-    pub(super) fn new(world: World) -> Self {
-        Self(world)
+    pub(super) fn new(world: World, drains: Rc<Cell<bool>>) -> Self {
+        Self(world, drains)
+    }
+
+    /// Asks the program to finish, as a signal would, in the middle of what is going on.
+    pub fn drain(&self) {
+        self.1.set(true);
+    }
+
+    /// Whether a client has asked the program to finish.
+    pub fn is_drained(&self) -> bool {
+        self.1.get()
     }
 
     /// Connects to a server.

@@ -1,7 +1,9 @@
 //! What there is in a simulated world: a program, its files, its faults and its clients.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::rc::Rc;
 
 use fastrand::Rng;
 use phalanx_core::Graph;
@@ -25,6 +27,8 @@ pub struct World {
     pub(super) panics: u32,
     pub(super) most_steps: u64,
     pub(super) ends: bool,
+    /// A client has asked the program to finish.
+    pub(super) drains: Rc<Cell<bool>>,
     pub(super) program: Option<(Graph, StartFn)>,
     pub(super) clients: Vec<Task>,
 }
@@ -44,6 +48,7 @@ impl World {
             panics: 0,
             most_steps: 200_000,
             ends: false,
+            drains: Rc::default(),
             program: None,
             clients: Vec::new(),
         }
@@ -118,7 +123,7 @@ impl World {
 
     /// The network, and what else clients need.
     pub fn net(&self) -> Net {
-        Net::new(self.outside.clone())
+        Net::new(self.outside.clone(), self.drains.clone())
     }
 
     /// The program: its graph, and its start on each processor, as for
