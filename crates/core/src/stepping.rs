@@ -34,7 +34,7 @@ use crate::wavefront::World;
 /// });
 /// let steps = processor.stepping();
 /// assert_eq!(steps.ready().collect::<Vec<_>>(), [0]);
-/// // A cohort of two, each time the first of what is left.
+/// // A cohort of two, chosen from the three, and then what is left.
 /// assert_eq!(steps.run(0, 2, |_| 0, &Still), 2);
 /// assert_eq!(steps.run(0, 2, |_| 0, &Still), 1);
 /// assert!(processor.residue().is_empty());
