@@ -234,7 +234,10 @@ impl Run {
                 trace.note(Did::Received { processor, any });
             }
             1 => {
-                place.step(|steps, world| steps.timers(world));
+                place.step(|steps, world| {
+                    steps.timers(world);
+                    steps.balance();
+                });
                 trace.note(Did::Timers { processor });
             }
             2 => {
@@ -257,6 +260,7 @@ impl Run {
         let idle = place.step(|steps, world| {
             let received = steps.receive(world);
             steps.timers(world);
+            steps.balance();
             steps.flush();
             !received && steps.is_idle()
         });

@@ -11,8 +11,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use phalanx::sim::{self, World};
 use phalanx::{
-    Call, CallError, ExclusiveStage, Graph, PartitionedStage, Session, SharedStage, event, join,
-    sleep, timeout, yield_now,
+    BalancedStage, Call, CallError, ExclusiveStage, Graph, PartitionedStage, Session, SharedStage,
+    event, join, sleep, timeout, yield_now,
 };
 
 /// A panic in an operation is contained, so faults are noted here and looked at in the end.
@@ -37,6 +37,7 @@ enum Stage {
     Shared(SharedStage<AtomicU64>),
     Partitioned(PartitionedStage<u64>),
     Exclusive(ExclusiveStage<u64>),
+    Balanced(BalancedStage<AtomicU64>),
 }
 
 /// What all operations of one program know.
@@ -110,6 +111,7 @@ impl Work {
                 );
             }
             Stage::Partitioned(stage) => !stage.is_local(key),
+            Stage::Balanced(_) => true,
             _ => false,
         };
         let child = self.child(number, away);
@@ -127,6 +129,10 @@ impl Work {
                 let id = self.run().await;
                 state.with(|count| *count += 1);
                 id
+            }),
+            Stage::Balanced(stage) => stage.call(move |count| {
+                count.fetch_add(1, Ordering::Relaxed);
+                self.run()
             }),
             Stage::Exclusive(stage) => stage.call(move |state| async move {
                 state.with(|count| *count += 1);
@@ -251,11 +257,12 @@ fn program(world: &mut World, ledger: &Arc<Ledger>) {
         if world.draw(4) == 0 {
             options = options.in_order();
         }
-        let policy = if stages.is_empty() { 0 } else { world.draw(3) };
+        let policy = if stages.is_empty() { 0 } else { world.draw(4) };
         stages.push(match policy {
             0 => Stage::Shared(options.shared(AtomicU64::new(0))),
             1 => Stage::Partitioned(options.partitioned(|_| 0)),
-            _ => Stage::Exclusive(options.exclusive(0)),
+            2 => Stage::Exclusive(options.exclusive(0)),
+            _ => Stage::Balanced(options.balanced(AtomicU64::new(0))),
         });
     }
     let panics = world.draw(3) == 0;
