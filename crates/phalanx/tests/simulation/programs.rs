@@ -56,10 +56,8 @@ struct Work {
     plan: Arc<Plan>,
     id: u64,
     depth: u32,
-    /// The session that it belongs to, as a count of its members; not so for the children of those
-    /// that run elsewhere.
+    /// The session that it belongs to, wherever it runs, as a count of its members.
     group: Option<Arc<AtomicUsize>>,
-    passes_group_on: bool,
     /// Somebody may end it.
     may_end: bool,
 }
@@ -77,17 +75,16 @@ impl Work {
     fn root(plan: &Arc<Plan>, id: u64) -> Self {
         plan.ledger.alive.fetch_add(1, Ordering::Relaxed);
         let plan = plan.clone();
-        Self { plan, id, depth: 0, group: None, passes_group_on: true, may_end: false }
+        Self { plan, id, depth: 0, group: None, may_end: false }
     }
 
-    fn child(&self, number: u64, away: bool) -> Self {
-        let group = self.group.clone().filter(|_| self.passes_group_on);
+    fn child(&self, number: u64) -> Self {
+        let group = self.group.clone();
         if let Some(group) = &group {
             group.fetch_add(1, Ordering::Relaxed);
         }
         let mut child = Self::root(&self.plan, self.id.wrapping_mul(31).wrapping_add(number + 1));
         child.depth = self.depth + 1;
-        child.passes_group_on = !away;
         child.may_end = self.may_end;
         child.group = group;
         child
@@ -97,24 +94,19 @@ impl Work {
     fn call(&self, rng: &mut Rng, number: u64) -> (u64, Call<u64>) {
         let stage = self.plan.stages[rng.usize(..self.plan.stages.len())];
         let (key, target) = (rng.u64(..), rng.usize(..self.plan.processors));
-        let away = match stage {
-            Stage::Shared(_) if rng.bool() => {
-                let child = self.child(number, true);
-                let Stage::Shared(stage) = stage else { unreachable!() };
-                let id = child.id;
-                return (
-                    id,
-                    stage.call_on(target, move |count| {
-                        count.fetch_add(1, Ordering::Relaxed);
-                        child.run()
-                    }),
-                );
-            }
-            Stage::Partitioned(stage) => !stage.is_local(key),
-            Stage::Balanced(_) => true,
-            _ => false,
-        };
-        let child = self.child(number, away);
+        if let Stage::Shared(stage) = stage
+            && rng.bool()
+        {
+            let child = self.child(number);
+            let call = |child: Self| {
+                stage.call_on(target, move |count| {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    child.run()
+                })
+            };
+            return (child.id, call(child));
+        }
+        let child = self.child(number);
         (child.id, child.invoke(stage, key))
     }
 
@@ -228,7 +220,7 @@ impl Work {
         let Some(Stage::Shared(stage)) = self.plan.stages.first().copied() else { return };
         let (session, members) = (Session::new(), Arc::new(AtomicUsize::new(0)));
         for n in 0..rng.u64(1..4) {
-            let mut member = self.child(number + n, false);
+            let mut member = self.child(number + n);
             if let Some(outer) = member.group.replace(members.clone()) {
                 outer.fetch_sub(1, Ordering::Relaxed);
             }
