@@ -43,7 +43,6 @@ struct Timers;
 #[doc = include_str!("../../../docs/mechanisms/memory.md")]
 struct Memory;
 
-
 /// What a cohort is, and when it pays.
 #[doc = include_str!("../../../docs/mechanisms/cohorts.md")]
 struct Cohorts;
@@ -51,6 +50,7 @@ struct Cohorts;
 /// Prefetches within a cohort.
 #[doc = include_str!("../../../docs/mechanisms/prefetch.md")]
 struct Prefetch;
+
 /// Simulating a program.
 #[doc = include_str!("../../../docs/mechanisms/simulation.md")]
 struct Simulation;
