@@ -254,7 +254,7 @@ impl Processor {
         tally: &Tally,
     ) {
         let mut taken = 0u64;
-        while tally.size.get() < local.max_cohort {
+        while tally.size.get() < local.max_cohort.get() {
             let Some(slot) = local.queue.pop(order).or_else(|| self.next_parcel(stage)) else {
                 break;
             };

@@ -149,7 +149,7 @@ impl Processor {
         tally: &Tally,
     ) {
         loop {
-            tally.limit.set(self.interleaved.limit(local.max_cohort));
+            tally.limit.set(self.interleaved.limit(local.max_cohort.get()));
             self.start_operations(stage, local, order, start, world, tally);
             if self.interleaved.is_empty() || !self.resume_interleaved(local, start, world, tally) {
                 break;

@@ -56,7 +56,7 @@ impl Processor {
         if waiting == 0 || local.queue.len() > 0 {
             return false;
         }
-        let cohort = waiting.min(local.max_cohort);
+        let cohort = waiting.min(local.max_cohort.get());
         let declared = &self.program().stages[stage];
         let Some(home) = declared.home(self.index()).filter(|home| {
             // To wake it would take longer than to move some 500 lines.

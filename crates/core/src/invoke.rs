@@ -150,8 +150,16 @@ impl Processor {
         if self.running.get() == Some(slot) {
             slot.flags.set(flags | WOKEN);
         } else if flags & (QUEUED | ENDED | DYING) == 0 && slot.life.get() == Life::Started {
+            #[cfg(feature = "plant")]
+            if crate::plant::strikes(crate::plant::Fault::LostWakeUp) {
+                return;
+            }
             slot.flags.set(flags | QUEUED);
             self.push(slot, usize::from(slot.stage.get()));
+            #[cfg(feature = "plant")]
+            if crate::plant::strikes(crate::plant::Fault::DoubleRun) {
+                self.push(slot, usize::from(slot.stage.get()));
+            }
         }
     }
 

@@ -9,7 +9,8 @@
 //! invoking), `policy` (reaching state), `operation` and `slab` (where an operation lives), `queue`
 //! (where it waits), `wavefront` and `cohort` (how it runs), `call`, `join`, `rendezvous` (how its
 //! result gets back), `remote`, `post`, `ring`, `parking`, `waker` (how processors and foreign
-//! threads reach each other), `session` (how it ends early), `wheel` and `time`, `profile`.
+//! threads reach each other), `session` (how it ends early), `wheel` and `time`, `profile`; `stepping` and `residue` (how a
+//! simulation drives it, and what must be gone at rest).
 //!
 //! The papers are Larus and Parkes: *Using Cohort Scheduling to Enhance Server Performance*, the
 //! technical report of 2001 (tr2001) and the USENIX paper of 2002.
@@ -36,6 +37,9 @@ mod order;
 mod outbox;
 mod parking;
 mod partition;
+#[cfg(feature = "plant")]
+#[doc(hidden)]
+pub mod plant;
 mod policy;
 mod post;
 mod prefetch;
@@ -49,12 +53,14 @@ mod remote;
 mod remote_event;
 mod rendezvous;
 mod reply;
+mod residue;
 mod ring;
 mod roaming;
 mod room;
 mod session;
 mod slab;
 mod stage;
+mod stepping;
 mod sync;
 mod there;
 mod threshold;
@@ -87,10 +93,12 @@ pub use program::{Control, Phase, Seed};
 pub use rebuild::Rebuilding;
 pub use remote_event::{RemoteEvent, RemoteTrigger, remote_event};
 pub use reply::Reply;
+pub use residue::Remnant;
 pub use roaming::{BalancedStage, HomedStage};
 pub use room::Room;
 pub use session::{Hold, Session, SessionEnd};
 pub use stage::{ExclusiveStage, PartitionedStage, SharedStage};
+pub use stepping::Steps;
 pub use time::{Sleep, TimedOut, now, sleep, timeout, yield_now};
 pub use waker::MAX_OPERATIONS;
 pub use watch::Running;

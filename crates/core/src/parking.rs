@@ -61,6 +61,8 @@ impl Parking {
                 .state
                 .compare_exchange(PARKED, NOTIFIED, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
+        #[cfg(feature = "plant")]
+        let woke = woke && !crate::plant::strikes(crate::plant::Fault::LostUnpark);
         if woke && let Some(unpark) = self.unpark.get() {
             unpark();
         }

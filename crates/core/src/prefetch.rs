@@ -257,7 +257,7 @@ impl Processor {
             return false;
         }
         tally.fetched_look.set(fetched + MAX_INTERLEAVED);
-        fetched / MAX_FETCHES >= local.max_cohort
+        fetched / MAX_FETCHES >= local.max_cohort.get()
             || world.now().saturating_sub(start) > local.cohort_time
     }
 

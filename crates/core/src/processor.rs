@@ -44,7 +44,7 @@ pub(crate) struct LocalStage {
     /// Where `local.state` is, as the type that its handle knows.
     state: *const (),
     pub(crate) local: Box<LocalState>,
-    pub(crate) max_cohort: usize,
+    pub(crate) max_cohort: Cell<usize>,
     pub(crate) cohort_time: u64,
     pub(crate) in_order: bool,
     pub(crate) rules: Box<Rules>,
@@ -169,7 +169,7 @@ impl Seed {
                 cap: Cap::default(),
                 state: Rc::as_ptr(&local.state).cast(),
                 local: Box::new(local),
-                max_cohort: declared.max_cohort,
+                max_cohort: Cell::new(declared.max_cohort),
                 cohort_time: declared.cohort_time,
                 in_order: declared.in_order,
                 rules: Box::new(Rules {

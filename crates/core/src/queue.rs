@@ -158,6 +158,22 @@ impl<T: Copy> StageQueue<T> {
         (oldest != self.end.get()).then(|| unsafe { (*self.cell(oldest)).assume_init() })
     }
 
+    /// The `n`th from the oldest.
+    pub(crate) fn get(&self, n: usize) -> Option<T> {
+        // SAFETY: as in `pop`.
+        (n < self.len())
+            .then(|| unsafe { (*self.cell(self.oldest.get().wrapping_add(n))).assume_init() })
+    }
+
+    /// Has the `a`th and the `b`th from the oldest change places.
+    pub(crate) fn swap(&self, a: usize, b: usize) {
+        assert!(a < self.len() && b < self.len(), "both are queued");
+        let oldest = self.oldest.get();
+        let (a, b) = (self.cell(oldest.wrapping_add(a)), self.cell(oldest.wrapping_add(b)));
+        // SAFETY: two cells between `oldest` and `end`, perhaps the same.
+        unsafe { std::ptr::swap(a, b) };
+    }
+
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.end.get().wrapping_sub(self.oldest.get())

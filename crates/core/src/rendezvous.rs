@@ -123,6 +123,11 @@ impl Joins {
         JoinName { index, generation: record.generation }
     }
 
+    /// How many joins wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.records.borrow().len() - self.free.borrow().len()
+    }
+
     /// The wait is over, or nobody waits any more.
     pub(crate) fn close(&self, name: JoinName) {
         // Dropped after the borrow: it may be foreign.

@@ -165,6 +165,18 @@ impl Sessions {
         f(self.records.borrow_mut()[session as usize].as_mut().expect("a session that is named"))
     }
 
+    /// What `f` makes of the operations, holds and waiters of each session that has any, or that
+    /// nobody names any more.
+    pub(crate) fn each<R>(&self, mut f: impl FnMut(usize, usize, usize) -> R) -> Vec<R> {
+        let records = self.records.borrow();
+        let waiting = |record: &Record| record.waiting.len() + record.owed + record.answers.len();
+        let full = |record: &&Record| {
+            record.operations + record.holds + waiting(record) > 0 || record.handles == 0
+        };
+        let records = records.iter().flatten().filter(full);
+        records.map(|r| f(r.operations, r.holds, waiting(r))).collect()
+    }
+
     pub(crate) fn create(&self, record: Record) -> u32 {
         let mut records = self.records.borrow_mut();
         match self.free.borrow_mut().pop() {

@@ -136,12 +136,17 @@ impl Processor {
         if self.counters.turns.get().is_multiple_of(PUBLISH) {
             self.publish();
         }
+        self.say_how_busy();
+        Turn { ran, received }
+    }
+
+    /// Tells the others whether anything is alive here.
+    pub(crate) fn say_how_busy(&self) {
         if self.live() > 0 || self.orders.are_owed() {
             self.say_busy();
         } else if self.share.is_busy() && self.outbox.borrow().is_empty() {
             self.share.say_idle();
         }
-        Turn { ran, received }
     }
 
     /// Writes what is not counted as it happens.
@@ -152,6 +157,14 @@ impl Processor {
 
     #[inline]
     fn visit(&self, stage: usize, world: &impl World) -> usize {
+        let ran = self.visit_here(stage, world);
+        self.flush_outbox();
+        ran
+    }
+
+    /// The same, and nothing leaves.
+    #[inline]
+    pub(crate) fn visit_here(&self, stage: usize, world: &impl World) -> usize {
         let homed = self.homed & 1 << stage != 0;
         if homed && self.leave_to_home(stage) {
             return 0;
@@ -160,12 +173,11 @@ impl Processor {
         if homed && ran > 0 {
             self.program().stages[stage].ran(self.index());
         }
-        self.flush_outbox();
         ran
     }
 
     /// Looks into the inboxes that others have marked.
-    fn open_post(&self) -> bool {
+    pub(crate) fn open_post(&self) -> bool {
         let marks = self.post.pending.take();
         if !marks.any() {
             return false;
@@ -199,7 +211,7 @@ impl Processor {
         }
     }
 
-    fn fire_timers(&self) {
+    pub(crate) fn fire_timers(&self) {
         // Woken after the borrow: they may be foreign, and foreign code may arm timers.
         let mut due = Vec::new();
         self.wheel.borrow_mut().fire(self.now.get(), |waker| due.push(waker));

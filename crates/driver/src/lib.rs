@@ -7,16 +7,16 @@
 //! can never free memory that the kernel still writes to.
 //!
 //! Two drivers have the same semantics and pass the same tests: [`uring`] (Linux, completion based)
-//! and [`poll`] (epoll or kqueue, readiness based).
+//! and [`poll`] (epoll or kqueue, readiness based). A third, [`sim`], is a world made of memory,
+//! whose time and faults are chosen by a seed.
 //!
 //! ```
-//! use std::{fs::File, sync::Arc};
 //! use phalanx_driver::{Choice, Config, Done, Request, Token, choose, open};
 //!
 //! # fn main() -> std::io::Result<()> {
 //! let (kind, _why_not_uring) = choose(Choice::Auto)?;
 //! let mut driver = open(kind, &Config::default())?;
-//! let file = Arc::new(File::open("/dev/zero")?.into());
+//! let file = std::fs::File::open("/dev/zero")?.into();
 //! driver.start(Token(7), Request::ReadAt { file, buffer: Vec::new(), offset: 0, length: 3 });
 //! let mut completions = Vec::new();
 //! while driver.reap(&mut completions)? == 0 {
@@ -29,26 +29,33 @@
 //! ```
 
 mod beneath;
+mod cached;
 mod choose;
 mod chunk;
 mod config;
+mod endpoint;
+mod file;
 mod request;
 mod table;
 mod tokens;
 mod unpark;
 
 pub mod poll;
+pub mod sim;
 #[cfg(target_os = "linux")]
 pub mod uring;
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use choose::{Choice, Kind, choose, open};
 pub use chunk::Chunk;
 pub use config::Config;
+pub use endpoint::Endpoint;
+pub use file::{File, FileKind, Metadata, ReadNow};
 pub use request::{Access, Completion, Done, OpenHow, Payload, Request, Socket, Token};
 
 /// What a processor needs of the operating system, and the only way to it.
@@ -63,13 +70,54 @@ pub trait Driver {
     ///
     /// # Errors
     /// What the kernel says when the socket cannot be registered.
-    fn adopt(&mut self, fd: OwnedFd) -> io::Result<Socket>;
+    fn adopt(&mut self, endpoint: Endpoint) -> io::Result<Socket>;
 
-    /// The descriptor behind `socket`, for options and addresses.
+    /// The descriptor behind `socket`, for options. None in a simulation.
     ///
     /// # Panics
     /// If `socket` is not open in this driver.
-    fn fd(&self, socket: Socket) -> BorrowedFd<'_>;
+    fn fd(&self, socket: Socket) -> Option<BorrowedFd<'_>>;
+
+    /// The address of this end of `socket`.
+    ///
+    /// # Errors
+    /// As `getsockname(2)`.
+    ///
+    /// # Panics
+    /// If `socket` is not open in this driver.
+    fn local_addr(&self, socket: Socket) -> io::Result<SocketAddr> {
+        internet(socket2::SockRef::from(&self.fd(socket).ok_or_else(no_descriptor)?).local_addr()?)
+    }
+
+    /// The address of the other end of `socket`.
+    ///
+    /// # Errors
+    /// As `getpeername(2)`.
+    ///
+    /// # Panics
+    /// If `socket` is not open in this driver.
+    fn peer_addr(&self, socket: Socket) -> io::Result<SocketAddr> {
+        internet(socket2::SockRef::from(&self.fd(socket).ok_or_else(no_descriptor)?).peer_addr()?)
+    }
+
+    /// Sends what is written to `socket` at once, be it as little as it may.
+    ///
+    /// # Errors
+    /// As `setsockopt(2)`.
+    ///
+    /// # Panics
+    /// If `socket` is not open in this driver.
+    fn set_nodelay(&mut self, socket: Socket) -> io::Result<()> {
+        match self.fd(socket) {
+            Some(fd) => socket2::SockRef::from(&fd).set_tcp_nodelay(true),
+            None => Ok(()),
+        }
+    }
+
+    /// The time of day, since 1970: the machine's, or the simulation's.
+    fn time_of_day(&self) -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
 
     /// Closes `socket`. Requests in flight on it complete with `ECANCELED`; what was received and
     /// not yet asked for is dropped. Closing a socket twice does nothing.
@@ -101,6 +149,11 @@ pub trait Driver {
     /// As [`submit`](Driver::submit).
     fn reap(&mut self, into: &mut Vec<Completion>) -> io::Result<usize>;
 
+    /// Whether a [`reap`](Driver::reap) may find something. True where only the kernel knows.
+    fn is_ready(&mut self) -> bool {
+        true
+    }
+
     /// Submits, then sleeps until a completion can be reaped, [`Unpark::unpark`] was called (since
     /// the last park returned: it is sticky), or `timeout` is over. `None` sleeps without end. May
     /// also return early for no reason.
@@ -119,6 +172,14 @@ pub trait Driver {
 
     /// How many system calls this driver has made so far.
     fn system_calls(&self) -> u64;
+}
+
+fn no_descriptor() -> io::Error {
+    io::Error::from_raw_os_error(libc::EBADF)
+}
+
+fn internet(address: socket2::SockAddr) -> io::Result<SocketAddr> {
+    address.as_socket().ok_or_else(|| io::Error::other("not an internet address"))
 }
 
 /// The end of a [`Driver`] that other threads hold.

@@ -3,12 +3,10 @@
 use std::ffi::CString;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::Chunk;
+use crate::{Chunk, File};
 
 /// Names one request in flight; chosen by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -85,7 +83,7 @@ pub enum Request {
     /// Open a file or directory beneath `directory`, never leaving it: [`Done::Opened`].
     Open {
         /// Where the path starts.
-        directory: Arc<OwnedFd>,
+        directory: File,
         /// A relative path.
         path: CString,
         /// How.
@@ -94,7 +92,7 @@ pub enum Request {
     /// Read up to `length` bytes at `offset`: [`Done::Read`]. Short only at the end of the file.
     ReadAt {
         /// An open file.
-        file: Arc<OwnedFd>,
+        file: File,
         /// Cleared, then filled.
         buffer: Vec<u8>,
         /// From the start of the file, in bytes.
@@ -107,7 +105,7 @@ pub enum Request {
     /// Requests in flight are in no order: await one before the next that depends on it.
     WriteAt {
         /// A file open for writing.
-        file: Arc<OwnedFd>,
+        file: File,
         /// What to write; shared, so that it need not be copied. Empty completes at once.
         bytes: Bytes,
         /// From the start of the file, in bytes.
@@ -117,7 +115,7 @@ pub enum Request {
     /// [`Done::Synced`]. An error is told once: afterwards nobody knows what has been kept.
     Sync {
         /// An open file, or a directory, whose names are kept so.
-        file: Arc<OwnedFd>,
+        file: File,
         /// Leave out what reading the content again does not need, such as the time of the change.
         data_only: bool,
     },
@@ -135,7 +133,7 @@ pub enum Done {
     /// All was sent; here is the payload's head again, cleared.
     Sent(Vec<u8>),
     /// An open file.
-    Opened(OwnedFd),
+    Opened(File),
     /// The bytes read; shorter than asked for only at the end of the file.
     Read(Vec<u8>),
     /// All is written, though perhaps not on the disk.

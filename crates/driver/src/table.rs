@@ -51,6 +51,12 @@ impl<T> Table<T> {
         slot.value.as_mut().filter(|_| slot.generation == socket.generation)
     }
 
+    /// Removes all values; every handle is stale from now on.
+    pub(crate) fn drain(&mut self) -> Vec<T> {
+        let all: Vec<_> = (0..self.slots.len()).filter_map(|index| self.at(index as u32)).collect();
+        all.into_iter().filter_map(|socket| self.remove(socket)).collect()
+    }
+
     /// The handle that is current at `index`.
     pub(crate) fn at(&self, index: u32) -> Option<Socket> {
         let slot = self.slots.get(index as usize)?;

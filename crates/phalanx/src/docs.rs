@@ -80,3 +80,7 @@ struct Blocking;
 /// Lifetimes.
 #[doc = include_str!("../../../docs/mechanisms/lifetimes.md")]
 struct Lifetimes;
+
+/// Simulating a program.
+#[doc = include_str!("../../../docs/mechanisms/simulation.md")]
+struct Simulation;

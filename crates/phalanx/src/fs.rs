@@ -6,12 +6,10 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 
 use phalanx_driver::{Access, Done, OpenHow, Request};
-use rustix::fs::{Mode, OFlags};
+pub use phalanx_driver::{FileKind, Metadata};
 
 use crate::io::{Patience, request};
 
@@ -19,7 +17,7 @@ mod write;
 
 /// A directory beneath which files are opened; never outside of it.
 #[derive(Clone, Debug)]
-pub struct Dir(Arc<OwnedFd>);
+pub struct Dir(pub(crate) phalanx_driver::File);
 
 impl Dir {
     /// Opens a directory. This call may block: it is for the start of a program.
@@ -27,8 +25,7 @@ impl Dir {
     /// # Errors
     /// As `open(2)`.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
-        Ok(Self(Arc::new(rustix::fs::open(path, flags, Mode::empty())?)))
+        phalanx_driver::File::directory(path).map(Self)
     }
 
     /// Opens `path` for reading, beneath this directory: neither `..` nor a symbolic link leads
@@ -39,104 +36,36 @@ impl Dir {
     /// followed. `InvalidInput` for a path with a zero byte.
     pub async fn open_file(&self, path: &[u8], follow_links: bool) -> io::Result<File> {
         let path = CString::new(path).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let fd = match open_cached(self.0.as_fd(), &path, follow_links) {
+        let how = OpenHow { follow_links, access: Access::Read };
+        let file = match self.0.open_now(&path, how) {
             Some(result) => result?,
             None => {
-                return self
-                    .open_by_driver(path, OpenHow { follow_links, access: Access::Read })
-                    .await;
+                return self.open_by_driver(path, how).await;
             }
         };
-        Ok(File(Arc::new(fd)))
+        Ok(File(file))
     }
 
     async fn open_by_driver(&self, path: CString, how: OpenHow) -> io::Result<File> {
         let open = Request::Open { directory: self.0.clone(), path, how };
         match request(open, Patience::ENDLESS).await? {
-            Done::Opened(fd) => Ok(File(Arc::new(fd))),
+            Done::Opened(file) => Ok(File(file)),
             other => unreachable!("open came to {other:?}"),
         }
     }
 }
 
-/// Opens without waiting for a disk. None when that may be needed.
-#[cfg(target_os = "linux")]
-fn open_cached(
-    directory: BorrowedFd<'_>,
-    path: &CString,
-    follow_links: bool,
-) -> Option<io::Result<OwnedFd>> {
-    use rustix::fs::ResolveFlags;
-    use rustix::io::Errno;
-    let mut resolve =
-        ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::from_bits_retain(0x20);
-    if !follow_links {
-        resolve |= ResolveFlags::NO_SYMLINKS;
-    }
-    // NONBLOCK: a pipe or device in the tree must not hold up its opener; no effect on files.
-    let flags = OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NONBLOCK;
-    match rustix::fs::openat2(directory, path, flags, Mode::empty(), resolve) {
-        Ok(fd) => Some(Ok(fd)),
-        Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => None,
-        Err(error) => Some(Err(error.into())),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_cached(_: BorrowedFd<'_>, _: &CString, _: bool) -> Option<io::Result<OwnedFd>> {
-    None
-}
-
 /// An open file. Clones share it.
 #[derive(Clone, Debug)]
-pub struct File(Arc<OwnedFd>);
-
-/// What is known of a file without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Metadata {
-    /// What it is.
-    pub kind: FileKind,
-    /// In bytes.
-    pub length: u64,
-    /// Last change of the content, in nanoseconds since 1970.
-    pub modified_ns: i128,
-    /// Tells it from other files of the same file system.
-    pub inode: u64,
-    /// The file system's.
-    pub device: u64,
-}
-
-/// What a name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-    /// A pipe, socket or device.
-    Other,
-}
+pub struct File(phalanx_driver::File);
 
 impl File {
     /// What it is, how long, and when it was changed. An open file's are in memory.
     ///
     /// # Errors
     /// As `fstat(2)`.
-    #[allow(clippy::unnecessary_cast, reason = "the fields' types differ between systems")]
     pub fn metadata(&self) -> io::Result<Metadata> {
-        let stat = rustix::fs::fstat(&*self.0)?;
-        let kind = match rustix::fs::FileType::from_raw_mode(stat.st_mode as _) {
-            rustix::fs::FileType::RegularFile => FileKind::File,
-            rustix::fs::FileType::Directory => FileKind::Directory,
-            _ => FileKind::Other,
-        };
-        Ok(Metadata {
-            kind,
-            length: stat.st_size as u64,
-            modified_ns: i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
-            inode: stat.st_ino as u64,
-            device: stat.st_dev as u64,
-        })
+        self.0.metadata()
     }
 
     /// Reads up to `length` bytes from `offset`; fewer only at the end of the file.
@@ -149,7 +78,7 @@ impl File {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let mut buffer = vec![0; length];
-        let had = read_cached(self.0.as_fd(), &mut buffer, offset)?;
+        let had = self.0.read_now(&mut buffer, offset)?;
         if had.complete {
             buffer.truncate(had.bytes);
             return Ok(buffer);
@@ -161,35 +90,4 @@ impl File {
             other => unreachable!("read came to {other:?}"),
         }
     }
-}
-
-struct Cached {
-    bytes: usize,
-    /// All that was asked for, or up to the end.
-    complete: bool,
-}
-
-/// Reads what is in the page cache, without waiting for a disk.
-#[cfg(target_os = "linux")]
-fn read_cached(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io::Result<Cached> {
-    use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, preadv2};
-    let mut bytes = 0;
-    while bytes < buffer.len() {
-        let rest = &mut [IoSliceMut::new(&mut buffer[bytes..])];
-        match preadv2(file, rest, offset + bytes as u64, ReadWriteFlags::NOWAIT) {
-            Ok(0) => return Ok(Cached { bytes, complete: true }),
-            Ok(n) => bytes += n,
-            Err(Errno::INTR) => (),
-            Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-                return Ok(Cached { bytes, complete: false });
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(Cached { bytes, complete: true })
-}
-
-#[cfg(not(target_os = "linux"))]
-fn read_cached(_: BorrowedFd<'_>, _: &mut [u8], _: u64) -> io::Result<Cached> {
-    Ok(Cached { bytes: 0, complete: false })
 }

@@ -217,6 +217,11 @@ impl Io {
         }
     }
 
+    /// Requests that were not answered, or whose answer was not fetched.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.flights.borrow().len()
+    }
+
     /// When to call [`Io::expire`] next, if there is anything that may expire.
     pub(crate) fn next_expiry(&self) -> Option<Duration> {
         Some(self.earliest.get()).filter(|earliest| *earliest != Duration::MAX)

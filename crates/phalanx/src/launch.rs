@@ -24,6 +24,10 @@ pub struct Start {
 }
 
 impl Start {
+    pub(crate) fn new(index: usize, control: Control) -> Self {
+        Self { index, control }
+    }
+
     /// The processor's number, from zero.
     pub fn processor(&self) -> usize {
         self.index
@@ -83,7 +87,7 @@ impl Launch<'_> {
             if let (0, Some(admin)) = (index, admin) {
                 admin.start()?;
             }
-            start(&Start { index, control: control.clone() })
+            start(&Start::new(index, control.clone()))
         };
         let started = processor.enter(begin).map_err(RunError::from);
         if started.is_ok() {

@@ -44,6 +44,7 @@
 
 mod admin;
 mod blocking;
+mod clock;
 #[cfg(doctest)]
 mod docs;
 mod draining;
@@ -61,6 +62,7 @@ mod pin;
 mod rest;
 mod runtime;
 mod signals;
+pub mod sim;
 mod supervisor;
 mod world;
 
@@ -73,6 +75,7 @@ pub use blocking::{
     DEFAULT_BLOCKING_THREADS, blocking,
 };
 pub use bytes::Bytes;
+pub use clock::time_of_day;
 pub use draining::{Draining, draining, is_draining};
 pub use ended::{Ended, Left};
 pub use error::{RunError, StartError};

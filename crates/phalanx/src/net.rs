@@ -2,10 +2,9 @@
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
 
-use phalanx_driver::{Done, Payload, Request, Socket};
-use socket2::{Domain, Protocol, SockRef, Type};
+use phalanx_driver::{Done, Endpoint, Payload, Request, Socket};
+use socket2::{Domain, Protocol, Type};
 
 use crate::io::{Patience, close, request, with};
 
@@ -63,8 +62,9 @@ impl Listener {
     ///
     /// # Panics
     /// Outside of a processor.
-    pub fn new(listener: TcpListener) -> io::Result<Self> {
-        with(|io| io.driver(|driver| driver.adopt(OwnedFd::from(listener)))).map(Self)
+    pub fn new(listener: impl Into<Endpoint>) -> io::Result<Self> {
+        let listener = listener.into();
+        with(|io| io.driver(|driver| driver.adopt(listener))).map(Self)
     }
 
     /// Waits for the next connection, until the program drains.
@@ -83,7 +83,7 @@ impl Listener {
     /// # Errors
     /// As `getsockname(2)`.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        option(self.0, |socket| socket.local_addr())
+        with(|io| io.driver(|driver| driver.local_addr(self.0)))
     }
 }
 
@@ -105,9 +105,7 @@ impl Stream {
         match request(Request::Connect { address }, patience).await? {
             Done::Connected(socket) => {
                 let stream = Self(socket);
-                with(|io| {
-                    io.driver(|driver| SockRef::from(&driver.fd(socket)).set_tcp_nodelay(true))
-                })?;
+                with(|io| io.driver(|driver| driver.set_nodelay(socket)))?;
                 Ok(stream)
             }
             other => unreachable!("connect came to {other:?}"),
@@ -161,7 +159,7 @@ impl Stream {
     /// # Errors
     /// As `getpeername(2)`.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        option(self.0, |socket| socket.peer_addr())
+        with(|io| io.driver(|driver| driver.peer_addr(self.0)))
     }
 }
 
@@ -169,13 +167,4 @@ impl Drop for Stream {
     fn drop(&mut self) {
         close(self.0);
     }
-}
-
-fn option(
-    socket: Socket,
-    get: impl FnOnce(SockRef<'_>) -> io::Result<socket2::SockAddr>,
-) -> io::Result<SocketAddr> {
-    with(|io| io.driver(|driver| get(SockRef::from(&driver.fd(socket).as_fd()))))?
-        .as_socket()
-        .ok_or_else(|| io::Error::other("not an internet address"))
 }

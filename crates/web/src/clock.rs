@@ -1,9 +1,9 @@
 //! The time of day, read a few times a second.
 
 use std::cell::RefCell;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use phalanx::now;
+use phalanx::{now, time_of_day};
 use phalanx_http::DateLine;
 
 /// The time of day is read again after this long.
@@ -18,20 +18,17 @@ thread_local! {
     static CLOCK: RefCell<Option<Clock>> = const { RefCell::new(None) };
 }
 
-/// Seconds since 1970, by the machine's clock.
-fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
 /// Runs `f` with the line for the `Date` field.
 pub(crate) fn with_date<R>(f: impl FnOnce(&DateLine) -> R) -> R {
     CLOCK.with_borrow_mut(|clock| {
         let now = now();
-        let clock = clock
-            .get_or_insert_with(|| Clock { line: DateLine::new(unix_seconds()), read_at: now });
+        let clock = clock.get_or_insert_with(|| Clock {
+            line: DateLine::new(time_of_day().as_secs()),
+            read_at: now,
+        });
         // Another runtime on this thread may have had another beginning of time.
         if now < clock.read_at || now - clock.read_at >= FRESH {
-            clock.line.update(unix_seconds());
+            clock.line.update(time_of_day().as_secs());
             clock.read_at = now;
         }
         f(&clock.line)

@@ -29,6 +29,9 @@ pub struct Config {
     pub limits: Limits,
     /// Limits on waiting.
     pub timeouts: Timeouts,
+    /// What the hashes that place files in the cache begin with. None draws it, as it should be
+    /// where clients are not to choose collisions; a simulation gives it, to be repeatable.
+    pub hash_seed: Option<u64>,
 }
 
 /// How long to wait for whom.
@@ -68,6 +71,7 @@ impl Config {
             max_connections: 100_000,
             limits: Limits::default(),
             timeouts: Timeouts::default(),
+            hash_seed: None,
         }
     }
 }

@@ -32,4 +32,4 @@ mod serve;
 mod stages;
 
 pub use config::{Config, Timeouts};
-pub use serve::{ServeError, Serving, serve};
+pub use serve::{ServeError, Server, Serving, serve};

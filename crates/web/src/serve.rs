@@ -3,11 +3,11 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use phalanx::fs::Dir;
 use phalanx::net::{Listener, bind};
-use phalanx::{Graph, RunError, Up};
+use phalanx::{CallError, Graph, RunError, Up};
 
 use crate::accept::accept;
 use crate::config::Config;
@@ -46,6 +46,32 @@ pub struct Serving<'a> {
     pub up: &'a Up,
 }
 
+/// The server's stages in a graph: what [`serve`] runs, for a program of one's own and for
+/// simulations.
+#[derive(Clone)]
+pub struct Server {
+    site: Arc<Site>,
+    stages: Stages,
+}
+
+impl Server {
+    /// Declares the server's stages as the next of `graph`. Files come from `root`, and not from
+    /// the root that `config` names; what it says of the runtime is for [`serve`].
+    pub fn declare(graph: &mut Graph, config: &Config, root: Dir) -> Self {
+        let site = Site::new(config, root);
+        Self { stages: Stages::declare(graph, config, &site), site }
+    }
+
+    /// Begins to accept on this processor, until the program drains.
+    ///
+    /// # Errors
+    /// When the operation that accepts is refused.
+    pub fn accept(&self, listener: Listener) -> Result<(), CallError> {
+        let Self { site, stages } = self.clone();
+        self.stages.network.dispatch(move |_| accept(listener, stages, site))
+    }
+}
+
 /// Serves until the process is asked to end, or until [`Up::control`] is; then finishes what is
 /// under way. `ready` is called once connections are accepted.
 ///
@@ -60,13 +86,10 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
     let listeners = Mutex::new(listeners);
 
     let mut graph = Graph::new();
-    let site = Site::new(&config, root);
-    let stages = Stages::declare(&mut graph, &config, &site);
+    let server = Server::declare(&mut graph, &config, root);
     let start = |_: &phalanx::Start| {
         let listener = listeners.lock().expect("not poisoned").pop().expect("one for each");
-        let listener = Listener::new(listener)?;
-        let site = site.clone();
-        stages.network.dispatch(move |_| accept(listener, stages, site))?;
+        server.accept(Listener::new(listener)?)?;
         Ok(())
     };
     let runtime = config.runtime.processors(config.processors);

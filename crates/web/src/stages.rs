@@ -1,6 +1,6 @@
 //! The server's stages, in wavefront order, and what they share.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
 use phalanx::fs::Dir;
@@ -38,7 +38,26 @@ pub(crate) struct Site {
     pub(crate) max_connections: usize,
     /// Files above this many bytes are streamed by blocks that are not kept.
     pub(crate) streamed: u64,
-    hasher: RandomState,
+    hashing: Hashing,
+}
+
+/// How keys are made.
+enum Hashing {
+    Drawn(RandomState),
+    Seeded(u64),
+}
+
+impl Hashing {
+    fn hash(&self, value: impl Hash) -> u64 {
+        match self {
+            Self::Drawn(state) => state.hash_one(value),
+            Self::Seeded(seed) => {
+                let mut hasher = DefaultHasher::new();
+                (seed, value).hash(&mut hasher);
+                hasher.finish()
+            }
+        }
+    }
 }
 
 impl Site {
@@ -49,18 +68,20 @@ impl Site {
             timeouts: config.timeouts,
             max_connections: config.max_connections,
             streamed: config.cache_bytes as u64 / 8,
-            hasher: RandomState::new(),
+            hashing: config
+                .hash_seed
+                .map_or_else(|| Hashing::Drawn(RandomState::new()), Hashing::Seeded),
         })
     }
 
     /// The key of a path: a keyed hash, so that clients cannot choose collisions.
     pub(crate) fn key(&self, path: &[u8]) -> u64 {
-        self.hasher.hash_one(path)
+        self.hashing.hash(path)
     }
 
     /// The key of a block of a file.
     pub(crate) fn block_key(&self, file: crate::entry::FileId, block: u64) -> u64 {
-        self.hasher.hash_one((file, block))
+        self.hashing.hash((file, block))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use mio::unix::SourceFd;
 
 use super::offload::{self, Work};
 use super::{Place, Poll};
-use crate::{Completion, Driver, Request, Socket, Token, Unpark};
+use crate::{Completion, Driver, Endpoint, Request, Socket, Token, Unpark};
 
 impl Driver for Poll {
     fn name(&self) -> &'static str {
         "poll"
     }
 
-    fn adopt(&mut self, fd: OwnedFd) -> io::Result<Socket> {
+    fn adopt(&mut self, endpoint: Endpoint) -> io::Result<Socket> {
+        let fd = endpoint.into_fd()?;
         self.calls += 1;
         rustix::io::ioctl_fionbio(&fd, true)?;
         #[cfg(target_vendor = "apple")]
@@ -25,8 +26,8 @@ impl Driver for Poll {
         self.register(fd)
     }
 
-    fn fd(&self, socket: Socket) -> BorrowedFd<'_> {
-        self.sockets.get(socket).expect("an open socket").fd.as_fd()
+    fn fd(&self, socket: Socket) -> Option<BorrowedFd<'_>> {
+        Some(self.sockets.get(socket).expect("an open socket").fd.as_fd())
     }
 
     fn close(&mut self, socket: Socket) {

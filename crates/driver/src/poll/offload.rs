@@ -7,14 +7,13 @@
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{Done, OpenHow, Unpark, beneath};
+use crate::{Done, File, OpenHow, Unpark, beneath};
 
 const MOST_THREADS: usize = 4;
 /// Bytes read at once.
@@ -23,10 +22,10 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// Something that blocks.
 pub(super) enum Work {
-    Open { directory: Arc<OwnedFd>, path: CString, how: OpenHow },
-    ReadAt { file: Arc<OwnedFd>, buffer: Vec<u8>, offset: u64, length: usize },
-    WriteAt { file: Arc<OwnedFd>, bytes: Bytes, offset: u64 },
-    Sync { file: Arc<OwnedFd>, data_only: bool },
+    Open { directory: File, path: CString, how: OpenHow },
+    ReadAt { file: File, buffer: Vec<u8>, offset: u64, length: usize },
+    WriteAt { file: File, bytes: Bytes, offset: u64 },
+    Sync { file: File, data_only: bool },
 }
 
 impl Work {
@@ -38,7 +37,7 @@ impl Work {
 
 /// What it came to. (A [`Done`] cannot cross threads.)
 pub(super) enum Answer {
-    Opened(OwnedFd),
+    Opened(File),
     Read(Vec<u8>),
     Written,
     Synced,
@@ -47,7 +46,7 @@ pub(super) enum Answer {
 impl From<Answer> for Done {
     fn from(answer: Answer) -> Done {
         match answer {
-            Answer::Opened(fd) => Done::Opened(fd),
+            Answer::Opened(file) => Done::Opened(file),
             Answer::Read(bytes) => Done::Read(bytes),
             Answer::Written => Done::Written,
             Answer::Synced => Done::Synced,
@@ -150,7 +149,7 @@ fn answer(work: Work, job: u64, inbox: &Inbox) {
 fn perform(work: Work) -> io::Result<Answer> {
     match work {
         Work::Open { directory, path, how } => {
-            beneath::open(directory.as_fd(), &path, how).map(Answer::Opened)
+            beneath::open(directory.fd()?, &path, how).map(|fd| Answer::Opened(fd.into()))
         }
         Work::ReadAt { file, buffer, offset, length } => {
             read(&file, buffer, offset, length).map(Answer::Read)
@@ -162,10 +161,11 @@ fn perform(work: Work) -> io::Result<Answer> {
     }
 }
 
-fn read(file: &OwnedFd, mut buffer: Vec<u8>, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+fn read(file: &File, mut buffer: Vec<u8>, offset: u64, length: usize) -> io::Result<Vec<u8>> {
     if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
+    let fd = file.fd()?;
     buffer.clear();
     let room = buffer.try_reserve_exact(length);
     room.map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
@@ -173,7 +173,7 @@ fn read(file: &OwnedFd, mut buffer: Vec<u8>, offset: u64, length: usize) -> io::
     while filled < length {
         // In steps, so that little is zeroed in vain when the file is shorter.
         buffer.resize(length.min(filled + STEP), 0);
-        match rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64) {
+        match rustix::io::pread(fd, &mut buffer[filled..], offset + filled as u64) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(rustix::io::Errno::INTR) => {}
@@ -184,13 +184,14 @@ fn read(file: &OwnedFd, mut buffer: Vec<u8>, offset: u64, length: usize) -> io::
     Ok(buffer)
 }
 
-fn write(file: &OwnedFd, bytes: &[u8], offset: u64) -> io::Result<()> {
+fn write(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > i64::MAX as u64) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
+    let fd = file.fd()?;
     let mut written = 0;
     while written < bytes.len() {
-        match rustix::io::pwrite(file, &bytes[written..], offset + written as u64) {
+        match rustix::io::pwrite(fd, &bytes[written..], offset + written as u64) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(some) => written += some,
             Err(rustix::io::Errno::INTR) => {}
@@ -201,15 +202,16 @@ fn write(file: &OwnedFd, bytes: &[u8], offset: u64) -> io::Result<()> {
 }
 
 #[cfg(not(target_vendor = "apple"))]
-fn sync(file: &OwnedFd, data_only: bool) -> io::Result<()> {
-    let synced = if data_only { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) };
+fn sync(file: &File, data_only: bool) -> io::Result<()> {
+    let fd = file.fd()?;
+    let synced = if data_only { rustix::fs::fdatasync(fd) } else { rustix::fs::fsync(fd) };
     synced.map_err(io::Error::from)
 }
 
 /// Here `fsync` leaves the data in the disk's own cache.
 #[cfg(target_vendor = "apple")]
-fn sync(file: &OwnedFd, _: bool) -> io::Result<()> {
-    rustix::fs::fcntl_fullfsync(file).map_err(io::Error::from)
+fn sync(file: &File, _: bool) -> io::Result<()> {
+    rustix::fs::fcntl_fullfsync(file.fd()?).map_err(io::Error::from)
 }
 
 /// No code that may panic runs under these locks, and their data is always whole.

@@ -139,7 +139,7 @@ impl Uring {
             Operation::Open(opening) => {
                 let result = outcome.map(|fd| {
                     // SAFETY: the kernel has just made this descriptor for us.
-                    Done::Opened(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+                    Done::Opened(unsafe { OwnedFd::from_raw_fd(fd as i32) }.into())
                 });
                 self.finish(opening.token, result);
             }

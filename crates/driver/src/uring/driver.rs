@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,21 +11,22 @@ use super::files::{Opening, Reading, Syncing, Writing};
 use super::inflight::{Connecting, Operation, cancelled};
 use super::sockets::State;
 use super::{Place, Uring};
-use crate::{Completion, Done, Driver, Request, Socket, Token, Unpark};
+use crate::{Completion, Done, Driver, Endpoint, Request, Socket, Token, Unpark};
 
 impl Driver for Uring {
     fn name(&self) -> &'static str {
         "uring"
     }
 
-    fn adopt(&mut self, fd: OwnedFd) -> io::Result<Socket> {
+    fn adopt(&mut self, endpoint: Endpoint) -> io::Result<Socket> {
+        let fd = endpoint.into_fd()?;
         self.calls += 1;
         rustix::io::ioctl_fionbio(&fd, true)?;
         Ok(self.sockets.insert(State::new(fd)))
     }
 
-    fn fd(&self, socket: Socket) -> BorrowedFd<'_> {
-        self.sockets.get(socket).expect("an open socket").fd.as_fd()
+    fn fd(&self, socket: Socket) -> Option<BorrowedFd<'_>> {
+        Some(self.sockets.get(socket).expect("an open socket").fd.as_fd())
     }
 
     fn close(&mut self, socket: Socket) {
@@ -66,22 +67,23 @@ impl Driver for Uring {
                 self.start_file(token, connecting);
             }
             Request::Open { directory, path, how } => {
-                let opening = Opening::new(token, directory, path, how);
-                self.start_file(token, Ok(Operation::Open(opening)));
+                let opening = Opening::new(token, &directory, path, how);
+                self.start_file(token, opening.map(Operation::Open));
             }
             Request::ReadAt { file, buffer, offset, length } => {
-                let reading = Reading::new(token, file, buffer, offset, length);
+                let reading = Reading::new(token, &file, buffer, offset, length);
                 self.start_file(token, reading.map(Operation::Read));
             }
             Request::WriteAt { file, bytes, offset } => {
                 let nothing = bytes.is_empty();
-                match Writing::new(token, file, bytes, offset) {
+                match Writing::new(token, &file, bytes, offset) {
                     Ok(_) if nothing => self.done.push(Completion::ok(token, Done::Written)),
                     writing => self.start_file(token, writing.map(Operation::Write)),
                 }
             }
             Request::Sync { file, data_only } => {
-                self.start_file(token, Ok(Operation::Sync(Syncing { token, file, data_only })));
+                let syncing = Syncing::new(token, &file, data_only);
+                self.start_file(token, syncing.map(Operation::Sync));
             }
         }
     }

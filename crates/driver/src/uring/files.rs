@@ -15,7 +15,7 @@ use bytes::Bytes;
 use io_uring::{opcode, squeue, types};
 
 use crate::beneath;
-use crate::{OpenHow, Token};
+use crate::{File, OpenHow, Token};
 
 /// The kernel reads no more than this at once (`MAX_RW_COUNT`).
 const MOST: usize = 0x7fff_f000;
@@ -29,18 +29,21 @@ pub(super) struct Opening {
 }
 
 impl Opening {
+    /// # Errors
+    /// `EBADF` for a directory that the kernel does not know.
     pub(super) fn new(
         token: Token,
-        directory: Arc<OwnedFd>,
+        directory: &File,
         path: CString,
         how: OpenHow,
-    ) -> Opening {
+    ) -> io::Result<Opening> {
+        let directory = directory.shared_fd()?;
         let (flags, mode) = beneath::flags(how);
         let how = types::OpenHow::new()
             .flags(u64::from(flags.bits()))
             .mode(mode.bits().into())
             .resolve(beneath::resolve(how).bits());
-        Opening { token, directory, path, how: Box::new(how) }
+        Ok(Opening { token, directory, path, how: Box::new(how) })
     }
 
     pub(super) fn submission(&self) -> squeue::Entry {
@@ -64,7 +67,7 @@ impl Reading {
     /// offset of -1 would mean something else to the kernel).
     pub(super) fn new(
         token: Token,
-        file: Arc<OwnedFd>,
+        file: &File,
         mut buffer: Vec<u8>,
         offset: u64,
         length: usize,
@@ -72,6 +75,7 @@ impl Reading {
         if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
+        let file = file.shared_fd()?;
         buffer.clear();
         buffer.try_reserve_exact(length).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
         Ok(Reading { token, file, buffer, offset, length })
@@ -113,15 +117,11 @@ pub(super) struct Writing {
 impl Writing {
     /// # Errors
     /// `EINVAL` when no file is that long (an offset of -1 would mean something else to the kernel).
-    pub(super) fn new(
-        token: Token,
-        file: Arc<OwnedFd>,
-        bytes: Bytes,
-        offset: u64,
-    ) -> io::Result<Writing> {
+    pub(super) fn new(token: Token, file: &File, bytes: Bytes, offset: u64) -> io::Result<Writing> {
         if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > i64::MAX as u64) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
+        let file = file.shared_fd()?;
         Ok(Writing { token, file, bytes, offset, written: 0 })
     }
 
@@ -145,11 +145,17 @@ impl Writing {
 /// A file on its way to the disk.
 pub(super) struct Syncing {
     pub(super) token: Token,
-    pub(super) file: Arc<OwnedFd>,
-    pub(super) data_only: bool,
+    file: Arc<OwnedFd>,
+    data_only: bool,
 }
 
 impl Syncing {
+    /// # Errors
+    /// `EBADF` for a file that the kernel does not know.
+    pub(super) fn new(token: Token, file: &File, data_only: bool) -> io::Result<Syncing> {
+        Ok(Syncing { token, file: file.shared_fd()?, data_only })
+    }
+
     pub(super) fn submission(&self) -> squeue::Entry {
         let flags = match self.data_only {
             true => types::FsyncFlags::DATASYNC,

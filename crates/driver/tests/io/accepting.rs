@@ -1,14 +1,14 @@
 //! Accepting and connecting.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener};
 use std::time::Duration;
 
 use phalanx_driver::{Done, Request};
 
 use crate::harness::Harness;
 
-crate::on_both!(
+crate::on_all!(
     echo_between_two_of_our_own,
     many_connections,
     connections_before_anybody_asks,
@@ -45,7 +45,7 @@ fn many_connections(io: &mut Harness) {
     io.driver.submit().unwrap();
     let mut peers: Vec<_> = Vec::new();
     for _ in 0..COUNT {
-        peers.push(TcpStream::connect(address).unwrap());
+        peers.push(io.outside.connect(address).unwrap());
         io.turn(Duration::ZERO);
     }
     let servers: Vec<_> = accepts.into_iter().map(|accept| io.accepted(accept)).collect();
@@ -73,7 +73,7 @@ fn connections_before_anybody_asks(io: &mut Harness) {
     // The first accept lets a driver run ahead; more come than it may keep.
     let accept = io.start(Request::Accept { listener });
     io.driver.submit().unwrap();
-    let mut peers: Vec<_> = (0..60).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut peers: Vec<_> = (0..60).map(|_| io.outside.connect(address).unwrap()).collect();
     for (number, peer) in peers.iter_mut().enumerate() {
         peer.write_all(&[number as u8]).unwrap();
     }
@@ -102,9 +102,9 @@ fn a_cancelled_accept_loses_no_connection(io: &mut Harness) {
     io.driver.submit().unwrap();
     io.driver.cancel(first);
     assert_eq!(io.error(first), libc::ECANCELED);
-    let _peer = TcpStream::connect(address).unwrap();
+    let _peer = io.outside.connect(address).unwrap();
     io.accepted(second);
-    let _other = TcpStream::connect(address).unwrap();
+    let _other = io.outside.connect(address).unwrap();
     let third = io.start(Request::Accept { listener });
     io.accepted(third);
 }

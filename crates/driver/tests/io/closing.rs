@@ -1,14 +1,14 @@
 //! Closing sockets and dropping drivers while requests are in flight.
 
 use std::io::Read;
-use std::net::TcpStream;
 use std::time::Duration;
 
 use phalanx_driver::{Config, Request};
 
 use crate::harness::{Harness, write_all};
+use crate::peer::Peer;
 
-crate::on_both!(
+crate::on_all!(
     close_ends_all_requests,
     close_before_submit,
     close_reaches_the_peer,
@@ -70,7 +70,7 @@ fn a_stale_socket_is_bad(io: &mut Harness) {
 }
 
 /// Sockets of ours that are open towards `port`: other tests run beside this one.
-fn open_towards(io: &mut Harness, peers: &mut [TcpStream]) -> usize {
+fn open_towards(io: &mut Harness, peers: &mut [Peer]) -> usize {
     io.idle(Duration::from_millis(20));
     let mut open = 0;
     for peer in peers {
@@ -109,17 +109,18 @@ fn drop_with_requests_in_flight(io: &mut Harness) {
     inner.send(socket, b"head", vec![1; 64 << 20]);
     inner.receive(busy);
     inner.driver.submit().unwrap();
-    let file = std::sync::Arc::new(std::fs::File::open("/proc/self/exe").unwrap().into());
+    let file = std::fs::File::open("/proc/self/exe").unwrap().into();
     inner.start(Request::ReadAt { file, buffer: Vec::new(), offset: 0, length: 1 << 20 });
     let writer = write_all(&busy_peer, vec![3; 100_000]);
     inner.idle(Duration::from_millis(20));
     inner.receive(busy);
+    let outside = inner.outside.clone();
     drop(inner);
     // All is closed: the peer reads what was sent, then the end; nobody listens any more.
     let mut bytes = Vec::new();
     let end = peer.read_to_end(&mut bytes);
     assert!(end.is_ok() || end.unwrap_err().raw_os_error() == Some(libc::ECONNRESET));
-    assert!(TcpStream::connect(address).is_err());
+    assert!(outside.connect(address).is_err());
     let _ = writer.join();
 }
 

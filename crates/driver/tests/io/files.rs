@@ -1,36 +1,34 @@
 //! Opening beneath a directory, and reading.
 
 use std::ffi::CString;
-use std::fs::{self, File};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::symlink;
-use std::sync::Arc;
 
-use phalanx_driver::{Access, Done, OpenHow, Request};
+use phalanx_driver::{Access, Done, File, OpenHow, Request};
 
+use crate::disk::Disk;
 use crate::harness::{Harness, pattern};
 
-crate::on_both!(
+crate::on_all!(
     reads_are_short_only_at_the_end,
     a_large_read_is_whole,
     impossible_reads_fail,
     opening_stays_beneath,
-    a_pipe_does_not_stop_anybody,
     many_files_at_once,
     cancelling_a_read_answers_it,
 );
 
-fn file(bytes: &[u8]) -> (tempfile::NamedTempFile, Arc<OwnedFd>) {
-    let named = tempfile::NamedTempFile::new().unwrap();
-    fs::write(named.path(), bytes).unwrap();
-    let opened = File::open(named.path()).unwrap();
-    (named, Arc::new(opened.into()))
+crate::on_both!(a_pipe_does_not_stop_anybody);
+
+fn file(io: &Harness, bytes: &[u8]) -> (Disk, File) {
+    let disk = io.disk();
+    disk.write("file", bytes);
+    let file = disk.open("file");
+    (disk, file)
 }
 
-fn read(io: &mut Harness, file: &Arc<OwnedFd>, offset: u64, length: usize) -> Vec<u8> {
+fn read(io: &mut Harness, file: &File, offset: u64, length: usize) -> Vec<u8> {
     // Old contents and room to spare must not show.
     let buffer = vec![9; 1000];
-    let file = Arc::clone(file);
+    let file = file.clone();
     let token = io.start(Request::ReadAt { file, buffer, offset, length });
     match io.finish(token).unwrap() {
         Done::Read(bytes) => bytes,
@@ -39,7 +37,7 @@ fn read(io: &mut Harness, file: &Arc<OwnedFd>, offset: u64, length: usize) -> Ve
 }
 
 fn reads_are_short_only_at_the_end(io: &mut Harness) {
-    let (_named, file) = file(b"0123456789");
+    let (_disk, file) = file(io, b"0123456789");
     assert_eq!(read(io, &file, 0, 10), b"0123456789");
     assert_eq!(read(io, &file, 0, 4), b"0123");
     assert_eq!(read(io, &file, 7, 100), b"789");
@@ -51,57 +49,53 @@ fn reads_are_short_only_at_the_end(io: &mut Harness) {
 fn a_large_read_is_whole(io: &mut Harness) {
     const LENGTH: usize = (6 << 20) + 123;
     let bytes = pattern(LENGTH);
-    let (_named, file) = file(&bytes);
+    let (_disk, file) = file(io, &bytes);
     assert!(read(io, &file, 0, LENGTH) == bytes);
     assert!(read(io, &file, 1 << 20, 64 << 20) == bytes[1 << 20..]);
 }
 
 fn impossible_reads_fail(io: &mut Harness) {
-    let (_named, file) = file(b"x");
+    let (disk, file) = file(io, b"x");
     for (offset, length) in [(u64::MAX, 1), (i64::MAX as u64, 1), (0, usize::MAX)] {
-        let file = Arc::clone(&file);
+        let file = file.clone();
         let token = io.start(Request::ReadAt { file, buffer: Vec::new(), offset, length });
         assert_eq!(io.error(token), libc::EINVAL);
     }
-    let directory = Arc::new(OwnedFd::from(File::open("/").unwrap()));
+    disk.write("sub/x", b"");
+    let directory = disk.open("sub");
     let token =
         io.start(Request::ReadAt { file: directory, buffer: Vec::new(), offset: 0, length: 1 });
     assert_eq!(io.error(token), libc::EISDIR);
 }
 
-fn open(
-    io: &mut Harness,
-    directory: &Arc<OwnedFd>,
-    path: &str,
-    follow_links: bool,
-) -> Result<Arc<OwnedFd>, i32> {
+fn open(io: &mut Harness, directory: &File, path: &str, follow_links: bool) -> Result<File, i32> {
     let request = Request::Open {
-        directory: Arc::clone(directory),
+        directory: directory.clone(),
         path: CString::new(path).unwrap(),
         how: OpenHow { follow_links, access: Access::Read },
     };
     let token = io.start(request);
     match io.finish(token) {
-        Ok(Done::Opened(fd)) => Ok(Arc::new(fd)),
+        Ok(Done::Opened(file)) => Ok(file),
         Ok(other) => panic!("{other:?}"),
         Err(error) => Err(error.raw_os_error().unwrap()),
     }
 }
 
 fn opening_stays_beneath(io: &mut Harness) {
-    let outside = tempfile::tempdir().unwrap();
-    fs::write(outside.path().join("secret"), "secret").unwrap();
-    let root = outside.path().join("root");
-    fs::create_dir_all(root.join("sub")).unwrap();
-    fs::write(root.join("sub/file"), "within").unwrap();
-    symlink("sub/file", root.join("link")).unwrap();
-    symlink("../secret", root.join("out")).unwrap();
-    symlink("/etc/passwd", root.join("absolute")).unwrap();
-    let directory = Arc::new(OwnedFd::from(File::open(&root).unwrap()));
+    let disk = io.disk();
+    disk.write("secret", b"secret");
+    disk.write("root/sub/file", b"within");
+    disk.link("root/link", "sub/file");
+    disk.link("root/out", "../secret");
+    disk.link("root/absolute", "/etc/passwd");
+    let directory = disk.open("root");
 
     let within = open(io, &directory, "sub/file", false).unwrap();
     assert_eq!(read(io, &within, 0, 100), b"within");
-    assert!(rustix::io::fcntl_getfd(&within).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
+    if let Ok(fd) = within.fd() {
+        assert!(rustix::io::fcntl_getfd(fd).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
+    }
     let sub = open(io, &directory, "sub", false).unwrap();
     assert!(open(io, &sub, "file", false).is_ok());
     assert_eq!(open(io, &sub, "../link", true).unwrap_err(), libc::EXDEV);
@@ -122,27 +116,26 @@ fn a_pipe_does_not_stop_anybody(io: &mut Harness) {
     let path = CString::new(root.path().join("pipe").to_str().unwrap()).unwrap();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    let directory = Arc::new(OwnedFd::from(File::open(root.path()).unwrap()));
+    let directory = File::directory(root.path()).unwrap();
     assert!(open(io, &directory, "pipe", false).is_ok());
 }
 
 fn many_files_at_once(io: &mut Harness) {
-    let root = tempfile::tempdir().unwrap();
+    let disk = io.disk();
     for number in 0..100 {
-        fs::write(root.path().join(number.to_string()), pattern(1000 + number)).unwrap();
+        disk.write(&format!("many/{number}"), &pattern(1000 + number));
     }
-    let directory = Arc::new(OwnedFd::from(File::open(root.path()).unwrap()));
+    let directory = disk.open("many");
     let how = OpenHow::default();
     let opens: Vec<_> = (0..100)
         .map(|number| {
             let path = CString::new(number.to_string()).unwrap();
-            io.start(Request::Open { directory: Arc::clone(&directory), path, how })
+            io.start(Request::Open { directory: directory.clone(), path, how })
         })
         .collect();
     let mut reads = Vec::new();
     for open in opens {
-        let Done::Opened(fd) = io.finish(open).unwrap() else { panic!() };
-        let file = Arc::new(fd);
+        let Done::Opened(file) = io.finish(open).unwrap() else { panic!() };
         let buffer = Vec::new();
         reads.push(io.start(Request::ReadAt { file, buffer, offset: 10, length: 1 << 16 }));
     }
@@ -153,9 +146,9 @@ fn many_files_at_once(io: &mut Harness) {
 }
 
 fn cancelling_a_read_answers_it(io: &mut Harness) {
-    let (_named, file) = file(&pattern(4 << 20));
+    let (_disk, file) = file(io, &pattern(4 << 20));
     for _ in 0..20 {
-        let file = Arc::clone(&file);
+        let file = file.clone();
         let buffer = Vec::new();
         let token = io.start(Request::ReadAt { file, buffer, offset: 0, length: 4 << 20 });
         io.driver.submit().unwrap();

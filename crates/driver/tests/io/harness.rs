@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
@@ -10,15 +10,27 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use phalanx_driver::{
-    Choice, Chunk, Completion, Config, Done, Driver, Kind, Payload, Request, Socket, Token, choose,
-    open,
+    Choice, Chunk, Completion, Config, Done, Driver, Endpoint, Payload, Request, Socket, Token,
+    choose, open, sim,
 };
 
+use crate::disk::Disk;
+use crate::peer::{Outside, Peer};
+
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Which driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Uring,
+    Poll,
+    Sim,
+}
 
 pub(crate) struct Harness {
     pub(crate) driver: Box<dyn Driver>,
     pub(crate) kind: Kind,
+    pub(crate) outside: Outside,
     next: u64,
     arrived: HashMap<Token, io::Result<Done>>,
 }
@@ -50,8 +62,13 @@ pub(crate) fn run_with(kind: Kind, config: Config, test: fn(&mut Harness)) {
 
 impl Harness {
     pub(crate) fn new(kind: Kind, config: &Config) -> Harness {
-        let driver = open(kind, config).unwrap();
-        Harness { driver, kind, next: 0, arrived: HashMap::new() }
+        let outside = Outside((kind == Kind::Sim).then(world));
+        let driver: Box<dyn Driver> = match (kind, &outside.0) {
+            (Kind::Uring, _) => open(phalanx_driver::Kind::Uring, config).unwrap(),
+            (_, Some(world)) => Box::new(world.driver(config).unwrap()),
+            _ => open(phalanx_driver::Kind::Poll, config).unwrap(),
+        };
+        Harness { driver, kind, outside, next: 0, arrived: HashMap::new() }
     }
 
     pub(crate) fn start(&mut self, request: Request) -> Token {
@@ -146,21 +163,43 @@ impl Harness {
 
     /// A listening socket in the driver's care, and where it listens.
     pub(crate) fn listener(&mut self) -> (Socket, std::net::SocketAddr) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        (self.driver.adopt(listener.into()).unwrap(), address)
+        let endpoint = match &self.outside.0 {
+            None => TcpListener::bind("127.0.0.1:0").unwrap().into(),
+            Some(world) => world.listen("10.0.0.1:0".parse().unwrap()),
+        };
+        let socket = self.driver.adopt(endpoint).unwrap();
+        (socket, self.driver.local_addr(socket).unwrap())
     }
 
     /// A connection: our end in the driver's care, the other a plain blocking one.
-    pub(crate) fn pair(&mut self) -> (Socket, TcpStream) {
+    pub(crate) fn pair(&mut self) -> (Socket, Peer) {
+        let (ours, peer) = self.ends();
+        (self.driver.adopt(ours).unwrap(), peer)
+    }
+
+    /// A connection: our end before anybody has it.
+    pub(crate) fn ends(&mut self) -> (Endpoint, Peer) {
+        if let Some(world) = &self.outside.0 {
+            let (ours, end) = world.pair();
+            let end = Arc::new(end);
+            return (ours.into(), Peer::Simulated { world: world.clone(), end, blocks: true });
+        }
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         peer.set_nodelay(true).unwrap();
         peer.set_read_timeout(Some(PATIENCE)).unwrap();
         peer.set_write_timeout(Some(PATIENCE)).unwrap();
         let (ours, _) = listener.accept().unwrap();
         ours.set_nodelay(true).unwrap();
-        (self.driver.adopt(ours.into()).unwrap(), peer)
+        (ours.into(), Peer::Real(peer))
+    }
+
+    /// An empty directory.
+    pub(crate) fn disk(&self) -> Disk {
+        match &self.outside.0 {
+            None => Disk::Real(tempfile::tempdir().unwrap()),
+            Some(world) => Disk::Simulated(world.clone()),
+        }
     }
 
     pub(crate) fn accepted(&mut self, token: Token) -> Socket {
@@ -171,13 +210,22 @@ impl Harness {
     }
 }
 
+/// A world that lets requests wait, and has as much room as a kernel. Here small messages arrive
+/// whole, and within a moment.
+fn world() -> sim::World {
+    let world = sim::World::new(5);
+    world.set_faults(sim::Faults { short: 0, slow: 0, ..sim::Faults::MILD });
+    world.set_room(4 << 20);
+    world
+}
+
 /// Bytes that show where in a stream they are.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
 }
 
 /// Writes in the background, since the kernel may not take it all at once.
-pub(crate) fn write_all(peer: &TcpStream, bytes: impl Into<Arc<[u8]>>) -> thread::JoinHandle<()> {
+pub(crate) fn write_all(peer: &Peer, bytes: impl Into<Arc<[u8]>>) -> thread::JoinHandle<()> {
     let (mut peer, bytes) = (peer.try_clone().unwrap(), bytes.into());
     thread::spawn(move || peer.write_all(&bytes).unwrap())
 }

@@ -1,12 +1,15 @@
-//! One suite of I/O tests, run against every driver.
+//! One suite of I/O tests, run against every driver: the two of the machine, and the simulated one
+//! as far as a test asks for nothing that only a kernel has.
 
 mod accepting;
 mod closing;
 mod cost;
+mod disk;
 mod files;
 mod harness;
 mod model;
 mod parking;
+mod peer;
 mod pool;
 mod receiving;
 mod sending;
@@ -18,14 +21,37 @@ macro_rules! on_both {
         mod $name {
             #[test]
             fn uring() {
-                crate::harness::run(phalanx_driver::Kind::Uring, super::$name);
+                crate::harness::run(crate::harness::Kind::Uring, super::$name);
             }
 
             #[test]
             fn poll() {
-                crate::harness::run(phalanx_driver::Kind::Poll, super::$name);
+                crate::harness::run(crate::harness::Kind::Poll, super::$name);
             }
         }
     )*};
 }
 pub(crate) use on_both;
+
+/// The same, and `name::sim`.
+macro_rules! on_all {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn uring() {
+                crate::harness::run(crate::harness::Kind::Uring, super::$name);
+            }
+
+            #[test]
+            fn poll() {
+                crate::harness::run(crate::harness::Kind::Poll, super::$name);
+            }
+
+            #[test]
+            fn sim() {
+                crate::harness::run(crate::harness::Kind::Sim, super::$name);
+            }
+        }
+    )*};
+}
+pub(crate) use on_all;

@@ -1,16 +1,17 @@
 //! Random schedules against the model of a connection: a pipe of bytes in each direction.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::time::Duration;
 
-use phalanx_driver::{Config, Done, Kind, Socket, Token};
+use phalanx_driver::{Config, Done, Socket, Token};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, TestRunner};
 
-use crate::harness::Harness;
+use crate::harness::{Harness, Kind};
+use crate::peer::Peer;
 
-crate::on_both!(streams_stay_streams);
+crate::on_all!(streams_stay_streams);
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -41,7 +42,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
 /// One connection: what each side has written, and what has arrived.
 struct Stream {
     socket: Socket,
-    peer: TcpStream,
+    peer: Peer,
     to_us: Vec<u8>,
     from_us: Vec<u8>,
     got: Vec<u8>,

@@ -3,15 +3,15 @@
 use std::io::Write;
 use std::time::Duration;
 
-use phalanx_driver::{Config, Done, Kind};
+use phalanx_driver::{Config, Done};
 
-use crate::harness::{Harness, pattern, run_with, write_all};
+use crate::harness::{Harness, Kind, pattern, run_with, write_all};
 
 fn small() -> Config {
     Config { entries: 8, buffers: 4, buffer_size: 1024 }
 }
 
-macro_rules! on_both_with_few_buffers {
+macro_rules! on_all_with_few_buffers {
     ($($name:ident),* $(,)?) => {$(
         mod $name {
             #[test]
@@ -23,11 +23,16 @@ macro_rules! on_both_with_few_buffers {
             fn poll() {
                 super::run_with(super::Kind::Poll, super::small(), super::$name);
             }
+
+            #[test]
+            fn sim() {
+                super::run_with(super::Kind::Sim, super::small(), super::$name);
+            }
         }
     )*};
 }
 
-on_both_with_few_buffers!(
+on_all_with_few_buffers!(
     receives_wait_for_buffers,
     running_ahead_does_not_lock_others_out,
     many_more_sockets_than_buffers,

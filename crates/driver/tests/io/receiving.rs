@@ -5,11 +5,10 @@ use std::net::Shutdown;
 use std::time::Duration;
 
 use phalanx_driver::Request;
-use socket2::SockRef;
 
 use crate::harness::{Harness, pattern, write_all};
 
-crate::on_both!(
+crate::on_all!(
     pipelined_small_messages,
     data_and_the_end_in_one_go,
     half_close,
@@ -71,8 +70,7 @@ fn a_reset_is_an_error(io: &mut Harness) {
     let (socket, peer) = io.pair();
     let receive = io.receive(socket);
     io.driver.submit().unwrap();
-    SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
-    drop(peer);
+    peer.reset();
     assert_eq!(io.error(receive), libc::ECONNRESET);
     let send = io.send(socket, b"into the void", "");
     assert_eq!(io.error(send), libc::EPIPE);
@@ -116,12 +114,10 @@ fn much_sent_while_nobody_asks(io: &mut Harness) {
 }
 
 fn data_before_adoption(io: &mut Harness) {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (ours, mut peer) = io.ends();
     peer.write_all(b"early").unwrap();
     peer.shutdown(Shutdown::Write).unwrap();
-    let (ours, _) = listener.accept().unwrap();
-    let socket = io.driver.adopt(ours.into()).unwrap();
+    let socket = io.driver.adopt(ours).unwrap();
     let receive = io.start(Request::Receive { socket });
     assert_eq!(*io.chunk(receive).unwrap(), *b"early");
     assert!(io.received(socket).unwrap().is_empty());

@@ -10,7 +10,7 @@ use phalanx_driver::{Done, Payload, Request};
 
 use crate::harness::{Harness, pattern};
 
-crate::on_both!(
+crate::on_all!(
     head_and_body_in_every_mixture,
     much_to_a_slow_reader,
     the_head_comes_back,
@@ -34,7 +34,9 @@ fn head_and_body_in_every_mixture(io: &mut Harness) {
 fn much_to_a_slow_reader(io: &mut Harness) {
     const LENGTH: usize = 8 << 20;
     let (socket, mut peer) = io.pair();
-    socket2::SockRef::from(&io.driver.fd(socket)).set_send_buffer_size(16 << 10).unwrap();
+    if let Some(fd) = io.driver.fd(socket) {
+        socket2::SockRef::from(&fd).set_send_buffer_size(16 << 10).unwrap();
+    }
     let bytes = Bytes::from(pattern(LENGTH));
     let send = io.send(socket, &bytes[..100_000], bytes.slice(100_000..));
     let reader = thread::spawn(move || {
@@ -65,7 +67,7 @@ fn the_head_comes_back(io: &mut Harness) {
 }
 
 /// Fills the socket until a send of `body` waits.
-fn stuck(io: &mut Harness) -> (phalanx_driver::Socket, std::net::TcpStream, phalanx_driver::Token) {
+fn stuck(io: &mut Harness) -> (phalanx_driver::Socket, crate::peer::Peer, phalanx_driver::Token) {
     let (socket, peer) = io.pair();
     let send = io.send(socket, b"head", vec![7; 64 << 20]);
     io.idle(Duration::from_millis(20));

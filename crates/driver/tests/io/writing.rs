@@ -1,15 +1,13 @@
 //! Writing files: all of it or an error, and to the disk when asked.
 
 use std::ffi::CString;
-use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::fs;
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::symlink;
 use std::process::Command;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use phalanx_driver::{Access, Done, OpenHow, Request};
+use phalanx_driver::{Access, Done, File, OpenHow, Request};
 use rustix::process::{Resource, getrlimit};
 
 use crate::harness::{Harness, pattern};
@@ -26,19 +24,49 @@ crate::on_both!(
     a_cancelled_write_is_over,
 );
 
-fn new_file() -> (tempfile::NamedTempFile, Arc<OwnedFd>) {
+crate::on_all!(what_is_made_is_written_and_read);
+
+fn what_is_made_is_written_and_read(io: &mut Harness) {
+    let disk = io.disk();
+    disk.write("there", b"before");
+    disk.write("deep/inside", b"");
+    disk.link("nowhere", "gone");
+    let root = disk.open(".");
+    let (create, new) = (Access::Create, Access::CreateNew);
+    let made = open(io, &root, "deep/made", create).unwrap();
+    write(io, &made, "after", 3).unwrap();
+    write(io, &made, "and", 0).unwrap();
+    assert_eq!(made.metadata().unwrap().length, 8);
+    sync(io, &made, true).unwrap();
+    let read = Request::ReadAt {
+        file: open(io, &root, "deep/made", Access::Read).unwrap(),
+        buffer: Vec::new(),
+        offset: 0,
+        length: 100,
+    };
+    let token = io.start(read);
+    assert!(matches!(io.finish(token), Ok(Done::Read(bytes)) if bytes == b"andafter"));
+    // What is there is kept, or refused where it should be new.
+    let there = open(io, &root, "there", create).unwrap();
+    assert_eq!(there.metadata().unwrap().length, 6);
+    assert_eq!(open(io, &root, "there", new).unwrap_err(), libc::EEXIST);
+    assert_eq!(open(io, &root, "nowhere", new).unwrap_err(), libc::EEXIST);
+    assert_eq!(open(io, &root, "gone", Access::Write).unwrap_err(), libc::ENOENT);
+    assert_eq!(open(io, &root, "deep", Access::Write).unwrap_err(), libc::EISDIR);
+    assert_eq!(open(io, &root, "../out", create).unwrap_err(), libc::EXDEV);
+    assert_eq!(open(io, &root, "there/in", create).unwrap_err(), libc::ENOTDIR);
+    let reader = open(io, &root, "there", Access::Read).unwrap();
+    assert_eq!(write(io, &reader, "no", 0), Err(libc::EBADF));
+}
+
+fn new_file() -> (tempfile::NamedTempFile, File) {
     let named = tempfile::NamedTempFile::new().unwrap();
-    let file = Arc::new(named.reopen().unwrap().into());
+    let file = named.reopen().unwrap().into();
     (named, file)
 }
 
-fn write(
-    io: &mut Harness,
-    file: &Arc<OwnedFd>,
-    bytes: impl Into<Bytes>,
-    offset: u64,
-) -> Result<(), i32> {
-    let file = Arc::clone(file);
+fn write(io: &mut Harness, file: &File, bytes: impl Into<Bytes>, offset: u64) -> Result<(), i32> {
+    let file = file.clone();
     let token = io.start(Request::WriteAt { file, bytes: bytes.into(), offset });
     match io.finish(token) {
         Ok(Done::Written) => Ok(()),
@@ -47,8 +75,8 @@ fn write(
     }
 }
 
-fn sync(io: &mut Harness, file: &Arc<OwnedFd>, data_only: bool) -> Result<(), i32> {
-    let token = io.start(Request::Sync { file: Arc::clone(file), data_only });
+fn sync(io: &mut Harness, file: &File, data_only: bool) -> Result<(), i32> {
+    let token = io.start(Request::Sync { file: file.clone(), data_only });
     match io.finish(token) {
         Ok(Done::Synced) => Ok(()),
         Ok(other) => panic!("{other:?}"),
@@ -71,18 +99,18 @@ fn what_is_written_is_read(io: &mut Harness) {
     assert!(fs::read(named.path()).unwrap()[1..] == large);
     // A directory keeps its names.
     let root = tempfile::tempdir().unwrap();
-    sync(io, &Arc::new(File::open(root.path()).unwrap().into()), false).unwrap();
+    sync(io, &fs::File::open(root.path()).unwrap().into(), false).unwrap();
 }
 
 /// The kernel writes no more than 2 GiB at once. Nothing of this memory is ever touched.
 #[cfg(target_pointer_width = "64")]
 fn parts_are_continued(io: &mut Harness) {
-    let sink = File::options().write(true).open("/dev/null").unwrap();
-    write(io, &Arc::new(sink.into()), vec![0; 5 << 30], 0).unwrap();
+    let sink = fs::File::options().write(true).open("/dev/null").unwrap();
+    write(io, &sink.into(), vec![0; 5 << 30], 0).unwrap();
 }
 
 fn a_full_disk_is_an_error(io: &mut Harness) {
-    let full = Arc::new(File::options().write(true).open("/dev/full").unwrap().into());
+    let full = File::from(fs::File::options().write(true).open("/dev/full").unwrap());
     assert_eq!(write(io, &full, &b"x"[..], 0), Err(libc::ENOSPC));
 }
 
@@ -93,13 +121,13 @@ fn impossible_writes_fail(io: &mut Harness) {
     }
     // Wherever this file system ends: as a plain write has it.
     let far = i64::MAX as u64 - 1;
-    let plain = File::options().write(true).open(named.path()).unwrap().write_at(b"x", far);
+    let plain = fs::File::options().write(true).open(named.path()).unwrap().write_at(b"x", far);
     let plain = plain.map(drop).map_err(|error| error.raw_os_error().unwrap());
     assert_eq!(write(io, &file, &b"x"[..], far), plain);
-    let reader = Arc::new(File::open(named.path()).unwrap().into());
+    let reader = File::from(fs::File::open(named.path()).unwrap());
     assert_eq!(write(io, &reader, &b"x"[..], 0), Err(libc::EBADF));
     let (pipe, _end) = std::io::pipe().unwrap();
-    assert_eq!(sync(io, &Arc::new(pipe.into()), true), Err(libc::EINVAL));
+    assert_eq!(sync(io, &File::from(std::os::fd::OwnedFd::from(pipe)), true), Err(libc::EINVAL));
 }
 
 /// At a limit the kernel takes a part, and refuses the rest: the part is there, and the error is
@@ -125,17 +153,12 @@ fn a_file_that_may_not_grow(io: &mut Harness) {
     write(io, &file, &b"x"[..], limit - 1).unwrap();
 }
 
-fn open(
-    io: &mut Harness,
-    directory: &Arc<OwnedFd>,
-    path: &str,
-    access: Access,
-) -> Result<Arc<OwnedFd>, i32> {
-    let (directory, path) = (Arc::clone(directory), CString::new(path).unwrap());
+fn open(io: &mut Harness, directory: &File, path: &str, access: Access) -> Result<File, i32> {
+    let (directory, path) = (directory.clone(), CString::new(path).unwrap());
     let how = OpenHow { follow_links: true, access };
     let token = io.start(Request::Open { directory, path, how });
     match io.finish(token) {
-        Ok(Done::Opened(fd)) => Ok(Arc::new(fd)),
+        Ok(Done::Opened(file)) => Ok(file),
         Ok(other) => panic!("{other:?}"),
         Err(error) => Err(error.raw_os_error().unwrap()),
     }
@@ -148,7 +171,7 @@ fn making_files_stays_beneath(io: &mut Harness) {
     fs::write(root.join("old"), "kept").unwrap();
     symlink("../made", root.join("out")).unwrap();
     symlink("sub/linked", root.join("link")).unwrap();
-    let directory = Arc::new(OwnedFd::from(File::open(&root).unwrap()));
+    let directory = File::from(fs::File::open(&root).unwrap());
 
     assert_eq!(open(io, &directory, "new", Access::Write).unwrap_err(), libc::ENOENT);
     for path in ["new", "sub/new", "link"] {
@@ -180,7 +203,7 @@ fn many_writes_at_once(io: &mut Harness) {
     let bytes = Bytes::from(pattern(100_000));
     let writes: Vec<_> = (0..100)
         .map(|part| {
-            let (file, from) = (Arc::clone(&file), part * 1000);
+            let (file, from) = (file.clone(), part * 1000);
             let bytes = bytes.slice(from..from + 1000);
             io.start(Request::WriteAt { file, bytes, offset: from as u64 })
         })
@@ -196,7 +219,7 @@ fn cancelling_a_write_answers_it(io: &mut Harness) {
     let bytes = Bytes::from(pattern(4 << 20));
     let (_named, file) = new_file();
     for _ in 0..20 {
-        let (file, bytes) = (Arc::clone(&file), bytes.clone());
+        let (file, bytes) = (file.clone(), bytes.clone());
         let token = io.start(Request::WriteAt { file, bytes, offset: 0 });
         io.driver.submit().unwrap();
         io.driver.cancel(token);
@@ -215,7 +238,7 @@ fn a_cancelled_write_is_over(io: &mut Harness) {
     for round in 0..10 {
         let writes: Vec<_> = (0..6)
             .map(|_| {
-                let (file, bytes) = (Arc::clone(&file), bytes.clone());
+                let (file, bytes) = (file.clone(), bytes.clone());
                 io.start(Request::WriteAt { file, bytes, offset: 0 })
             })
             .collect();

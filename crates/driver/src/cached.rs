@@ -1,0 +1,73 @@
+//! What the kernel has in memory of files: taken at once, by calls that refuse to wait.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use crate::OpenHow;
+use crate::file::{FileKind, Metadata, ReadNow};
+
+/// Opens without waiting for a disk. None when that may be needed.
+#[cfg(target_os = "linux")]
+pub(crate) fn open(
+    directory: BorrowedFd<'_>,
+    path: &CStr,
+    how: OpenHow,
+) -> Option<io::Result<OwnedFd>> {
+    use rustix::fs::ResolveFlags;
+    use rustix::io::Errno;
+    let resolve = crate::beneath::resolve(how) | ResolveFlags::from_bits_retain(0x20);
+    let (flags, mode) = crate::beneath::flags(how);
+    match rustix::fs::openat2(directory, path, flags, mode, resolve) {
+        Ok(fd) => Some(Ok(fd)),
+        Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => None,
+        Err(error) => Some(Err(error.into())),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn open(_: BorrowedFd<'_>, _: &CStr, _: OpenHow) -> Option<io::Result<OwnedFd>> {
+    None
+}
+
+/// Reads what is in the page cache, without waiting for a disk.
+#[cfg(target_os = "linux")]
+pub(crate) fn read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io::Result<ReadNow> {
+    use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, preadv2};
+    let mut bytes = 0;
+    while bytes < buffer.len() {
+        let rest = &mut [IoSliceMut::new(&mut buffer[bytes..])];
+        match preadv2(file, rest, offset + bytes as u64, ReadWriteFlags::NOWAIT) {
+            Ok(0) => return Ok(ReadNow { bytes, complete: true }),
+            Ok(n) => bytes += n,
+            Err(Errno::INTR) => (),
+            Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                return Ok(ReadNow { bytes, complete: false });
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(ReadNow { bytes, complete: true })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn read(_: BorrowedFd<'_>, _: &mut [u8], _: u64) -> io::Result<ReadNow> {
+    Ok(ReadNow { bytes: 0, complete: false })
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the fields' types differ between systems")]
+pub(crate) fn metadata(file: BorrowedFd<'_>) -> io::Result<Metadata> {
+    let stat = rustix::fs::fstat(file)?;
+    let kind = match rustix::fs::FileType::from_raw_mode(stat.st_mode as _) {
+        rustix::fs::FileType::RegularFile => FileKind::File,
+        rustix::fs::FileType::Directory => FileKind::Directory,
+        _ => FileKind::Other,
+    };
+    Ok(Metadata {
+        kind,
+        length: stat.st_size as u64,
+        modified_ns: i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
+        inode: stat.st_ino as u64,
+        device: stat.st_dev as u64,
+    })
+}

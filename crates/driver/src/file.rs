@@ -1,0 +1,149 @@
+//! An open file or directory, by a handle: a descriptor, or a node of a simulated disk.
+//!
+//! What can be had without waiting is had here, by calls on the handle that refuse to wait. All
+//! else is a [`Request`](crate::Request).
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::OpenHow;
+use crate::sim::Node;
+
+/// An open file or directory. Clones share it; it is closed with the last of them.
+#[derive(Clone, Debug)]
+pub struct File(Inner);
+
+#[derive(Clone, Debug)]
+enum Inner {
+    Real(Arc<OwnedFd>),
+    Simulated(Node),
+}
+
+/// What is known of a file without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    /// What it is.
+    pub kind: FileKind,
+    /// In bytes.
+    pub length: u64,
+    /// Last change of the content, in nanoseconds since 1970.
+    pub modified_ns: i128,
+    /// Tells it from other files of the same file system.
+    pub inode: u64,
+    /// The file system's.
+    pub device: u64,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A pipe, socket or device.
+    Other,
+}
+
+/// What [`File::read_now`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadNow {
+    /// So many bytes were read.
+    pub bytes: usize,
+    /// That is all that was asked for, or up to the file's end; else the rest needs a disk.
+    pub complete: bool,
+}
+
+impl From<OwnedFd> for File {
+    fn from(fd: OwnedFd) -> Self {
+        Self(Inner::Real(Arc::new(fd)))
+    }
+}
+
+impl From<std::fs::File> for File {
+    fn from(file: std::fs::File) -> Self {
+        OwnedFd::from(file).into()
+    }
+}
+
+impl From<Node> for File {
+    fn from(node: Node) -> Self {
+        Self(Inner::Simulated(node))
+    }
+}
+
+impl File {
+    /// Opens a directory. This call may block: it is for the start of a program.
+    ///
+    /// # Errors
+    /// As `open(2)`.
+    pub fn directory(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+    }
+
+    /// The descriptor.
+    ///
+    /// # Errors
+    /// `EBADF` for a simulated file, which has none.
+    pub fn fd(&self) -> io::Result<BorrowedFd<'_>> {
+        match &self.0 {
+            Inner::Real(fd) => Ok(fd.as_fd()),
+            Inner::Simulated(_) => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        }
+    }
+
+    /// The descriptor, shared, for as long as the kernel works on it. Errors as [`File::fd`].
+    pub(crate) fn shared_fd(&self) -> io::Result<Arc<OwnedFd>> {
+        match &self.0 {
+            Inner::Real(fd) => Ok(Arc::clone(fd)),
+            Inner::Simulated(_) => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        }
+    }
+
+    /// The simulated file; `EBADF` for one of the kernel's.
+    pub(crate) fn simulated(&self) -> io::Result<&Node> {
+        match &self.0 {
+            Inner::Real(_) => Err(io::Error::from_raw_os_error(libc::EBADF)),
+            Inner::Simulated(node) => Ok(node),
+        }
+    }
+
+    /// Opens `path` beneath this directory as [`Request::Open`](crate::Request::Open) does, but only
+    /// if that needs no disk. None if it may.
+    pub fn open_now(&self, path: &CStr, how: OpenHow) -> Option<io::Result<Self>> {
+        match &self.0 {
+            Inner::Real(fd) => {
+                crate::cached::open(fd.as_fd(), path, how).map(|fd| fd.map(Self::from))
+            }
+            Inner::Simulated(node) => node.open_now(path, how).map(|node| node.map(Self::from)),
+        }
+    }
+
+    /// Reads from `offset` what is in memory, without waiting for a disk.
+    ///
+    /// # Errors
+    /// As `read(2)`.
+    pub fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<ReadNow> {
+        match &self.0 {
+            Inner::Real(fd) => crate::cached::read(fd.as_fd(), buffer, offset),
+            Inner::Simulated(node) => node.read_now(buffer, offset),
+        }
+    }
+
+    /// What it is, how long, and when it was changed. An open file's are in memory.
+    ///
+    /// # Errors
+    /// As `fstat(2)`.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        match &self.0 {
+            Inner::Real(fd) => crate::cached::metadata(fd.as_fd()),
+            Inner::Simulated(node) => Ok(node.metadata()),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What a request comes to, when the world lets it.
+
+use std::ffi::CString;
+use std::io;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+
+use super::driver::{Held, Sim};
+use super::net;
+use crate::{Chunk, Completion, Done, File, OpenHow, Payload, Socket, Token};
+
+/// A call hands over no more than this of a payload's body.
+const AT_ONCE: usize = 64 << 10;
+
+/// A request that was not answered.
+pub(super) struct Flight {
+    pub(super) token: Token,
+    pub(super) what: What,
+    /// Nothing happens before this.
+    pub(super) at: u64,
+}
+
+pub(super) enum What {
+    Accept(Socket),
+    Connect(SocketAddr),
+    Receive(Socket),
+    Send { socket: Socket, payload: Payload, sent: usize },
+    Open { directory: File, path: CString, how: OpenHow },
+    Read { file: File, buffer: Vec<u8>, offset: u64, length: usize },
+    Write { file: File, bytes: Bytes, offset: u64, written: usize },
+    Sync { file: File },
+}
+
+impl What {
+    pub(super) fn socket(&self) -> Option<Socket> {
+        match self {
+            Self::Accept(socket) | Self::Receive(socket) | Self::Send { socket, .. } => {
+                Some(*socket)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_of_a_file(&self) -> bool {
+        self.socket().is_none() && !matches!(self, Self::Connect(_))
+    }
+}
+
+fn code(code: i32) -> io::Error {
+    io::Error::from_raw_os_error(code)
+}
+
+impl Sim {
+    /// Tries what may succeed, in any order. Unless `eager`, some are left for the next time, as
+    /// after an interrupted call.
+    pub(super) fn attempt(&mut self, eager: bool) {
+        let mut flights = std::mem::take(&mut self.flights);
+        self.world.state().rng.shuffle(&mut flights);
+        let mut left = Vec::with_capacity(flights.len());
+        for mut flight in flights {
+            let later = {
+                let state = &mut *self.world.state();
+                flight.at > state.clock.now || !eager && state.chance(state.faults.again)
+            };
+            let result = match later {
+                true => Err(io::ErrorKind::WouldBlock.into()),
+                false => self.try_once(&mut flight.what),
+            };
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => left.push(flight),
+                result => self.done.push(Completion { token: flight.token, result }),
+            }
+        }
+        self.flights = left;
+    }
+
+    pub(super) fn try_once(&mut self, what: &mut What) -> io::Result<Done> {
+        match what {
+            What::Accept(listener) => self.try_accept(*listener),
+            What::Connect(address) => {
+                let peer = self.world.connect(*address)?;
+                Ok(self.hold_peer(peer))
+            }
+            What::Receive(socket) => self.try_receive(*socket),
+            What::Send { socket, payload, sent } => {
+                let Some(Held::Stream(end)) = self.sockets.get(*socket).copied() else {
+                    return Err(code(libc::ENOTCONN));
+                };
+                while *sent < payload.len() {
+                    let (head, body) = payload.rest(*sent);
+                    // Both at once, as the kernel is handed them.
+                    let part = [head, &body[..body.len().min(AT_ONCE)]].concat();
+                    *sent += net::send(&mut self.world.state(), end, &part)?;
+                }
+                Ok(Done::Sent(std::mem::take(payload).into_head()))
+            }
+            What::Open { directory, path, how } => {
+                let node = directory.simulated()?;
+                Ok(Done::Opened(node.open(path, *how)?.into()))
+            }
+            What::Read { file, buffer, offset, length } => {
+                if offset.checked_add(*length as u64).is_none_or(|end| end > i64::MAX as u64) {
+                    return Err(code(libc::EINVAL));
+                }
+                file.simulated()?.read(buffer, *offset, *length)?;
+                Ok(Done::Read(std::mem::take(buffer)))
+            }
+            What::Write { file, bytes, offset, written } => {
+                if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > i64::MAX as u64) {
+                    return Err(code(libc::EINVAL));
+                }
+                let file = file.simulated()?;
+                while *written < bytes.len() {
+                    *written += file.write(&bytes[*written..], *offset + *written as u64)?;
+                }
+                Ok(Done::Written)
+            }
+            What::Sync { file } => {
+                file.simulated()?.sync()?;
+                Ok(Done::Synced)
+            }
+        }
+    }
+
+    fn try_accept(&mut self, listener: Socket) -> io::Result<Done> {
+        let Some(Held::Listener(listener)) = self.sockets.get(listener).copied() else {
+            return Err(code(libc::EINVAL));
+        };
+        let end = {
+            let state = &mut *self.world.state();
+            let end = net::accept(state, listener).ok_or(io::ErrorKind::WouldBlock)?;
+            if state.chance(state.faults.accept) {
+                net::reset(state, end);
+                let codes = [libc::EMFILE, libc::ECONNABORTED];
+                return Err(code(codes[state.rng.usize(..2)]));
+            }
+            end
+        };
+        Ok(self.hold(end))
+    }
+
+    fn try_receive(&mut self, socket: Socket) -> io::Result<Done> {
+        let Some(Held::Stream(end)) = self.sockets.get(socket).copied() else {
+            return Err(code(libc::ENOTCONN));
+        };
+        // Without a buffer the receive waits for one.
+        let mut chunk = self.pool.take().ok_or(io::ErrorKind::WouldBlock)?;
+        let received = net::receive(&mut self.world.state(), end, chunk.space())?;
+        if received == 0 {
+            return Ok(Done::Received(Chunk::empty()));
+        }
+        chunk.truncate(received);
+        Ok(Done::Received(chunk))
+    }
+}

@@ -1,0 +1,44 @@
+//! Virtual time: a number that moves when it is told to.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+/// The day on which every world begins, in seconds since 1970.
+const DAY: Duration = Duration::from_secs(1_800_000_000);
+
+#[derive(Default)]
+pub(crate) struct Clock {
+    /// Nanoseconds since the beginning.
+    pub(crate) now: u64,
+    arrivals: BinaryHeap<Reverse<u64>>,
+}
+
+impl Clock {
+    /// True if something arrives by that.
+    pub(super) fn advance_to(&mut self, then: u64) -> bool {
+        self.now = self.now.max(then);
+        let mut any = false;
+        while self.arrivals.peek().is_some_and(|at| at.0 <= self.now) {
+            self.arrivals.pop();
+            any = true;
+        }
+        any
+    }
+
+    pub(super) fn next_arrival(&self) -> Option<u64> {
+        self.arrivals.peek().map(|at| at.0)
+    }
+
+    pub(super) fn expect_after(&mut self, after: u64) -> u64 {
+        let at = self.now + after;
+        if after > 0 {
+            self.arrivals.push(Reverse(at));
+        }
+        at
+    }
+
+    pub(super) fn time_of_day(&self) -> Duration {
+        DAY + Duration::from_nanos(self.now)
+    }
+}

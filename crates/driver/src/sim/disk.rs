@@ -1,0 +1,317 @@
+//! The disk: a tree of directories, files and links, all in memory.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::CStr;
+use std::fmt;
+use std::io;
+
+use super::{State, World};
+use crate::{Access, FileKind, Metadata, OpenHow, ReadNow};
+
+/// Links followed in one path, as in the kernel.
+const MOST_LINKS: usize = 40;
+
+const ROOT: usize = 0;
+
+/// No file is longer.
+const MOST_BYTES: usize = 1 << 30;
+
+/// Nodes are never forgotten: who has a file open keeps it when its name is gone.
+pub(crate) struct Disk {
+    nodes: Vec<Inode>,
+}
+
+struct Inode {
+    content: Content,
+    modified_ns: i128,
+}
+
+enum Content {
+    File(Vec<u8>),
+    Directory(BTreeMap<Vec<u8>, usize>),
+    Link(Vec<u8>),
+}
+
+fn code(code: i32) -> io::Error {
+    io::Error::from_raw_os_error(code)
+}
+
+impl Disk {
+    pub(super) fn new() -> Self {
+        let content = Content::Directory(BTreeMap::new());
+        Self { nodes: vec![Inode { content, modified_ns: 0 }] }
+    }
+
+    fn entries(&mut self, directory: usize) -> &mut BTreeMap<Vec<u8>, usize> {
+        match &mut self.nodes[directory].content {
+            Content::Directory(entries) => entries,
+            _ => panic!("the path leads through a file"),
+        }
+    }
+
+    /// The directory of `path`, made if it is not there, and the last name.
+    fn place(&mut self, path: &str) -> (usize, Vec<u8>) {
+        let mut parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let name = parts.pop().expect("a path names something").as_bytes().to_vec();
+        let mut here = ROOT;
+        for part in parts {
+            here = match self.entries(here).get(part.as_bytes()) {
+                Some(node) => *node,
+                None => {
+                    let content = Content::Directory(BTreeMap::new());
+                    self.add(here, part.as_bytes().to_vec(), content, 0)
+                }
+            };
+        }
+        (here, name)
+    }
+
+    fn add(&mut self, directory: usize, name: Vec<u8>, content: Content, now: i128) -> usize {
+        let node = self.nodes.len();
+        self.nodes.push(Inode { content, modified_ns: now });
+        self.entries(directory).insert(name, node);
+        node
+    }
+
+    pub(super) fn write(&mut self, path: &str, bytes: Vec<u8>, now: i128) {
+        let (directory, name) = self.place(path);
+        match self.entries(directory).get(&name).copied() {
+            None => _ = self.add(directory, name, Content::File(bytes), now),
+            Some(node) => {
+                let inode = &mut self.nodes[node];
+                assert!(matches!(inode.content, Content::File(_)), "{path} is a file");
+                *inode = Inode { content: Content::File(bytes), modified_ns: now };
+            }
+        }
+    }
+
+    pub(super) fn link(&mut self, path: &str, target: &str) {
+        let (directory, name) = self.place(path);
+        self.add(directory, name, Content::Link(target.into()), 0);
+    }
+
+    pub(super) fn remove(&mut self, path: &str) -> bool {
+        let (directory, name) = self.place(path);
+        self.entries(directory).remove(&name).is_some()
+    }
+
+    /// The node of `path` beneath `root`, as `openat2(2)` with `RESOLVE_BENEATH` finds it.
+    fn find(&self, root: usize, path: &[u8], how: OpenHow) -> io::Result<usize> {
+        if path.is_empty() {
+            return Err(code(libc::ENOENT));
+        }
+        let mut todo = components(path)?;
+        let (mut here, mut above, mut links) = (root, Vec::new(), 0);
+        while let Some(name) = todo.pop_front() {
+            let Content::Directory(entries) = &self.nodes[here].content else {
+                return Err(code(libc::ENOTDIR));
+            };
+            match &name[..] {
+                b"." => continue,
+                b".." => here = above.pop().ok_or_else(|| code(libc::EXDEV))?,
+                name if name.len() > 255 => return Err(code(libc::ENAMETOOLONG)),
+                name => {
+                    let node = *entries.get(name).ok_or_else(|| code(libc::ENOENT))?;
+                    if let Content::Link(target) = &self.nodes[node].content {
+                        links += 1;
+                        if !how.follow_links || links > MOST_LINKS {
+                            return Err(code(libc::ELOOP));
+                        }
+                        let mut inner = components(target)?;
+                        inner.append(&mut todo);
+                        todo = inner;
+                    } else {
+                        above.push(std::mem::replace(&mut here, node));
+                    }
+                }
+            }
+        }
+        Ok(here)
+    }
+
+    /// The node of `path`, for what it is opened for: made where that is asked for.
+    fn find_or_make(
+        &mut self,
+        root: usize,
+        path: &[u8],
+        how: OpenHow,
+        now: i128,
+    ) -> io::Result<usize> {
+        let makes = matches!(how.access, Access::Create | Access::CreateNew);
+        // The name itself is not followed where it must be free.
+        let follow_links = how.follow_links && how.access != Access::CreateNew;
+        match self.find(root, path, OpenHow { follow_links, ..how }) {
+            Err(error) if makes && error.raw_os_error() == Some(libc::ENOENT) => {
+                let cut = path.iter().rposition(|byte| *byte == b'/');
+                let (above, name) = match cut {
+                    Some(cut) => (self.find(root, &path[..cut], how)?, &path[cut + 1..]),
+                    None => (root, path),
+                };
+                match &self.nodes[above].content {
+                    _ if name.is_empty() => Err(code(libc::EISDIR)),
+                    // A link to nowhere, which is not followed that far.
+                    Content::Directory(entries) if entries.contains_key(name) => {
+                        Err(code(libc::ENOENT))
+                    }
+                    Content::Directory(_) => {
+                        Ok(self.add(above, name.to_vec(), Content::File(Vec::new()), now))
+                    }
+                    _ => Err(code(libc::ENOTDIR)),
+                }
+            }
+            Ok(_) if how.access == Access::CreateNew => Err(code(libc::EEXIST)),
+            Err(error)
+                if how.access == Access::CreateNew && error.raw_os_error() == Some(libc::ELOOP) =>
+            {
+                Err(code(libc::EEXIST))
+            }
+            Ok(node) if how.access != Access::Read => self.bytes(node).map(|_| node),
+            found => found,
+        }
+    }
+
+    fn bytes(&self, node: usize) -> io::Result<&[u8]> {
+        match &self.nodes[node].content {
+            Content::File(bytes) => Ok(bytes),
+            _ => Err(code(libc::EISDIR)),
+        }
+    }
+}
+
+/// The components of a relative path. A final slash asks for a directory: it leaves a `.`.
+fn components(path: &[u8]) -> io::Result<VecDeque<Vec<u8>>> {
+    if path.first() == Some(&b'/') {
+        return Err(code(libc::EXDEV));
+    }
+    let parts = path.split(|byte| *byte == b'/');
+    Ok(parts.map(|part| if part.is_empty() { b".".to_vec() } else { part.to_vec() }).collect())
+}
+
+/// An open file or directory of a world's disk.
+#[derive(Clone)]
+pub(crate) struct Node {
+    world: World,
+    node: usize,
+    writable: bool,
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Node({})", self.node)
+    }
+}
+
+impl Node {
+    pub(super) fn root(world: World) -> Self {
+        Self { world, node: ROOT, writable: false }
+    }
+
+    /// Opens at once, if it needs no disk.
+    pub(crate) fn open_now(&self, path: &CStr, how: OpenHow) -> Option<io::Result<Self>> {
+        let state = &mut *self.world.state();
+        if state.chance(state.faults.uncached) {
+            return None;
+        }
+        Some(self.find(state, path, how))
+    }
+
+    /// Opens, or fails as a disk may.
+    pub(super) fn open(&self, path: &CStr, how: OpenHow) -> io::Result<Self> {
+        let state = &mut *self.world.state();
+        if state.chance(state.faults.open) {
+            return Err(code(if state.rng.bool() { libc::EMFILE } else { libc::EIO }));
+        }
+        self.find(state, path, how)
+    }
+
+    fn find(&self, state: &mut State, path: &CStr, how: OpenHow) -> io::Result<Self> {
+        let now = state.clock.time_of_day().as_nanos() as i128;
+        let node = state.disk.find_or_make(self.node, path.to_bytes(), how, now)?;
+        Ok(Self { world: self.world.clone(), node, writable: how.access != Access::Read })
+    }
+
+    /// Reads what is in memory: all, some, or nothing of what is there.
+    pub(crate) fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<ReadNow> {
+        let state = &mut *self.world.state();
+        let bytes = copy(state.disk.bytes(self.node)?, buffer, offset);
+        if !state.chance(state.faults.uncached) {
+            return Ok(ReadNow { bytes, complete: true });
+        }
+        Ok(ReadNow { bytes: state.rng.usize(..=bytes), complete: false })
+    }
+
+    /// Reads, or fails as a disk may.
+    pub(super) fn read(&self, buffer: &mut Vec<u8>, offset: u64, length: usize) -> io::Result<()> {
+        let state = &mut *self.world.state();
+        if state.chance(state.faults.disk) {
+            return Err(code(libc::EIO));
+        }
+        let bytes = state.disk.bytes(self.node)?;
+        buffer.clear();
+        buffer.resize(length.min(bytes.len()), 0);
+        let read = copy(bytes, buffer, offset);
+        buffer.truncate(read);
+        Ok(())
+    }
+
+    /// Writes some of `bytes`, or fails as a disk may.
+    pub(super) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        if !self.writable {
+            return Err(code(libc::EBADF));
+        }
+        let state = &mut *self.world.state();
+        if state.chance(state.faults.disk) {
+            return Err(code(libc::EIO));
+        }
+        if state.chance(state.faults.full) {
+            return Err(code(libc::ENOSPC));
+        }
+        let count = match state.chance(state.faults.short) {
+            true => state.rng.usize(1..=bytes.len()),
+            false => bytes.len(),
+        };
+        let now = state.clock.time_of_day().as_nanos() as i128;
+        let inode = &mut state.disk.nodes[self.node];
+        let Content::File(content) = &mut inode.content else { return Err(code(libc::EISDIR)) };
+        let from = usize::try_from(offset).map_err(|_| code(libc::EFBIG))?;
+        let end = from.checked_add(count).filter(|end| *end <= MOST_BYTES);
+        let end = end.ok_or_else(|| code(libc::EFBIG))?;
+        content.resize(content.len().max(end), 0);
+        content[from..end].copy_from_slice(&bytes[..count]);
+        inode.modified_ns = now;
+        Ok(count)
+    }
+
+    /// Brings it to the disk, where it is, or fails as a disk may.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        let state = &mut *self.world.state();
+        if state.chance(state.faults.disk) {
+            return Err(code(libc::EIO));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn metadata(&self) -> Metadata {
+        let state = self.world.state();
+        let inode = &state.disk.nodes[self.node];
+        let (kind, length) = match &inode.content {
+            Content::File(bytes) => (FileKind::File, bytes.len()),
+            Content::Directory(_) => (FileKind::Directory, 0),
+            Content::Link(_) => (FileKind::Other, 0),
+        };
+        Metadata {
+            kind,
+            length: length as u64,
+            modified_ns: inode.modified_ns,
+            inode: self.node as u64 + 1,
+            device: 1,
+        }
+    }
+}
+
+fn copy(bytes: &[u8], into: &mut [u8], offset: u64) -> usize {
+    let from = usize::try_from(offset).map_or(bytes.len(), |offset| offset.min(bytes.len()));
+    let count = into.len().min(bytes.len() - from);
+    into[..count].copy_from_slice(&bytes[from..from + count]);
+    count
+}

@@ -1,0 +1,308 @@
+//! The trait, over a simulated world.
+
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::attempt::{Flight, What};
+use super::net::{self, End};
+use super::{Peer, World};
+use crate::chunk::Pool;
+use crate::table::Table;
+use crate::{Completion, Config, Done, Driver, Endpoint, Request, Socket, Token, Unpark};
+
+/// A driver of a simulated [`World`].
+///
+/// On one thread that drives all of a world's processors nothing parks: ask [`is_ready`](Driver::is_ready).
+/// Parked all the same, it lets the world's time pass, and where nothing is under way waits a little
+/// for other threads.
+pub struct Sim {
+    pub(super) world: World,
+    pub(super) pool: Rc<Pool>,
+    pub(super) sockets: Table<Held>,
+    /// Started, but not submitted: the world does not know of them.
+    new: Vec<Flight>,
+    pub(super) flights: Vec<Flight>,
+    pub(super) done: Vec<Completion>,
+    bell: Arc<Bell>,
+    calls: u64,
+}
+
+/// A socket in the driver's care.
+#[derive(Clone, Copy)]
+pub(super) enum Held {
+    Listener(usize),
+    Stream(End),
+}
+
+#[derive(Default)]
+struct Bell(AtomicBool);
+
+impl Unpark for Bell {
+    fn unpark(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Sim {
+    pub(super) fn new(world: World, config: &Config) -> io::Result<Self> {
+        Ok(Self {
+            pool: Pool::new(config)?,
+            world,
+            sockets: Table::new(),
+            new: Vec::new(),
+            flights: Vec::new(),
+            done: Vec::new(),
+            bell: Arc::default(),
+            calls: 0,
+        })
+    }
+
+    /// Requests that were not answered, and answers that were not reaped.
+    pub fn in_flight(&self) -> usize {
+        self.new.len() + self.flights.len() + self.done.len()
+    }
+
+    fn launch(&mut self, token: Token, what: What) {
+        let at = match &what {
+            What::Accept(_) | What::Receive(_) | What::Send { .. } => 0,
+            _ => self.world.state().arrival(),
+        };
+        self.new.push(Flight { token, what, at });
+    }
+
+    /// Why a request on `socket` cannot be taken, if it cannot.
+    fn refusal(&self, socket: Socket, same: fn(&What) -> Option<Socket>) -> Option<i32> {
+        match self.sockets.get(socket) {
+            None => Some(libc::EBADF),
+            Some(_) => {
+                let mut flights = self.new.iter().chain(&self.flights);
+                flights.any(|flight| same(&flight.what) == Some(socket)).then_some(libc::EBUSY)
+            }
+        }
+    }
+
+    /// A request is cancelled, unless its result is faster.
+    fn end_early(&mut self, mut flight: Flight) {
+        let faults = self.world.faults();
+        let late = flight.at > self.world.now() || !self.world.chance(faults.again);
+        let result = match late {
+            true => Err(io::ErrorKind::WouldBlock.into()),
+            false => self.try_once(&mut flight.what),
+        };
+        self.done.push(match result {
+            Ok(done) => Completion::ok(flight.token, done),
+            Err(_) => Completion::err(flight.token, libc::ECANCELED),
+        });
+    }
+
+    fn refuse(&mut self, token: Token, code: i32) {
+        self.done.push(Completion::err(token, code));
+    }
+
+    fn drop_socket(&mut self, held: Held) {
+        let state = &mut *self.world.state();
+        match held {
+            Held::Listener(listener) => net::close_listener(state, listener),
+            Held::Stream(end) => net::close(state, end),
+        }
+    }
+}
+
+impl Driver for Sim {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn adopt(&mut self, endpoint: Endpoint) -> io::Result<Socket> {
+        self.calls += 1;
+        let held = endpoint.into_sim()?;
+        Ok(self.sockets.insert(match held {
+            crate::endpoint::Simulated::Listener(listening) => {
+                Held::Listener(listening.into_listener().1)
+            }
+            crate::endpoint::Simulated::Stream(peer) => Held::Stream(peer.into_end().1),
+        }))
+    }
+
+    fn fd(&self, socket: Socket) -> Option<BorrowedFd<'_>> {
+        assert!(self.sockets.get(socket).is_some(), "an open socket");
+        None
+    }
+
+    fn local_addr(&self, socket: Socket) -> io::Result<SocketAddr> {
+        let state = self.world.state();
+        Ok(match *self.sockets.get(socket).expect("an open socket") {
+            Held::Listener(listener) => state.net.listener_address(listener),
+            Held::Stream(end) => state.net.address(end),
+        })
+    }
+
+    fn peer_addr(&self, socket: Socket) -> io::Result<SocketAddr> {
+        match *self.sockets.get(socket).expect("an open socket") {
+            Held::Listener(_) => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
+            Held::Stream(end) => Ok(self.world.state().net.peer_address(end)),
+        }
+    }
+
+    fn time_of_day(&self) -> Duration {
+        self.world.time_of_day()
+    }
+
+    fn close(&mut self, socket: Socket) {
+        let Some(held) = self.sockets.remove(socket) else { return };
+        self.calls += 1;
+        for flights in [&mut self.new, &mut self.flights] {
+            flights.retain(|flight| {
+                let concerned = flight.what.socket() == Some(socket);
+                if concerned {
+                    self.done.push(Completion::err(flight.token, libc::ECANCELED));
+                }
+                !concerned
+            });
+        }
+        self.drop_socket(held);
+    }
+
+    fn shutdown(&mut self, socket: Socket, how: Shutdown) -> io::Result<()> {
+        self.calls += 1;
+        match self.sockets.get(socket) {
+            None => Err(io::Error::from_raw_os_error(libc::EBADF)),
+            Some(Held::Listener(_)) => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
+            Some(Held::Stream(end)) => net::shutdown(&mut self.world.state(), *end, how),
+        }
+    }
+
+    fn start(&mut self, token: Token, request: Request) {
+        let (refusal, what) = match request {
+            Request::Accept { listener } => {
+                (self.refusal(listener, |_| None), What::Accept(listener))
+            }
+            Request::Receive { socket } => {
+                let receiving = |what: &What| match what {
+                    What::Receive(socket) => Some(*socket),
+                    _ => None,
+                };
+                (self.refusal(socket, receiving), What::Receive(socket))
+            }
+            Request::Send { socket, payload } => {
+                let sending = |what: &What| match what {
+                    What::Send { socket, .. } => Some(*socket),
+                    _ => None,
+                };
+                (self.refusal(socket, sending), What::Send { socket, payload, sent: 0 })
+            }
+            Request::Connect { address } => (None, What::Connect(address)),
+            Request::Open { directory, path, how } => (None, What::Open { directory, path, how }),
+            Request::ReadAt { file, buffer, offset, length } => {
+                (None, What::Read { file, buffer, offset, length })
+            }
+            Request::WriteAt { file, bytes, offset } => {
+                (None, What::Write { file, bytes, offset, written: 0 })
+            }
+            Request::Sync { file, .. } => (None, What::Sync { file }),
+        };
+        match refusal {
+            Some(code) => self.refuse(token, code),
+            None => self.launch(token, what),
+        }
+    }
+
+    fn cancel(&mut self, token: Token) {
+        let find = |flights: &[Flight]| flights.iter().position(|flight| flight.token == token);
+        let flight = match (find(&self.new), find(&self.flights)) {
+            (Some(at), _) => self.new.remove(at),
+            (None, Some(at)) => self.flights.remove(at),
+            (None, None) => return,
+        };
+        match flight.what.is_of_a_file() && self.world.chance(500) {
+            // A file's request may be under way already, and then it goes on.
+            true => self.flights.push(flight),
+            false => self.end_early(flight),
+        }
+    }
+
+    fn submit(&mut self) -> io::Result<()> {
+        self.calls += u64::from(!self.new.is_empty());
+        self.flights.append(&mut self.new);
+        Ok(())
+    }
+
+    fn reap(&mut self, into: &mut Vec<Completion>) -> io::Result<usize> {
+        self.calls += 1;
+        self.attempt(false);
+        let state = &mut *self.world.state();
+        state.rng.shuffle(&mut self.done);
+        // Some now, and some the next time.
+        let count = match self.done.len() {
+            more @ 2.. => state.rng.usize(1..=more),
+            few => few,
+        };
+        into.extend(self.done.drain(..count));
+        Ok(count)
+    }
+
+    fn is_ready(&mut self) -> bool {
+        self.attempt(true);
+        !self.done.is_empty()
+    }
+
+    fn park(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.submit()?;
+        let limit = timeout.map(|timeout| timeout.as_nanos() as u64);
+        let deadline = limit.map(|limit| self.world.now().saturating_add(limit));
+        loop {
+            if self.is_ready() || self.bell.0.swap(false, Ordering::SeqCst) {
+                return Ok(());
+            }
+            match (self.world.next_arrival(), deadline) {
+                (Some(at), deadline) if deadline.is_none_or(|deadline| at <= deadline) => {
+                    self.world.advance_to(at);
+                }
+                (_, deadline) => {
+                    std::thread::sleep(Duration::from_micros(20));
+                    if let Some(deadline) = deadline {
+                        self.world.advance_to(deadline);
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn unparker(&self) -> Arc<dyn Unpark> {
+        self.bell.clone()
+    }
+
+    fn system_calls(&self) -> u64 {
+        self.calls
+    }
+
+    fn buffers_lent(&self) -> usize {
+        self.pool.lent()
+    }
+}
+
+impl Drop for Sim {
+    fn drop(&mut self) {
+        for held in self.sockets.drain() {
+            self.drop_socket(held);
+        }
+    }
+}
+
+impl Sim {
+    /// A connection of this world becomes one of this driver's sockets.
+    pub(super) fn hold(&mut self, end: End) -> Done {
+        Done::Accepted(self.sockets.insert(Held::Stream(end)))
+    }
+
+    /// The same for one that was asked for.
+    pub(super) fn hold_peer(&mut self, peer: Peer) -> Done {
+        Done::Connected(self.sockets.insert(Held::Stream(peer.into_end().1)))
+    }
+}

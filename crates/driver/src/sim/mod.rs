@@ -1,0 +1,256 @@
+//! The simulated driver: one small world of sockets and files, made of memory, whose time is a
+//! number and whose every choice is drawn from a seed.
+//!
+//! All drivers of one [`World`] share its network and its disk. Nothing in it depends on anything
+//! but the seed and the order of calls, so a run that is driven by one thread is the same each time.
+//!
+//! What the kernel may do, the world does at some time: bytes arrive in pieces, late, or never;
+//! completions come in any order; a connection is reset; a file is not in memory, or cannot be read.
+//! What the kernel never does, it does not: bytes keep their order, a request is answered once.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `faults` | how often things go wrong |
+//! | `clock` | virtual time, and when something will happen next |
+//! | `net`, `peer` | connections as pairs of bounded pipes, and the end that a client holds |
+//! | `disk` | a tree of files |
+//! | `driver`, `attempt` | the trait, and what a request comes to |
+
+mod attempt;
+mod clock;
+mod disk;
+mod driver;
+mod faults;
+mod net;
+mod peer;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+
+pub use self::driver::Sim;
+pub use self::faults::Faults;
+pub use self::peer::{Listening, Peer};
+
+pub(crate) use self::disk::Node;
+
+use self::clock::Clock;
+use self::disk::Disk;
+use self::net::Net;
+use crate::{Config, Endpoint, File};
+
+/// A simulated world. Clones are the same world.
+///
+/// ```
+/// use phalanx_driver::sim::World;
+/// use phalanx_driver::{Config, Done, Driver, Request, Token};
+///
+/// let world = World::new(7);
+/// let address = "10.0.0.1:80".parse().unwrap();
+/// let mut driver = world.driver(&Config::default())?;
+/// let listener = driver.adopt(world.listen(address))?;
+/// driver.start(Token(1), Request::Accept { listener });
+/// let client = world.connect(address)?;
+/// let mut completions = Vec::new();
+/// while driver.reap(&mut completions)? == 0 {
+///     driver.park(None)?; // time passes: no waiting
+/// }
+/// assert!(matches!(completions[0].result, Ok(Done::Accepted(_))));
+/// # drop(client);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct World(Arc<Mutex<State>>);
+
+pub(crate) struct State {
+    pub(crate) clock: Clock,
+    pub(crate) rng: Rng,
+    pub(crate) faults: Faults,
+    pub(crate) net: Net,
+    pub(crate) disk: Disk,
+    /// Grows with whatever a waiting client may want to look at again.
+    changes: u64,
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("World")
+    }
+}
+
+impl World {
+    /// A world whose choices come from `seed`, without faults.
+    pub fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            clock: Clock::default(),
+            rng: Rng::with_seed(seed),
+            faults: Faults::NONE,
+            net: Net::default(),
+            disk: Disk::new(),
+            changes: 0,
+        })))
+    }
+
+    /// How often things go wrong from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.state().faults = faults;
+    }
+
+    /// How often things go wrong.
+    pub fn faults(&self) -> Faults {
+        self.state().faults
+    }
+
+    /// A driver of this world, for one processor.
+    ///
+    /// # Errors
+    /// For impossible sizes.
+    pub fn driver(&self, config: &Config) -> io::Result<Sim> {
+        Sim::new(self.clone(), config)
+    }
+
+    /// Nanoseconds since the world's beginning.
+    pub fn now(&self) -> u64 {
+        self.state().clock.now
+    }
+
+    /// Lets time pass, up to `then`; it never goes back.
+    pub fn advance_to(&self, then: u64) {
+        let state = &mut *self.state();
+        if state.clock.advance_to(then) {
+            state.changes += 1;
+        }
+    }
+
+    /// When something that is under way will arrive, if anything is.
+    pub fn next_arrival(&self) -> Option<u64> {
+        self.state().clock.next_arrival()
+    }
+
+    /// Notes that something happens `after` nanoseconds from now, and returns when that is.
+    pub fn expect_after(&self, after: u64) -> u64 {
+        self.state().clock.expect_after(after)
+    }
+
+    /// The time of day, since 1970.
+    pub fn time_of_day(&self) -> Duration {
+        self.state().clock.time_of_day()
+    }
+
+    /// A number that grows whenever something has happened that a client may wait for.
+    pub fn changes(&self) -> u64 {
+        self.state().changes
+    }
+
+    /// A number below `bound`, from the world's seed.
+    ///
+    /// # Panics
+    /// If `bound` is zero.
+    pub fn draw(&self, bound: u64) -> u64 {
+        self.state().rng.u64(..bound)
+    }
+
+    /// True `per_mille` times out of a thousand.
+    pub fn chance(&self, per_mille: u32) -> bool {
+        self.state().chance(per_mille)
+    }
+
+    /// A listening socket at `address`, for one of this world's drivers to adopt. Several at one
+    /// address share its connections.
+    pub fn listen(&self, address: SocketAddr) -> Endpoint {
+        Listening::new(self.clone(), address).into()
+    }
+
+    /// Connects to a listening socket of this world.
+    ///
+    /// # Errors
+    /// `ConnectionRefused` when there is none at `address`.
+    pub fn connect(&self, address: SocketAddr) -> io::Result<Peer> {
+        let mut state = self.state();
+        let end = net::connect(&mut state, address)?;
+        drop(state);
+        Ok(Peer::new(self.clone(), end))
+    }
+
+    /// Both ends of a connection, without anybody having listened or asked.
+    pub fn pair(&self) -> (Peer, Peer) {
+        let end = net::pair(&mut self.state(), SocketAddr::from(([10, 0, 0, 1], 1)));
+        (Peer::new(self.clone(), end.other()), Peer::new(self.clone(), end))
+    }
+
+    /// How many bytes may be on their way in each direction of a connection: 64 KiB unless said
+    /// otherwise. Who sends more waits.
+    pub fn set_room(&self, bytes: usize) {
+        self.state().net.room = bytes;
+    }
+
+    /// The root directory of the world's disk.
+    pub fn root(&self) -> File {
+        Node::root(self.clone()).into()
+    }
+
+    /// Makes a file of `bytes`, and the directories it lies in; or gives the file that is there new
+    /// content.
+    ///
+    /// # Panics
+    /// If the path leads through a file, or to a directory.
+    pub fn write(&self, path: &str, bytes: impl Into<Vec<u8>>) {
+        let state = &mut *self.state();
+        let now = state.clock.time_of_day().as_nanos() as i128;
+        state.disk.write(path, bytes.into(), now);
+    }
+
+    /// Makes a symbolic link to `target`.
+    ///
+    /// # Panics
+    /// As [`World::write`].
+    pub fn link(&self, path: &str, target: &str) {
+        self.state().disk.link(path, target);
+    }
+
+    /// Takes a name away. Who has the file open keeps it. True if there was one.
+    pub fn remove(&self, path: &str) -> bool {
+        self.state().disk.remove(path)
+    }
+
+    /// Sockets, connections and listeners that are open: none when every program and every client
+    /// has closed its own.
+    pub fn open_sockets(&self) -> usize {
+        self.state().net.open()
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    pub(crate) fn chance(&mut self, per_mille: u32) -> bool {
+        per_mille > 0 && self.rng.u32(..1000) < per_mille
+    }
+
+    /// When something that is sent now arrives.
+    pub(crate) fn arrival(&mut self) -> u64 {
+        let after = match self.chance(self.faults.slow) {
+            true => self.rng.u64(..2_000_000_000),
+            false => self.rng.u64(..200_000),
+        };
+        self.clock.expect_after(after)
+    }
+
+    /// Of `most` bytes that could be moved, how many are.
+    pub(crate) fn portion(&mut self, most: usize) -> usize {
+        match most > 1 && self.chance(self.faults.short) {
+            true => self.rng.usize(1..=most),
+            false => most,
+        }
+    }
+
+    pub(crate) fn changed(&mut self) {
+        self.changes += 1;
+    }
+}

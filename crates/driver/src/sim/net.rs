@@ -1,0 +1,285 @@
+//! Connections: two pipes of bounded size, in which bytes take time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+
+use bytes::Bytes;
+use slab::Slab;
+
+use super::State;
+
+/// Bytes on their way in one direction, unless said otherwise.
+const ROOM: usize = 64 << 10;
+
+pub(crate) struct Net {
+    pub(super) room: usize,
+    listeners: Slab<Listener>,
+    by_address: BTreeMap<SocketAddr, Vec<usize>>,
+    connections: Slab<Connection>,
+    clients: u16,
+}
+
+impl Default for Net {
+    fn default() -> Self {
+        Self {
+            room: ROOM,
+            listeners: Slab::new(),
+            by_address: BTreeMap::new(),
+            connections: Slab::new(),
+            clients: 0,
+        }
+    }
+}
+
+struct Listener {
+    address: SocketAddr,
+    /// Connections, and when each is there.
+    backlog: VecDeque<(u64, End)>,
+}
+
+/// One end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    connection: usize,
+    side: usize,
+}
+
+impl End {
+    pub(super) fn other(self) -> Self {
+        Self { side: 1 - self.side, ..self }
+    }
+}
+
+struct Connection {
+    /// What each side receives.
+    pipes: [Pipe; 2],
+    sides: [Side; 2],
+}
+
+#[derive(Default)]
+struct Pipe {
+    segments: VecDeque<(u64, Bytes)>,
+    bytes: usize,
+    /// When the end of the stream arrives.
+    ends: Option<u64>,
+    /// The last arrival; none overtakes another.
+    last: u64,
+}
+
+struct Side {
+    address: SocketAddr,
+    open: bool,
+    /// When it learns that the connection was reset.
+    reset: Option<u64>,
+    /// It has been told so.
+    told: bool,
+    /// It wants to receive no more.
+    deaf: bool,
+}
+
+fn code(code: i32) -> io::Error {
+    io::Error::from_raw_os_error(code)
+}
+
+impl Net {
+    pub(super) fn open(&self) -> usize {
+        self.listeners.len() + self.connections.len()
+    }
+
+    pub(super) fn address(&self, end: End) -> SocketAddr {
+        self.connections[end.connection].sides[end.side].address
+    }
+
+    pub(super) fn peer_address(&self, end: End) -> SocketAddr {
+        self.address(end.other())
+    }
+
+    pub(super) fn listener_address(&self, listener: usize) -> SocketAddr {
+        self.listeners[listener].address
+    }
+
+    pub(super) fn listen(&mut self, mut address: SocketAddr) -> usize {
+        if address.port() == 0 {
+            self.clients += 1;
+            address.set_port(20_000 + self.clients);
+        }
+        let listener = self.listeners.insert(Listener { address, backlog: VecDeque::new() });
+        self.by_address.entry(address).or_default().push(listener);
+        listener
+    }
+}
+
+pub(super) fn connect(state: &mut State, address: SocketAddr) -> io::Result<End> {
+    let at = state.arrival();
+    let listeners = state.net.by_address.get(&address).filter(|listeners| !listeners.is_empty());
+    let listeners = listeners.ok_or_else(|| code(libc::ECONNREFUSED))?;
+    let listener = listeners[state.rng.usize(..listeners.len())];
+    let end = pair(state, address);
+    state.net.listeners[listener].backlog.push_back((at, end.other()));
+    state.changed();
+    Ok(end)
+}
+
+/// A connection: the end of a client, to what is at `address`.
+pub(super) fn pair(state: &mut State, address: SocketAddr) -> End {
+    state.net.clients += 1;
+    let client = SocketAddr::from((Ipv4Addr::new(10, 9, 9, 9), 20_000 + state.net.clients));
+    let side = |address| Side { address, open: true, reset: None, told: false, deaf: false };
+    let connection = Connection { pipes: Default::default(), sides: [side(client), side(address)] };
+    let connection = state.net.connections.insert(connection);
+    End { connection, side: 0 }
+}
+
+pub(super) fn accept(state: &mut State, listener: usize) -> Option<End> {
+    let now = state.clock.now;
+    let backlog = &mut state.net.listeners[listener].backlog;
+    let there = backlog.iter().position(|(at, _)| *at <= now)?;
+    backlog.remove(there).map(|(_, end)| end)
+}
+
+pub(super) fn close_listener(state: &mut State, listener: usize) {
+    let Listener { address, backlog } = state.net.listeners.remove(listener);
+    if let Some(listeners) = state.net.by_address.get_mut(&address) {
+        listeners.retain(|other| *other != listener);
+    }
+    backlog.into_iter().for_each(|(_, end)| reset(state, end));
+}
+
+/// Moves what has arrived at `end` into `into`; 0 at the end of the stream.
+pub(super) fn receive(state: &mut State, end: End, into: &mut [u8]) -> io::Result<usize> {
+    let now = state.clock.now;
+    let most = state.portion(into.len());
+    let connection = &mut state.net.connections[end.connection];
+    let side = &mut connection.sides[end.side];
+    if side.reset.is_some_and(|at| at <= now) {
+        side.told = true;
+        return Err(code(libc::ECONNRESET));
+    }
+    if side.deaf {
+        return Ok(0);
+    }
+    let pipe = &mut connection.pipes[end.side];
+    let mut moved = 0;
+    while moved < most {
+        let Some((_, bytes)) = pipe.segments.front_mut().filter(|(at, _)| *at <= now) else {
+            break;
+        };
+        let part = bytes.split_to(bytes.len().min(most - moved));
+        into[moved..moved + part.len()].copy_from_slice(&part);
+        moved += part.len();
+        if bytes.is_empty() {
+            pipe.segments.pop_front();
+        }
+    }
+    pipe.bytes -= moved;
+    if moved > 0 {
+        state.changed();
+        return Ok(moved);
+    }
+    match pipe.ends {
+        Some(at) if at <= now && pipe.segments.is_empty() => Ok(0),
+        _ => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}
+
+/// Takes bytes for the other end, as many as there is room for.
+pub(super) fn send(state: &mut State, end: End, bytes: &[u8]) -> io::Result<usize> {
+    let now = state.clock.now;
+    strike(state, end);
+    let connection = &mut state.net.connections[end.connection];
+    let side = &mut connection.sides[end.side];
+    if side.reset.is_some_and(|at| at <= now) {
+        let told = std::mem::replace(&mut side.told, true);
+        return Err(code(if told { libc::EPIPE } else { libc::ECONNRESET }));
+    }
+    if connection.pipes[1 - end.side].ends.is_some() {
+        return Err(code(libc::EPIPE));
+    }
+    if !connection.sides[1 - end.side].open {
+        // Taken, sent, and answered with a reset.
+        if connection.sides[end.side].reset.is_some() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let at = state.arrival();
+        state.net.connections[end.connection].sides[end.side].reset = Some(at);
+        return Ok(bytes.len().min(state.net.room));
+    }
+    let room = state.net.room.saturating_sub(connection.pipes[1 - end.side].bytes);
+    if room == 0 {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    let count = state.portion(bytes.len().min(room));
+    let at = state.arrival();
+    let pipe = &mut state.net.connections[end.connection].pipes[1 - end.side];
+    pipe.last = pipe.last.max(at);
+    pipe.segments.push_back((pipe.last, Bytes::copy_from_slice(&bytes[..count])));
+    pipe.bytes += count;
+    state.changed();
+    Ok(count)
+}
+
+/// Ends one or both directions.
+pub(super) fn shutdown(state: &mut State, end: End, how: Shutdown) -> io::Result<()> {
+    let reset = state.net.connections[end.connection].sides[end.side].reset;
+    if reset.is_some_and(|at| at <= state.clock.now) {
+        return Err(code(libc::ENOTCONN));
+    }
+    if how != Shutdown::Read {
+        finish(state, end);
+    }
+    if how != Shutdown::Write {
+        state.net.connections[end.connection].sides[end.side].deaf = true;
+    }
+    Ok(())
+}
+
+/// Says that nothing more will be sent.
+fn finish(state: &mut State, end: End) {
+    let at = state.arrival();
+    let pipe = &mut state.net.connections[end.connection].pipes[1 - end.side];
+    if pipe.ends.is_none() {
+        pipe.last = pipe.last.max(at);
+        pipe.ends = Some(pipe.last);
+    }
+    state.changed();
+}
+
+/// Closes an end. What it was sent and has not read makes this a reset.
+pub(super) fn close(state: &mut State, end: End) {
+    let connection = &state.net.connections[end.connection];
+    if connection.pipes[end.side].segments.is_empty() {
+        finish(state, end);
+        forget(state, end);
+    } else {
+        reset(state, end);
+    }
+}
+
+/// Closes an end, and has the other one lose what is on its way.
+pub(super) fn reset(state: &mut State, end: End) {
+    let at = state.arrival();
+    let other = &mut state.net.connections[end.connection].sides[1 - end.side];
+    other.reset.get_or_insert(at);
+    forget(state, end);
+}
+
+fn forget(state: &mut State, end: End) {
+    let connection = &mut state.net.connections[end.connection];
+    connection.sides[end.side].open = false;
+    if connection.sides.iter().all(|side| !side.open) {
+        state.net.connections.remove(end.connection);
+    }
+    state.changed();
+}
+
+/// The network fails, now and then, and both ends lose the connection.
+fn strike(state: &mut State, end: End) {
+    if state.chance(state.faults.reset) {
+        let now = state.clock.now;
+        for side in &mut state.net.connections[end.connection].sides {
+            side.reset.get_or_insert(now);
+        }
+        state.changed();
+    }
+}

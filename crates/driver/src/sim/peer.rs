@@ -1,0 +1,104 @@
+//! Ends of the simulated network that no driver has: a client's, and one to be adopted.
+
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+
+use super::World;
+use super::net::{self, End};
+
+/// One end of a simulated connection, for a client. Its calls never wait. Dropping it closes it.
+#[derive(Debug)]
+pub struct Peer {
+    world: World,
+    end: Option<End>,
+}
+
+impl Peer {
+    pub(super) fn new(world: World, end: End) -> Self {
+        Self { world, end: Some(end) }
+    }
+
+    fn end(&self) -> End {
+        self.end.expect("there until it is dropped")
+    }
+
+    /// Takes bytes that have arrived; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing has arrived; `ConnectionReset`.
+    pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
+        net::receive(&mut self.world.state(), self.end(), into)
+    }
+
+    /// Sends as much of `bytes` as there is room for.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is no room; `ConnectionReset`, `BrokenPipe`.
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        net::send(&mut self.world.state(), self.end(), bytes)
+    }
+
+    /// Ends one or both directions.
+    ///
+    /// # Errors
+    /// `NotConnected` after a reset.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        net::shutdown(&mut self.world.state(), self.end(), how)
+    }
+
+    /// Closes the connection so that the other end loses what is on its way.
+    pub fn reset(mut self) {
+        let end = self.end.take().expect("there until it is dropped");
+        net::reset(&mut self.world.state(), end);
+    }
+
+    /// This end's address.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.world.state().net.address(self.end())
+    }
+
+    /// Gives the end to a driver that adopts it.
+    pub(super) fn into_end(mut self) -> (World, End) {
+        (self.world.clone(), self.end.take().expect("there until it is dropped"))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if let Some(end) = self.end.take() {
+            net::close(&mut self.world.state(), end);
+        }
+    }
+}
+
+/// A listening socket that waits for its driver.
+#[derive(Debug)]
+pub struct Listening {
+    world: World,
+    listener: Option<usize>,
+}
+
+impl Listening {
+    pub(super) fn new(world: World, address: SocketAddr) -> Self {
+        let listener = world.state().net.listen(address);
+        Self { world, listener: Some(listener) }
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        let listener = self.listener.expect("there until it is dropped");
+        self.world.state().net.listener_address(listener)
+    }
+
+    pub(super) fn into_listener(mut self) -> (World, usize) {
+        (self.world.clone(), self.listener.take().expect("there until it is dropped"))
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            net::close_listener(&mut self.world.state(), listener);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The simulated world by itself: it repeats, and its faults come.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::net::SocketAddr;
+
+use phalanx_driver::sim::{Faults, World};
+use phalanx_driver::{
+    Access, Config, Done, Driver, FileKind, OpenHow, Payload, Request, Socket, Token,
+};
+
+/// What a driver is asked in one run, and what it answers: in words, to compare two runs by.
+fn talk(seed: u64, faults: Faults) -> Vec<String> {
+    let world = World::new(seed);
+    world.set_faults(faults);
+    world.write("a/file", vec![7; 1000]);
+    let address = SocketAddr::from(([10, 0, 0, 1], 80));
+    let mut driver = world.driver(&Config { entries: 1, buffers: 3, buffer_size: 50 }).unwrap();
+    let listener = driver.adopt(world.listen(address)).unwrap();
+    let how = OpenHow { follow_links: true, access: Access::Read };
+    let (mut open, mut clients, mut told): (Vec<Socket>, Vec<_>, Vec<String>) = Default::default();
+    for round in 0..40 {
+        let token = |n: u64| Token(10 * round + n);
+        driver.start(token(0), Request::Accept { listener });
+        let (directory, path) = (world.root(), CString::new("a/file").unwrap());
+        driver.start(token(1), Request::Open { directory, path, how });
+        for (n, socket) in open.drain(..).enumerate().take(3) {
+            let payload = Payload { head: b"answer".to_vec(), ..Payload::default() };
+            driver.start(token(2 + 2 * n as u64), Request::Send { socket, payload });
+            driver.start(token(3 + 2 * n as u64), Request::Receive { socket });
+        }
+        clients.push(world.connect(address).unwrap());
+        let _ = clients[round as usize / 2].try_write(b"request");
+        driver.park(None).unwrap();
+        let mut completions = Vec::new();
+        driver.reap(&mut completions).unwrap();
+        for completion in completions {
+            told.push(format!("{} {:?}: {:?}", world.now(), completion.token, completion.result));
+            match completion.result {
+                Ok(Done::Accepted(socket)) => open.push(socket),
+                Ok(Done::Opened(file)) => {
+                    assert_eq!(file.metadata().unwrap().kind, FileKind::File);
+                    let token = Token(10_000 + completion.token.0);
+                    let buffer = Vec::new();
+                    driver.start(token, Request::ReadAt { file, buffer, offset: 10, length: 5 });
+                }
+                Ok(Done::Read(bytes)) => assert_eq!(bytes, [7; 5]),
+                _ => (),
+            }
+        }
+    }
+    told
+}
+
+#[test]
+fn a_world_repeats() {
+    for seed in 0..20 {
+        let faults = Faults::drawn(seed);
+        assert_eq!(talk(seed, faults), talk(seed, faults));
+    }
+    assert_ne!(talk(1, Faults::MILD), talk(2, Faults::MILD));
+}
+
+#[test]
+fn faults_come_when_they_are_asked_for_and_only_then() {
+    let errors = |faults: Faults| -> BTreeSet<String> {
+        let told = (0..10).flat_map(|seed| talk(seed, faults));
+        let errors = told.filter_map(|text| Some(text.split_once("Err(")?.1.to_owned()));
+        errors.map(|text| text.split(',').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(errors(Faults::NONE), BTreeSet::new());
+    assert_eq!(errors(Faults::MILD), BTreeSet::new());
+    let codes = |faults, expected: &[i32]| {
+        let expected = expected.iter().map(|code| format!("Os {{ code: {code}"));
+        assert_eq!(errors(faults), expected.collect());
+    };
+    codes(Faults { accept: 300, ..Faults::NONE }, &[libc::ECONNABORTED, libc::EMFILE]);
+    codes(Faults { open: 300, ..Faults::NONE }, &[libc::EIO, libc::EMFILE]);
+    codes(Faults { disk: 300, ..Faults::NONE }, &[libc::EIO]);
+    // Who has been told, and sends all the same, is told otherwise.
+    codes(Faults { reset: 100, ..Faults::NONE }, &[libc::ECONNRESET, libc::EPIPE]);
+}

@@ -1,0 +1,167 @@
+//! Clients: plain async code outside of the program.
+//!
+//! A client that waits is polled again whenever anything has changed in the world, so that waiting
+//! needs no registration anywhere, and a client is no part of what is tested.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use phalanx_driver::sim::{Peer, World};
+
+/// The simulated network, as clients see it. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Net(World, Rc<Cell<bool>>);
+
+impl Net {
+    pub(super) fn new(world: World, drains: Rc<Cell<bool>>) -> Self {
+        Self(world, drains)
+    }
+
+    /// Asks the program to finish, as a signal would, in the middle of what is going on.
+    pub fn drain(&self) {
+        self.1.set(true);
+    }
+
+    /// Whether a client has asked the program to finish.
+    pub fn is_drained(&self) -> bool {
+        self.1.get()
+    }
+
+    /// Connects to a server.
+    ///
+    /// # Errors
+    /// `ConnectionRefused` when nobody listens at `address`.
+    pub async fn connect(&self, address: SocketAddr) -> io::Result<Client> {
+        self.sleep(Duration::from_nanos(self.0.draw(1_000_000))).await;
+        Ok(Client(self.0.connect(address)?))
+    }
+
+    /// Lets time pass.
+    pub async fn sleep(&self, duration: Duration) {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4);
+        let until = self.0.expect_after(nanoseconds);
+        poll_fn(|_| if self.0.now() >= until { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    /// The time since the world's beginning.
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.0.now())
+    }
+
+    /// A number below `bound`, from the seed.
+    ///
+    /// # Panics
+    /// If `bound` is zero.
+    pub fn draw(&self, bound: u64) -> u64 {
+        self.0.draw(bound)
+    }
+
+    /// Gives a file new content, or makes it.
+    pub fn write_file(&self, path: &str, bytes: impl Into<Vec<u8>>) {
+        self.0.write(path, bytes);
+    }
+
+    /// Takes a file's name away. True if there was one.
+    pub fn remove_file(&self, path: &str) -> bool {
+        self.0.remove(path)
+    }
+}
+
+/// A client's connection. Dropping it closes it.
+#[derive(Debug)]
+pub struct Client(Peer);
+
+fn unless_blocked<T>(result: io::Result<T>) -> Poll<io::Result<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+        result => Poll::Ready(result),
+    }
+}
+
+impl Client {
+    /// Waits for bytes and appends them to `buffer`. Returns how many; zero is the end.
+    ///
+    /// # Errors
+    /// `ConnectionReset`.
+    pub async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        let mut bytes = [0; 4096];
+        let count = poll_fn(|_| unless_blocked(self.0.try_read(&mut bytes))).await?;
+        buffer.extend_from_slice(&bytes[..count]);
+        Ok(count)
+    }
+
+    /// Sends all of `bytes`.
+    ///
+    /// # Errors
+    /// `ConnectionReset`, `BrokenPipe`.
+    pub async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let sent = poll_fn(|_| unless_blocked(self.0.try_write(bytes))).await?;
+            bytes = &bytes[sent..];
+        }
+        Ok(())
+    }
+
+    /// Says that nothing more will be sent, or received.
+    ///
+    /// # Errors
+    /// `NotConnected` after a reset.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.0.shutdown(how)
+    }
+
+    /// Closes the connection so that the server loses what is on its way.
+    pub fn reset(self) {
+        self.0.reset();
+    }
+}
+
+/// A client in the scheduler's hands.
+pub(super) struct Task {
+    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    woken: Arc<Flag>,
+    /// The world's changes that it has seen.
+    seen: u64,
+}
+
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Task {
+    pub(super) fn new(future: impl Future<Output = ()> + 'static) -> Self {
+        let woken = Arc::new(Flag(AtomicBool::new(true)));
+        Self { future: Some(Box::pin(future)), woken, seen: 0 }
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.future.is_none()
+    }
+
+    /// Whether a poll may bring it further.
+    pub(super) fn may_run(&self, changes: u64) -> bool {
+        !self.is_finished() && (self.seen != changes || self.woken.0.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn poll(&mut self, world: &World) {
+        self.woken.0.store(false, Ordering::Relaxed);
+        self.seen = world.changes();
+        let waker = Waker::from(self.woken.clone());
+        let future = self.future.as_mut().expect("polled until it is finished");
+        if future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+            self.future = None;
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Simulation: a whole program, servers included, on one thread, in virtual time, chosen by a seed.
+//!
+//! [`run`] builds a program's processors over a simulated network and disk
+//! ([`phalanx_driver::sim`]) and drives them step by step. A seed decides which processor goes on,
+//! which stage it runs, which of its operations and how many, when completions arrive and in which
+//! order, when time jumps, when a sleeping processor is woken, early, late or for no reason, what
+//! the network and the disk do, and which [`fault_point`] panics. The same seed decides the same
+//! again, so what failed once can be looked at as often as need be.
+//!
+//! When everybody's clients have gone the program is asked to finish, and an oracle looks whether
+//! it has come to rest: nothing runs, waits, is queued, held or open any more, on any processor.
+//! A program that does not come to rest is *stuck*, and the report says what waits for what.
+//!
+//! ```
+//! use std::cell::RefCell;
+//! use phalanx::net::{Listener, Stream};
+//! use phalanx::{Graph, Patience, Payload, sim};
+//!
+//! async fn echo(stream: Stream) {
+//!     let mut bytes = Vec::new();
+//!     while let Ok(1..) = stream.read(&mut bytes, Patience::ENDLESS.or_drain()).await {
+//!         let head = std::mem::take(&mut bytes);
+//!         let sent = stream.write(Payload { head, ..Payload::default() }, Patience::ENDLESS);
+//!         if sent.await.is_err() {
+//!             break;
+//!         }
+//!     }
+//! }
+//!
+//! sim::explore(20, |world| {
+//!     let address = "10.0.0.1:7".parse().unwrap();
+//!     let mut graph = Graph::new();
+//!     let stage = graph.shared("echo", ());
+//!     let listeners = RefCell::new(world.listen(address));
+//!     world.program(graph, move |_| {
+//!         let listener = Listener::new(listeners.borrow_mut().pop().expect("one for each"))?;
+//!         stage.dispatch(move |_| async move {
+//!             while let Ok(stream) = listener.accept().await {
+//!                 let _ = stage.dispatch(move |_| echo(stream));
+//!             }
+//!         })?;
+//!         Ok(())
+//!     });
+//!     let net = world.net();
+//!     world.client(async move {
+//!         let mut client = net.connect(address).await.unwrap();
+//!         client.write_all(b"over and over").await.unwrap();
+//!         let mut answer = Vec::new();
+//!         while answer.len() < 13 {
+//!             assert!(client.read(&mut answer).await.unwrap() > 0);
+//!         }
+//!         assert_eq!(answer, b"over and over");
+//!     });
+//! });
+//! ```
+
+mod client;
+mod fault;
+mod habits;
+mod place;
+mod rest;
+mod scheduler;
+mod trace;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+pub use client::{Client, Net};
+pub use fault::fault_point;
+pub use phalanx_driver::sim::Faults;
+pub use world::World;
+
+/// What a simulated run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// Steps until rest.
+    pub steps: u64,
+    /// How much time has passed in the simulated world.
+    pub time: Duration,
+    /// A hash over all that was chosen: equal for two runs that went the same way.
+    pub trace: u64,
+}
+
+/// Simulates once: `build` says what there is in the world, then it runs until it is at rest.
+///
+/// # Panics
+/// When the program fails to start, is stuck, or leaves something behind; when a client panics; when
+/// `build` does. What went wrong is printed with the seed.
+pub fn run(seed: u64, build: impl FnOnce(&mut World)) -> Report {
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let mut world = World::new(seed);
+        build(&mut world);
+        scheduler::run(world)
+    }));
+    let replay = format!("PHALANX_SEED={seed} repeats it");
+    match result {
+        Ok(Ok(report)) => report,
+        Ok(Err(failure)) => panic!("the simulation failed with seed {seed}; {replay}\n{failure}"),
+        Err(panic) => {
+            eprintln!("the simulation failed with seed {seed}; {replay}");
+            resume_unwind(panic)
+        }
+    }
+}
+
+/// Simulates with each of `seeds` seeds. `PHALANX_SEED=n` in the environment simulates seed n alone,
+/// `PHALANX_SEEDS=n` the first n seeds in place of `seeds`.
+///
+/// # Panics
+/// As [`run`], at the first seed that fails.
+pub fn explore(seeds: u64, build: impl Fn(&mut World)) {
+    explore_each(seeds, |seed| _ = run(seed, &build));
+}
+
+/// Calls `test` with the seeds that [`explore`] takes: for tests that look at what a run came to.
+///
+/// # Panics
+/// When `test` does; the seed is printed.
+pub fn explore_each(seeds: u64, test: impl Fn(u64)) {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let all = match number("PHALANX_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("PHALANX_SEEDS").unwrap_or(seeds),
+    };
+    for seed in all {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| test(seed))) {
+            eprintln!("failed with seed {seed}; PHALANX_SEED={seed} repeats it");
+            resume_unwind(panic);
+        }
+    }
+}

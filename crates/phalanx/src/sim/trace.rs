@@ -1,0 +1,74 @@
+//! What was done: a hash over all of it, and the last of it in words.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+/// So many of the last steps are told of a run that fails.
+const TOLD: usize = 40;
+
+/// Something that the scheduler did.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Did {
+    Received { processor: usize, any: bool },
+    Timers { processor: usize },
+    Ran { processor: usize, stage: usize, operations: usize },
+    Flushed { processor: usize, left: bool },
+    Submitted { processor: usize },
+    Slept { processor: usize },
+    Woke { processor: usize, reason: &'static str },
+    Over { processor: usize },
+    Polled { client: usize, finished: bool },
+    Time { now: u64 },
+    Drained,
+    Ended,
+}
+
+impl Did {
+    fn words(self) -> [u64; 4] {
+        match self {
+            Self::Received { processor, any } => [1, processor as u64, any.into(), 0],
+            Self::Timers { processor } => [2, processor as u64, 0, 0],
+            Self::Ran { processor, stage, operations } => {
+                [3, processor as u64, stage as u64, operations as u64]
+            }
+            Self::Flushed { processor, left } => [4, processor as u64, left.into(), 0],
+            Self::Submitted { processor } => [5, processor as u64, 0, 0],
+            Self::Slept { processor } => [6, processor as u64, 0, 0],
+            Self::Woke { processor, reason } => [7, processor as u64, reason.len() as u64, 0],
+            Self::Over { processor } => [8, processor as u64, 0, 0],
+            Self::Polled { client, finished } => [9, client as u64, finished.into(), 0],
+            Self::Time { now } => [10, now, 0, 0],
+            Self::Drained => [11, 0, 0, 0],
+            Self::Ended => [12, 0, 0, 0],
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Trace {
+    hash: u64,
+    last: VecDeque<Did>,
+}
+
+impl Trace {
+    pub(super) fn note(&mut self, did: Did) {
+        for word in did.words() {
+            self.hash = (self.hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        }
+        if self.last.len() == TOLD {
+            self.last.pop_front();
+        }
+        self.last.push_back(did);
+    }
+
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "the last steps:")?;
+        self.last.iter().try_for_each(|did| writeln!(f, "  {did:?}"))
+    }
+}

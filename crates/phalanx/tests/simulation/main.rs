@@ -1,0 +1,6 @@
+//! Simulations: that they repeat, that the oracle finds what is wrong, and that programs of random
+//! stages come to rest whatever happens.
+
+mod oracle;
+mod programs;
+mod repeat;

@@ -1,0 +1,243 @@
+//! Planted faults, in the scheduler and in programs: the oracle finds each within few seeds.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use phalanx::sim::{self, Faults, World};
+use phalanx::{Event, Graph, Session, SharedStage, event, now, sleep, yield_now};
+use phalanx_core::plant::{Fault, plant, uproot};
+
+/// Calls within a processor and between two, and some sleeping.
+fn busy_world(world: &mut World) {
+    world.set_processors(2);
+    let mut graph = Graph::new();
+    let near = graph.shared("near", ());
+    let far = graph.shared("far", ());
+    world.program(graph, move |start| {
+        if start.processor() == 0 {
+            for number in 0..6 {
+                near.dispatch(move |_| async move {
+                    sleep(Duration::from_millis(number % 3)).await;
+                    let there = far.call_on(1, move |_| async move { number });
+                    let here = far.call(move |_| async move {
+                        yield_now().await;
+                        number
+                    });
+                    assert_eq!((there.await.unwrap(), here.await.unwrap()), (number, number));
+                })?;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// What is said of the first seed that fails. The sound program passes with all of them.
+fn found(within: u64, build: impl Fn(&mut World)) -> Option<String> {
+    // What is found is said to nobody: it is meant to be there.
+    (0..within).find_map(|seed| {
+        let failed = catch_unwind(AssertUnwindSafe(|| sim::run(seed, &build))).err()?;
+        let text = failed.downcast_ref::<String>().cloned();
+        Some(text.or_else(|| failed.downcast_ref::<&str>().map(ToString::to_string)).unwrap())
+    })
+}
+
+#[test]
+fn a_sound_program_passes() {
+    assert_eq!(found(200, busy_world), None);
+}
+
+fn finds(fault: Fault, words: &[&str]) {
+    for chances in 0..4 {
+        let found = found(20, |world| {
+            plant(fault, chances);
+            busy_world(world);
+        });
+        assert!(!uproot(), "{fault:?} never happened");
+        let found = found.unwrap_or_else(|| panic!("{fault:?} after {chances} is not found"));
+        assert!(words.iter().any(|words| found.contains(words)), "{found}");
+    }
+}
+
+#[test]
+fn a_lost_unpark_is_found() {
+    finds(Fault::LostUnpark, &["a wake-up was lost"]);
+}
+
+#[test]
+fn a_lost_wake_up_is_found() {
+    finds(Fault::LostWakeUp, &["suspended, awaited by nobody"]);
+}
+
+#[test]
+fn a_failure_says_how_it_is_repeated() {
+    let found = found(1, |world| world.set_processors(1)).expect("there is no program");
+    assert!(found.contains("seed 0; PHALANX_SEED=0 repeats it"), "{found}");
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn a_double_run_is_found() {
+    finds(Fault::DoubleRun, &["queued twice", "cannot run", "freed with something alive"]);
+}
+
+/// An event that forgets who waits when it is asked a second time before it happens.
+#[derive(Default)]
+struct Forgetful {
+    happened: Cell<bool>,
+    waits: RefCell<Option<Waker>>,
+    asked: Cell<bool>,
+}
+
+impl Forgetful {
+    async fn wait(&self) {
+        poll_fn(|context| {
+            if self.happened.get() {
+                return Poll::Ready(());
+            }
+            let again = self.asked.replace(true);
+            *self.waits.borrow_mut() = (!again).then(|| context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn happen(&self) {
+        self.happened.set(true);
+        if let Some(waker) = self.waits.take() {
+            waker.wake();
+        }
+    }
+}
+
+#[test]
+fn a_program_that_forgets_who_waits_is_stuck() {
+    let found = found(50, |world| {
+        let mut graph = Graph::new();
+        let stage = graph.shared("forgetful", ());
+        world.program(graph, move |_| {
+            stage.dispatch(move |_| async move {
+                let forgetful = Rc::new(Forgetful::default());
+                let other = forgetful.clone();
+                let _ = stage.dispatch(move |_| async move {
+                    sleep(Duration::from_millis(3)).await;
+                    other.happen();
+                });
+                // Polled once more than it waits for, if the nap is over before.
+                let nap = sleep(Duration::from_millis(1));
+                let _ = phalanx::first(forgetful.wait(), async {
+                    nap.await;
+                    std::future::pending::<()>().await;
+                })
+                .await;
+            })?;
+            Ok(())
+        });
+    });
+    let found = found.expect("it is found");
+    assert!(found.contains("stuck") && found.contains("\"forgetful\", suspended"), "{found}");
+}
+
+#[test]
+fn waiting_in_a_circle_is_stuck_and_told() {
+    let found = found(1, |world| {
+        let mut graph = Graph::new();
+        let [one, other] = ["one", "other"].map(|name| graph.shared(name, ()));
+        world.program(graph, move |_| {
+            one.dispatch(move |_| async move {
+                let (trigger, happens): (_, Event<()>) = event();
+                // The child waits for what its parent does after the child.
+                let _ = other.call(move |_| happens).await;
+                trigger.fire(());
+            })?;
+            Ok(())
+        });
+    });
+    let found = found.expect("it is found");
+    assert!(found.contains("\"other\", suspended, awaited by \"one\""), "{found}");
+}
+
+#[test]
+fn a_client_without_an_answer_is_stuck() {
+    let address = "10.0.0.1:7".parse().unwrap();
+    let found = found(1, |world| {
+        let mut graph = Graph::new();
+        let stage: SharedStage<()> = graph.shared("deaf", ());
+        let listeners = RefCell::new(world.listen(address));
+        world.set_faults(Faults::NONE);
+        world.program(graph, move |_| {
+            let listener = listeners.borrow_mut().pop().unwrap();
+            stage.dispatch(move |_| async move {
+                let listener = phalanx::net::Listener::new(listener).unwrap();
+                // Accepts, and then says nothing.
+                let _stream = listener.accept().await;
+                phalanx::draining().await;
+            })?;
+            Ok(())
+        });
+        let net = world.net();
+        world.client(async move {
+            let mut client = net.connect(address).await.unwrap();
+            let _ = client.read(&mut Vec::new()).await;
+        });
+    });
+    assert!(found.expect("it is found").contains("1 clients wait"));
+}
+
+#[test]
+fn endless_work_is_told() {
+    let found = found(1, |world| {
+        world.set_most_steps(500);
+        let mut graph = Graph::new();
+        let stage = graph.shared("busy", ());
+        world.program(graph, move |_| {
+            stage.dispatch(|_| async {
+                loop {
+                    yield_now().await;
+                }
+            })?;
+            Ok(())
+        });
+    });
+    assert!(found.expect("it is found").contains("not at rest after 500 steps"));
+}
+
+#[test]
+fn panics_come_where_they_are_asked_for_and_end_one_operation() {
+    let (mut panicked, mut passed) = (0, 0);
+    for seed in 0..40 {
+        let outcomes = Rc::new(RefCell::new([0, 0]));
+        let counted = outcomes.clone();
+        sim::run(seed, |world| {
+            world.set_panics(300);
+            world.set_processors(1);
+            let mut graph = Graph::new();
+            let stage = graph.shared("stage", ());
+            let counts = graph.exclusive("counts", 0);
+            let _ = counts;
+            world.program(graph, move |_| {
+                let counted = counted.clone();
+                let session = Session::new();
+                stage.dispatch_in(&session, move |_| async move {
+                    let begun = now();
+                    let child = stage.call(|_| async {
+                        sleep(Duration::from_millis(2)).await;
+                        sim::fault_point("after the sleep");
+                    });
+                    let outcome = usize::from(child.await.is_err());
+                    assert!(outcome == 1 || now() - begun >= Duration::from_millis(2));
+                    counted.borrow_mut()[outcome] += 1;
+                })?;
+                Ok(())
+            });
+        });
+        let outcomes = *outcomes.borrow();
+        assert_eq!(outcomes[0] + outcomes[1], 1, "the parent goes on");
+        passed += outcomes[0];
+        panicked += outcomes[1];
+    }
+    assert!(panicked > 0 && passed > 0, "{panicked} and {passed}");
+}

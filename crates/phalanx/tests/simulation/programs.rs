@@ -1,0 +1,294 @@
+//! Programs of random stages: whatever they do, each operation runs once, each caller hears of its
+//! callee, ended sessions are empty, and at last everything is given back.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fastrand::Rng;
+use phalanx::sim::{self, World};
+use phalanx::{
+    BalancedStage, Call, CallError, ExclusiveStage, Graph, PartitionedStage, Session, SharedStage,
+    event, join, sleep, timeout, yield_now,
+};
+
+/// A panic in an operation is contained, so faults are noted here and looked at in the end.
+#[derive(Default)]
+struct Ledger {
+    alive: AtomicUsize,
+    /// How often each operation was started.
+    started: Mutex<HashMap<u64, usize>>,
+    faults: Mutex<Vec<String>>,
+}
+
+impl Ledger {
+    fn expect(&self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.faults.lock().unwrap().push(what());
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    Shared(SharedStage<AtomicU64>),
+    Partitioned(PartitionedStage<u64>),
+    Exclusive(ExclusiveStage<u64>),
+    Balanced(BalancedStage<AtomicU64>),
+}
+
+/// What all operations of one program know.
+struct Plan {
+    stages: Vec<Stage>,
+    processors: usize,
+    /// Operations may panic.
+    panics: bool,
+    /// There may be too many operations.
+    crowded: bool,
+    ledger: Arc<Ledger>,
+}
+
+/// One operation: what it does follows from its number, whenever it is run.
+struct Work {
+    plan: Arc<Plan>,
+    id: u64,
+    depth: u32,
+    /// The session that it belongs to, wherever it runs, as a count of its members.
+    group: Option<Arc<AtomicUsize>>,
+    /// Somebody may end it.
+    may_end: bool,
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.plan.ledger.alive.fetch_sub(1, Ordering::Relaxed);
+        if let Some(group) = &self.group {
+            group.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Work {
+    fn root(plan: &Arc<Plan>, id: u64) -> Self {
+        plan.ledger.alive.fetch_add(1, Ordering::Relaxed);
+        let plan = plan.clone();
+        Self { plan, id, depth: 0, group: None, may_end: false }
+    }
+
+    fn child(&self, number: u64) -> Self {
+        let group = self.group.clone();
+        if let Some(group) = &group {
+            group.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut child = Self::root(&self.plan, self.id.wrapping_mul(31).wrapping_add(number + 1));
+        child.depth = self.depth + 1;
+        child.may_end = self.may_end;
+        child.group = group;
+        child
+    }
+
+    /// Calls `number`, on some stage and somewhere.
+    fn call(&self, rng: &mut Rng, number: u64) -> (u64, Call<u64>) {
+        let stage = self.plan.stages[rng.usize(..self.plan.stages.len())];
+        let (key, target) = (rng.u64(..), rng.usize(..self.plan.processors));
+        if let Stage::Shared(stage) = stage
+            && rng.bool()
+        {
+            let child = self.child(number);
+            let call = |child: Self| {
+                stage.call_on(target, move |count| {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    child.run()
+                })
+            };
+            return (child.id, call(child));
+        }
+        let child = self.child(number);
+        (child.id, child.invoke(stage, key))
+    }
+
+    fn invoke(self, stage: Stage, key: u64) -> Call<u64> {
+        match stage {
+            Stage::Shared(stage) => stage.call(move |count| {
+                count.fetch_add(1, Ordering::Relaxed);
+                self.run()
+            }),
+            Stage::Partitioned(stage) => stage.call(key, move |state| async move {
+                state.with(|count| *count += 1);
+                let id = self.run().await;
+                state.with(|count| *count += 1);
+                id
+            }),
+            Stage::Balanced(stage) => stage.call(move |count| {
+                count.fetch_add(1, Ordering::Relaxed);
+                self.run()
+            }),
+            Stage::Exclusive(stage) => stage.call(move |state| async move {
+                state.with(|count| *count += 1);
+                let id = self.run().await;
+                state.with(|count| *count += 1);
+                id
+            }),
+        }
+    }
+
+    /// Notes an answer that cannot be.
+    fn check(&self, id: u64, answer: Result<u64, CallError>) {
+        let Plan { panics, crowded, ledger, .. } = &*self.plan;
+        let may_be = match &answer {
+            Ok(answer) => *answer == id,
+            Err(CallError::Panicked { .. }) => *panics,
+            Err(CallError::Full { .. }) => *crowded,
+            // A child elsewhere that found no room is ended too.
+            Err(CallError::Ended) => self.may_end || *crowded,
+            Err(_) => false,
+        };
+        ledger.expect(may_be, || format!("{} heard of {id}: {answer:?}", self.id));
+    }
+
+    fn run(self) -> Pin<Box<dyn Future<Output = u64>>> {
+        *self.plan.ledger.started.lock().unwrap().entry(self.id).or_default() += 1;
+        Box::pin(async move {
+            let mut rng = Rng::with_seed(self.id);
+            let actions = if self.depth < 4 { rng.usize(..4) } else { 0 };
+            for number in 0..actions as u64 * 10 {
+                if number % 10 == 0 {
+                    self.act(&mut rng, number).await;
+                }
+            }
+            sim::fault_point("at the end");
+            self.id
+        })
+    }
+
+    async fn act(&self, rng: &mut Rng, number: u64) {
+        match rng.u8(..11) {
+            0 | 1 => {
+                let (id, call) = self.call(rng, number);
+                self.check(id, call.await);
+            }
+            2 => {
+                let calls = (0..rng.u64(1..4)).map(|n| self.call(rng, number + n));
+                let (ids, calls): (Vec<_>, Vec<_>) = calls.unzip();
+                for (id, answer) in ids.into_iter().zip(join(calls).await) {
+                    self.check(id, answer);
+                }
+            }
+            3 => {
+                let ((one, call), (other, another)) =
+                    (self.call(rng, number), self.call(rng, number + 1));
+                let (first, second) = join((call, another)).await;
+                self.check(one, first);
+                self.check(other, second);
+            }
+            4 => sleep(Duration::from_millis(rng.u64(..5))).await,
+            5 => yield_now().await,
+            6 => {
+                sim::fault_point("in the middle");
+                yield_now().await;
+                sim::fault_point("after a pause");
+            }
+            // Nobody waits for it.
+            7 => drop(self.call(rng, number)),
+            8 => {
+                let (id, call) = self.call(rng, number);
+                if let Ok(answer) = timeout(Duration::from_millis(rng.u64(..4)), call).await {
+                    self.check(id, answer);
+                }
+            }
+            9 => {
+                let (trigger, happens) = event();
+                let (id, call) = self.call(rng, number);
+                let late = async {
+                    sleep(Duration::from_millis(1)).await;
+                    trigger.fire(7);
+                };
+                late.await;
+                let value = happens.await;
+                self.plan.ledger.expect(value == Some(7), || format!("an event said {value:?}"));
+                self.check(id, call.await);
+            }
+            _ => self.group(rng, number).await,
+        }
+    }
+
+    /// A session whose operations are ended in the middle of what they do.
+    async fn group(&self, rng: &mut Rng, number: u64) {
+        let Some(Stage::Shared(stage)) = self.plan.stages.first().copied() else { return };
+        let (session, members) = (Session::new(), Arc::new(AtomicUsize::new(0)));
+        for n in 0..rng.u64(1..4) {
+            let mut member = self.child(number + n);
+            if let Some(outer) = member.group.replace(members.clone()) {
+                outer.fetch_sub(1, Ordering::Relaxed);
+            }
+            member.may_end = true;
+            members.fetch_add(1, Ordering::Relaxed);
+            let _ = stage.dispatch_in(&session, move |_| async move {
+                member.run().await;
+            });
+        }
+        if rng.bool() {
+            sleep(Duration::from_millis(rng.u64(..3))).await;
+        }
+        session.end().await;
+        let left = (session.operations(), members.load(Ordering::Relaxed));
+        self.plan.ledger.expect(left == (0, 0), || format!("an ended session has {left:?}"));
+    }
+}
+
+/// A program of some stages and some work for them.
+fn program(world: &mut World, ledger: &Arc<Ledger>) {
+    let mut graph = Graph::new();
+    let mut stages = Vec::new();
+    for name in ["first", "second", "third", "fourth"].into_iter().take(world.draw(4) as usize + 1)
+    {
+        let mut options = graph.stage(name).max_cohort([1, 3, 256][world.draw(3) as usize]);
+        if world.draw(4) == 0 {
+            options = options.in_order();
+        }
+        let policy = if stages.is_empty() { 0 } else { world.draw(4) };
+        stages.push(match policy {
+            0 => Stage::Shared(options.shared(AtomicU64::new(0))),
+            1 => Stage::Partitioned(options.partitioned(|_| 0)),
+            2 => Stage::Exclusive(options.exclusive(0)),
+            _ => Stage::Balanced(options.balanced(AtomicU64::new(0))),
+        });
+    }
+    let panics = world.draw(3) == 0;
+    world.set_panics(if panics { 50 } else { 0 });
+    let crowded = world.draw(6) == 0;
+    if crowded {
+        graph.max_operations(6);
+    }
+    let (processors, ledger) = (world.processors(), ledger.clone());
+    let plan = Arc::new(Plan { stages, processors, panics, crowded, ledger });
+    let (first, roots) = (world.draw(u64::MAX), world.draw(4) + 1);
+    world.program(graph, move |start| {
+        for number in 0..roots {
+            let id = first.wrapping_add(1000 * start.processor() as u64 + number);
+            let stage = plan.stages[id as usize % plan.stages.len()];
+            let _ = Work::root(&plan, id).invoke(stage, id).detach();
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn programs_come_to_rest_and_run_everything_once() {
+    let worked = AtomicUsize::new(0);
+    sim::explore_each(2000, |seed| {
+        let ledger = Arc::new(Ledger::default());
+        sim::run(seed, |world| program(world, &ledger));
+        let faults = ledger.faults.lock().unwrap();
+        assert!(faults.is_empty(), "with seed {seed}: {faults:?}");
+        assert_eq!(ledger.alive.load(Ordering::Relaxed), 0, "with seed {seed}: never dropped");
+        let started = ledger.started.lock().unwrap();
+        worked.fetch_add(started.len(), Ordering::Relaxed);
+        let twice = started.iter().find(|(_, times)| **times > 1);
+        assert!(twice.is_none(), "with seed {seed}: {twice:?}");
+    });
+    println!("{} operations", worked.into_inner());
+}
