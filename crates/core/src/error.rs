@@ -33,6 +33,10 @@ pub enum CallError {
     /// The operation's session was ended before the operation was done.
     #[error("the operation was ended with its session")]
     Ended,
+    /// The deadline of the operation's session had passed before the operation was started
+    /// ([`Session::set_deadline`](crate::Session::set_deadline)); it was not.
+    #[error("the deadline passed before the operation was started")]
+    DeadlinePassed,
     /// The processor already holds as many operations as it may
     /// ([`Graph::max_operations`](crate::Graph::max_operations)); the operation was not started.
     #[error("the processor holds its bound of {bound} operations")]

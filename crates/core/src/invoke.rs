@@ -77,7 +77,10 @@ impl Processor {
         let ended = self.sessions.has_ended(self.sessions.current());
         drop(invocation);
         match self.slab().bound() {
-            bound if bound > 0 && !ended => Refused::Full { bound: bound as u32 },
+            bound if bound > 0 && !ended => {
+                self.stage_counters(stage).shed_full.add(1);
+                Refused::Full { bound: bound as u32 }
+            }
             _ => Refused::Ended,
         }
     }
@@ -136,6 +139,7 @@ impl Processor {
         let counters = self.stage_counters(slot.stage.get());
         match error {
             CallError::Panicked { .. } => counters.panicked.add(1),
+            CallError::DeadlinePassed => counters.shed_deadline.add(1),
             _ => counters.ended.add(1),
         }
         slot.clear(QUEUED | WOKEN);

@@ -9,14 +9,18 @@
 //! invoking), `policy` (reaching state), `operation` and `slab` (where an operation lives), `queue`
 //! (where it waits), `wavefront` and `cohort` (how it runs), `call`, `join`, `rendezvous` (how its
 //! result gets back), `remote`, `post`, `ring`, `parking`, `waker` (how processors and foreign
-//! threads reach each other), `session` (how it ends early), `wheel` and `time`, `profile`.
+//! threads reach each other), `session` (how it ends early), `admission`, `credits` and `congestion`
+//! (what is not even begun), `wheel` and `time`, `profile`.
 //!
 //! The papers are Larus and Parkes: *Using Cohort Scheduling to Enhance Server Performance*, the
 //! technical report of 2001 (tr2001) and the USENIX paper of 2002.
 
+mod admission;
 mod balance;
 mod call;
 mod cohort;
+mod congestion;
+mod credits;
 mod custom;
 mod error;
 mod event;
@@ -55,6 +59,7 @@ mod waker;
 mod wavefront;
 mod wheel;
 
+pub use admission::{Admission, DEFAULT_TARGET_WAIT, Permit, Shed};
 pub use call::Call;
 pub use custom::{Policy, Stage};
 pub use error::{CallError, MoveError};
@@ -71,7 +76,7 @@ pub use policy::{Exclusive, Gate, Shared};
 pub use post::MAX_STAGES;
 pub use prefetch::{MAX_INTERLEAVED, Prefetch, prefetch};
 pub use processor::Processor;
-pub use profile::{COHORT_BUCKETS, Column, ProcessorView, Profile, StageView};
+pub use profile::{COHORT_BUCKETS, Column, ProcessorView, Profile, ShedView, StageView};
 pub use program::{Control, Phase, Seed};
 pub use roaming::{BalancedStage, HomedStage};
 pub use session::{Hold, Session, SessionEnd};

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::congestion::{Congestion, Smallest};
 use crate::error::CallError;
 use crate::graph::{Declared, LocalState};
 use crate::operation::Slot;
@@ -43,6 +44,8 @@ pub(crate) struct LocalStage {
     pub(crate) max_cohort: usize,
     pub(crate) cohort_time: u64,
     pub(crate) in_order: bool,
+    /// How long its cohorts of this interval have found work waiting.
+    pub(crate) waits: Smallest,
 }
 
 /// One thread's share of a program. Made from a [`Seed`] on the thread that runs it.
@@ -81,6 +84,7 @@ pub struct Processor {
     pub(crate) outbox: RefCell<VecDeque<Outbox>>,
     pub(crate) orders: Orders,
     pub(crate) sessions: Sessions,
+    pub(crate) congestion: Congestion,
     pub(crate) joins: Joins,
     /// Empty between cohorts.
     pub(crate) interleaved: Interleaved,
@@ -151,6 +155,7 @@ impl Seed {
                 max_cohort: declared.max_cohort,
                 cohort_time: declared.cohort_time,
                 in_order: declared.in_order,
+                waits: Smallest::default(),
             }
         });
         let stages: Box<[LocalStage]> = stages.collect();
@@ -180,6 +185,7 @@ impl Seed {
             outbox: RefCell::default(),
             orders: Orders::default(),
             sessions: Sessions::default(),
+            congestion: Congestion::default(),
             joins: Joins::default(),
             interleaved: Interleaved::default(),
             wheel: RefCell::new(Wheel::new()),

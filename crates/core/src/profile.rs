@@ -53,6 +53,9 @@ pub(crate) struct StageCounters {
     pub(crate) panicked: Counter,
     pub(crate) ended: Counter,
     pub(crate) refused: Counter,
+    pub(crate) shed_deadline: Counter,
+    pub(crate) shed_admission: Counter,
+    pub(crate) shed_full: Counter,
     pub(crate) run: Counter,
     pub(crate) run_max: Counter,
     pub(crate) cohorts: Counter,
@@ -106,6 +109,18 @@ pub struct Column {
     pub max_ns: u64,
 }
 
+/// What was not begun, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShedView {
+    /// Operations whose session was past its deadline when they would have started.
+    pub deadline: u64,
+    /// Refusals of an [`Admission`](crate::Admission), at the stage that asked.
+    pub admission: u64,
+    /// Invocations beyond [`Graph::max_operations`](crate::Graph::max_operations); they are among
+    /// [`StageView::refused`] too.
+    pub full: u64,
+}
+
 /// One stage on one processor, at one moment; the columns of Figure 4.
 #[derive(Clone, Debug, Default)]
 pub struct StageView {
@@ -127,8 +142,10 @@ pub struct StageView {
     pub panicked: u64,
     /// Operations that were ended with their session or at shutdown.
     pub ended: u64,
-    /// Invocations refused because the processor was full.
+    /// Invocations refused because the processor was full or the session had ended.
     pub refused: u64,
+    /// What was not begun, by reason.
+    pub shed: ShedView,
     /// Cohorts run.
     pub cohorts: u64,
     /// The largest cohort.
@@ -188,6 +205,11 @@ impl StageCounters {
             panicked: self.panicked.get(),
             ended: self.ended.get(),
             refused: self.refused.get(),
+            shed: ShedView {
+                deadline: self.shed_deadline.get(),
+                admission: self.shed_admission.get(),
+                full: self.shed_full.get(),
+            },
             cohorts: self.cohorts.get(),
             cohort_max: self.cohort_max.get(),
             cohort_sizes: std::array::from_fn(|bucket| self.cohort_sizes[bucket].get()),

@@ -99,6 +99,7 @@ impl Processor {
         self.flush_outbox();
         let mut received = world.reap();
         received |= self.open_post();
+        self.congestion.turn(self.now.get(), received, &self.stages);
         self.fire_timers();
         self.balance();
         let mut ran = 0;
@@ -109,6 +110,10 @@ impl Processor {
             next = stage + 1;
         }
         world.submit();
+        if ran > 0 && self.ready.get() != 0 {
+            // What was handed to the kernel may have taken long.
+            self.now.set(world.now());
+        }
         let mut below = u64::MAX;
         while let Some(stage) = last(self.ready.get() & below) {
             ran += self.visit(stage, world);
@@ -205,6 +210,7 @@ impl Processor {
         if self.post.parking.may_sleep(|| self.post.pending.is_quiet()) {
             world.park(timeout);
             self.post.parking.woke();
+            self.congestion.slept();
             self.counters.parks.add(1);
             self.counters.parked.add(world.now().saturating_sub(now));
         }
