@@ -163,7 +163,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let measured = measurements.try_recv().map_err(|_| Error::Ended)?;
     let (tally, backlog) = tallies.try_recv().map_err(|_| Error::Ended)?;
     let mut report = Report::new(options, driver.ok_or(Error::Ended)?);
-    report.fill(tally, backlog, measured);
+    report.fill(tally, backlog, measured, options.objective);
     Ok(report)
 }
 
