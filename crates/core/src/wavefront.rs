@@ -16,7 +16,8 @@ const PUBLISH: u64 = 256;
 /// What a processor is handed: a clock, and the way to completions of I/O. All else of the outside
 /// stays outside, so that a simulation can take its place.
 pub trait World {
-    /// Nanoseconds of a clock that never goes back.
+    /// Nanoseconds of a clock that never goes back, the same for all processors of a program:
+    /// deadlines travel.
     fn now(&self) -> u64;
     /// Wakes the operations whose I/O has completed. True if there were any.
     fn reap(&self) -> bool;
