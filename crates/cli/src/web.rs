@@ -61,7 +61,7 @@ pub(crate) struct Web {
 
     /// Milliseconds that work may wait in an overloaded server. When it waits for longer, requests
     /// are refused with 503 before anything is done for them, so that those let in are answered in
-    /// about twice this time. 0 never refuses any.
+    /// up to about twice this time. 0 never refuses any.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = phalanx::DEFAULT_TARGET_WAIT.as_millis() as u64, value_parser = clap::value_parser!(u64).range(0..=60_000), env = "PHALANX_TARGET_WAIT")]
     target_wait: u64,
 

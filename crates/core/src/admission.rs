@@ -12,16 +12,16 @@ use std::time::Duration;
 use crate::credits::Credits;
 use crate::processor::{self, Processor};
 
-/// Work may wait for so long at the worst stage before anything is refused, unless an
-/// [`Admission`] is told otherwise.
-pub const DEFAULT_TARGET_WAIT: Duration = Duration::from_millis(10);
+/// Work may wait for so long, over all stages, before anything is refused, unless an [`Admission`]
+/// is told otherwise.
+pub const DEFAULT_TARGET_WAIT: Duration = Duration::from_millis(15);
 
 /// Credits for operations in flight on one processor.
 ///
 /// Without congestion everything is admitted. When work has waited for longer than the target for
-/// some tens of milliseconds (at the worst stage, and measured as the smallest wait of an interval,
-/// so that bursts which are served before the next one do not count) the number of operations in
-/// flight is limited, and the limit follows the wait. It is looked at with the running cohort's
+/// some tens of milliseconds (added over the stages, and of each the smallest wait of an interval, so
+/// that bursts which are served before the next one do not count) the number of operations in flight
+/// is limited, and the limit follows the wait. It is looked at with the running cohort's
 /// time: admitting reads no clock and calls no allocator.
 ///
 /// ```
@@ -84,8 +84,8 @@ impl Admission {
         Self::with_target(DEFAULT_TARGET_WAIT)
     }
 
-    /// An entry where work may wait for `target` at the worst stage. The longer, the larger the
-    /// cohorts that a full server works in, and the longer its answers take: about twice as long.
+    /// An entry where work may wait for `target`, over all stages. The longer, the larger the cohorts
+    /// that a full server works in, and the longer its answers take: up to about twice as long.
     ///
     /// # Panics
     /// Outside of a processor.

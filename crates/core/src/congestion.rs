@@ -3,8 +3,10 @@
 //! The wait of a stage's cohort is the age of the oldest operation that it found. Work that comes
 //! together waits for itself, so a cohort's wait alone says nothing: what counts is the *smallest*
 //! wait of an interval, since a queue that empties each round is no congestion (folly's form of
-//! CoDel). Of all stages the worst counts. The world outside is looked at as one more stage: what
-//! came in during a turn has waited, unseen, for up to that turn.
+//! CoDel). The world outside is looked at as one more stage: what came in during a turn has waited,
+//! unseen, for up to that turn. And since a request passes the stages one after the other, their
+//! waits are added: a bound on the worst alone would be one on each, and where work is short and
+//! the turn long they all wait alike.
 //!
 //! One comparison for each cohort and each turn; no clock of its own.
 
@@ -76,8 +78,8 @@ impl Congestion {
 
     #[cold]
     fn interval_over(&self, now: u64, stages: &[LocalStage]) {
-        let worst = stages.iter().map(|stage| stage.waits.take()).max().unwrap_or(0);
-        self.wait.set(worst.max(self.outside.take()));
+        let inside: u64 = stages.iter().map(|stage| stage.waits.take()).sum();
+        self.wait.set(inside.saturating_add(self.outside.take()));
         self.intervals.set(self.intervals.get() + 1);
         self.turns.set(0);
         self.began.set(now);
@@ -89,7 +91,7 @@ impl Congestion {
         self.intervals.get()
     }
 
-    /// Its smallest wait at the worst stage, in nanoseconds.
+    /// Its smallest waits, added over the stages, in nanoseconds.
     pub(crate) fn wait(&self) -> u64 {
         self.wait.get()
     }

@@ -219,8 +219,8 @@ mod tests {
             self.smallest[1] = self.smallest[1].min(self.now - queued);
             self.turned = self.now;
             if self.now - self.began >= INTERVAL {
-                let worst = self.smallest[0].max(self.smallest[1]);
-                self.credits.interval_over(worst, self.now - self.began);
+                let wait = self.smallest[0] + self.smallest[1];
+                self.credits.interval_over(wait, self.now - self.began);
                 (self.began, self.smallest) = (self.now, [u64::MAX; 2]);
             }
             while self.work.len() < self.clients {

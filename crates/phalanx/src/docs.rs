@@ -51,3 +51,7 @@ struct Cohorts;
 /// Prefetches within a cohort.
 #[doc = include_str!("../../../docs/mechanisms/prefetch.md")]
 struct Prefetch;
+
+/// Admission, deadlines, shedding.
+#[doc = include_str!("../../../docs/mechanisms/overload.md")]
+struct Overload;
