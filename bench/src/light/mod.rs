@@ -118,7 +118,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let ours = format!("phalanx-{driver}");
     let wants = |name: &str| name == ours || name == "twin";
     let plan =
-        Plan { wants: &wants, arguments: &[], site: Site::make, check_noise: !options.quick };
+        Plan { wants: &wants, arguments: &[], site: &Site::make, check_noise: !options.quick };
     let arena = Arena::start(&options.place, &plan)?;
     let pair = |name: &str| arena.servers.iter().find(|server| server.server == name);
     let (Some(phalanx), Some(twin)) = (pair("phalanx"), pair("twin")) else {

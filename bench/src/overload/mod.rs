@@ -20,10 +20,9 @@ use crate::web::server::Server;
 use crate::web::site::Site;
 use crate::web::slice::Shot;
 
-/// Files of the site: too many for the servers' caches, not for the kernel's.
-const FILES: usize = 512;
-/// Bytes of each. An answer is sent in one piece, and costs enough for a refusal to be cheap beside it.
-pub(crate) const BYTES: usize = 128 * 1024;
+/// Bytes of the site: too many for the servers' caches, not for the kernel's. The files are large
+/// enough that a refusal is cheap beside an answer.
+const SITE: usize = 64 << 20;
 /// Memory of the server's own cache.
 const CACHE: &str = "1M";
 /// Connections in closed loop, to learn the capacity.
@@ -32,10 +31,6 @@ const FULL: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The goal for an answer.
 pub(crate) const OBJECTIVE: Duration = Duration::from_millis(50);
-
-fn large(directory: &Path) -> std::io::Result<Site> {
-    Site::of(directory, &[BYTES; FILES], 0.0)
-}
 
 /// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
 ///
@@ -50,12 +45,20 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         let asked = options.wants(name.split('-').next().unwrap_or(name));
         asked && (name == ours || ["twin", "nginx"].contains(&name))
     };
-    let plan = Plan {
-        wants: &wants,
-        arguments: if options.small { &[] } else { &["--cache", CACHE] },
-        site: if options.small { Site::make } else { large },
-        check_noise: !options.quick,
+    let wait = options.target_wait.to_string();
+    let mut arguments = vec!["--target-wait", &*wait];
+    if !options.small {
+        arguments.extend(["--cache", CACHE]);
+    }
+    let site = |directory: &Path| match options.small {
+        true => Site::make(directory),
+        false => {
+            let bytes = options.file_bytes;
+            Site::of(directory, &vec![bytes; SITE.div_ceil(bytes).clamp(1, 4096)], 0.0)
+        }
     };
+    let plan =
+        Plan { wants: &wants, arguments: &arguments, site: &site, check_noise: !options.quick };
     let arena = Arena::start(&options.place, &plan)?;
     let mut measured = Vec::new();
     for round in 1..=slices {

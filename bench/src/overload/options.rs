@@ -14,8 +14,8 @@ const LOADS: [f64; 8] = [0.5, 0.7, 0.9, 1.0, 1.25, 1.5, 2.0, 3.0];
 ///
 /// Each server's capacity is what it answers in closed loop; then requests are offered in open loop,
 /// from half of that to three times as many, over enough connections that the excess reaches the
-/// server. Goodput is successful answers within 50 ms of the intended start. The files (512 of
-/// 128 KiB) fit in the kernel's page cache but not in the server's own, so that an answer costs
+/// server. Goodput is successful answers within 50 ms of the intended start. The files (64 MiB in
+/// all) fit in the kernel's page cache but not in the server's own, so that an answer costs
 /// clearly more than a refusal; the report says how much of each. Where a refusal costs nearly as much
 /// as an answer, as with --small, no server can keep its goodput by refusing. The servers are
 /// visited in turn; medians of the slices count.
@@ -39,8 +39,17 @@ pub struct Options {
     #[arg(long, value_name = "SHARE,…", value_delimiter = ',', default_values_t = LOADS, value_parser = load)]
     pub loads: Vec<f64>,
 
+    /// Bytes of each file
+    #[arg(long, value_name = "BYTES", default_value_t = 256 * 1024,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=16 << 20))]
+    pub file_bytes: usize,
+
+    /// Phalanx's --target-wait, in milliseconds: a tenth of the objective is about right
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 4)]
+    pub target_wait: u64,
+
     /// The small files of `bench web`, all in the server's cache
-    #[arg(long)]
+    #[arg(long, conflicts_with = "file_bytes")]
     pub small: bool,
 
     /// Only these servers: phalanx, twin, nginx

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::OBJECTIVE;
 use super::options::Options;
-use super::{BYTES, OBJECTIVE};
 use crate::load;
 use crate::stats::median;
 use crate::web::Machine;
@@ -125,6 +125,8 @@ pub struct Report {
     pub connections: usize,
     /// The goal for an answer, in milliseconds.
     pub objective_ms: u64,
+    /// How long work may wait in Phalanx before it refuses, in milliseconds.
+    pub target_wait_ms: u64,
     /// Where this was measured.
     pub machine: Machine,
     /// The versions of the others; none for those that are not installed.
@@ -150,9 +152,10 @@ impl Report {
             admitted_us: costs.map(|costs| costs.0),
             shed_us: costs.map(|costs| costs.1),
             rows,
-            file_bytes: (!options.small).then_some(BYTES),
+            file_bytes: (!options.small).then_some(options.file_bytes),
             connections: options.connections,
             objective_ms: OBJECTIVE.as_millis() as u64,
+            target_wait_ms: options.target_wait,
             machine: arena.machine.clone(),
             peers,
             quick: options.quick,

@@ -12,8 +12,8 @@ impl fmt::Display for Report {
         };
         writeln!(
             f,
-            "{what}; {} connections; goodput within {} ms",
-            self.connections, self.objective_ms
+            "{what}; {} connections; goodput within {} ms; phalanx refuses above a wait of {} ms",
+            self.connections, self.objective_ms, self.target_wait_ms
         )?;
         let mut server = "";
         for row in &self.rows {

@@ -50,7 +50,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) wants: &'a dyn Fn(&str) -> bool,
     /// More arguments for `phalanx web`.
     pub(crate) arguments: &'a [&'a str],
-    pub(crate) site: fn(&std::path::Path) -> std::io::Result<Site>,
+    pub(crate) site: &'a dyn Fn(&std::path::Path) -> std::io::Result<Site>,
     /// Whether disturbed slices are repeated.
     pub(crate) check_noise: bool,
 }
