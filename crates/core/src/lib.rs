@@ -22,6 +22,7 @@ mod cohort;
 mod congestion;
 mod credits;
 mod custom;
+mod deadline;
 mod error;
 mod event;
 mod first_of;

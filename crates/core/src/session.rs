@@ -14,15 +14,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
+use crate::deadline::NO_DEADLINE;
 use crate::operation::{NO_SESSION, Slot};
 use crate::order::Answer;
 use crate::processor::{self, Processor};
 use crate::proxy::Group;
 use crate::rendezvous::contain;
-
-const NO_DEADLINE: u64 = u64::MAX;
 
 /// One processor's part of one session.
 pub(crate) struct Record {
@@ -32,8 +30,8 @@ pub(crate) struct Record {
     holds: usize,
     pub(crate) handles: usize,
     ended: bool,
-    /// In the clock's nanoseconds; the greatest number for none.
-    deadline: u64,
+    /// In the clock's nanoseconds.
+    pub(crate) deadline: u64,
     waiting: Vec<Waker>,
     /// What joins it to the other processors' parts, from the first invocation that crosses.
     pub(crate) group: Option<Arc<Group>>,
@@ -110,28 +108,6 @@ impl Sessions {
     #[inline]
     pub(crate) fn has_ended(&self, session: u32) -> bool {
         session != NO_SESSION && self.with(session, |record| record.ended)
-    }
-
-    /// Whether the session's deadline has passed at `now`.
-    #[inline]
-    pub(crate) fn is_late(&self, session: u32, now: u64) -> bool {
-        session != NO_SESSION && self.deadline(session) <= now
-    }
-
-    /// When operations of the session are not worth starting any more, in the clock's nanoseconds:
-    /// a value that may travel to another processor. The greatest number for never.
-    pub(crate) fn deadline(&self, session: u32) -> u64 {
-        match session {
-            NO_SESSION => NO_DEADLINE,
-            session => self.with(session, |record| record.deadline),
-        }
-    }
-
-    /// The deadline has come here with an invocation into the current session.
-    pub(crate) fn bring_deadline(&self, deadline: u64) {
-        if deadline != NO_DEADLINE && self.current() != NO_SESSION {
-            self.with(self.current(), |record| record.deadline = deadline);
-        }
     }
 
     pub(crate) fn join(&self, processor: &Processor, slot: Slot, session: u32) {
@@ -356,53 +332,9 @@ impl Session {
         SessionEnd(self.clone())
     }
 
-    /// A new, empty session whose operations have `duration` to start, or less where the running
-    /// operation's session has less.
-    ///
-    /// # Panics
-    /// Outside of a processor.
-    pub fn with_deadline(duration: Duration) -> Self {
-        let session = Self::new();
-        session.set_deadline(duration);
-        processor::current(|p| {
-            let outer = p.sessions.deadline(p.sessions.current());
-            p.sessions.with(session.0.index, |record| record.deadline = record.deadline.min(outer));
-        });
-        session
-    }
-
-    /// Operations of the session that have not started `duration` after now (the running cohort's
-    /// [`now`](crate::now)) are not started any more: their callers get
-    /// [`CallError::DeadlinePassed`](crate::CallError::DeadlinePassed). What has started goes on.
-    /// The operations that it invokes belong to the session and so have the same deadline, also on
-    /// other processors.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use phalanx_core::Session;
-    ///
-    /// # let processor = phalanx_core::Graph::new().build(1).remove(0).grow(Box::new(|| ()));
-    /// # processor.enter(|| {
-    /// let request = Session::new();
-    /// request.set_deadline(Duration::from_millis(200));
-    /// assert_eq!(request.time_left(), Some(Duration::from_millis(200)));
-    /// # });
-    /// ```
-    pub fn set_deadline(&self, duration: Duration) {
-        self.0.on(|p| {
-            let deadline = p.deadline_after(duration);
-            p.sessions.with(self.0.index, |record| record.deadline = deadline);
-        });
-    }
-
-    /// How long until the deadline, by the running cohort's [`now`](crate::now); none without one.
-    /// Pass it on to other services, so that they do not work for nobody either.
-    pub fn time_left(&self) -> Option<Duration> {
-        let left = self.0.on(|p| match p.sessions.deadline(self.0.index) {
-            NO_DEADLINE => None,
-            deadline => Some(Duration::from_nanos(deadline.saturating_sub(p.now()))),
-        });
-        left.flatten()
+    /// Runs `f` with the processor that the session is of and its number there, if that is here.
+    pub(crate) fn on<R>(&self, f: impl FnOnce(&Processor, u32) -> R) -> Option<R> {
+        self.0.on(|p| f(p, self.0.index))
     }
 
     /// How many operations of the session are alive on this processor; one that was invoked from
