@@ -7,9 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use phalanx::Kind;
 
-use crate::{
-    figure2, floor, interleave, light, load, op, overload, pipeline, twin, web,
-};
+use crate::{figure2, floor, interleave, light, load, op, overload, pipeline, twin, web};
 
 /// `phalanx load`.
 pub type LoadCommand = load::Options;

@@ -43,7 +43,6 @@ struct Timers;
 #[doc = include_str!("../../../docs/mechanisms/memory.md")]
 struct Memory;
 
-
 /// What a cohort is, and when it pays.
 #[doc = include_str!("../../../docs/mechanisms/cohorts.md")]
 struct Cohorts;
