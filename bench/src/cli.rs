@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use phalanx::Kind;
 
-use crate::{figure2, floor, interleave, load, op, pipeline, twin, web};
+use crate::{figure2, floor, interleave, light, load, op, overload, pipeline, twin, web};
 
 /// `phalanx load`.
 pub type LoadCommand = load::Options;
@@ -49,6 +49,10 @@ pub enum BenchCommand {
     Interleave(interleave::Options),
     /// The paper's Figure 2: cohorts of system calls with flushed caches
     Figure2(figure2::Options),
+    /// The web server's latency at light load, beside its threaded twin's
+    Light(light::Options),
+    /// The web server's goodput when it is asked for too much, beside the twin's and nginx's
+    Overload(overload::Options),
     /// The threaded twin of the web server
     #[command(hide = true)]
     TwinServer(TwinServer),
@@ -105,7 +109,7 @@ impl BenchCommand {
     pub fn run(self) -> ExitCode {
         match self {
             BenchCommand::Op(command) => command.run(),
-            BenchCommand::Web(options) => measure_web(&options),
+            BenchCommand::Web(options) => show("web", options.json, web::run(&options)),
             BenchCommand::Pipeline(options) => measure_pipeline(&options),
             BenchCommand::Interleave(options) => {
                 let measure = || interleave::run(&options);
@@ -117,6 +121,10 @@ impl BenchCommand {
             }
             BenchCommand::Figure2(options) => {
                 print("figure2", options.json, figure2::run(&options))
+            }
+            BenchCommand::Light(options) => show("light", options.json, light::run(&options)),
+            BenchCommand::Overload(options) => {
+                show("overload", options.json, overload::run(&options))
             }
             BenchCommand::TwinServer(TwinServer { directory, listen }) => {
                 finish(twin::run(&directory, listen))
@@ -154,9 +162,13 @@ impl OpCommand {
     }
 }
 
-fn measure_web(options: &web::Options) -> ExitCode {
-    match web::run(options) {
-        Ok(report) if options.json => {
+/// Prints a report on servers.
+fn show<R>(bench: &str, json: bool, report: Result<R, web::Error>) -> ExitCode
+where
+    R: serde::Serialize + std::fmt::Display,
+{
+    match report {
+        Ok(report) if json => {
             println!("{}", serde_json::to_string_pretty(&report).expect("plain values"));
             ExitCode::SUCCESS
         }
@@ -165,7 +177,7 @@ fn measure_web(options: &web::Options) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("phalanx bench web: {error}");
+            eprintln!("phalanx bench {bench}: {error}");
             ExitCode::from(if matches!(error, web::Error::Nobody) { 2 } else { 1 })
         }
     }

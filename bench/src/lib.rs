@@ -10,6 +10,8 @@
 //! - [`load`]: HTTP load from one thread, in closed and open loop.
 //! - [`floor`]: the least that a server on our drivers costs; [`twin`]: the same server with threads.
 //! - [`web`]: the web server beside both and beside the servers that others use.
+//! - [`light`]: its latency when there is little to do; [`overload`]: its goodput when there is too
+//!   much.
 //!
 //! [`cli`] is how the program `phalanx` calls them.
 
@@ -19,8 +21,10 @@ pub mod cli;
 pub mod figure2;
 pub mod floor;
 pub mod interleave;
+pub mod light;
 pub mod load;
 pub mod op;
+pub mod overload;
 pub mod pipeline;
 pub mod procfs;
 pub mod stats;

@@ -193,3 +193,20 @@ fn reports_read_back() {
     let text = report.to_string();
     assert!(text.contains("p99.9") && text.contains('█'), "{text}");
 }
+
+/// A server that refuses quickly is neither fast nor good.
+#[test]
+fn goodput_is_success_within_the_objective() {
+    for driver in drivers() {
+        let run_with = |objective| {
+            let (url, _) = scripted(|n| if n % 2 == 0 { Act::Late } else { Act::NotFound });
+            run(&Options { objective, ..options(&url, driver) })
+        };
+        let report = run_with(Duration::from_millis(90));
+        assert!(report.status.success > 0 && report.status.client_error > 0, "{report:?}");
+        assert_eq!(report.good, 0, "{report:?}");
+        assert!(report.success_latency.p50_us > 99_000.0, "{report:?}");
+        let report = run_with(Duration::from_secs(100));
+        assert_eq!(report.good, report.status.success, "{report:?}");
+    }
+}

@@ -10,6 +10,7 @@ use clap::Parser;
 use phalanx_bench::cli::{BenchCommand, LoadCommand};
 use phalanx_bench::procfs::family;
 use phalanx_bench::web::{self, Error, Options};
+use phalanx_bench::{light, overload};
 
 #[derive(Parser)]
 enum Command {
@@ -19,9 +20,9 @@ enum Command {
 }
 
 #[derive(Parser)]
-struct Line {
+struct Line<O: clap::Args> {
     #[command(flatten)]
-    options: Options,
+    options: O,
 }
 
 fn main() -> ExitCode {
@@ -38,13 +39,14 @@ fn main() -> ExitCode {
         _ => {
             everybody_is_measured();
             nobody_is_left_behind();
+            light_and_overload_run();
             ExitCode::SUCCESS
         }
     }
 }
 
-fn options(arguments: &[&str]) -> Options {
-    let words = ["web", "--quick"].iter().chain(arguments);
+fn options<O: clap::Args>(arguments: &[&str]) -> O {
+    let words = ["bench", "--quick"].iter().chain(arguments);
     Line::parse_from(words).options
 }
 
@@ -83,5 +85,31 @@ fn nobody_is_left_behind() {
     let broken = Options { phalanx: Some("/nonexistent".into()), ..options(&[]) };
     assert!(matches!(web::run(&broken), Err(Error::Server { .. })));
     assert!(matches!(web::run(&options(&["--only=iis"])), Err(Error::Nobody)));
+    assert_eq!(family(std::process::id()).unwrap(), [std::process::id()], "all are gone");
+}
+
+fn light_and_overload_run() {
+    let executable = std::env::var_os("PHALANX_EXECUTABLE").map(PathBuf::from);
+    let only = if executable.is_some() { "--only=phalanx,twin,nginx" } else { "--only=twin,nginx" };
+    let mut asked: overload::Options = options(&[only]);
+    asked.place.phalanx = executable.clone();
+    let report = overload::run(&asked).unwrap_or_else(|error| panic!("{error}"));
+    println!("{report}");
+    let rows = |server: &str| report.rows.iter().filter(|row| row.server == server).count();
+    assert_eq!((rows("twin"), rows("phalanx")), (2, if executable.is_some() { 2 } else { 0 }));
+    assert!(report.rows.iter().all(|row| row.capacity > 0.0 && row.goodput_over_best <= 1.0));
+    let json = serde_json::to_value(&report).unwrap();
+    for key in ["goodput_at_2_over_best", "p99_ms", "shed_below_saturation", "unanswered", "rows"] {
+        assert!(json.get(key).is_some(), "{key}");
+    }
+    let nobody: overload::Options = options(&["--only=lighttpd"]);
+    assert!(matches!(overload::run(&nobody), Err(Error::Nobody)));
+    if executable.is_some() {
+        let mut asked: light::Options = options(&[]);
+        asked.place.phalanx = executable;
+        let report = light::run(&asked).unwrap_or_else(|error| panic!("{error}"));
+        println!("{report}");
+        assert!(report.rows.len() == 3 && report.p99_over_twin > 0.0);
+    }
     assert_eq!(family(std::process::id()).unwrap(), [std::process::id()], "all are gone");
 }

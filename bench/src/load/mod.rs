@@ -42,6 +42,8 @@ use requests::{Requests, read_paths};
 
 /// Connections that run one after the other: beyond this their kernel state leaves the cache.
 const COHORT: usize = 64;
+/// Receive buffers and their bytes: large answers are to cost the load little.
+const RECEIVE: (u16, u32) = (64, 64 * 1024);
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -158,12 +160,13 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         .processors(1)
         .driver(options.driver)
         .pin(false)
+        .receive_buffers(RECEIVE.0, RECEIVE.1)
         .drain(patience + Duration::from_secs(1))
         .run_and(graph, start, |up| driver = Some(up.driver))?;
     let measured = measurements.try_recv().map_err(|_| Error::Ended)?;
     let (tally, backlog) = tallies.try_recv().map_err(|_| Error::Ended)?;
     let mut report = Report::new(options, driver.ok_or(Error::Ended)?);
-    report.fill(tally, backlog, measured);
+    report.fill(tally, backlog, measured, options.objective);
     Ok(report)
 }
 

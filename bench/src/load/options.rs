@@ -44,6 +44,10 @@ pub struct Options {
     #[arg(long, requires = "rate")]
     pub constant: bool,
 
+    /// Count the successful answers that came within this time, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "0.05", value_parser = seconds)]
+    pub objective: Duration,
+
     /// Open a new connection for each request
     #[arg(long, conflicts_with = "pipeline")]
     pub no_keep_alive: bool,
@@ -91,6 +95,7 @@ impl Options {
             timeout: Duration::from_secs(10),
             rate: None,
             constant: false,
+            objective: Duration::from_millis(50),
             no_keep_alive: false,
             pipeline: 1,
             paths: None,

@@ -1,5 +1,7 @@
 //! What a run came to.
 
+use std::time::Duration;
+
 use hdrhistogram::Histogram;
 use phalanx::Kind;
 use serde::{Deserialize, Serialize};
@@ -40,6 +42,10 @@ pub struct Report {
     pub bytes: u64,
     /// From the intended start to the last byte.
     pub latency: Latency,
+    /// The same of successful answers (2xx) only: an overloaded server refuses quickly.
+    pub success_latency: Latency,
+    /// Goodput: successful answers that came within the objective.
+    pub good: u64,
     /// Answers by class.
     pub status: Statuses,
     /// What failed.
@@ -107,6 +113,8 @@ impl Report {
             requests_per_second: 0.0,
             bytes: 0,
             latency: Latency::default(),
+            success_latency: Latency::default(),
+            good: 0,
             status: Statuses::default(),
             errors: Errors::default(),
             client_cpu_us_per_request: 0.0,
@@ -116,7 +124,13 @@ impl Report {
     }
 
     /// Takes in what was counted and measured.
-    pub(crate) fn fill(&mut self, tally: Tally, backlog: u64, measured: Measured) {
+    pub(crate) fn fill(
+        &mut self,
+        tally: Tally,
+        backlog: u64,
+        measured: Measured,
+        objective: Duration,
+    ) {
         let each = |seconds: f64| seconds * 1e6 / measured.answered.max(1) as f64;
         self.seconds = measured.seconds;
         self.offered = tally.offered;
@@ -126,6 +140,8 @@ impl Report {
         self.requests_per_second = measured.answered as f64 / measured.seconds.max(1e-9);
         self.bytes = measured.bytes;
         self.latency = Latency::of(&tally.latency);
+        self.success_latency = Latency::of(&tally.success);
+        self.good = tally.success.count_between(0, objective.as_nanos() as u64);
         self.status = tally.statuses;
         self.errors = tally.errors;
         self.client_cpu_us_per_request = each(measured.client_cpu);

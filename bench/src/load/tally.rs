@@ -78,14 +78,17 @@ pub(crate) struct Tally {
     pub(crate) statuses: Statuses,
     /// In nanoseconds.
     pub(crate) latency: Histogram<u64>,
+    /// The same of the successful answers only.
+    pub(crate) success: Histogram<u64>,
 }
 
 impl Default for Tally {
     fn default() -> Self {
         // It grows by itself, and then every value fits.
         let latency = Histogram::new(3).expect("three digits are possible");
+        let success = latency.clone();
         let (errors, statuses) = Default::default();
-        Self { offered: 0, completed: 0, starved: 0, errors, statuses, latency }
+        Self { offered: 0, completed: 0, starved: 0, errors, statuses, latency, success }
     }
 }
 
@@ -94,6 +97,9 @@ impl Tally {
         self.completed += 1;
         self.statuses.count(answer.status);
         self.latency.record(latency).expect("every value fits");
+        if answer.status / 100 == 2 {
+            self.success.record(latency).expect("every value fits");
+        }
     }
 
     pub(crate) fn fail(&mut self, failure: Failure) {

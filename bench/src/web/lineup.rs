@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::config;
-use super::options::Options;
 use super::server::{Recipe, ReservedPort};
 use super::site::Site;
 
@@ -29,12 +28,14 @@ const SBIN: &[&str] =
 /// Which versions of the peers are here.
 pub(crate) type Versions = BTreeMap<&'static str, Option<String>>;
 
-/// Everybody who is wanted and here, and the peers' versions.
+/// Everybody who is wanted and here, and the peers' versions. `arguments` are more of them for
+/// `phalanx web`.
 ///
 /// # Errors
 /// When configurations cannot be written.
 pub(crate) fn lineup(
-    options: &Options,
+    wants: &dyn Fn(&str) -> bool,
+    arguments: &[&str],
     phalanx: &Path,
     directory: &Path,
     site: &Site,
@@ -44,7 +45,7 @@ pub(crate) fn lineup(
     for driver in ["uring", "poll"] {
         let mut web = Command::new(phalanx);
         web.arg("web").arg(&site.root).args(["--listen", "127.0.0.1:0", "--processors", "1"]);
-        web.args(["--driver", driver]);
+        web.args(["--driver", driver]).args(arguments);
         recipes.push(own("phalanx", Some(driver), true, web));
         let mut floor = Command::new(phalanx);
         floor.args(["bench", "floor-server", "--driver", driver]);
@@ -58,13 +59,13 @@ pub(crate) fn lineup(
         versions.insert(peer.name, path.as_deref().and_then(version));
         match path {
             Some(path) => recipes.extend(peer.recipes(&path, directory, site)?),
-            None if options.wants(peer.name) => {
+            None if wants(peer.name) => {
                 eprintln!("{} is not installed and left out; {}", peer.name, peer.install);
             }
             None => (),
         }
     }
-    recipes.retain(|recipe| options.wants(&recipe.name));
+    recipes.retain(|recipe| wants(&recipe.name));
     // Without a ring there is nothing to measure it with.
     if let Err(error) = phalanx_driver::choose(phalanx::Choice::Uring) {
         eprintln!("the uring driver is left out: {error}");

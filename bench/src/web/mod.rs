@@ -3,16 +3,17 @@
 //! How it measures is in [`Options`]; why, in `CONTRIBUTING.md` under "Reporting a figure". Read
 //! `lineup` (who takes part), `server` (a process under measurement), `slice`, `noise` and `report`.
 
+pub mod arena;
 mod config;
 pub(crate) mod cores;
-mod lineup;
+pub(crate) mod lineup;
 mod machine;
-mod noise;
+pub(crate) mod noise;
 mod options;
 mod report;
-mod server;
-mod site;
-mod slice;
+pub(crate) mod server;
+pub(crate) mod site;
+pub(crate) mod slice;
 mod table;
 
 use std::io;
@@ -75,6 +76,14 @@ fn interruption() -> &'static Arc<AtomicBool> {
     FLAG.get_or_init(Arc::default)
 }
 
+/// From now on SIGINT and SIGTERM end the run, and with it every server.
+pub(crate) fn heed_signals() -> Result<(), Error> {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, interruption().clone()).map_err(Error::Io)?;
+    }
+    Ok(())
+}
+
 fn interrupted() -> Result<(), Error> {
     match interruption().load(Ordering::Relaxed) {
         true => Err(Error::Interrupted),
@@ -87,9 +96,7 @@ fn interrupted() -> Result<(), Error> {
 /// # Errors
 /// When something cannot be measured; no process is left behind then either.
 pub fn run(options: &Options) -> Result<Report, Error> {
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, interruption().clone()).map_err(Error::Io)?;
-    }
+    heed_signals()?;
     let cores = Cores::choose(options.server_core, options.load_core).map_err(Error::Io)?;
     let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let machine = Machine::here(allowed, cores);
@@ -102,7 +109,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         tempfile::Builder::new().prefix("phalanx-bench-").tempdir().map_err(Error::Io)?;
     let site = Site::make(directory.path()).map_err(Error::Io)?;
     let (recipes, peers) =
-        lineup::lineup(options, &phalanx, directory.path(), &site).map_err(Error::Io)?;
+        lineup::lineup(&|name| options.wants(name), &[], &phalanx, directory.path(), &site)
+            .map_err(Error::Io)?;
     if recipes.is_empty() {
         return Err(Error::Nobody);
     }

@@ -17,6 +17,8 @@ pub(crate) struct Site {
     pub(crate) root: PathBuf,
     /// The paths, the most popular first, one a line.
     pub(crate) paths: PathBuf,
+    /// How unequally popular they are.
+    pub(crate) alpha: f64,
     /// What [`PROBE`] holds.
     pub(crate) probe: Vec<u8>,
 }
@@ -25,12 +27,17 @@ pub(crate) struct Site {
 pub(crate) const PROBE: &str = "/file000.html";
 
 impl Site {
-    /// Makes it in `directory`.
+    /// Makes it in `directory`: small files, of which some are popular.
     pub(crate) fn make(directory: &Path) -> io::Result<Self> {
+        Self::of(directory, &sizes(), ALPHA)
+    }
+
+    /// A site of files of these sizes; the Nth is asked for with a weight of 1/N^`alpha`.
+    pub(crate) fn of(directory: &Path, sizes: &[usize], alpha: f64) -> io::Result<Self> {
         let (root, paths) = (directory.join("site"), directory.join("paths"));
         fs::create_dir(&root)?;
         let (mut list, mut probe) = (String::new(), Vec::new());
-        for (number, size) in sizes().into_iter().enumerate() {
+        for (number, &size) in sizes.iter().enumerate() {
             let name = format!("file{number:03}.html");
             let contents = contents(number, size);
             fs::write(root.join(&name), &contents)?;
@@ -40,7 +47,7 @@ impl Site {
             }
         }
         fs::write(&paths, list)?;
-        Ok(Self { root, paths, probe })
+        Ok(Self { root, paths, alpha, probe })
     }
 }
 

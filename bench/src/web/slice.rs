@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::server::{Group, Server};
-use super::site::{ALPHA, Site};
+use super::site::Site;
 use super::{Error, interrupted};
 use crate::load;
 
@@ -20,6 +20,17 @@ pub(crate) struct Load<'a> {
     pub(crate) directory: &'a Path,
     pub(crate) site: &'a Site,
     pub(crate) slice: Duration,
+}
+
+/// One slice's load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shot {
+    pub(crate) connections: usize,
+    pub(crate) seed: usize,
+    /// In open loop: requests a second.
+    pub(crate) rate: Option<f64>,
+    /// For an answer.
+    pub(crate) patience: Duration,
 }
 
 /// What one slice has shown.
@@ -37,13 +48,20 @@ pub(crate) struct Figures {
 }
 
 impl Load<'_> {
-    /// Sends it to `server`. The process is bound as its parent is.
+    /// Sends it to `server` in closed loop, and takes nothing but successes.
     pub(crate) fn send(
         &self,
         server: &Server,
         connections: usize,
         seed: usize,
     ) -> Result<Figures, Error> {
+        let patience = self.slice + Duration::from_secs(1);
+        let report = self.report(server, Shot { connections, seed, rate: None, patience })?;
+        figures(&report).map_err(|why| Error::Load { name: server.name.clone(), why })
+    }
+
+    /// Sends it to `server`. The process is bound as its parent is.
+    pub(crate) fn report(&self, server: &Server, shot: Shot) -> Result<load::Report, Error> {
         use std::os::unix::process::CommandExt;
         let seconds = |duration: Duration| duration.as_secs_f64().to_string();
         let (out, errors) = (self.directory.join("load.out"), self.directory.join("load.err"));
@@ -52,12 +70,14 @@ impl Load<'_> {
         command
             .arg("load")
             .arg(format!("http://{}/", server.address))
-            .args(["--connections", &connections.to_string(), "--seed", &seed.to_string()])
+            .args(["--connections", &shot.connections.to_string()])
+            .args(["--seed", &shot.seed.to_string()])
             .args(["--duration", &seconds(self.slice), "--warmup", &seconds(self.slice / 10)])
-            .args(["--timeout", &seconds(self.slice + Duration::from_secs(1)), "--json"])
+            .args(["--timeout", &seconds(shot.patience), "--json"])
+            .args(shot.rate.iter().map(|rate| format!("--rate={rate}")))
             .arg("--paths")
             .arg(&self.site.paths)
-            .args(["--zipf", &ALPHA.to_string()])
+            .args(["--zipf", &self.site.alpha.to_string()])
             .args(server.family.iter().map(|process| format!("--pid={process}")))
             .process_group(0)
             .stdin(Stdio::null())
@@ -79,9 +99,7 @@ impl Load<'_> {
             return Err(failed(format!("{status}: {}", said.trim())));
         }
         let text = fs::read_to_string(&out).map_err(Error::Io)?;
-        let report: load::Report =
-            serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
-        figures(&report).map_err(failed)
+        serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
     }
 }
 

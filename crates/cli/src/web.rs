@@ -55,9 +55,15 @@ pub(crate) struct Web {
     #[arg(long, value_name = "BYTES", default_value = "256M", value_parser = crate::bytes::parse, env = "PHALANX_CACHE")]
     cache: usize,
 
-    /// The most connections at once; more are closed.
+    /// The most connections at once; more are answered with 503 and closed.
     #[arg(long, value_name = "N", default_value = "100000", env = "PHALANX_MAX_CONNECTIONS")]
     max_connections: NonZero<usize>,
+
+    /// Milliseconds that work may wait in an overloaded server. When it waits for longer, requests
+    /// are refused with 503 before anything is done for them, so that those let in are answered in
+    /// up to about twice this time. 0 never refuses any.
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = phalanx::DEFAULT_TARGET_WAIT.as_millis() as u64, value_parser = clap::value_parser!(u64).range(0..=60_000), env = "PHALANX_TARGET_WAIT")]
+    target_wait: u64,
 
     /// Seconds that a client has for the whole of a request.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400), env = "PHALANX_REQUEST_TIMEOUT")]
@@ -135,6 +141,7 @@ impl Web {
             processors,
             cache_bytes: self.cache,
             max_connections: self.max_connections.get().div_ceil(processors),
+            target_wait: (self.target_wait > 0).then(|| Duration::from_millis(self.target_wait)),
             ..config
         }
     }

@@ -95,9 +95,11 @@ impl Processor {
         };
         let start = self.now.get();
         let waiting = local.queue.len() + self.post.stages[stage].len();
+        let oldest = local.queue.oldest().map(|slot| slot.queued_at.get());
+        local.rules.waits.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));
         let order = match local.in_order {
             true => Order::OldestFirst,
-            false => local.cap.order(start, local.queue.oldest().map(|slot| slot.queued_at.get())),
+            false => local.cap.order(start, oldest),
         };
         // Where a stage may interrupt, every operation is followed by a look.
         let look = if self.thresholds.stages == 0 { FIRST_LOOK } else { 1 };
@@ -246,6 +248,9 @@ impl Processor {
             }
         }
         if slot.session.get() != NO_SESSION {
+            if self.is_late(slot, start) {
+                return self.shed_late(slot, tally);
+            }
             self.sessions.enter(slot.session.get());
         }
         self.poll_operation(slot, tally);
@@ -284,6 +289,19 @@ impl Processor {
                 }
             }
         }
+    }
+
+    /// An operation that has not started and whose session is past its deadline.
+    #[inline(never)]
+    fn is_late(&self, slot: Slot, start: u64) -> bool {
+        slot.life.get() == Life::Unstarted && self.sessions.is_late(slot.session.get(), start)
+    }
+
+    #[cold]
+    fn shed_late(&self, slot: Slot, tally: &Tally) {
+        self.running.set(None);
+        bump(&tally.ended);
+        self.discard(slot, CallError::DeadlinePassed);
     }
 
     /// An operation that re-enabled itself (it is still marked as queued) yields to all others of its stage.

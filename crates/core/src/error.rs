@@ -59,6 +59,10 @@ pub enum CallError {
     /// The operation's session was ended before the operation was done.
     #[error("the operation was ended with its session")]
     Ended,
+    /// The deadline of the operation's session had passed before the operation was started
+    /// ([`Session::set_deadline`](crate::Session::set_deadline)); it was not.
+    #[error("the deadline passed before the operation was started")]
+    DeadlinePassed,
     /// A bound was reached; the operation was not started. It is the stage's
     /// ([`StageOptions::capacity`](crate::StageOptions::capacity)) or the processor's
     /// ([`Graph::max_operations`](crate::Graph::max_operations)).

@@ -107,8 +107,13 @@ impl Processor {
         let reason = match self.slab().bound() {
             0 => Refused::ENDED,
             _ if ended => Refused::ENDED,
-            bound if local.queue.has_room() => Refused::full(bound),
-            _ => Refused::stage_full(stage, local.rules.capacity.bound),
+            bound => {
+                self.stage_counters(stage).shed_full.add(1);
+                match local.queue.has_room() {
+                    true => Refused::full(bound),
+                    false => Refused::stage_full(stage, local.rules.capacity.bound),
+                }
+            }
         };
         drop(invocation);
         reason
@@ -182,6 +187,7 @@ impl Processor {
         let counters = self.stage_counters(slot.stage.get());
         match error {
             CallError::Panicked { .. } => counters.panicked.add(1),
+            CallError::DeadlinePassed => counters.shed_deadline.add(1),
             _ => counters.ended.add(1),
         }
         slot.clear(QUEUED | WOKEN);

@@ -9,18 +9,23 @@
 //! invoking), `policy` (reaching state), `operation` and `slab` (where an operation lives), `queue`
 //! (where it waits), `wavefront` and `cohort` (how it runs), `call`, `join`, `rendezvous` (how its
 //! result gets back), `remote`, `post`, `ring`, `parking`, `waker` (how processors and foreign
-//! threads reach each other), `session` (how it ends early), `wheel` and `time`, `profile`; `stepping` and `residue` (how a
+//! threads reach each other), `session` (how it ends early), `admission`, `credits` and `congestion`
+//! (what is not even begun), `wheel` and `time`, `profile`; `stepping` and `residue` (how a
 //! simulation drives it, and what must be gone at rest).
 //!
 //! The papers are Larus and Parkes: *Using Cohort Scheduling to Enhance Server Performance*, the
 //! technical report of 2001 (tr2001) and the USENIX paper of 2002.
 
+mod admission;
 mod balance;
 mod batch;
 mod call;
 mod cohort;
 mod cohort_stage;
+mod congestion;
+mod credits;
 mod custom;
+mod deadline;
 mod error;
 mod event;
 mod first_of;
@@ -70,6 +75,7 @@ mod watch;
 mod wavefront;
 mod wheel;
 
+pub use admission::{Admission, DEFAULT_TARGET_WAIT, Permit, Shed};
 pub use batch::{Cohort, Entry};
 pub use call::Call;
 pub use cohort_stage::{CohortStage, PartitionedCohortStage};
@@ -88,7 +94,7 @@ pub use policy::{Exclusive, Gate, Shared};
 pub use post::MAX_STAGES;
 pub use prefetch::{MAX_INTERLEAVED, Prefetch, prefetch};
 pub use processor::Processor;
-pub use profile::{COHORT_BUCKETS, Column, ProcessorView, Profile, StageView};
+pub use profile::{COHORT_BUCKETS, Column, ProcessorView, Profile, ShedView, StageView};
 pub use program::{Control, Phase, Seed};
 pub use rebuild::Rebuilding;
 pub use remote_event::{RemoteEvent, RemoteTrigger, remote_event};

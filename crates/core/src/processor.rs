@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::batch::{Batching, EndOfCohort};
+use crate::congestion::{Congestion, Smallest};
 use crate::error::CallError;
 use crate::graph::{Declared, LocalState};
 use crate::hold::{Filling, holding};
@@ -61,6 +62,8 @@ pub(crate) struct Rules {
     pub(crate) end_of_cohort: Option<EndOfCohort>,
     /// Since when parcels wait here, as far as was looked.
     pub(crate) parcels_since: Cell<Option<u64>>,
+    /// How long its cohorts of this interval have found work waiting.
+    pub(crate) waits: Smallest,
 }
 
 /// One thread's share of a program. Made from a [`Seed`] on the thread that runs it.
@@ -102,6 +105,7 @@ pub struct Processor {
     pub(crate) outbox: RefCell<VecDeque<Outbox>>,
     pub(crate) orders: Orders,
     pub(crate) sessions: Sessions,
+    pub(crate) congestion: Congestion,
     pub(crate) joins: Joins,
     /// Empty between cohorts.
     pub(crate) interleaved: Interleaved,
@@ -178,6 +182,7 @@ impl Seed {
                     capacity: Capacity::new(declared.capacity),
                     end_of_cohort: declared.end_of_cohort.clone(),
                     parcels_since: Cell::new(None),
+                    waits: Smallest::default(),
                 }),
             }
         });
@@ -211,6 +216,7 @@ impl Seed {
             outbox: RefCell::default(),
             orders: Orders::default(),
             sessions: Sessions::default(),
+            congestion: Congestion::default(),
             joins: Joins::default(),
             interleaved: Interleaved::default(),
             wheel: RefCell::new(Wheel::new()),

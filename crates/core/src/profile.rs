@@ -58,6 +58,9 @@ pub(crate) struct StageCounters {
     pub(crate) interruptions: Counter,
     pub(crate) held: Counter,
     pub(crate) rebuilt: Counter,
+    pub(crate) shed_deadline: Counter,
+    pub(crate) shed_admission: Counter,
+    pub(crate) shed_full: Counter,
     pub(crate) run: Counter,
     pub(crate) run_max: Counter,
     pub(crate) cohorts: Counter,
@@ -113,6 +116,18 @@ pub struct Column {
     pub max_ns: u64,
 }
 
+/// What was not begun, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShedView {
+    /// Operations whose session was past its deadline when they would have started.
+    pub deadline: u64,
+    /// Refusals of an [`Admission`](crate::Admission), at the stage that asked.
+    pub admission: u64,
+    /// Invocations beyond [`Graph::max_operations`](crate::Graph::max_operations); they are among
+    /// [`StageView::refused`] too.
+    pub full: u64,
+}
+
 /// One stage on one processor, at one moment; the columns of Figure 4.
 #[derive(Clone, Debug, Default)]
 pub struct StageView {
@@ -136,6 +151,8 @@ pub struct StageView {
     pub ended: u64,
     /// Invocations refused because the processor or the stage was full, or their session ended.
     pub refused: u64,
+    /// What was not begun, by reason.
+    pub shed: ShedView,
     /// Cohorts that interrupted another stage's because the
     /// [threshold](crate::StageOptions::threshold) was reached.
     pub interruptions: u64,
@@ -206,6 +223,11 @@ impl StageCounters {
             interruptions: self.interruptions.get(),
             held: self.held.get(),
             rebuilt: self.rebuilt.get(),
+            shed: ShedView {
+                deadline: self.shed_deadline.get(),
+                admission: self.shed_admission.get(),
+                full: self.shed_full.get(),
+            },
             cohorts: self.cohorts.get(),
             cohort_max: self.cohort_max.get(),
             cohort_sizes: std::array::from_fn(|bucket| self.cohort_sizes[bucket].get()),

@@ -40,6 +40,8 @@ use crate::waker::Name;
 struct Crossing<F, T> {
     cell: Payload<F, (), T>,
     home: u16,
+    /// When it is not worth starting any more: the caller's session's.
+    deadline: u64,
     outcome: Cell<Outcome>,
     /// The session that the operation will belong to. Taken with the invocation.
     group: Cell<Option<Arc<Group>>>,
@@ -155,6 +157,7 @@ impl Processor {
             slot.payload::<Crossing<F, T>>().write(Crossing {
                 cell: Payload { invocation: ManuallyDrop::new(invocation) },
                 home: self.index() as u16,
+                deadline: self.sessions.deadline(self.sessions.current()),
                 outcome: Cell::new(Outcome::None),
                 group: Cell::new(self.leaving_group()),
                 there: There::default(),
@@ -322,9 +325,10 @@ pub(crate) unsafe fn receive<F, T>(
 ) {
     let crossing: *mut Crossing<F, T> = slot.payload();
     // SAFETY: the parcel came through a ring, so its payload is ours; the invocation is read once.
-    let (invocation, group) = unsafe {
+    let (invocation, group, deadline) = unsafe {
         (*crossing).outcome.set(Outcome::Taken);
-        (ManuallyDrop::take(&mut (*crossing).cell.invocation), (*crossing).group.take())
+        let invocation = ManuallyDrop::take(&mut (*crossing).cell.invocation);
+        (invocation, (*crossing).group.take(), (*crossing).deadline)
     };
     // The stage field is written before the parcel leaves home and read-only while it is away.
     let stage = slot.stage.get();
@@ -332,6 +336,13 @@ pub(crate) unsafe fn receive<F, T>(
     let mut reply = Owed::<T> { parcel: Some(slot), result: std::marker::PhantomData };
     let joined = processor.in_group(group, || {
         let Some(invocation) = invocation.take() else { return };
+        processor.sessions.bring_deadline(deadline);
+        // It is taken up when it would start, so this is the time to look.
+        if deadline <= processor.now() {
+            processor.stage_counters(stage).shed_deadline.add(1);
+            contain(|| drop(invocation));
+            return reply.send(Err(CallError::DeadlinePassed));
+        }
         if !processor.slab().has_room() || !processor.stage(stage.into()).queue.has_room() {
             let refused = processor.refuse(stage, invocation);
             return reply.send(Err(refused.reason(processor)));

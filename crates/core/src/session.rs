@@ -15,6 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use crate::deadline::NO_DEADLINE;
 use crate::operation::{NO_SESSION, Slot};
 use crate::order::Answer;
 use crate::processor::{self, Processor};
@@ -29,6 +30,8 @@ pub(crate) struct Record {
     holds: usize,
     pub(crate) handles: usize,
     ended: bool,
+    /// In the clock's nanoseconds.
+    pub(crate) deadline: u64,
     waiting: Vec<Waker>,
     /// What joins it to the other processors' parts, from the first invocation that crosses.
     pub(crate) group: Option<Arc<Group>>,
@@ -48,6 +51,7 @@ impl Default for Record {
             holds: 0,
             handles: 0,
             ended: false,
+            deadline: NO_DEADLINE,
             waiting: Vec::new(),
             group: None,
             asked: false,
@@ -338,6 +342,11 @@ impl Session {
     pub fn end(&self) -> SessionEnd {
         self.0.on(|p| p.sessions.end(p, self.0.index));
         SessionEnd(self.clone())
+    }
+
+    /// Runs `f` with the processor that the session is of and its number there, if that is here.
+    pub(crate) fn on<R>(&self, f: impl FnOnce(&Processor, u32) -> R) -> Option<R> {
+        self.0.on(|p| f(p, self.0.index))
     }
 
     /// How many operations of the session are alive on this processor; one that was invoked from

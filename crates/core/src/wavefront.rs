@@ -16,7 +16,8 @@ const PUBLISH: u64 = 256;
 /// What a processor is handed: a clock, and the way to completions of I/O. All else of the outside
 /// stays outside, so that a simulation can take its place.
 pub trait World {
-    /// Nanoseconds of a clock that never goes back.
+    /// Nanoseconds of a clock that never goes back, the same for all processors of a program:
+    /// deadlines travel.
     fn now(&self) -> u64;
     /// Wakes the operations whose I/O has completed. True if there were any.
     fn reap(&self) -> bool;
@@ -99,6 +100,7 @@ impl Processor {
         self.flush_outbox();
         let mut received = world.reap();
         received |= self.open_post();
+        self.congestion.turn(self.now.get(), received, &self.stages);
         self.fire_timers();
         self.balance();
         let mut ran = 0;
@@ -114,6 +116,10 @@ impl Processor {
             ran += self.visit(stage, world);
         }
         world.submit();
+        if ran > 0 && self.ready.get() != 0 {
+            // What was handed to the kernel may have taken long.
+            self.now.set(world.now());
+        }
         let mut below = u64::MAX;
         while let Some(stage) = last(self.ready.get() & below) {
             below = (1 << stage) - 1;
@@ -233,6 +239,7 @@ impl Processor {
         if self.post.parking.may_sleep(|| self.post.pending.is_quiet()) {
             world.park(timeout);
             self.post.parking.woke();
+            self.congestion.slept();
             self.counters.parks.add(1);
             self.counters.parked.add(world.now().saturating_sub(now));
         }

@@ -84,3 +84,7 @@ struct Lifetimes;
 /// Simulating a program.
 #[doc = include_str!("../../../docs/mechanisms/simulation.md")]
 struct Simulation;
+
+/// Admission, deadlines, shedding.
+#[doc = include_str!("../../../docs/mechanisms/overload.md")]
+struct Overload;

@@ -67,7 +67,7 @@ mod supervisor;
 mod world;
 
 pub use admin::{
-    ArcSnapshot, ColumnSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot,
+    ArcSnapshot, ColumnSnapshot, ProcessorSnapshot, ShedSnapshot, Snapshot, StageSnapshot,
     VERSION as SNAPSHOT_VERSION,
 };
 pub use blocking::{

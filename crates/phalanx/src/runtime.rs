@@ -115,6 +115,18 @@ impl Runtime {
         self
     }
 
+    /// Buffers that each processor receives into, and the bytes in each: the most that one receive
+    /// gives. The default, 512 of 8 KiB, is for requests; larger ones are for whoever receives much
+    /// at a time. When all are in use, receives wait.
+    ///
+    /// # Errors
+    /// Running fails with [`RunError::Driver`] for numbers other than 1 to 32768 and 1 to 2²⁴.
+    #[must_use]
+    pub fn receive_buffers(mut self, count: u16, bytes: u32) -> Self {
+        (self.config.buffers, self.config.buffer_size) = (count, bytes);
+        self
+    }
+
     /// How long a processor that finds nothing to do looks again before it sleeps.
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {

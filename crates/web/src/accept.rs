@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::Listener;
-use phalanx::{is_draining, sleep};
+use phalanx::{Admission, is_draining, sleep};
 
 use crate::connection::Connection;
+use crate::refusal::turn_away;
 use crate::stages::{Site, Stages};
 
 /// When the process is out of descriptors or memory, it is so for a while.
@@ -17,7 +18,8 @@ const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
 
 /// Accepts until the program drains. Each connection becomes an operation of the control stage.
 pub(crate) async fn accept(listener: Listener, stages: Stages, site: Arc<Site>) {
-    let open = Rc::new(Cell::new(0));
+    let (open, told) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let entry = site.target_wait.map(Admission::with_target);
     loop {
         // Rather than let a queue grow that is long already.
         stages.control.room().await;
@@ -32,13 +34,14 @@ pub(crate) async fn accept(listener: Listener, stages: Stages, site: Arc<Site>) 
             }
         };
         if open.get() >= site.max_connections {
+            turn_away(stream, stages, &told);
             continue;
         }
-        let counted = Counted::new(&open);
+        let (counted, entry) = (Counted::new(&open), entry.clone());
         // Refused at a bound of operations: the connection closes, and the next may fit again.
         let _ = stages.control.dispatch(move |site| async move {
             let _counted = counted;
-            Connection::new(stream, stages, site).serve().await;
+            Connection::new(stream, stages, site, entry).serve().await;
         });
     }
 }

@@ -23,8 +23,11 @@ pub struct Config {
     /// Large files kept open, over all processors: the most descriptors that are held without being
     /// used at the moment.
     pub open_files: usize,
-    /// The most connections on each processor; more are closed at once.
+    /// The most connections on each processor; more are answered with 503 and closed.
     pub max_connections: usize,
+    /// How long work may wait before requests are refused with 503
+    /// ([`Admission::with_target`](phalanx::Admission::with_target)); none never refuses any.
+    pub target_wait: Option<Duration>,
     /// Limits on requests.
     pub limits: Limits,
     /// Limits on waiting.
@@ -69,6 +72,7 @@ impl Config {
             cache_bytes: 256 << 20,
             open_files: 256,
             max_connections: 100_000,
+            target_wait: Some(phalanx::DEFAULT_TARGET_WAIT),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             hash_seed: None,

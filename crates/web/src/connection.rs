@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::Stream;
-use phalanx::{Bytes, Patience, Payload, Shared, is_draining, now};
+use phalanx::{Admission, Bytes, Patience, Payload, Permit, Shared, is_draining, now};
 use phalanx_http::{
     Body, Discard, Method, Parse, Reply, Request, Scan, Status, error_page, options, path,
 };
@@ -22,6 +22,7 @@ use crate::clock::with_date;
 use crate::entry::{Content, Entry};
 use crate::lookup::{Found, Looked, look_up};
 use crate::network::{Buffers, Received, converse, send};
+use crate::refusal::refuse;
 use crate::stages::{Site, Stages};
 
 /// Gathered answers are sent when there are this many bytes of them.
@@ -39,6 +40,13 @@ pub(crate) struct Connection {
     stream: Rc<Stream>,
     stages: Stages,
     site: Arc<Site>,
+    /// Who asks here is let in, or not.
+    entry: Option<Admission>,
+    /// Held from a request's admission until its answer is sent: a connection works on one request
+    /// at a time, so it needs no second.
+    permit: Option<Permit>,
+    /// A request was refused since the last send.
+    refused: bool,
     /// What was received; the first `taken` bytes are done with.
     input: Vec<u8>,
     taken: usize,
@@ -59,7 +67,12 @@ enum Next {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, stages: Stages, site: Shared<Arc<Site>>) -> Self {
+    pub(crate) fn new(
+        stream: Stream,
+        stages: Stages,
+        site: Shared<Arc<Site>>,
+        entry: Option<Admission>,
+    ) -> Self {
         let (stream, site) = (Rc::new(stream), Arc::clone(&site));
         let out = Outgoing {
             stream: stream.clone(),
@@ -72,6 +85,9 @@ impl Connection {
             stream,
             stages,
             site,
+            entry,
+            permit: None,
+            refused: false,
             input,
             taken: 0,
             scan: Scan::default(),
@@ -94,7 +110,9 @@ impl Connection {
 
     /// Answers one request, or waits for more of it.
     async fn turn(&mut self) -> io::Result<Next> {
-        let Self { input, taken, scan, begun, out, site, stages, path, .. } = self;
+        let Self {
+            input, taken, scan, begun, out, site, stages, path, entry, permit, refused, ..
+        } = self;
         if *taken == input.len() {
             return self.receive().await;
         }
@@ -121,7 +139,18 @@ impl Connection {
         };
         let expects = body.is_some() && request.expect_continue;
         let reply = if expects { reply.closing() } else { reply };
-        answer(out, *stages, site, path, &request, reply).await?;
+        if let (None, Some(entry)) = (&permit, &entry) {
+            *permit = entry.admit().ok();
+        }
+        if permit.is_some() || entry.is_none() {
+            answer(out, *stages, site, path, &request, reply).await?;
+        } else {
+            *refused = true;
+            refuse(&mut out.bytes, reply);
+            if out.bytes.len() >= GATHER {
+                out.send().await?;
+            }
+        }
         *taken = after;
         if !reply.keep_alive {
             out.send().await?;
@@ -170,10 +199,12 @@ impl Connection {
     /// Sends what was gathered, then appends to the input what the client sends next.
     async fn more(&mut self, patience: Patience) -> Received {
         let out = std::mem::take(&mut self.out.bytes);
-        let buffers = Buffers { out, input: std::mem::take(&mut self.input) };
+        let (input, permit) = (std::mem::take(&mut self.input), self.permit.take());
+        let refused = std::mem::take(&mut self.refused);
+        let buffers = Buffers { out, input, permit };
         let sending = self.out.patience;
         let (buffers, received) =
-            converse(self.stages, &self.stream, buffers, sending, patience).await;
+            converse(self.stages, &self.stream, buffers, refused, sending, patience).await;
         (self.out.bytes, self.input) = (buffers.out, buffers.input);
         received
     }

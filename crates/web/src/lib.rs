@@ -8,6 +8,7 @@
 //! | stage | file | what an operation does |
 //! |---|---|---|
 //! | network | `network.rs`, `accept.rs` | accepts, receives or sends once |
+//! | refusals | `refusal.rs` | the same for what was not admitted, and ahead of the rest |
 //! | control | `connection.rs`, `answer.rs` | serves one connection, request after request |
 //! | file cache | `cache.rs`, `lookup.rs`, `blocks.rs` | finds a file, or a block of a large one |
 //! | aggregator | `aggregator.rs` | gathers the reads of a cohort |
@@ -28,6 +29,7 @@ mod entry;
 mod failure;
 mod lookup;
 mod network;
+mod refusal;
 mod serve;
 mod stages;
 

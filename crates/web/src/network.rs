@@ -4,7 +4,7 @@ use std::io;
 use std::rc::Rc;
 
 use phalanx::net::Stream;
-use phalanx::{Bytes, Patience, Payload};
+use phalanx::{Bytes, Patience, Payload, Permit};
 
 use crate::stages::Stages;
 
@@ -25,19 +25,28 @@ pub(crate) struct Buffers {
     pub(crate) out: Vec<u8>,
     /// What the client sent.
     pub(crate) input: Vec<u8>,
+    /// The credit of the requests that `out` answers; none if they were refused.
+    pub(crate) permit: Option<Permit>,
 }
 
 /// Sends the answers in `buffers`, if there are any, and then appends what the client sends next:
-/// one operation, since nearly every answer is followed by the wait for the next request.
+/// one operation, since nearly every answer is followed by the wait for the next request. `refused`
+/// says that a request was refused.
 pub(crate) async fn converse(
     stages: Stages,
     stream: &Rc<Stream>,
     mut buffers: Buffers,
+    refused: bool,
     sending: Patience,
     receiving: Patience,
 ) -> (Buffers, Received) {
     let stream = stream.clone();
-    let call = stages.network.call(move |_| async move {
+    let stage = match (&buffers.permit, refused) {
+        (None, true) => stages.refusals,
+        _ => stages.network,
+    };
+    let call = stage.call(move |_| async move {
+        let permit = buffers.permit.take();
         if !buffers.out.is_empty() {
             let head = std::mem::take(&mut buffers.out);
             match stream.write(Payload { head, body: Bytes::new() }, sending).await {
@@ -45,6 +54,8 @@ pub(crate) async fn converse(
                 Err(_) => return (buffers, Received::Broken),
             }
         }
+        // Answered: what is waited for now is the client.
+        drop(permit);
         let received = match stream.read(&mut buffers.input, receiving).await {
             Ok(bytes) => Received::Bytes(bytes),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Received::TimedOut,

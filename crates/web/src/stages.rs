@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
+use std::time::Duration;
 
 use phalanx::fs::Dir;
 use phalanx::{Graph, PartitionedStage, SharedStage};
@@ -20,10 +21,15 @@ const SOCKET_COHORT: usize = 64;
 /// less, and where another processor may take them.
 const CONTROL_QUEUE: usize = 4096;
 
+/// A cohort of refusals: they are short, and are not to wait for another turn.
+const REFUSALS: usize = 256;
+
 /// Handles on all stages; copied wherever an operation may invoke others.
 #[derive(Clone, Copy)]
 pub(crate) struct Stages {
     pub(crate) network: SharedStage<()>,
+    /// As the network stage, for connections whose last request was refused.
+    pub(crate) refusals: SharedStage<()>,
     pub(crate) control: SharedStage<Arc<Site>>,
     pub(crate) cache: PartitionedStage<FileCache>,
     pub(crate) aggregator: PartitionedStage<Aggregator>,
@@ -36,6 +42,7 @@ pub(crate) struct Site {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) max_connections: usize,
+    pub(crate) target_wait: Option<Duration>,
     /// Files above this many bytes are streamed by blocks that are not kept.
     pub(crate) streamed: u64,
     hashing: Hashing,
@@ -67,6 +74,7 @@ impl Site {
             limits: config.limits,
             timeouts: config.timeouts,
             max_connections: config.max_connections,
+            target_wait: config.target_wait,
             streamed: config.cache_bytes as u64 / 8,
             hashing: config
                 .hash_seed
@@ -92,6 +100,9 @@ impl Stages {
         let open = config.open_files.div_ceil(partitions);
         Self {
             network: graph.stage("network").max_cohort(SOCKET_COHORT).shared(()),
+            // Behind the network stage, so before it on the way back: refusals leave before the
+            // answers that they were refused for.
+            refusals: graph.stage("refusals").max_cohort(REFUSALS).shared(()),
             control: graph
                 .stage("control")
                 .max_cohort(SOCKET_COHORT)

@@ -38,7 +38,8 @@ fn sum(snapshot: &Value, stage: &str, figure: &str) -> u64 {
         .sum()
 }
 
-const STAGES: [&str; 6] = ["network", "control", "file cache", "aggregator", "disk", "admin"];
+const STAGES: [&str; 7] =
+    ["network", "refusals", "control", "file cache", "aggregator", "disk", "admin"];
 
 /// What holds of every snapshot, whatever the load.
 fn check(snapshot: &Value, driver: &str) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
-use crate::client::{Client, End, get};
+use crate::client::{Client, get};
 use crate::on_each_driver;
 use crate::server::{LONG, Server, eventually};
 use crate::site::{Site, noise, same};
@@ -148,14 +148,22 @@ fn more_than_may_connect(driver: &'static str) {
     for client in &mut clients {
         assert_eq!(client.get("/small").status, 200);
     }
-    let (bytes, end) = Client::connect(server.address).read_to_end();
-    assert!(bytes.is_empty() && end == End::Closed, "the ninth is turned away");
+    // Also one that has asked already gets to read why.
+    for asked in ["", "GET /small HTTP/1.1\r\nHost: test\r\n\r\n"] {
+        let mut ninth = Client::connect(server.address);
+        ninth.send(asked);
+        let response = ninth.response();
+        assert_eq!((response.status, response.says_close()), (503, true), "the ninth");
+        assert_eq!(response.field("Retry-After"), Some("1"));
+        ninth.closes();
+    }
     assert_eq!(clients[0].get("/small").status, 200, "the first stays");
     drop(clients.pop());
     // The server learns of the close in its own time.
     eventually("a place for another", || {
         let mut client = Client::connect(server.address);
         std::io::Write::write_all(&mut client.stream, b"GET /small HTTP/1.0\r\n\r\n").ok()?;
-        client.more().ok().filter(|count| *count > 0)
+        client.more().ok().filter(|count| *count > 0)?;
+        (client.response().status == 200).then_some(())
     });
 }

@@ -20,6 +20,7 @@ mod files;
 mod framing;
 mod impatience;
 mod openmetrics;
+mod overload;
 mod process;
 mod ranges;
 mod refusals;

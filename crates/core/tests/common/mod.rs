@@ -79,6 +79,7 @@ pub(crate) fn run(
 ) -> Control {
     let seeds = graph.build(processors);
     let control = seeds[0].control();
+    let epoch = Instant::now();
     std::thread::scope(|scope| {
         for seed in seeds {
             let (start, control) = (&start, control.clone());
@@ -89,7 +90,7 @@ pub(crate) fn run(
                     let _ = sender.send(());
                 }));
                 processor.enter(|| start(index, control));
-                processor.run(&Thread { epoch: Instant::now(), wake }, 0);
+                processor.run(&Thread { epoch, wake }, 0);
             });
         }
     });

@@ -91,6 +91,7 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
             let _ = writeln!(out, "phalanx_stage_{name}{suffix}{{{labels}}} {}", value(stage));
         });
     }
+    shed(&mut out, snapshot);
     cohort_sizes(&mut out, snapshot);
     arcs(&mut out, snapshot);
     out.push_str("# EOF\n");
@@ -112,6 +113,20 @@ fn each_stage(snapshot: &Snapshot, mut each: impl FnMut(&str, &StageSnapshot)) {
             each(&labels, stage);
         }
     }
+}
+
+/// What was not begun, by reason.
+fn shed(out: &mut String, snapshot: &Snapshot) {
+    let name = "phalanx_stage_shed";
+    family(out, name, "counter", "", "Operations that were not begun, by reason.");
+    each_stage(snapshot, |labels, stage| {
+        let shed = stage.shed;
+        let reasons =
+            [("deadline", shed.deadline), ("admission", shed.admission), ("full", shed.full)];
+        for (reason, count) in reasons {
+            let _ = writeln!(out, "{name}_total{{{labels},reason=\"{reason}\"}} {count}");
+        }
+    });
 }
 
 /// A histogram: the buckets that the runtime counts in.

@@ -18,7 +18,7 @@ use crate::long::LongCounts;
 use crate::net::{Listener, Stream, bind};
 
 pub use snapshot::{
-    ArcSnapshot, ColumnSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot, VERSION,
+    ArcSnapshot, ColumnSnapshot, ProcessorSnapshot, ShedSnapshot, Snapshot, StageSnapshot, VERSION,
 };
 
 /// A request for an admin page is short.

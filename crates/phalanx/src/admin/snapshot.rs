@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
-use phalanx_core::{COHORT_BUCKETS, Column, Phase, StageView};
+use phalanx_core::{COHORT_BUCKETS, Column, Phase, ShedView, StageView};
 use serde::Serialize;
 
 use super::Source;
@@ -79,10 +79,12 @@ pub struct StageSnapshot {
     pub panicked: u64,
     /// Operations ended with their session.
     pub ended: u64,
-    /// Invocations refused at the bound.
+    /// Invocations refused at the bound, or into a session that had ended.
     pub refused: u64,
     /// Operations that ran for longer than [`Runtime::long_operation`](crate::Runtime::long_operation).
     pub long_operations: u64,
+    /// What was not begun, by reason.
+    pub shed: ShedSnapshot,
     /// Cohorts run.
     pub cohorts: u64,
     /// Operations in a cohort, on average.
@@ -91,6 +93,17 @@ pub struct StageSnapshot {
     pub cohort_max: u64,
     /// Cohorts of 1, 2–3, 4–7, …, 128 and more operations.
     pub cohort_sizes: [u64; COHORT_BUCKETS],
+}
+
+/// What was not begun, by reason.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct ShedSnapshot {
+    /// Operations whose session's deadline had passed.
+    pub deadline: u64,
+    /// Refused for want of a credit, at the stage that asked for one.
+    pub admission: u64,
+    /// Invocations at the bound of operations; they are in `refused` too.
+    pub full: u64,
 }
 
 /// A count with the mean and the maximum of a time.
@@ -115,6 +128,10 @@ pub struct ArcSnapshot {
     pub to: &'static str,
     /// Operations.
     pub count: u64,
+}
+
+fn shed(shed: ShedView) -> ShedSnapshot {
+    ShedSnapshot { deadline: shed.deadline, admission: shed.admission, full: shed.full }
 }
 
 fn mean(total: u64, count: u64) -> f64 {
@@ -145,6 +162,7 @@ fn stage(name: &'static str, view: &StageView, long_operations: u64) -> StageSna
         ended: view.ended,
         refused: view.refused,
         long_operations,
+        shed: shed(view.shed),
         cohorts: view.cohorts,
         cohort_mean: mean(ran, view.cohorts),
         cohort_max: view.cohort_max,

@@ -1,0 +1,255 @@
+//! `phalanx bench light`: latency where there is hardly anything to do.
+//!
+//! The server of the 2002 paper was up to twenty times slower than threads then (§5.1, Figure 6): its
+//! processors slept in growing steps when they found nothing. What an answer takes is a wake-up and
+//! the work, so this measures what a processor does between the two.
+
+use std::fmt;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::load::seconds;
+use crate::stats::median;
+use crate::web::arena::{Arena, Place, Plan};
+use crate::web::server::Server;
+use crate::web::site::Site;
+use crate::web::slice::Shot;
+use crate::web::{Error, Machine};
+
+/// Shares of the capacity that are offered.
+const LOADS: [f64; 3] = [0.01, 0.05, 0.2];
+/// Connections in closed loop, to learn the capacity.
+const FULL: usize = 64;
+/// Rounds of a quick run.
+const QUICK: usize = 1;
+
+/// Measure the web server's latency at light load beside its threaded twin's.
+///
+/// Small files over keep-alive connections in open loop, at 1, 5 and 20 percent of what the slower of
+/// the two can do. Both servers are up at once, on one core; the load comes from another and visits them
+/// in turn, in short slices with the same arrivals. Latency counts from the intended start. Ratios are
+/// taken slice by slice; their medians count. A slice in which other processes used a core is repeated.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Connections at a time
+    #[arg(long, value_name = "N", default_value_t = 64,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=20_000))]
+    pub connections: usize,
+
+    /// Slices for each server and load
+    #[arg(long, value_name = "N", default_value_t = 9,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub slices: usize,
+
+    /// Length of a slice, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub slice: Duration,
+
+    /// Where
+    #[command(flatten)]
+    pub place: Place,
+
+    /// One short slice each: only shows that it runs
+    #[arg(long, conflicts_with_all = ["slices", "slice"])]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `phalanx bench light` reports.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// One for each load.
+    pub rows: Vec<Row>,
+    /// The largest `p50_over_twin` of the rows.
+    pub p50_over_twin: f64,
+    /// The largest `p99_over_twin` of the rows.
+    pub p99_over_twin: f64,
+    /// What the slower of the two does in closed loop, in requests per second.
+    pub capacity: f64,
+    /// Our driver.
+    pub driver: Option<&'static str>,
+    /// Where this was measured.
+    pub machine: Machine,
+    /// Whether it was only to show that it runs: then the figures mean nothing.
+    pub quick: bool,
+}
+
+/// Both servers under one load. Latencies in microseconds, medians of the slices.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The share of the capacity.
+    pub load: f64,
+    /// Requests offered per second.
+    pub rate: f64,
+    /// Median latency of Phalanx.
+    pub phalanx_p50_us: f64,
+    /// Its 99th percentile.
+    pub phalanx_p99_us: f64,
+    /// Median latency of the twin.
+    pub twin_p50_us: f64,
+    /// Its 99th percentile.
+    pub twin_p99_us: f64,
+    /// The median of the slices' ratios.
+    pub p50_over_twin: f64,
+    /// The same of the 99th percentiles.
+    pub p99_over_twin: f64,
+    /// Slices of each.
+    pub slices: usize,
+    /// Of these, kept although others used our cores meanwhile.
+    pub noisy_slices: usize,
+}
+
+/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+///
+/// # Errors
+/// When something cannot be measured; no process is left behind then either.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let (slices, slice) = match options.quick {
+        true => (QUICK, Duration::from_millis(300)),
+        false => (options.slices, options.slice),
+    };
+    let driver =
+        if phalanx_driver::choose(phalanx::Choice::Uring).is_ok() { "uring" } else { "poll" };
+    let ours = format!("phalanx-{driver}");
+    let wants = |name: &str| name == ours || name == "twin";
+    let plan =
+        Plan { wants: &wants, arguments: &[], site: &Site::make, check_noise: !options.quick };
+    let arena = Arena::start(&options.place, &plan)?;
+    let pair = |name: &str| arena.servers.iter().find(|server| server.server == name);
+    let (Some(phalanx), Some(twin)) = (pair("phalanx"), pair("twin")) else {
+        return Err(Error::Nobody);
+    };
+    let full = |server| arena.capacity(server, slice, FULL);
+    let capacity = full(phalanx)?.min(full(twin)?);
+    let mut rows = Vec::new();
+    for load in LOADS {
+        let mut pairs = Vec::new();
+        for seed in 1..=slices {
+            eprintln!("load {load}, slice {seed} of {slices}");
+            let rate = Some(capacity * load);
+            let patience = Duration::from_secs(5);
+            let shot = Shot { connections: options.connections, seed, rate, patience };
+            pairs.push([
+                measure(&arena, phalanx, slice, shot)?,
+                measure(&arena, twin, slice, shot)?,
+            ]);
+        }
+        rows.push(Row::new(load, capacity * load, &pairs));
+    }
+    let worst = |of: fn(&Row) -> f64| rows.iter().map(of).fold(0.0, f64::max);
+    Ok(Report {
+        p50_over_twin: worst(|row| row.p50_over_twin),
+        p99_over_twin: worst(|row| row.p99_over_twin),
+        rows,
+        capacity,
+        driver: phalanx.driver,
+        machine: arena.machine.clone(),
+        quick: options.quick,
+    })
+}
+
+/// One slice: two latencies.
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    p50: f64,
+    p99: f64,
+    noisy: bool,
+}
+
+fn measure(arena: &Arena, server: &Server, slice: Duration, shot: Shot) -> Result<Slice, Error> {
+    let (report, noisy) = arena.slice(server, slice, shot)?;
+    if report.status.success != report.completed || report.errors.total() > 0 {
+        let why = format!("not all were served: {:?} {:?}", report.status, report.errors);
+        return Err(Error::Load { name: server.name.clone(), why });
+    }
+    Ok(Slice { p50: report.latency.p50_us, p99: report.latency.p99_us, noisy })
+}
+
+impl Row {
+    /// Of pairs of Phalanx's slice and the twin's.
+    fn new(load: f64, rate: f64, pairs: &[[Slice; 2]]) -> Self {
+        // Disturbed slices count only where there is no other.
+        let quiet: Vec<_> = pairs.iter().filter(|pair| !pair[0].noisy && !pair[1].noisy).collect();
+        let kept = if quiet.is_empty() { pairs.iter().collect() } else { quiet };
+        let of = |figure: &dyn Fn(&[Slice; 2]) -> f64| {
+            median(&kept.iter().map(|pair| figure(pair)).collect::<Vec<_>>())
+        };
+        Self {
+            load,
+            rate,
+            phalanx_p50_us: of(&|pair| pair[0].p50),
+            phalanx_p99_us: of(&|pair| pair[0].p99),
+            twin_p50_us: of(&|pair| pair[1].p50),
+            twin_p99_us: of(&|pair| pair[1].p99),
+            p50_over_twin: of(&|pair| pair[0].p50 / pair[1].p50.max(1e-3)),
+            p99_over_twin: of(&|pair| pair[0].p99 / pair[1].p99.max(1e-3)),
+            slices: pairs.len(),
+            noisy_slices: pairs.iter().filter(|pair| pair[0].noisy || pair[1].noisy).count(),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "small files at a part of {:.0} requests/s; latencies in µs\n\n  {:>5}{:>12}{:>10}{:>10}{:>10}{:>10}{:>8}{:>8}{:>8}",
+            self.capacity,
+            "load",
+            "requests/s",
+            "p50",
+            "p99",
+            "twin p50",
+            "twin p99",
+            "p50 ÷",
+            "p99 ÷",
+            "slices"
+        )?;
+        for row in &self.rows {
+            write!(
+                f,
+                "  {:>4.0}%{:>12.0}{:>10.0}{:>10.0}{:>10.0}{:>10.0}{:>8.2}{:>8.2}{:>8}",
+                row.load * 100.0,
+                row.rate,
+                row.phalanx_p50_us,
+                row.phalanx_p99_us,
+                row.twin_p50_us,
+                row.twin_p99_us,
+                row.p50_over_twin,
+                row.p99_over_twin,
+                row.slices,
+            )?;
+            match row.noisy_slices {
+                0 => writeln!(f)?,
+                noisy => writeln!(f, "  {noisy} disturbed")?,
+            }
+        }
+        if self.quick {
+            writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_of_pairs() {
+        let slice = |p50, p99, noisy| Slice { p50, p99, noisy };
+        let pairs = [
+            [slice(10.0, 30.0, false), slice(20.0, 20.0, false)],
+            [slice(900.0, 900.0, true), slice(1.0, 1.0, false)],
+            [slice(30.0, 60.0, false), slice(20.0, 20.0, false)],
+        ];
+        let row = Row::new(0.05, 100.0, &pairs);
+        assert_eq!((row.p50_over_twin, row.p99_over_twin), (1.0, 2.25));
+        assert_eq!((row.slices, row.noisy_slices), (3, 1));
+    }
+}

@@ -1,0 +1,95 @@
+//! `phalanx bench overload`: what is left of a server that is asked for more than it can do.
+//!
+//! Read [`Options`] for how it is measured, `report` for what is reported.
+
+mod options;
+mod report;
+mod table;
+
+use std::path::Path;
+use std::time::Duration;
+
+pub use options::Options;
+pub use report::{Report, Row};
+
+use report::Slice;
+
+use crate::web::Error;
+use crate::web::arena::{Arena, Plan};
+use crate::web::server::Server;
+use crate::web::site::Site;
+use crate::web::slice::Shot;
+
+/// Bytes of the site: too many for the servers' caches, not for the kernel's. The files are large
+/// enough that a refusal is cheap beside an answer.
+const SITE: usize = 64 << 20;
+/// Memory of the server's own cache.
+const CACHE: &str = "1M";
+/// Connections in closed loop, to learn the capacity.
+const FULL: usize = 64;
+/// How long an answer may take before its client is one without an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The goal for an answer.
+pub(crate) const OBJECTIVE: Duration = Duration::from_millis(50);
+
+/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+///
+/// # Errors
+/// When something cannot be measured; no process is left behind then either.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let (loads, slices, slice) = options.plan();
+    let driver =
+        if phalanx_driver::choose(phalanx::Choice::Uring).is_ok() { "uring" } else { "poll" };
+    let ours = format!("phalanx-{driver}");
+    let wants = |name: &str| {
+        let asked = options.wants(name.split('-').next().unwrap_or(name));
+        asked && (name == ours || ["twin", "nginx"].contains(&name))
+    };
+    let wait = options.target_wait.to_string();
+    let mut arguments = vec!["--target-wait", &*wait];
+    if !options.small {
+        arguments.extend(["--cache", CACHE]);
+    }
+    let site = |directory: &Path| match options.small {
+        true => Site::make(directory),
+        false => {
+            let bytes = options.file_bytes;
+            Site::of(directory, &vec![bytes; SITE.div_ceil(bytes).clamp(1, 4096)], 0.0)
+        }
+    };
+    let plan =
+        Plan { wants: &wants, arguments: &arguments, site: &site, check_noise: !options.quick };
+    let arena = Arena::start(&options.place, &plan)?;
+    let mut measured = Vec::new();
+    for round in 1..=slices {
+        for server in &arena.servers {
+            eprintln!("round {round} of {slices}: {}", server.name);
+            let capacity = arena.capacity(server, slice, FULL)?;
+            for &load in &loads {
+                measured.push(measure(&arena, server, options, capacity, load, round, slice)?);
+            }
+        }
+    }
+    Ok(Report::new(options, &arena, &measured))
+}
+
+fn measure(
+    arena: &Arena,
+    server: &Server,
+    options: &Options,
+    capacity: f64,
+    load: f64,
+    round: usize,
+    slice: Duration,
+) -> Result<Slice, Error> {
+    let rate = capacity * load;
+    let connections = options.connections;
+    let shot = Shot { connections, seed: round, rate: Some(rate), patience: PATIENCE };
+    let (report, noisy) = arena.slice(server, slice, shot)?;
+    let wrong = report.status.client_error + report.status.redirection + report.status.other;
+    if wrong > 0 || report.errors.malformed > 0 {
+        let why = format!("wrong answers: {:?} {:?}", report.status, report.errors);
+        return Err(Error::Load { name: server.name.clone(), why });
+    }
+    Ok(Slice::new(server.server, round, load, capacity, noisy, &report))
+}

@@ -1,0 +1,264 @@
+//! What the slices came to: rows, and the figures that the project holds itself to.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::OBJECTIVE;
+use super::options::Options;
+use crate::load;
+use crate::stats::median;
+use crate::web::Machine;
+use crate::web::arena::Arena;
+
+/// One slice: a server under one load.
+#[derive(Clone, Debug)]
+pub(crate) struct Slice {
+    pub(crate) server: &'static str,
+    pub(crate) round: usize,
+    pub(crate) load: f64,
+    pub(crate) capacity: f64,
+    /// Per second, as the next.
+    pub(crate) goodput: f64,
+    pub(crate) admitted: f64,
+    pub(crate) refused: f64,
+    /// Of the server's core.
+    pub(crate) busy: f64,
+    pub(crate) client_busy: f64,
+    pub(crate) shed: u64,
+    pub(crate) shed_share: f64,
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) unanswered: u64,
+    pub(crate) noisy: bool,
+}
+
+impl Slice {
+    pub(crate) fn new(
+        server: &'static str,
+        round: usize,
+        load: f64,
+        capacity: f64,
+        noisy: bool,
+        report: &load::Report,
+    ) -> Self {
+        let seconds = report.seconds.max(1e-9);
+        let per_second = |count: u64| count as f64 / seconds;
+        // What had no connection for less than the objective is not given up yet.
+        let fresh = (capacity * load * OBJECTIVE.as_secs_f64()).ceil() as u64;
+        let busy = |cpu_us: f64| cpu_us * report.requests_per_second / 1e6;
+        Self {
+            server,
+            round,
+            load,
+            capacity,
+            goodput: per_second(report.good),
+            admitted: per_second(report.status.success),
+            refused: per_second(report.status.server_error),
+            busy: busy(report.server_cpu_us_per_request.unwrap_or(0.0)),
+            client_busy: busy(report.client_cpu_us_per_request),
+            shed: report.status.server_error,
+            shed_share: report.status.server_error as f64 / report.offered.max(1) as f64,
+            p50_ms: report.success_latency.p50_us / 1e3,
+            p99_ms: report.success_latency.p99_us / 1e3,
+            unanswered: report.errors.total()
+                + report.starved
+                + report.backlog.saturating_sub(fresh),
+            noisy,
+        }
+    }
+}
+
+/// One server under one load: medians of its slices.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// `phalanx`, `twin` or `nginx`.
+    pub server: &'static str,
+    /// What was offered, in the server's own capacities.
+    pub load: f64,
+    /// What the server answers in closed loop, in requests per second.
+    pub capacity: f64,
+    /// Successful answers within the objective, per second.
+    pub goodput: f64,
+    /// Goodput over the best of the same server's loads, round by round.
+    pub goodput_over_best: f64,
+    /// Median latency of successful answers, in milliseconds, from the intended start.
+    pub p50_ms: f64,
+    /// Their 99th percentile.
+    pub p99_ms: f64,
+    /// The part of what was offered that was refused with a 5xx.
+    pub shed_share: f64,
+    /// Requests refused, in all slices.
+    pub shed: u64,
+    /// Requests without an answer, in all slices: failed, or waiting for a free connection for more
+    /// than the objective when the slice ended.
+    pub unanswered: u64,
+    /// The share of its core that the load took. Near one, the load is measured and not the server.
+    pub client_busy: f64,
+    /// Slices measured.
+    pub slices: usize,
+    /// Of these, kept although others used our cores meanwhile.
+    pub noisy_slices: usize,
+}
+
+/// What `phalanx bench overload` reports. The figures before `rows` are Phalanx's.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Goodput at twice the capacity over the best at any load.
+    pub goodput_at_2_over_best: Option<f64>,
+    /// The largest 99th percentile of successful answers at any load, in milliseconds.
+    pub p99_ms: f64,
+    /// Requests refused at loads up to 0.9.
+    pub shed_below_saturation: u64,
+    /// Requests without an answer, at any load.
+    pub unanswered: u64,
+    /// What an admitted request costs the server, in microseconds of processor time: least squares
+    /// over all slices, as the next.
+    pub admitted_us: Option<f64>,
+    /// What a refused one costs.
+    pub shed_us: Option<f64>,
+    /// One for each server and load.
+    pub rows: Vec<Row>,
+    /// Bytes of each file, or none with `--small`.
+    pub file_bytes: Option<usize>,
+    /// Connections at a time.
+    pub connections: usize,
+    /// The goal for an answer, in milliseconds.
+    pub objective_ms: u64,
+    /// How long work may wait in Phalanx before it refuses, in milliseconds.
+    pub target_wait_ms: u64,
+    /// Where this was measured.
+    pub machine: Machine,
+    /// The versions of the others; none for those that are not installed.
+    pub peers: BTreeMap<&'static str, Option<String>>,
+    /// Whether it was only to show that it runs: then the figures mean nothing.
+    pub quick: bool,
+}
+
+impl Report {
+    pub(crate) fn new(options: &Options, arena: &Arena, slices: &[Slice]) -> Self {
+        let rows = rows(slices);
+        let ours = || rows.iter().filter(|row| row.server == "phalanx");
+        let costs = costs(slices.iter().filter(|slice| slice.server == "phalanx"));
+        let mut peers = arena.versions.clone();
+        peers.retain(|name, _| *name == "nginx");
+        Self {
+            goodput_at_2_over_best: ours()
+                .find(|row| row.load == 2.0)
+                .map(|row| row.goodput_over_best),
+            p99_ms: ours().map(|row| row.p99_ms).fold(0.0, f64::max),
+            shed_below_saturation: ours().filter(|r| r.load <= 0.9).map(|r| r.shed).sum(),
+            unanswered: ours().map(|row| row.unanswered).sum(),
+            admitted_us: costs.map(|costs| costs.0),
+            shed_us: costs.map(|costs| costs.1),
+            rows,
+            file_bytes: (!options.small).then_some(options.file_bytes),
+            connections: options.connections,
+            objective_ms: OBJECTIVE.as_millis() as u64,
+            target_wait_ms: options.target_wait,
+            machine: arena.machine.clone(),
+            peers,
+            quick: options.quick,
+        }
+    }
+}
+
+/// By server and load, in the order in which they were measured first.
+fn rows(slices: &[Slice]) -> Vec<Row> {
+    let mut keys: Vec<(&'static str, f64)> = Vec::new();
+    for slice in slices {
+        if !keys.contains(&(slice.server, slice.load)) {
+            keys.push((slice.server, slice.load));
+        }
+    }
+    let row = |(server, load)| {
+        let all: Vec<&Slice> =
+            slices.iter().filter(|s| s.server == server && s.load == load).collect();
+        // Disturbed slices count only where there is no other.
+        let quiet: Vec<&Slice> = all.iter().copied().filter(|slice| !slice.noisy).collect();
+        let kept = if quiet.is_empty() { &all } else { &quiet };
+        let of = |figure: &dyn Fn(&Slice) -> f64| {
+            median(&kept.iter().map(|slice| figure(slice)).collect::<Vec<_>>())
+        };
+        let best = |round| {
+            let same = slices.iter().filter(|s| s.server == server && s.round == round);
+            same.map(|slice| slice.goodput).fold(1e-9, f64::max)
+        };
+        Row {
+            server,
+            load,
+            capacity: of(&|slice| slice.capacity),
+            goodput: of(&|slice| slice.goodput),
+            goodput_over_best: of(&|slice| slice.goodput / best(slice.round)),
+            p50_ms: of(&|slice| slice.p50_ms),
+            p99_ms: of(&|slice| slice.p99_ms),
+            shed_share: of(&|slice| slice.shed_share),
+            client_busy: of(&|slice| slice.client_busy),
+            shed: all.iter().map(|slice| slice.shed).sum(),
+            unanswered: all.iter().map(|slice| slice.unanswered).sum(),
+            slices: all.len(),
+            noisy_slices: all.len() - quiet.len(),
+        }
+    };
+    keys.into_iter().map(row).collect()
+}
+
+/// What an admitted and a refused request cost, so that `busy = admitted × a + refused × r` comes
+/// closest; none where too little was refused to tell.
+fn costs<'a>(slices: impl Iterator<Item = &'a Slice>) -> Option<(f64, f64)> {
+    let (mut aa, mut ar, mut rr, mut ab, mut rb) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for Slice { admitted: a, refused: r, busy, .. } in slices {
+        aa += a * a;
+        ar += a * r;
+        rr += r * r;
+        ab += a * busy;
+        rb += r * busy;
+    }
+    let determinant = aa * rr - ar * ar;
+    let (a, r) = ((ab * rr - rb * ar) / determinant, (rb * aa - ab * ar) / determinant);
+    (determinant > 1e-6 * aa * rr && rr > 0.0).then_some((a * 1e6, r * 1e6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slice(round: usize, load: f64, goodput: f64, refused: f64, noisy: bool) -> Slice {
+        Slice {
+            server: "phalanx",
+            round,
+            load,
+            capacity: 1000.0,
+            goodput,
+            admitted: goodput,
+            refused,
+            busy: goodput * 100e-6 + refused * 5e-6,
+            client_busy: 0.5,
+            shed: refused as u64,
+            shed_share: 0.0,
+            p50_ms: 1.0,
+            p99_ms: load,
+            unanswered: 1,
+            noisy,
+        }
+    }
+
+    #[test]
+    fn goodput_is_compared_within_a_round() {
+        let slices = [
+            slice(1, 1.0, 800.0, 0.0, false),
+            slice(1, 2.0, 760.0, 900.0, false),
+            slice(2, 1.0, 400.0, 0.0, false),
+            slice(2, 2.0, 400.0, 900.0, false),
+            slice(3, 1.0, 900.0, 0.0, false),
+            slice(3, 2.0, 9.0, 0.0, true),
+        ];
+        let rows = rows(&slices);
+        assert_eq!((rows.len(), rows[1].slices, rows[1].noisy_slices), (2, 3, 1));
+        assert!((rows[1].goodput_over_best - 0.975).abs() < 1e-9);
+        assert_eq!((rows[1].shed, rows[0].unanswered), (1800, 3));
+        let (admitted, refused) = costs(slices.iter()).unwrap();
+        assert!((admitted - 100.0).abs() < 1e-6 && (refused - 5.0).abs() < 1e-6);
+        assert!(costs(slices.iter().filter(|slice| slice.refused == 0.0)).is_none());
+    }
+}

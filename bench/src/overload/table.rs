@@ -1,0 +1,64 @@
+//! The report as a table.
+
+use std::fmt;
+
+use super::report::Report;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.file_bytes {
+            Some(bytes) => format!("files of {} KiB, beyond the server's cache", bytes / 1024),
+            None => "1000 files of 1 to 4 KiB, in the server's cache".to_owned(),
+        };
+        writeln!(
+            f,
+            "{what}; {} connections; goodput within {} ms; phalanx refuses above a wait of {} ms",
+            self.connections, self.objective_ms, self.target_wait_ms
+        )?;
+        let mut server = "";
+        for row in &self.rows {
+            if row.server != server {
+                server = row.server;
+                writeln!(
+                    f,
+                    "\n  {server:<9}{:>9}/s{:>11}{:>9}{:>10}{:>10}{:>8}{:>12}{:>8}",
+                    row.capacity.round(),
+                    "goodput",
+                    "of best",
+                    "p50 ms",
+                    "p99 ms",
+                    "shed",
+                    "unanswered",
+                    "slices"
+                )?;
+            }
+            write!(
+                f,
+                "  {:>20}{:>11.0}{:>9.2}{:>10.1}{:>10.1}{:>7.0}%{:>12}{:>8}",
+                format!("{} ×", row.load),
+                row.goodput,
+                row.goodput_over_best,
+                row.p50_ms,
+                row.p99_ms,
+                row.shed_share * 100.0,
+                row.unanswered,
+                row.slices,
+            )?;
+            match row.noisy_slices {
+                0 => writeln!(f)?,
+                noisy => writeln!(f, "  {noisy} disturbed")?,
+            }
+        }
+        if let (Some(admitted), Some(shed)) = (self.admitted_us, self.shed_us) {
+            writeln!(
+                f,
+                "\n  a request costs phalanx {admitted:.1} µs of processor time, a refusal {shed:.1}: {:.1} %",
+                shed / admitted * 100.0
+            )?;
+        }
+        if self.quick {
+            writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
+        }
+        Ok(())
+    }
+}

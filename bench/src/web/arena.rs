@@ -1,0 +1,124 @@
+//! Servers side by side: a site, a core for them and one for the load, and slices in turn.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use tempfile::TempDir;
+
+use super::cores::{self, Cores};
+use super::lineup::{self, Versions};
+use super::machine::Machine;
+use super::noise::{self, Moment};
+use super::server::Server;
+use super::site::Site;
+use super::slice::{Load, Shot};
+use super::{Error, REPEATS, SETTLE, heed_signals};
+use crate::load::Report;
+
+/// Where to measure: common to all benchmarks of servers.
+#[derive(Args, Clone, Debug)]
+pub struct Place {
+    /// Where the servers run; otherwise the first core that may be used
+    #[arg(long, value_name = "CORE")]
+    pub server_core: Option<usize>,
+
+    /// Where the load runs; otherwise the second core that may be used
+    #[arg(long, value_name = "CORE")]
+    pub load_core: Option<usize>,
+
+    /// The phalanx executable to measure, in place of this one
+    #[arg(long, value_name = "PATH")]
+    pub phalanx: Option<PathBuf>,
+}
+
+/// Everything that is up.
+pub(crate) struct Arena {
+    pub(crate) cores: Cores,
+    pub(crate) machine: Machine,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) versions: Versions,
+    site: Site,
+    phalanx: PathBuf,
+    directory: TempDir,
+    check_noise: bool,
+}
+
+/// What to put up.
+pub(crate) struct Plan<'a> {
+    /// Which servers, by name.
+    pub(crate) wants: &'a dyn Fn(&str) -> bool,
+    /// More arguments for `phalanx web`.
+    pub(crate) arguments: &'a [&'a str],
+    pub(crate) site: &'a dyn Fn(&std::path::Path) -> std::io::Result<Site>,
+    /// Whether disturbed slices are repeated.
+    pub(crate) check_noise: bool,
+}
+
+impl Arena {
+    /// Starts the servers and binds this thread to the load's core.
+    pub(crate) fn start(place: &Place, plan: &Plan<'_>) -> Result<Self, Error> {
+        heed_signals()?;
+        let cores = Cores::choose(place.server_core, place.load_core).map_err(Error::Io)?;
+        let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let machine = Machine::here(allowed, cores);
+        phalanx::raise_open_files();
+        let phalanx = match &place.phalanx {
+            Some(path) => path.clone(),
+            None => std::env::current_exe().map_err(Error::Io)?,
+        };
+        let directory =
+            tempfile::Builder::new().prefix("phalanx-bench-").tempdir().map_err(Error::Io)?;
+        let site = (plan.site)(directory.path()).map_err(Error::Io)?;
+        let (recipes, versions) =
+            lineup::lineup(plan.wants, plan.arguments, &phalanx, directory.path(), &site)
+                .map_err(Error::Io)?;
+        if recipes.is_empty() {
+            return Err(Error::Nobody);
+        }
+        let start = |recipe| Server::start(recipe, cores.server, directory.path(), &site);
+        let servers = recipes.into_iter().map(start).collect::<Result<Vec<_>, Error>>()?;
+        cores::bind(cores.load).map_err(Error::Io)?;
+        let check_noise = plan.check_noise;
+        Ok(Self { cores, machine, servers, versions, site, phalanx, directory, check_noise })
+    }
+
+    /// A slice of load on a server, repeated while others disturb it. True if it was to the end.
+    pub(crate) fn slice(
+        &self,
+        server: &Server,
+        slice: Duration,
+        shot: Shot,
+    ) -> Result<(Report, bool), Error> {
+        let all: Vec<u32> =
+            self.servers.iter().flat_map(|server| &server.family).copied().collect();
+        let (phalanx, directory) = (&self.phalanx, self.directory.path());
+        let load = Load { phalanx, directory, site: &self.site, slice };
+        let mut left = REPEATS;
+        loop {
+            std::thread::sleep(SETTLE);
+            let before = Moment::take(self.cores, &all).map_err(Error::Io)?;
+            let report = load.report(server, shot)?;
+            let after = Moment::take(self.cores, &all).map_err(Error::Io)?;
+            let foreign = before.foreign_until(&after, self.cores);
+            let disturbed = self.check_noise && foreign > noise::TOLERATED;
+            if !disturbed || left == 0 {
+                return Ok((report, disturbed));
+            }
+            eprintln!("  {}: others used {:.0} % of a core; again", server.name, foreign * 100.0);
+            left -= 1;
+        }
+    }
+
+    /// Answers a second in closed loop: what the server can do.
+    pub(crate) fn capacity(
+        &self,
+        server: &Server,
+        slice: Duration,
+        connections: usize,
+    ) -> Result<f64, Error> {
+        let patience = slice + Duration::from_secs(5);
+        let shot = Shot { connections, seed: 1, rate: None, patience };
+        Ok(self.slice(server, slice, shot)?.0.requests_per_second)
+    }
+}

@@ -1,0 +1,86 @@
+//! More than the server can do: what it refuses, it refuses at once, and everybody gets an answer.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::admin::snapshot;
+use crate::client::Client;
+use crate::on_each_driver;
+use crate::server::{Server, eventually};
+use crate::site::{Site, noise, same};
+
+on_each_driver!(refusals_are_explicit, nothing_is_refused_when_told_so);
+
+const CROWD: usize = 48;
+
+/// A crowd that asks for a large file as fast as it gets it. Each checks every answer, until `done`.
+fn crowd<'s>(
+    scope: &'s thread::Scope<'s, '_>,
+    address: SocketAddr,
+    content: &'s [u8],
+    done: &'s AtomicBool,
+    refused: &'s AtomicBool,
+) {
+    for _ in 0..CROWD {
+        scope.spawn(move || {
+            let mut client = Client::connect(address);
+            while !done.load(Ordering::Relaxed) {
+                // The connection of a refused request goes on.
+                let response = client.get("/large");
+                match response.status {
+                    200 => same(&response.body, content),
+                    503 => {
+                        assert_eq!(response.field("Retry-After"), Some("1"));
+                        assert!(response.body.is_empty() && !response.says_close());
+                        refused.store(true, Ordering::Relaxed);
+                    }
+                    status => panic!("{status}"),
+                }
+            }
+            // And when there is less to do, everybody is served again.
+            eventually("an answer", || (client.get("/large").status == 200).then_some(()));
+        });
+    }
+}
+
+fn shed(server: &Server) -> u64 {
+    let snapshot = snapshot(server.admin());
+    let stages = snapshot["processors"][0]["stages"].as_array().unwrap();
+    stages.iter().map(|stage| stage["shed"]["admission"].as_u64().unwrap()).sum()
+}
+
+fn start(driver: &str, site: &Site, wait: &str) -> Server {
+    let mut command = crate::server::bare();
+    command.arg("web").arg(site.root()).args(["--listen", "127.0.0.1:0", "--driver", driver]);
+    command.args(["--processors", "1", "--admin", "127.0.0.1:0", "--target-wait", wait]);
+    Server::launch(command)
+}
+
+fn refusals_are_explicit(driver: &'static str) {
+    let site = Site::new();
+    let content = noise(1, 4 << 20);
+    site.file("large", &content);
+    let server = start(driver, &site, "1");
+    let (done, refused) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        crowd(scope, server.address, &content, &done, &refused);
+        eventually("a refusal", || refused.load(Ordering::Relaxed).then_some(()));
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(shed(&server) > 0, "refusals are counted");
+}
+
+fn nothing_is_refused_when_told_so(driver: &'static str) {
+    let site = Site::new();
+    let content = noise(1, 4 << 20);
+    site.file("large", &content);
+    let server = start(driver, &site, "0");
+    let (done, refused) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        crowd(scope, server.address, &content, &done, &refused);
+        thread::sleep(std::time::Duration::from_millis(500));
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(!refused.load(Ordering::Relaxed) && shed(&server) == 0);
+}

@@ -1,0 +1,66 @@
+//! Saying no: what a server that has too much to do answers, in as little work as it takes.
+//!
+//! A refused request costs its parsing, a copy of some lines and a send; nothing is looked up for it.
+//! Its answer leaves by a stage of its own, ahead of the answers that it was refused for.
+
+use std::cell::Cell;
+use std::net::Shutdown;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::net::Stream;
+use phalanx::{Bytes, Patience, Payload, now};
+use phalanx_http::{Head, Reply, Status};
+
+use crate::clock::with_date;
+use crate::stages::Stages;
+
+/// Clients are asked to wait a second: overload lasts longer than a moment, and the numbers that a
+/// client may wait are whole (RFC 9110 §10.2.3).
+const LINES: &[u8] = b"Retry-After: 1\r\nContent-Length: 0\r\n";
+/// A connection that is turned away is listened to for so long, so that its client gets to read why
+/// before a request of its own resets the connection (RFC 9112 §9.6).
+const LINGER: Duration = Duration::from_millis(500);
+/// So many are told why at a time on each processor; more are closed without a word.
+const TOLD: usize = 256;
+
+/// Adds the answer to a request that was not admitted. The connection goes on if `reply` says so.
+pub(crate) fn refuse(out: &mut Vec<u8>, reply: Reply) {
+    with_date(|date| {
+        Head::new(out, Status::ServiceUnavailable, date, reply).block(LINES).finish();
+    });
+}
+
+/// Turns away a connection there is no room for.
+pub(crate) fn turn_away(stream: Stream, stages: Stages, told: &Rc<Cell<usize>>) {
+    if told.get() >= TOLD {
+        return;
+    }
+    told.set(told.get() + 1);
+    let told = Told(told.clone());
+    // Refused at the bound of operations: closed without a word.
+    let _ = stages.refusals.dispatch(move |_| async move {
+        let _told = told;
+        let mut head = Vec::with_capacity(256);
+        refuse(&mut head, Reply::CLOSE);
+        let begun = now();
+        let left = || Patience::limit(LINGER.saturating_sub(now() - begun)).or_drain();
+        if stream.write(Payload { head, body: Bytes::new() }, left()).await.is_err() {
+            return;
+        }
+        let _ = stream.shutdown(Shutdown::Write);
+        let mut ignored = Vec::new();
+        while now() - begun < LINGER && matches!(stream.read(&mut ignored, left()).await, Ok(1..)) {
+            ignored.clear();
+        }
+    });
+}
+
+/// One of those that are being told.
+struct Told(Rc<Cell<usize>>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
