@@ -136,6 +136,9 @@ impl Processor {
         self.now.set(end);
         let time = end.saturating_sub(start).saturating_sub(tally.interrupted.get());
         self.cohort_ended(stage, local, waiting, time, &tally);
+        if self.counters.recorder.is_on() {
+            self.record_cohort(stage, start, tally.size.get() as u64, waiting);
+        }
         tally.size.get()
     }
 
@@ -330,6 +333,8 @@ impl Processor {
         counters.cohorts.add(1);
         counters.cohort_max.raise_to(size);
         counters.cohort_sizes[cohort_bucket(size)].add(1);
+        counters.waits.add(run, tally.started.total.get() + tally.resumed.total.get());
+        counters.runs.add(run, time);
         self.counters.busy.add(time);
     }
 }

@@ -174,7 +174,10 @@ impl Processor {
         let counters = self.stage_counters(slot.stage.get());
         match error {
             CallError::Panicked { .. } => counters.panicked.add(1),
-            _ => counters.ended.add(1),
+            _ => {
+                counters.ended.add(1);
+                counters.ended_suspended.add(u64::from(slot.life.get() == Life::Started));
+            }
         }
         slot.clear(QUEUED | WOKEN);
         slot.set(DYING);

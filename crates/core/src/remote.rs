@@ -40,6 +40,8 @@ use crate::waker::Name;
 struct Crossing<F, T> {
     cell: Payload<F, (), T>,
     home: u16,
+    /// The stage that was running there.
+    from: u8,
     outcome: Cell<Outcome>,
     /// The session that the operation will belong to. Taken with the invocation.
     group: Cell<Option<Arc<Group>>>,
@@ -155,6 +157,7 @@ impl Processor {
             slot.payload::<Crossing<F, T>>().write(Crossing {
                 cell: Payload { invocation: ManuallyDrop::new(invocation) },
                 home: self.index() as u16,
+                from: self.running_stage() as u8,
                 outcome: Cell::new(Outcome::None),
                 group: Cell::new(self.leaving_group()),
                 there: There::default(),
@@ -322,9 +325,10 @@ pub(crate) unsafe fn receive<F, T>(
 ) {
     let crossing: *mut Crossing<F, T> = slot.payload();
     // SAFETY: the parcel came through a ring, so its payload is ours; the invocation is read once.
-    let (invocation, group) = unsafe {
+    let (invocation, group, home, from) = unsafe {
         (*crossing).outcome.set(Outcome::Taken);
-        (ManuallyDrop::take(&mut (*crossing).cell.invocation), (*crossing).group.take())
+        let invocation = ManuallyDrop::take(&mut (*crossing).cell.invocation);
+        (invocation, (*crossing).group.take(), (*crossing).home, (*crossing).from)
     };
     // The stage field is written before the parcel leaves home and read-only while it is away.
     let stage = slot.stage.get();
@@ -336,7 +340,7 @@ pub(crate) unsafe fn receive<F, T>(
             let refused = processor.refuse(stage, invocation);
             return reply.send(Err(refused.reason(processor)));
         }
-        let placed = place(stage, invocation, reply);
+        let placed = processor.on_behalf_of(home, from, || place(stage, invocation, reply));
         if let Ok(operation) = placed {
             // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.
             let there = unsafe { &(*crossing).there };
