@@ -29,7 +29,8 @@ fn turns(processors: &[Processor], world: &Bench) {
 fn the_suspended_are_counted_while_they_are() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let (processor, world, session) = (alone(graph), Bench::default(), Session::new());
+    let (processor, world) = (alone(graph), Bench::default());
+    let session = processor.enter(Session::new);
     let suspended =
         |processor: &Processor| processor.control().processor(0).stages[0].suspended_now();
     settle(&processor, &world, || {
