@@ -296,9 +296,6 @@ impl Processor {
 
     /// Counts what `f` queues as coming from a stage of another processor.
     pub(crate) fn on_behalf_of<R>(&self, processor: u16, stage: u8, f: impl FnOnce() -> R) -> R {
-        if self.counters.recorder.is_on() {
-            self.record_crossing(processor, stage);
-        }
         let row = self.counters.crossing_row(usize::from(processor), usize::from(stage));
         let before = self.arc_row.replace(row.as_ptr());
         let result = f();

@@ -152,6 +152,8 @@ impl Processor {
         slot.vtable.set(vtable);
         slot.stage.set(key.stage());
         slot.life.set(Life::Away);
+        // Nothing waits in a queue while it is away: the field says where it is.
+        slot.queued_at.set(target as u64);
         // SAFETY: the slot is fresh and its class was chosen for this payload.
         unsafe {
             slot.payload::<Crossing<F, T>>().write(Crossing {
@@ -179,7 +181,9 @@ impl Processor {
         assert_eq!(slot.life.get(), Life::Away, "a parcel comes home once");
         // SAFETY: the vtable is the one that the parcel was filled with.
         slot.life.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
-        self.finish(slot);
+        // Whoever waits is re-enabled on behalf of the stage that answered.
+        let (there, stage) = (slot.queued_at.get() as u16, slot.stage.get());
+        self.on_behalf_of(there, stage, || self.finish(slot));
     }
 }
 
@@ -340,6 +344,7 @@ pub(crate) unsafe fn receive<F, T>(
             let refused = processor.refuse(stage, invocation);
             return reply.send(Err(refused.reason(processor)));
         }
+        processor.note_crossing(home, from);
         let placed = processor.on_behalf_of(home, from, || place(stage, invocation, reply));
         if let Ok(operation) = placed {
             // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.

@@ -109,10 +109,11 @@ impl Processor {
         });
     }
 
-    /// Notes where an operation came from that is taken up now.
-    #[cold]
-    pub(crate) fn record_crossing(&self, processor: u16, stage: u8) {
-        self.counters.recorder.lock().crossed = Some((processor, stage));
+    /// Notes from which stage of which processor an operation came that is taken up now.
+    pub(crate) fn note_crossing(&self, processor: u16, stage: u8) {
+        if self.counters.recorder.is_on() {
+            self.counters.recorder.lock().crossed = Some((processor, stage));
+        }
     }
 }
 

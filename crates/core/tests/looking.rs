@@ -87,7 +87,9 @@ fn an_arc_from_another_processor_keeps_its_name() {
     let expected = Crossings { processor: 0, from: Some(0), to: 1, count: 5 };
     assert_eq!(view.crossings, [expected]);
     assert!(view.arcs.iter().flatten().all(|count| *count == 0), "{:?}", view.arcs);
-    assert!(processors[0].control().processor(0).crossings.is_empty());
+    let answered = processors[0].control().processor(0).crossings;
+    let expected = Crossings { processor: 1, from: Some(1), to: 0, count: 1 };
+    assert_eq!(answered, [expected], "a join re-enables once");
 }
 
 #[test]

@@ -64,9 +64,12 @@ mod signals;
 mod supervisor;
 mod world;
 
+/// For `phalanx top`, so that it writes figures as the pages do.
+#[doc(hidden)]
+pub use admin::human;
 pub use admin::{
-    ArcSnapshot, ColumnSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot,
-    VERSION as SNAPSHOT_VERSION,
+    ArcInterval, ArcSnapshot, ColumnSnapshot, Interval, ProcessorInterval, ProcessorSnapshot,
+    Snapshot, StageInterval, StageSnapshot, TimesSnapshot, VERSION as SNAPSHOT_VERSION,
 };
 pub use blocking::{
     BlockingCall, BlockingError, BlockingOptions, BlockingStage, DEFAULT_BLOCKING_QUEUE,
