@@ -120,7 +120,11 @@ impl Processor {
             self.sessions.enter(NO_SESSION);
             if let Some(slot) = self.running.take().filter(|slot| slot.has(QUEUED)) {
                 bump(&tally.panicked);
-                self.discard(slot, panicked(self, stage as u8, &*panic));
+                let error = panicked(self, stage as u8, &*panic);
+                if let CallError::Panicked { stage, message } = &error {
+                    world.panicked(stage, message);
+                }
+                self.discard(slot, error);
             }
             discard_panic(panic);
         }
@@ -136,6 +140,7 @@ impl Processor {
         self.now.set(end);
         let time = end.saturating_sub(start).saturating_sub(tally.interrupted.get());
         self.cohort_ended(stage, local, waiting, time, &tally);
+        world.cohort(self.stage_name(stage as u8), tally.size.get(), time);
         if self.counters.recorder.is_on() {
             self.record_cohort(stage, start, tally.size.get() as u64, waiting);
         }

@@ -49,6 +49,7 @@ mod docs;
 mod draining;
 mod ended;
 mod error;
+mod events;
 mod first;
 pub mod fs;
 mod io;
