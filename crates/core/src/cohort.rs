@@ -334,12 +334,14 @@ impl Processor {
         counters.completed.add(run - tally.suspended.get() - tally.panicked.get());
         counters.suspended.add(tally.suspended.get());
         counters.run.add(time);
-        counters.run_max.raise_to(time / size.max(1));
+        let mean = time / size.max(1);
+        counters.run_max.raise_to(mean);
         counters.cohorts.add(1);
         counters.cohort_max.raise_to(size);
         counters.cohort_sizes[cohort_bucket(size)].add(1);
-        counters.waits.add(run, tally.started.total.get() + tally.resumed.total.get());
-        counters.runs.add(run, time);
+        let wait = tally.started.total.get() + tally.resumed.total.get();
+        counters.waits.add(run, wait / run.max(1));
+        counters.runs.add(run, mean);
         self.counters.busy.add(time);
     }
 }

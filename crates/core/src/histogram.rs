@@ -36,10 +36,10 @@ fn bucket_of(ns: u64) -> usize {
 pub(crate) struct TimeCounters([Counter; TIME_BUCKETS]);
 
 impl TimeCounters {
-    /// `count` operations took `total` nanoseconds together.
+    /// `count` operations took `mean` nanoseconds each.
     #[inline]
-    pub(crate) fn add(&self, count: u64, total: u64) {
-        self.0[bucket_of(total / count.max(1))].add(count);
+    pub(crate) fn add(&self, count: u64, mean: u64) {
+        self.0[bucket_of(mean)].add(count);
     }
 
     pub(crate) fn view(&self) -> Times {
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_cohort_is_counted_at_its_mean() {
         let counters = TimeCounters::default();
-        counters.add(10, 10 * 1000);
+        counters.add(10, 1000);
         counters.add(0, 0);
         let times = counters.view();
         assert_eq!((times.count(), times.0[3]), (10, 10));
