@@ -109,7 +109,7 @@ mod silent {
     pub(crate) fn cohort(_stage: &'static str, _operations: usize, _ns: u64) {}
 
     #[derive(Default)]
-    pub(crate) struct Sheds;
+    pub(crate) struct Sheds {}
 
     impl Sheds {
         pub(crate) fn look(&mut self, _control: &Control) -> Option<Instant> {

@@ -176,7 +176,7 @@ impl Connection {
         let mut body = if self.head_only { Bytes::new() } else { Bytes::from(answer.body) };
         loop {
             let piece = body.split_to(body.len().min(PIECE));
-            head = self.stream.write(Payload { head, body: piece.into() }, PATIENCE).await?;
+            head = self.stream.write(Payload { head, body: piece }, PATIENCE).await?;
             if body.is_empty() {
                 return Ok(());
             }
@@ -214,7 +214,7 @@ impl Connection {
     }
 
     async fn send(&mut self, head: Vec<u8>, body: Bytes) -> io::Result<()> {
-        self.stream.write(Payload { head, body: body.into() }, PATIENCE).await.map(|_| ())
+        self.stream.write(Payload { head, body }, PATIENCE).await.map(|_| ())
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
                 Answer { fields: "Allow: GET, HEAD\r\n", ..refused }
             }
             (_, "/snapshot.json") => {
-                Answer::new("application/json", Snapshot::take(source).await.to_json().await)
+                Answer::new("application/json", Snapshot::take(source).await.into_json().await)
             }
             (_, "/metrics") => {
                 let text = metrics::render(&Snapshot::take(source).await).await;

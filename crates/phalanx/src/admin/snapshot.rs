@@ -250,7 +250,7 @@ impl Snapshot {
     }
 
     /// As JSON, written processor by processor for the same reason.
-    pub(super) async fn to_json(mut self) -> Vec<u8> {
+    pub(super) async fn into_json(mut self) -> Vec<u8> {
         let processors = std::mem::take(&mut self.processors);
         let mut json = serde_json::to_vec(&self).expect("plain figures");
         assert!(json.ends_with(b"[]}"), "the processors come last");
