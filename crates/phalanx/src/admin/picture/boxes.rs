@@ -85,9 +85,9 @@ pub(super) fn draw(out: &mut String, Place { x, y }: Place, name: &str, stage: &
     let _ = write!(
         out,
         "<path class=\"line\" d=\"M8 88H{0}\"/><text class=\"n\" x=\"8\" y=\"101\">cohort {1}, max \
-         {2}</text><text class=\"n e\" x=\"{0}\" y=\"101\">p99 wait {3}, run {4}</text>\
+         {2}</text><text class=\"n e\" x=\"{0}\" y=\"115\">p99 wait {3}, run {4}</text>\
          <text class=\"n\" x=\"8\" y=\"115\">{5} suspended</text>\
-         <text class=\"bad e\" x=\"{0}\" y=\"115\">{trouble}</text></g>",
+         <text class=\"bad e\" x=\"{0}\" y=\"101\">{trouble}</text></g>",
         BOX_WIDTH - 8,
         count(stage.cohort_mean()),
         count(stage.cohort_max as f64),
