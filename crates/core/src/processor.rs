@@ -296,7 +296,12 @@ impl Processor {
 
     /// Counts what `f` queues as coming from a stage of another processor.
     pub(crate) fn on_behalf_of<R>(&self, processor: u16, stage: u8, f: impl FnOnce() -> R) -> R {
-        let row = self.counters.crossing_row(usize::from(processor), usize::from(stage));
+        let (processor, stage) = (usize::from(processor), usize::from(stage));
+        let row = match processor == self.index {
+            // A parcel to this processor, which another might have taken.
+            true => self.counters.local_row(stage),
+            false => self.counters.crossing_row(processor, stage),
+        };
         let before = self.arc_row.replace(row.as_ptr());
         let result = f();
         self.arc_row.set(before);

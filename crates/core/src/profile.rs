@@ -278,6 +278,12 @@ impl ProcessorCounters {
         &self.arcs[..(stages + 1) * stages]
     }
 
+    /// The arcs from stage `from` of this processor.
+    pub(crate) fn local_row(&self, from: usize) -> &[Counter] {
+        let stages = self.stages.len();
+        &self.arcs[from * stages..][..stages]
+    }
+
     /// The arcs from stage `from` of another processor.
     pub(crate) fn crossing_row(&self, processor: usize, from: usize) -> &[Counter] {
         let stages = self.stages.len();
