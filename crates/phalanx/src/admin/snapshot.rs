@@ -99,7 +99,18 @@ pub struct StageSnapshot {
     /// Invocations refused at the bound.
     pub refused: u64,
     /// Operations that ran for longer than [`Runtime::long_operation`](crate::Runtime::long_operation).
+    // Programs that did not count these yet are read too.
+    #[serde(default)]
     pub long_operations: u64,
+    /// Cohorts that interrupted another stage's, a threshold being reached.
+    #[serde(default)]
+    pub interruptions: u64,
+    /// Times that the stage was passed over so that its cohort could fill.
+    #[serde(default)]
+    pub held: u64,
+    /// Times that its state was made anew after a panic.
+    #[serde(default)]
+    pub rebuilt: u64,
     /// Work that was turned away, by reason.
     pub shed: BTreeMap<Name, u64>,
     /// Cohorts run.
@@ -188,6 +199,9 @@ fn stage(name: &'static str, view: &StageView, long_operations: u64) -> StageSna
         ended: view.ended,
         refused: view.refused,
         long_operations,
+        interruptions: view.interruptions,
+        held: view.held,
+        rebuilt: view.rebuilt,
         shed: shed(view),
         cohorts: view.cohorts,
         cohort_mean: mean(ran, view.cohorts),
