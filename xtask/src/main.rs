@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod counting;
 mod loom;
 mod tidy;
 
@@ -24,6 +25,9 @@ Tasks:
   loom [FILTER..] run core's loom models, in release mode and a target folder of their
                   own. LOOM_MAX_PREEMPTIONS (default 2) bounds the search: 3 sees more
                   and takes much longer
+  cost-of-counting [PAIRS]
+                  build `phalanx bench op` with and without core's counters, run both in
+                  turn, and print what counting costs
   help            print this
 
 Everything that a change must pass, these tasks included: .ci/run
@@ -38,6 +42,7 @@ fn main() -> ExitCode {
         }
         Some((task, rest)) => match (task.as_str(), rest) {
             ("tidy", []) => tidy::run(&root()),
+            ("cost-of-counting", arguments) => counting::run(&root(), arguments),
             ("loom", filters) => loom::run(&root(), filters),
             ("help" | "-h" | "--help", _) => {
                 print!("{HELP}");

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod top;
 mod web;
 
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Web(web::Web),
+    Top(top::Top),
     Load(phalanx_bench::cli::LoadCommand),
     /// Measure Phalanx beside something else, in one run
     #[command(subcommand)]
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
     // Bad arguments: clap tells what and how on stderr, and exits with 2.
     match Cli::parse().command {
         Command::Web(web) => web.run(),
+        Command::Top(top) => top.run(),
         Command::Load(load) => load.run(),
         Command::Bench(bench) => bench.run(),
     }

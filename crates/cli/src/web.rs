@@ -43,7 +43,8 @@ pub(crate) struct Web {
     #[arg(long, value_name = "auto|uring|poll", default_value = "auto", env = "PHALANX_DRIVER")]
     driver: Choice,
 
-    /// Serve /snapshot.json and /metrics there, on the loopback only: they tell all about the load.
+    /// Show what the server does there, live, and serve /snapshot.json, /metrics and more; on the
+    /// loopback only: they tell all about the load. See also `phalanx top`.
     #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_ADMIN")]
     admin: Option<SocketAddr>,
 

@@ -122,7 +122,11 @@ impl Processor {
             self.sessions.enter(NO_SESSION);
             if let Some(slot) = self.running.take().filter(|slot| slot.has(QUEUED)) {
                 bump(&tally.panicked);
-                self.discard(slot, panicked(self, stage as u8, &*panic));
+                let error = panicked(self, stage as u8, &*panic);
+                if let CallError::Panicked { stage, message } = &error {
+                    world.panicked(stage, message);
+                }
+                self.discard(slot, error);
             }
             discard_panic(panic);
         }
@@ -138,6 +142,10 @@ impl Processor {
         self.now.set(end);
         let time = end.saturating_sub(start).saturating_sub(tally.interrupted.get());
         self.cohort_ended(stage, local, waiting, time, &tally);
+        world.cohort(self.stage_name(stage as u8), tally.size.get(), time);
+        if self.counters.recorder.is_on() {
+            self.record_cohort(stage, start, tally.size.get() as u64, waiting);
+        }
         tally.size.get()
     }
 
@@ -344,10 +352,14 @@ impl Processor {
         counters.completed.add(run - tally.suspended.get() - tally.panicked.get());
         counters.suspended.add(tally.suspended.get());
         counters.run.add(time);
-        counters.run_max.raise_to(time / size.max(1));
+        let mean = time / size.max(1);
+        counters.run_max.raise_to(mean);
         counters.cohorts.add(1);
         counters.cohort_max.raise_to(size);
         counters.cohort_sizes[cohort_bucket(size)].add(1);
+        let wait = tally.started.total.get() + tally.resumed.total.get();
+        counters.waits.add(run, wait / run.max(1));
+        counters.runs.add(run, mean);
         self.counters.busy.add(time);
     }
 }

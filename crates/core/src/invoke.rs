@@ -188,7 +188,10 @@ impl Processor {
         match error {
             CallError::Panicked { .. } => counters.panicked.add(1),
             CallError::DeadlinePassed => counters.shed_deadline.add(1),
-            _ => counters.ended.add(1),
+            _ => {
+                counters.ended.add(1);
+                counters.ended_suspended.add(u64::from(slot.life.get() == Life::Started));
+            }
         }
         slot.clear(QUEUED | WOKEN);
         slot.set(DYING);

@@ -293,6 +293,27 @@ impl Processor {
         self.arc_row.set(arcs.as_ptr());
     }
 
+    /// The stage whose cohort runs, or the number of stages.
+    pub(crate) fn running_stage(&self) -> usize {
+        let arcs = self.counters.local_arcs().as_ptr();
+        let bytes = self.arc_row.get().addr() - arcs.addr();
+        bytes / (size_of::<Counter>() * self.stages.len().max(1)) % (self.stages.len() + 1)
+    }
+
+    /// Counts what `f` queues as coming from a stage of another processor.
+    pub(crate) fn on_behalf_of<R>(&self, processor: u16, stage: u8, f: impl FnOnce() -> R) -> R {
+        let (processor, stage) = (usize::from(processor), usize::from(stage));
+        let row = match processor == self.index {
+            // A parcel to this processor, which another might have taken.
+            true => self.counters.local_row(stage),
+            false => self.counters.crossing_row(processor, stage),
+        };
+        let before = self.arc_row.replace(row.as_ptr());
+        let result = f();
+        self.arc_row.set(before);
+        result
+    }
+
     /// Enters a turn: the state of one turn is not made for another inside of it.
     pub(crate) fn in_turn<R>(&self, f: impl FnOnce() -> R) -> R {
         struct Over<'a>(&'a Cell<bool>);

@@ -3,10 +3,15 @@
 //! Each counter has one writer, its processor, and is written once a cohort (or once an invocation
 //! for the arcs) with a plain add; anyone may read at any time. A reader sees each counter whole,
 //! but not all of them at the same instant.
+//!
+//! Compiled with `--cfg uncounted` nothing is counted: only to measure what counting costs
+//! (`cargo xtask cost-of-counting`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::histogram::{TimeCounters, Times};
+use crate::trace::Recorder;
 use crate::watch::Watch;
 
 /// Cohort sizes are counted in buckets 1, 2–3, 4–7, … the last holds 128 and more.
@@ -19,18 +24,22 @@ pub(crate) struct Counter(AtomicU64);
 impl Counter {
     #[inline]
     pub(crate) fn add(&self, n: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+        if cfg!(not(uncounted)) {
+            self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+        }
     }
 
     #[inline]
     pub(crate) fn raise_to(&self, n: u64) {
-        if n > self.0.load(Relaxed) {
+        if cfg!(not(uncounted)) && n > self.0.load(Relaxed) {
             self.0.store(n, Relaxed);
         }
     }
 
     pub(crate) fn set(&self, n: u64) {
-        self.0.store(n, Relaxed);
+        if cfg!(not(uncounted)) {
+            self.0.store(n, Relaxed);
+        }
     }
 
     pub(crate) fn get(&self) -> u64 {
@@ -54,6 +63,7 @@ pub(crate) struct StageCounters {
     pub(crate) completed: Counter,
     pub(crate) panicked: Counter,
     pub(crate) ended: Counter,
+    pub(crate) ended_suspended: Counter,
     pub(crate) refused: Counter,
     pub(crate) interruptions: Counter,
     pub(crate) held: Counter,
@@ -66,13 +76,19 @@ pub(crate) struct StageCounters {
     pub(crate) cohorts: Counter,
     pub(crate) cohort_max: Counter,
     pub(crate) cohort_sizes: [Counter; COHORT_BUCKETS],
+    pub(crate) waits: TimeCounters,
+    pub(crate) runs: TimeCounters,
 }
 
 /// One processor's counters, with a line of them for each stage.
 pub(crate) struct ProcessorCounters {
     pub(crate) stages: Box<[StageCounters]>,
-    /// `[from * stages + to]`; `from == stages` is the world outside (I/O, timers, other threads).
+    /// `[(source * (stages + 1) + from) * stages + to]`; `from == stages` is the world outside
+    /// (I/O, timers, other threads). Source 0 is this processor, `1 + p` processor `p`.
     pub(crate) arcs: Box<[Counter]>,
+    /// Other processors that are told apart as sources; the rest are counted as the last.
+    sources: usize,
+    pub(crate) recorder: Recorder,
     pub(crate) turns: Counter,
     pub(crate) parks: Counter,
     pub(crate) parked: Counter,
@@ -84,10 +100,13 @@ pub(crate) struct ProcessorCounters {
 }
 
 impl ProcessorCounters {
-    pub(crate) fn new(stages: usize) -> Arc<Self> {
+    pub(crate) fn new(stages: usize, processors: usize) -> Arc<Self> {
+        let sources = processors.min(MAX_ARCS / ((stages + 1) * stages.max(1))).max(1);
         Arc::new(Self {
+            sources,
+            recorder: Recorder::default(),
             stages: (0..stages).map(|_| StageCounters::default()).collect(),
-            arcs: (0..(stages + 1) * stages).map(|_| Counter::default()).collect(),
+            arcs: (0..(1 + sources) * (stages + 1) * stages).map(|_| Counter::default()).collect(),
             turns: Counter::default(),
             parks: Counter::default(),
             parked: Counter::default(),
@@ -99,6 +118,9 @@ impl ProcessorCounters {
         })
     }
 }
+
+/// Counters of arcs that a processor has at most, for those from other processors.
+const MAX_ARCS: usize = 1 << 16;
 
 /// The bucket of a cohort of `size` operations.
 pub(crate) fn cohort_bucket(size: u64) -> usize {
@@ -149,6 +171,8 @@ pub struct StageView {
     pub panicked: u64,
     /// Operations that were ended with their session or at shutdown.
     pub ended: u64,
+    /// Of these, operations that had started.
+    pub ended_suspended: u64,
     /// Invocations refused because the processor or the stage was full, or their session ended.
     pub refused: u64,
     /// What was not begun, by reason.
@@ -167,6 +191,22 @@ pub struct StageView {
     pub cohort_max: u64,
     /// Cohorts by size: 1, 2–3, 4–7, …, 128 and more.
     pub cohort_sizes: [u64; COHORT_BUCKETS],
+    /// Operations by their wait until they ran, each at the mean of its cohort.
+    pub waits: Times,
+    /// Operations by their time to run, each at the mean of its cohort.
+    pub runs: Times,
+}
+
+impl StageView {
+    /// Operations that are suspended now, those that are queued to run again included.
+    ///
+    /// ```
+    /// let view = phalanx_core::StageView { suspended: 5, ..Default::default() };
+    /// assert_eq!(view.suspended_now(), 5);
+    /// ```
+    pub fn suspended_now(&self) -> u64 {
+        self.suspended.saturating_sub(self.resumed.count + self.ended_suspended)
+    }
 }
 
 /// One processor at one moment.
@@ -177,6 +217,8 @@ pub struct ProcessorView {
     /// `arcs[from][to]`: operations that stage `from` started or re-enabled at stage `to`. The last
     /// row is the world outside: I/O, timers, other threads.
     pub arcs: Vec<Vec<u64>>,
+    /// Operations that came from other processors; those with a count.
+    pub crossings: Vec<Crossings>,
     /// Turns of the loop.
     pub turns: u64,
     /// Times that it went to sleep.
@@ -191,6 +233,19 @@ pub struct ProcessorView {
     pub operations: u64,
     /// Bytes of the slabs that operations live in.
     pub memory_bytes: u64,
+}
+
+/// Operations of one arc that came from another processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crossings {
+    /// The processor. In a very large program the last ones are counted as one.
+    pub processor: usize,
+    /// The stage that invoked them there; none if no stage ran.
+    pub from: Option<usize>,
+    /// The stage that they were invoked at here.
+    pub to: usize,
+    /// Operations.
+    pub count: u64,
 }
 
 /// Everything that was counted, at about one moment.
@@ -219,6 +274,7 @@ impl StageCounters {
             suspended: self.suspended.get(),
             panicked: self.panicked.get(),
             ended: self.ended.get(),
+            ended_suspended: self.ended_suspended.get(),
             refused: self.refused.get(),
             interruptions: self.interruptions.get(),
             held: self.held.get(),
@@ -231,19 +287,54 @@ impl StageCounters {
             cohorts: self.cohorts.get(),
             cohort_max: self.cohort_max.get(),
             cohort_sizes: std::array::from_fn(|bucket| self.cohort_sizes[bucket].get()),
+            waits: self.waits.view(),
+            runs: self.runs.view(),
         }
     }
 }
 
 impl ProcessorCounters {
+    /// The arcs from stages of this processor, and from the world.
+    pub(crate) fn local_arcs(&self) -> &[Counter] {
+        let stages = self.stages.len();
+        &self.arcs[..(stages + 1) * stages]
+    }
+
+    /// The arcs from stage `from` of this processor.
+    pub(crate) fn local_row(&self, from: usize) -> &[Counter] {
+        let stages = self.stages.len();
+        &self.arcs[from * stages..][..stages]
+    }
+
+    /// The arcs from stage `from` of another processor.
+    pub(crate) fn crossing_row(&self, processor: usize, from: usize) -> &[Counter] {
+        let stages = self.stages.len();
+        let source = 1 + processor.min(self.sources - 1);
+        &self.arcs[(source * (stages + 1) + from) * stages..][..stages]
+    }
+
+    fn crossings(&self) -> Vec<Crossings> {
+        let stages = self.stages.len();
+        let mut found = Vec::new();
+        for (source, rows) in self.arcs.chunks((stages + 1) * stages.max(1)).enumerate().skip(1) {
+            for (at, count) in rows.iter().enumerate().filter(|(_, count)| count.get() > 0) {
+                let (from, to) = (at / stages, at % stages);
+                let from = (from < stages).then_some(from);
+                found.push(Crossings { processor: source - 1, from, to, count: count.get() });
+            }
+        }
+        found
+    }
+
     pub(crate) fn view(&self) -> ProcessorView {
         ProcessorView {
             stages: self.stages.iter().map(StageCounters::view).collect(),
             arcs: self
-                .arcs
+                .local_arcs()
                 .chunks(self.stages.len().max(1))
                 .map(|row| row.iter().map(Counter::get).collect())
                 .collect(),
+            crossings: self.crossings(),
             turns: self.turns.get(),
             parks: self.parks.get(),
             parked_ns: self.parked.get(),

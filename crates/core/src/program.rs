@@ -1,13 +1,13 @@
 //! What all processors of one program share.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::graph::Declared;
 use crate::operation::Parcel;
 use crate::post::{Inbox, Post};
-use crate::profile::{ProcessorCounters, Profile};
+use crate::profile::{ProcessorCounters, ProcessorView, Profile};
 use crate::slab::Remains;
 
 /// How far a program's life has come.
@@ -28,6 +28,8 @@ pub(crate) struct Program {
     pub(crate) max_operations: usize,
     pub(crate) posts: Vec<Arc<Post>>,
     pub(crate) counters: Vec<Arc<ProcessorCounters>>,
+    /// Whether somebody takes a trace.
+    pub(crate) traced: AtomicBool,
     phase: AtomicU8,
     /// Processors that may still have operations. A processor that sends something first says that
     /// it is busy; so when this is zero after the start, nothing is alive and nothing under way.
@@ -50,7 +52,8 @@ impl Program {
             stages,
             max_operations,
             posts: (0..processors).map(|_| Arc::new(Post::new(count))).collect(),
-            counters: (0..processors).map(|_| ProcessorCounters::new(count)).collect(),
+            counters: (0..processors).map(|_| ProcessorCounters::new(count, processors)).collect(),
+            traced: AtomicBool::new(false),
             phase: AtomicU8::new(Phase::Running as u8),
             busy: AtomicUsize::new(processors),
             strays: Mutex::new(Vec::new()),
@@ -209,6 +212,24 @@ impl Control {
     /// How far the program's life has come.
     pub fn phase(&self) -> Phase {
         self.0.phase()
+    }
+
+    /// What one processor has counted so far.
+    ///
+    /// # Panics
+    /// If there is no such processor.
+    pub fn processor(&self, index: usize) -> ProcessorView {
+        self.0.counters[index].view()
+    }
+
+    /// How many processors the program has.
+    pub fn processors(&self) -> usize {
+        self.0.counters.len()
+    }
+
+    /// The stages' names in wavefront order.
+    pub fn stages(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.0.stages.iter().map(|stage| stage.name)
     }
 
     /// What was counted so far.

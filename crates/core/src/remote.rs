@@ -42,6 +42,8 @@ struct Crossing<F, T> {
     home: u16,
     /// When it is not worth starting any more: the caller's session's.
     deadline: u64,
+    /// The stage that was running there.
+    from: u8,
     outcome: Cell<Outcome>,
     /// The session that the operation will belong to. Taken with the invocation.
     group: Cell<Option<Arc<Group>>>,
@@ -152,12 +154,15 @@ impl Processor {
         slot.vtable.set(vtable);
         slot.stage.set(key.stage());
         slot.life.set(Life::Away);
+        // Nothing waits in a queue while it is away: the field says where it is.
+        slot.queued_at.set(target as u64);
         // SAFETY: the slot is fresh and its class was chosen for this payload.
         unsafe {
             slot.payload::<Crossing<F, T>>().write(Crossing {
                 cell: Payload { invocation: ManuallyDrop::new(invocation) },
                 home: self.index() as u16,
                 deadline: self.sessions.deadline(self.sessions.current()),
+                from: self.running_stage() as u8,
                 outcome: Cell::new(Outcome::None),
                 group: Cell::new(self.leaving_group()),
                 there: There::default(),
@@ -179,7 +184,9 @@ impl Processor {
         assert_eq!(slot.life.get(), Life::Away, "a parcel comes home once");
         // SAFETY: the vtable is the one that the parcel was filled with.
         slot.life.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
-        self.finish(slot);
+        // Whoever waits is re-enabled on behalf of the stage that answered.
+        let (there, stage) = (slot.queued_at.get() as u16, slot.stage.get());
+        self.on_behalf_of(there, stage, || self.finish(slot));
     }
 }
 
@@ -325,10 +332,11 @@ pub(crate) unsafe fn receive<F, T>(
 ) {
     let crossing: *mut Crossing<F, T> = slot.payload();
     // SAFETY: the parcel came through a ring, so its payload is ours; the invocation is read once.
-    let (invocation, group, deadline) = unsafe {
+    let (invocation, group, deadline, home, from) = unsafe {
         (*crossing).outcome.set(Outcome::Taken);
         let invocation = ManuallyDrop::take(&mut (*crossing).cell.invocation);
-        (invocation, (*crossing).group.take(), (*crossing).deadline)
+        let (home, from) = ((*crossing).home, (*crossing).from);
+        (invocation, (*crossing).group.take(), (*crossing).deadline, home, from)
     };
     // The stage field is written before the parcel leaves home and read-only while it is away.
     let stage = slot.stage.get();
@@ -347,7 +355,8 @@ pub(crate) unsafe fn receive<F, T>(
             let refused = processor.refuse(stage, invocation);
             return reply.send(Err(refused.reason(processor)));
         }
-        let placed = place(stage, invocation, reply);
+        processor.note_crossing(home, from);
+        let placed = processor.on_behalf_of(home, from, || place(stage, invocation, reply));
         if let Ok(operation) = placed {
             // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.
             let there = unsafe { &(*crossing).there };

@@ -26,6 +26,16 @@ pub trait World {
     /// Submits, then sleeps until something has completed, the processor's
     /// [`Unpark`](crate::Unpark) is called, or `timeout` nanoseconds are over.
     fn park(&self, timeout: Option<u64>);
+    /// Told of a panic in an operation of `stage`, which was contained.
+    fn panicked(&self, stage: &'static str, message: &str) {
+        let _ = (stage, message);
+    }
+    /// Told of every cohort: its stage, its operations and its nanoseconds. To do anything here
+    /// costs every cohort; nothing is free.
+    #[inline]
+    fn cohort(&self, stage: &'static str, operations: usize, ns: u64) {
+        let _ = (stage, operations, ns);
+    }
     /// Called while there is nothing to do but soon may be.
     fn relax(&self) {
         std::hint::spin_loop();

@@ -1,5 +1,9 @@
 //! The examples of the pages in `docs/` are compiled and run with the tests.
 
+/// What can be seen of a program.
+#[doc = include_str!("../../../docs/mechanisms/observability.md")]
+struct Observability;
+
 /// The README.
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -50,6 +50,7 @@ mod docs;
 mod draining;
 mod ended;
 mod error;
+mod events;
 mod first;
 pub mod fs;
 mod io;
@@ -66,9 +67,12 @@ pub mod sim;
 mod supervisor;
 mod world;
 
+/// For `phalanx top`, so that it writes figures as the pages do.
+#[doc(hidden)]
+pub use admin::human;
 pub use admin::{
-    ArcSnapshot, ColumnSnapshot, ProcessorSnapshot, ShedSnapshot, Snapshot, StageSnapshot,
-    VERSION as SNAPSHOT_VERSION,
+    ArcInterval, ArcSnapshot, ColumnSnapshot, Interval, ProcessorInterval, ProcessorSnapshot,
+    Snapshot, StageInterval, StageSnapshot, TimesSnapshot, VERSION as SNAPSHOT_VERSION,
 };
 pub use blocking::{
     BlockingCall, BlockingError, BlockingOptions, BlockingStage, DEFAULT_BLOCKING_QUEUE,

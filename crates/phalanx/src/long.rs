@@ -104,6 +104,7 @@ impl Watch {
             self.note(now, processor, running, |report| {
                 // Nobody may be there to read it.
                 let _ = writeln!(std::io::stderr(), "phalanx: {report}");
+                crate::events::long_operation(&report);
             });
         }
         let following = self.seen.iter().flatten().any(|seen| seen.told);

@@ -158,8 +158,9 @@ impl Runtime {
         self
     }
 
-    /// Serves `/snapshot.json` and `/metrics` at this address. They tell whoever can connect all
-    /// about the program's load, so keep it to the loopback.
+    /// Shows the program at this address: live at `/`, and as `/snapshot.json`, `/metrics`,
+    /// `/graph.dot` and `/trace.json`. They tell whoever can connect all about the program's load, so
+    /// keep it to the loopback.
     #[must_use]
     pub fn admin(mut self, address: Option<SocketAddr>) -> Self {
         self.admin = address;

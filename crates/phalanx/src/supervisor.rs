@@ -12,6 +12,7 @@ use phalanx_core::{Control, Phase};
 
 use crate::ended::{Ended, Left};
 use crate::error::RunError;
+use crate::events::{self, Sheds};
 use crate::long::Watch;
 use crate::rest::Rest;
 
@@ -50,21 +51,28 @@ pub(crate) fn supervise(
     ready: impl FnOnce(),
 ) -> Result<Ended, RunError> {
     let Watched { mut starting, mut running, drain, mut watch } = watched;
+    let processors = running;
     let mut ready = Some(ready);
     let mut deadline: Option<Instant> = None;
     let mut next_look = Instant::now();
     let mut ended = Ended { processors: vec![Left::default(); starting] };
     let mut result = Ok(());
+    let mut sheds = Sheds::default();
     while running > 0 {
         let now = Instant::now();
         if deadline.is_none() && control.phase() > Phase::Running {
             deadline = Some(now + drain);
+            events::draining(drain);
         }
         if deadline.is_some_and(|deadline| deadline <= now) {
+            events::ending();
             control.end();
             deadline = Some(now + FOR_EVER);
         }
         let mut wake = deadline.unwrap_or(now + FOR_EVER);
+        if let Some(next) = sheds.look(control) {
+            wake = wake.min(next);
+        }
         if let Some((watch, rest)) = &mut watch {
             if next_look <= now {
                 next_look = watch.look(control);
@@ -81,6 +89,7 @@ pub(crate) fn supervise(
                 if starting == 0
                     && let Some(ready) = ready.take()
                 {
+                    events::started(processors);
                     ready();
                 }
             }
@@ -89,6 +98,7 @@ pub(crate) fn supervise(
                 match outcome {
                     Ok(left) => ended.processors[processor] = left,
                     Err(error) => {
+                        events::failed(&error);
                         control.end();
                         result = result.and(Err(error));
                     }
@@ -104,5 +114,10 @@ pub(crate) fn supervise(
     if let Some((watch, _)) = &mut watch {
         watch.look(control);
     }
+    if deadline.is_none() && control.phase() > Phase::Running {
+        // It was over before it was looked at.
+        events::draining(drain);
+    }
+    events::stopped();
     result.map(|()| ended)
 }

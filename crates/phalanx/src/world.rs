@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, Phase, World};
 
+use crate::events;
 use crate::io::Io;
 use crate::rest::Rest;
 use crate::supervisor::Event;
@@ -82,6 +83,15 @@ impl World for DriverWorld {
             driver.submit().unwrap_or_else(|error| fail("submit", &error));
             self.system_calls.store(driver.system_calls(), Ordering::Relaxed);
         });
+    }
+
+    fn panicked(&self, stage: &'static str, message: &str) {
+        events::panicked(stage, message);
+    }
+
+    #[inline]
+    fn cohort(&self, stage: &'static str, operations: usize, ns: u64) {
+        events::cohort(stage, operations, ns);
     }
 
     fn park(&self, timeout: Option<u64>) {

@@ -1,18 +1,16 @@
 //! The look inside: the snapshot and the metrics.
 
-use std::io::Write;
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use crate::client::{Client, get};
 use crate::on_each_driver;
-use crate::openmetrics::{Labels, parse};
+use crate::openmetrics::{Labels, parse, peers};
 use crate::server::{Server, eventually};
 use crate::site::{Site, noise};
 
-on_each_driver!(figures_grow, metrics_are_the_same_figures, pages, drains_too);
+on_each_driver!(figures_grow, metrics_are_the_same_figures, drains_too);
 
 /// The snapshot of this moment.
 pub(crate) fn snapshot(admin: SocketAddr) -> Value {
@@ -22,7 +20,7 @@ pub(crate) fn snapshot(admin: SocketAddr) -> Value {
     serde_json::from_slice(&response.body).expect("JSON")
 }
 
-fn start(driver: &str, site: &Site) -> Server {
+pub(crate) fn start(driver: &str, site: &Site) -> Server {
     site.file("small", "small");
     site.file("large", noise(1, 300_000));
     Server::start_with(driver, &site.root(), &["--admin", "127.0.0.1:0"])
@@ -102,6 +100,19 @@ fn figures_grow(driver: &'static str) {
     let arcs = after["processors"].as_array().unwrap().iter();
     let mut arcs = arcs.flat_map(|processor| processor["arcs"].as_array().unwrap());
     assert!(arcs.any(|arc| arc["from"] == "control" && arc["to"] == "file cache"));
+    // Times are in buckets, for percentiles; who waits for I/O is suspended.
+    let processors = after["processors"].as_array().unwrap();
+    for stage in processors.iter().flat_map(|p| p["stages"].as_array().unwrap()) {
+        for (times, counts) in [("waits", ["started", "resumed"]), ("runs", ["started", "resumed"])]
+        {
+            let buckets = stage[times]["buckets"].as_array().unwrap();
+            assert_eq!(buckets.len(), after["time_buckets_ns"].as_array().unwrap().len() + 1);
+            let all: u64 = buckets.iter().map(|count| count.as_u64().unwrap()).sum();
+            let ran: u64 = counts.iter().map(|c| stage[*c]["count"].as_u64().unwrap()).sum();
+            assert!(all.abs_diff(ran) <= 256, "but for the cohort that is counted now: {stage}");
+        }
+    }
+    assert!(sum(&after, "network", "/suspended_now") >= 1, "the acceptor waits");
 }
 
 fn metrics_are_the_same_figures(driver: &'static str) {
@@ -138,49 +149,7 @@ fn metrics_are_the_same_figures(driver: &'static str) {
             assert!(low <= total && total <= high, "{stage} {name}: {low} <= {total} <= {high}");
         }
     }
-    promtool(&text);
-}
-
-/// What Prometheus itself thinks of it, where it is installed. It also gives advice on names that
-/// is not for this format, with an exit code of 3; what it cannot read, it leaves with 1.
-fn promtool(text: &str) {
-    let mut command = Command::new("promtool");
-    command.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
-    let Ok(mut child) = command.spawn() else {
-        println!("promtool is not installed (Debian: prometheus)");
-        return;
-    };
-    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
-}
-
-fn pages(driver: &'static str) {
-    let site = Site::new();
-    let server = start(driver, &site);
-    let admin = server.admin();
-    let mut client = Client::connect(admin);
-    assert!(client.get("/").body.starts_with(b"/snapshot.json"));
-    assert_eq!(client.get("/snapshot.json?pretty").status, 200);
-    assert_eq!(client.get("/missing").status, 404);
-    client.send("POST /metrics HTTP/1.1\r\nHost: t\r\n\r\n");
-    let refused = client.response();
-    assert_eq!((refused.status, refused.field("Allow")), (405, Some("GET")));
-    assert_eq!(client.get("/metrics").field("Cache-Control"), Some("no-store"));
-    // In pieces, and several at once.
-    client.send("GET / HT");
-    client.send("TP/1.1\r\nHost: t\r\n\r\nGET /metrics HTTP/1.1\r\nHost: t\r\n\r\n");
-    assert_eq!((client.response().status, client.response().status), (200, 200));
-    // The pages are not those of the site, nor the other way round.
-    assert_eq!(get(server.address, "/metrics").status, 404);
-    assert_eq!(get(admin, "/small").status, 404);
-    // Whoever sends nonsense without end is cut off.
-    let mut client = Client::connect(admin);
-    let endless = ["GET / HTTP/1.1\r\nX: ", &"x".repeat(40_000)].concat();
-    let _ = client.stream.write_all(endless.as_bytes());
-    client.read_to_end();
-    assert_eq!(get(admin, "/").status, 200);
+    peers(&text);
 }
 
 fn drains_too(driver: &'static str) {

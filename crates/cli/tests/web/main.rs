@@ -7,6 +7,7 @@
 #![cfg(unix)]
 
 mod admin;
+mod admin_pages;
 mod arguments;
 mod browser;
 mod changes;
@@ -27,6 +28,7 @@ mod refusals;
 mod resources;
 mod server;
 mod site;
+mod top;
 mod within;
 
 /// Makes each named function a test per driver, `name::uring` and `name::poll`.

@@ -1,6 +1,8 @@
 //! A strict reader of OpenMetrics text 1.0: whatever a scraper may refuse, it refuses.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 /// The labels of a series, in order of their names.
 pub(crate) type Labels = BTreeMap<String, String>;
@@ -144,4 +146,40 @@ fn check_histograms(samples: &Samples) {
         assert_eq!(samples[&(format!("{name}_count"), labels.clone())], last.1, "{name}");
         assert!(samples.contains_key(&(format!("{name}_sum"), labels)), "{name}");
     }
+}
+
+/// What others think of it: promtool is Prometheus itself, and python3-prometheus-client has the
+/// reference reader of the format. Where they are not installed, that is said.
+pub(crate) fn peers(text: &str) {
+    // It also gives advice on names that is not for this format, with an exit code of 3; what it
+    // cannot read, it leaves with 1.
+    let promtool = ["promtool", "check", "metrics"];
+    if let Some((code, said)) = tell(&promtool, text) {
+        assert!(matches!(code, Some(0 | 3)), "{said}");
+    }
+    let script = "import sys\n\
+        try:\n from prometheus_client.openmetrics.parser import text_string_to_metric_families as read\n\
+        except ImportError: sys.exit(42)\n\
+        assert len(list(read(sys.stdin.read()))) > 20";
+    // Debian's own python has it, whichever comes first in the path.
+    for python in ["/usr/bin/python3", "python3"] {
+        match tell(&[python, "-c", script], text) {
+            None | Some((Some(42), _)) => println!("{python} has no prometheus_client"),
+            Some((code, said)) => assert_eq!(code, Some(0), "{said}"),
+        }
+    }
+}
+
+/// The exit code and stderr of a command that is given `text`; none if it is not installed.
+fn tell(command: &[&str], text: &str) -> Option<(Option<i32>, String)> {
+    let mut process = Command::new(command[0]);
+    process.args(&command[1..]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let Ok(mut child) = process.spawn() else {
+        println!("{} is not installed", command[0]);
+        return None;
+    };
+    // Who exits early does not read it all.
+    let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    Some((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use phalanx_core::COHORT_BUCKETS;
+use phalanx_core::{COHORT_BUCKETS, TIME_BUCKETS, Times, bucket_end_ns, yield_now};
 
 use super::snapshot::{ProcessorSnapshot, Snapshot, StageSnapshot};
 
@@ -22,6 +22,11 @@ const STAGE: &[(&str, &str, &str, &str, PerStage)] = &[
     ("queue_length", "gauge", "", "Operations queued when the last cohort began.", |s| {
         s.queue_length as f64
     }),
+    ("queue_length_max", "gauge", "", "Longest queue that a cohort found.", |s| {
+        s.queue_length_max as f64
+    }),
+    ("operations_suspended", "gauge", "", "Operations suspended now.", |s| s.suspended_now as f64),
+    ("suspensions", "counter", "", "Times that operations suspended.", |s| s.suspended as f64),
     ("operations_started", "counter", "", "Operations started.", |s| s.started.count as f64),
     ("operations_resumed", "counter", "", "Operations restarted after a suspension.", |s| {
         s.resumed.count as f64
@@ -56,6 +61,10 @@ const STAGE: &[(&str, &str, &str, &str, PerStage)] = &[
         |s| seconds(s.resumed.max_ns),
     ),
     ("run_seconds", "counter", "seconds", "Time in cohorts.", |s| seconds(s.completed.total_ns)),
+    ("run_max_seconds", "gauge", "seconds", "Longest mean run of a cohort's operations.", |s| {
+        seconds(s.completed.max_ns)
+    }),
+    ("cohort_size_max", "gauge", "", "Largest cohort.", |s| s.cohort_max as f64),
 ];
 
 const PROCESSOR: &[(&str, &str, &str, &str, PerProcessor)] = &[
@@ -69,9 +78,10 @@ const PROCESSOR: &[(&str, &str, &str, &str, PerProcessor)] = &[
     ("slab_bytes", "gauge", "bytes", "Memory of the slabs.", |p| p.memory_bytes as f64),
 ];
 
-/// All figures of `snapshot`.
-pub(super) fn render(snapshot: &Snapshot) -> String {
+/// All figures of `snapshot`. Gives way between the families, since there may be many series.
+pub(super) async fn render(snapshot: &Snapshot) -> String {
     let mut out = String::with_capacity(16 * 1024);
+    about(&mut out, snapshot);
     for (name, kind, unit, help, value) in PROCESSOR {
         family(&mut out, &format!("phalanx_processor_{name}"), kind, unit, help);
         for p in &snapshot.processors {
@@ -85,6 +95,7 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
         }
     }
     for (name, kind, unit, help, value) in STAGE {
+        yield_now().await;
         family(&mut out, &format!("phalanx_stage_{name}"), kind, unit, help);
         let suffix = if *kind == "counter" { "_total" } else { "" };
         each_stage(snapshot, |labels, stage| {
@@ -93,9 +104,73 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     }
     shed(&mut out, snapshot);
     cohort_sizes(&mut out, snapshot);
+    yield_now().await;
+    times(
+        &mut out,
+        snapshot,
+        "wait",
+        "Wait before a start or a restart, as its cohort's mean.",
+        |s| (Times(s.waits.buckets), s.started.total_ns + s.resumed.total_ns),
+    );
+    times(&mut out, snapshot, "run", "Time run between suspensions, as its cohort's mean.", |s| {
+        (Times(s.runs.buckets), s.completed.total_ns)
+    });
+    yield_now().await;
     arcs(&mut out, snapshot);
     out.push_str("# EOF\n");
     out
+}
+
+fn about(out: &mut String, snapshot: &Snapshot) {
+    family(out, "phalanx_info", "gauge", "", "The program; always 1.");
+    let (driver, version) = (escape(&snapshot.driver), env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(out, "phalanx_info{{driver=\"{driver}\",version=\"{version}\"}} 1");
+    family(out, "phalanx_uptime_seconds", "gauge", "seconds", "Time since the start.");
+    let _ = writeln!(out, "phalanx_uptime_seconds {}", seconds(snapshot.uptime_ns));
+}
+
+/// Work turned away, by reason.
+fn shed(out: &mut String, snapshot: &Snapshot) {
+    let name = "phalanx_stage_operations_shed";
+    family(out, name, "counter", "", "Operations turned away.");
+    each_stage(snapshot, |labels, stage| {
+        for (reason, count) in &stage.shed {
+            let _ = writeln!(out, "{name}_total{{{labels},reason=\"{}\"}} {count}", escape(reason));
+        }
+    });
+}
+
+/// A histogram of each stage over all processors: with each processor there would be too many series.
+fn times(
+    out: &mut String,
+    snapshot: &Snapshot,
+    what: &str,
+    help: &str,
+    of: impl Fn(&StageSnapshot) -> (Times, u64),
+) {
+    let name = format!("phalanx_operation_{what}_seconds");
+    family(out, &name, "histogram", "seconds", help);
+    for (index, stage) in snapshot.stages.iter().enumerate() {
+        let (mut times, mut sum) = (Times::default(), 0);
+        for processor in &snapshot.processors {
+            let (here, total) = of(&processor.stages[index]);
+            (times, sum) = (times.plus(&here), sum + total);
+        }
+        let (stage, mut below) = (escape(stage), 0);
+        for bucket in 0..TIME_BUCKETS {
+            below += times.0[bucket];
+            let bound = match bucket_end_ns(bucket) {
+                None => "+Inf".to_owned(),
+                Some(end) => format!("{:?}", seconds(end)),
+            };
+            let _ = writeln!(out, "{name}_bucket{{stage=\"{stage}\",le=\"{bound}\"}} {below}");
+        }
+        let sum = seconds(sum);
+        let _ = writeln!(
+            out,
+            "{name}_count{{stage=\"{stage}\"}} {below}\n{name}_sum{{stage=\"{stage}\"}} {sum}"
+        );
+    }
 }
 
 fn family(out: &mut String, name: &str, kind: &str, unit: &str, help: &str) {
@@ -109,24 +184,11 @@ fn family(out: &mut String, name: &str, kind: &str, unit: &str, help: &str) {
 fn each_stage(snapshot: &Snapshot, mut each: impl FnMut(&str, &StageSnapshot)) {
     for p in &snapshot.processors {
         for stage in &p.stages {
-            let labels = format!("stage=\"{}\",processor=\"{}\"", escape(stage.stage), p.processor);
+            let labels =
+                format!("stage=\"{}\",processor=\"{}\"", escape(&stage.stage), p.processor);
             each(&labels, stage);
         }
     }
-}
-
-/// What was not begun, by reason.
-fn shed(out: &mut String, snapshot: &Snapshot) {
-    let name = "phalanx_stage_shed";
-    family(out, name, "counter", "", "Operations that were not begun, by reason.");
-    each_stage(snapshot, |labels, stage| {
-        let shed = stage.shed;
-        let reasons =
-            [("deadline", shed.deadline), ("admission", shed.admission), ("full", shed.full)];
-        for (reason, count) in reasons {
-            let _ = writeln!(out, "{name}_total{{{labels},reason=\"{reason}\"}} {count}");
-        }
-    });
 }
 
 /// A histogram: the buckets that the runtime counts in.
@@ -154,7 +216,7 @@ fn arcs(out: &mut String, snapshot: &Snapshot) {
     family(out, name, "counter", "", "Operations that a stage invoked or re-enabled at another.");
     let mut sums = std::collections::BTreeMap::new();
     for arc in snapshot.processors.iter().flat_map(|p| &p.arcs) {
-        *sums.entry((arc.from.unwrap_or("outside"), arc.to)).or_insert(0) += arc.count;
+        *sums.entry((arc.from.as_deref().unwrap_or("outside"), &*arc.to)).or_insert(0) += arc.count;
     }
     for ((from, to), count) in sums {
         let (from, to) = (escape(from), escape(to));

@@ -1,19 +1,28 @@
 //! One moment of a program in figures: the one source of every view.
 //!
-//! Counters only grow, so the difference of two snapshots is what happened between them.
+//! Counters only grow, so the difference of two snapshots is what happened between them: an
+//! [`Interval`](super::interval::Interval).
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use phalanx_core::{COHORT_BUCKETS, Column, Phase, ShedView, StageView};
-use serde::Serialize;
+use phalanx_core::{
+    COHORT_BUCKETS, Column, Phase, ProcessorView, ShedView, StageView, TIME_BUCKETS, Times,
+    bucket_end_ns, yield_now,
+};
+use serde::{Deserialize, Serialize};
 
 use super::Source;
 
 /// The version of the snapshot's form. It changes when a field changes its meaning or goes.
 pub const VERSION: u32 = 1;
 
-/// A program at one moment.
-#[derive(Clone, Debug, Serialize)]
+/// A name: of our own program, or read from another's snapshot.
+pub(super) type Name = Cow<'static, str>;
+
+/// A program at one moment: `/snapshot.json`. Read one back with `serde_json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
     /// [`VERSION`].
     pub version: u32,
@@ -22,15 +31,17 @@ pub struct Snapshot {
     /// `"uring"` or `"poll"`.
     pub driver: String,
     /// `"running"`, `"draining"` or `"ending"`.
-    pub phase: &'static str,
+    pub phase: Name,
     /// Stage names in wavefront order.
-    pub stages: Vec<&'static str>,
-    /// By processor.
+    pub stages: Vec<Name>,
+    /// Where the buckets of times end, in nanoseconds; the last, which is not here, does not.
+    pub time_buckets_ns: Vec<u64>,
+    /// By processor. The last field: it is written piece by piece.
     pub processors: Vec<ProcessorSnapshot>,
 }
 
 /// One processor.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProcessorSnapshot {
     /// From zero.
     pub processor: usize,
@@ -57,10 +68,10 @@ pub struct ProcessorSnapshot {
 }
 
 /// One stage on one processor: the columns of the 2002 paper's Figure 4.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StageSnapshot {
     /// Its name.
-    pub stage: &'static str,
+    pub stage: Name,
     /// Operations queued when its last cohort began.
     pub queue_length: u64,
     /// The mean over all cohorts.
@@ -73,8 +84,14 @@ pub struct StageSnapshot {
     pub resumed: ColumnSnapshot,
     /// Operations completed, and the time that the stage ran, per operation run.
     pub completed: ColumnSnapshot,
+    /// How long operations waited to be started or restarted; each is counted at its cohort's mean.
+    pub waits: TimesSnapshot,
+    /// How long operations ran, each time; each is counted at its cohort's mean.
+    pub runs: TimesSnapshot,
     /// Times that operations suspended.
     pub suspended: u64,
+    /// Operations that are suspended now, those that are queued to run again included.
+    pub suspended_now: u64,
     /// Operations that panicked.
     pub panicked: u64,
     /// Operations ended with their session.
@@ -82,9 +99,21 @@ pub struct StageSnapshot {
     /// Invocations refused at the bound, or into a session that had ended.
     pub refused: u64,
     /// Operations that ran for longer than [`Runtime::long_operation`](crate::Runtime::long_operation).
+    // Programs that did not count these yet are read too.
+    #[serde(default)]
     pub long_operations: u64,
-    /// What was not begun, by reason.
-    pub shed: ShedSnapshot,
+    /// Cohorts that interrupted another stage's, a threshold being reached.
+    #[serde(default)]
+    pub interruptions: u64,
+    /// Times that the stage was passed over so that its cohort could fill.
+    #[serde(default)]
+    pub held: u64,
+    /// Times that its state was made anew after a panic.
+    #[serde(default)]
+    pub rebuilt: u64,
+    /// Work that was not begun, by reason: `deadline`, its session's had passed; `admission`, no
+    /// credit for it at the stage that asked; `full`, a bound was reached (in `refused` too).
+    pub shed: BTreeMap<Name, u64>,
     /// Cohorts run.
     pub cohorts: u64,
     /// Operations in a cohort, on average.
@@ -95,19 +124,8 @@ pub struct StageSnapshot {
     pub cohort_sizes: [u64; COHORT_BUCKETS],
 }
 
-/// What was not begun, by reason.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct ShedSnapshot {
-    /// Operations whose session's deadline had passed.
-    pub deadline: u64,
-    /// Refused for want of a credit, at the stage that asked for one.
-    pub admission: u64,
-    /// Invocations at the bound of operations; they are in `refused` too.
-    pub full: u64,
-}
-
 /// A count with the mean and the maximum of a time.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ColumnSnapshot {
     /// Operations.
     pub count: u64,
@@ -119,19 +137,36 @@ pub struct ColumnSnapshot {
     pub max_ns: u64,
 }
 
-/// Operations that one stage invoked or re-enabled at another.
-#[derive(Clone, Debug, Serialize)]
-pub struct ArcSnapshot {
-    /// A stage, or none for the world outside: I/O, timers, other threads and processors.
-    pub from: Option<&'static str>,
-    /// A stage.
-    pub to: &'static str,
-    /// Operations.
-    pub count: u64,
+/// Operations by a time of theirs.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct TimesSnapshot {
+    /// Half of them took no longer, in nanoseconds.
+    pub p50_ns: f64,
+    /// Of a hundred, 99 took no longer, in nanoseconds.
+    pub p99_ns: f64,
+    /// How many in each bucket; see [`Snapshot::time_buckets_ns`].
+    pub buckets: [u64; TIME_BUCKETS],
 }
 
-fn shed(shed: ShedView) -> ShedSnapshot {
-    ShedSnapshot { deadline: shed.deadline, admission: shed.admission, full: shed.full }
+impl From<Times> for TimesSnapshot {
+    fn from(times: Times) -> Self {
+        let (p50_ns, p99_ns) = (times.percentile_ns(50.0), times.percentile_ns(99.0));
+        Self { p50_ns, p99_ns, buckets: times.0 }
+    }
+}
+
+/// Operations that one stage invoked or re-enabled at another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ArcSnapshot {
+    /// A stage, or none for the world outside: I/O, timers, other threads, and results from other
+    /// processors.
+    pub from: Option<Name>,
+    /// The processor they came from, if not this one.
+    pub from_processor: Option<usize>,
+    /// A stage.
+    pub to: Name,
+    /// Operations.
+    pub count: u64,
 }
 
 fn mean(total: u64, count: u64) -> f64 {
@@ -150,19 +185,25 @@ fn column(column: Column, per: u64) -> ColumnSnapshot {
 fn stage(name: &'static str, view: &StageView, long_operations: u64) -> StageSnapshot {
     let ran = view.started.count + view.resumed.count;
     StageSnapshot {
-        stage: name,
+        stage: name.into(),
         queue_length: view.queue_length,
         queue_length_mean: mean(view.queue_length_sum, view.cohorts),
         queue_length_max: view.queue_length_max,
         started: column(view.started, view.started.count),
         resumed: column(view.resumed, view.resumed.count),
         completed: column(view.completed, ran),
+        waits: view.waits.into(),
+        runs: view.runs.into(),
         suspended: view.suspended,
+        suspended_now: view.suspended_now(),
         panicked: view.panicked,
         ended: view.ended,
         refused: view.refused,
         long_operations,
-        shed: shed(view.shed),
+        interruptions: view.interruptions,
+        held: view.held,
+        rebuilt: view.rebuilt,
+        shed: shed(view),
         cohorts: view.cohorts,
         cohort_mean: mean(ran, view.cohorts),
         cohort_max: view.cohort_max,
@@ -170,53 +211,95 @@ fn stage(name: &'static str, view: &StageView, long_operations: u64) -> StageSna
     }
 }
 
+fn shed(view: &StageView) -> BTreeMap<Name, u64> {
+    let ShedView { deadline, admission, full } = view.shed;
+    [("deadline", deadline), ("admission", admission), ("full", full)]
+        .map(|(reason, count)| (reason.into(), count))
+        .into()
+}
+
+fn processor(source: &Source, names: &[&'static str], index: usize) -> ProcessorSnapshot {
+    let view = source.control.processor(index);
+    ProcessorSnapshot {
+        processor: index,
+        turns: view.turns,
+        parks: view.parks,
+        parked_ns: view.parked_ns,
+        busy_ns: view.busy_ns,
+        wakes_sent: view.wakes_sent,
+        system_calls: source.system_calls[index].load(Ordering::Relaxed),
+        operations: view.operations,
+        memory_bytes: view.memory_bytes,
+        stages: names
+            .iter()
+            .zip(&view.stages)
+            .enumerate()
+            .map(|(number, (name, view))| stage(name, view, source.long.of(index, number)))
+            .collect(),
+        arcs: arcs(names, &view),
+    }
+}
+
 impl Snapshot {
-    pub(super) fn take(source: &Source) -> Self {
-        let profile = source.control.profile();
-        let names = &profile.stages;
-        let processors = profile.processors.iter().zip(&source.system_calls).enumerate();
-        let processors = processors.map(|(processor, (view, calls))| ProcessorSnapshot {
-            processor,
-            turns: view.turns,
-            parks: view.parks,
-            parked_ns: view.parked_ns,
-            busy_ns: view.busy_ns,
-            wakes_sent: view.wakes_sent,
-            system_calls: calls.load(Ordering::Relaxed),
-            operations: view.operations,
-            memory_bytes: view.memory_bytes,
-            stages: names
-                .iter()
-                .zip(&view.stages)
-                .enumerate()
-                .map(|(number, (name, view))| stage(name, view, source.long.of(processor, number)))
-                .collect(),
-            arcs: arcs(names, &view.arcs),
-        });
-        Self {
+    /// This moment. The processor that asks does other things between the processors, since there
+    /// may be a thousand of them.
+    pub(super) async fn take(source: &Source) -> Self {
+        let names: Vec<_> = source.control.stages().collect();
+        let mut snapshot = Self {
             version: VERSION,
             uptime_ns: source.epoch.elapsed().as_nanos() as u64,
             driver: source.driver.to_string(),
             phase: match source.control.phase() {
-                Phase::Running => "running",
-                Phase::Draining => "draining",
-                Phase::Ending => "ending",
+                Phase::Running => "running".into(),
+                Phase::Draining => "draining".into(),
+                Phase::Ending => "ending".into(),
             },
-            processors: processors.collect(),
-            stages: profile.stages,
+            stages: names.iter().map(|name| Name::from(*name)).collect(),
+            time_buckets_ns: (0..).map_while(bucket_end_ns).collect(),
+            processors: Vec::with_capacity(source.control.processors()),
+        };
+        for index in 0..source.control.processors() {
+            snapshot.processors.push(processor(source, &names, index));
+            yield_now().await;
         }
+        snapshot
     }
 
-    pub(super) fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("plain figures")
+    /// As JSON, written processor by processor for the same reason.
+    pub(super) async fn into_json(mut self) -> Vec<u8> {
+        let processors = std::mem::take(&mut self.processors);
+        let mut json = serde_json::to_vec(&self).expect("plain figures");
+        assert!(json.ends_with(b"[]}"), "the processors come last");
+        json.truncate(json.len() - 2);
+        for (index, processor) in processors.iter().enumerate() {
+            if index > 0 {
+                json.push(b',');
+            }
+            serde_json::to_writer(&mut json, processor).expect("plain figures");
+            yield_now().await;
+        }
+        json.extend(b"]}");
+        json
     }
 }
 
-fn arcs(names: &[&'static str], counts: &[Vec<u64>]) -> Vec<ArcSnapshot> {
-    let rows = counts.iter().enumerate().map(|(from, row)| (names.get(from).copied(), row));
-    rows.flat_map(|(from, row)| {
+fn arcs(names: &[&'static str], view: &ProcessorView) -> Vec<ArcSnapshot> {
+    let name = |stage: usize| names.get(stage).map(|name| Name::from(*name));
+    let rows = view.arcs.iter().enumerate();
+    let here = rows.flat_map(|(from, row)| {
         let cells = row.iter().zip(names).filter(|(count, _)| **count > 0);
-        cells.map(move |(count, to)| ArcSnapshot { from, to, count: *count })
-    })
-    .collect()
+        cells.map(move |(count, to)| ArcSnapshot {
+            from: name(from),
+            from_processor: None,
+            to: Name::from(*to),
+            count: *count,
+        })
+    });
+    let crossed = view.crossings.iter().map(|crossing| ArcSnapshot {
+        from: crossing.from.and_then(name),
+        from_processor: Some(crossing.processor),
+        to: Name::from(names[crossing.to]),
+        count: crossing.count,
+    });
+    here.chain(crossed).collect()
 }

@@ -1,0 +1,134 @@
+//! What is shown, and what keys change of it. No terminal in here.
+
+use phalanx::{Interval, Snapshot};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::fetch::Failure;
+use super::rows::{COLUMNS, Row, rows, sort};
+
+/// Seconds between two looks that `+` and `-` go through.
+const RATES: [f64; 8] = [0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 60.0];
+
+/// What to do after a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Stay,
+    Leave,
+}
+
+/// The state of the screen.
+pub(super) struct App {
+    pub(super) name: String,
+    every: f64,
+    pub(super) summed: bool,
+    pub(super) paused: bool,
+    pub(super) help: bool,
+    pub(super) column: Option<usize>,
+    pub(super) reversed: bool,
+    /// Lines scrolled away above.
+    pub(super) scrolled: usize,
+    pub(super) latest: Option<Snapshot>,
+    pub(super) interval: Option<Interval>,
+    pub(super) failure: Option<String>,
+}
+
+impl App {
+    pub(super) fn new(name: String, every: f64, summed: bool) -> Self {
+        Self {
+            name,
+            every,
+            summed,
+            paused: false,
+            help: false,
+            column: None,
+            reversed: false,
+            scrolled: 0,
+            latest: None,
+            interval: None,
+            failure: None,
+        }
+    }
+
+    /// Seconds between two looks.
+    pub(super) fn every(&self) -> f64 {
+        self.every
+    }
+
+    /// The next snapshot, or why there is none.
+    pub(super) fn take(&mut self, snapshot: Result<Snapshot, Failure>) {
+        if self.paused {
+            return;
+        }
+        match snapshot {
+            Err(failure) => self.failure = Some(failure.to_string()),
+            Ok(snapshot) => {
+                self.failure = None;
+                let before = self.latest.as_ref();
+                self.interval = match before.and_then(|b| Interval::between(b, &snapshot)) {
+                    // Of one moment there are no rates.
+                    Some(interval) if interval.seconds > 0.0 => Some(interval),
+                    Some(_) => self.interval.take(),
+                    None => Some(Interval::since_start(&snapshot)),
+                };
+                self.latest = Some(snapshot);
+            }
+        }
+    }
+
+    /// The lines in the order asked for.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let Some(interval) = &self.interval else { return Vec::new() };
+        let mut rows = rows(interval, self.summed);
+        sort(&mut rows, self.column, self.reversed);
+        rows
+    }
+
+    pub(super) fn key(&mut self, key: KeyEvent) -> Next {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if control => return Next::Leave,
+            // Any key closes the help.
+            _ if self.help => self.help = false,
+            KeyCode::Char('q') | KeyCode::Esc => return Next::Leave,
+            KeyCode::Char('?' | 'h') => self.help = true,
+            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('a') => (self.summed, self.scrolled) = (!self.summed, 0),
+            KeyCode::Char('s') | KeyCode::Right => self.column = self.step(1),
+            KeyCode::Char('S') | KeyCode::Left => self.column = self.step(-1),
+            KeyCode::Char('r') => self.reversed = !self.reversed,
+            KeyCode::Char('w') => (self.column, self.reversed) = (None, false),
+            KeyCode::Char('+' | '=') => self.every = faster(self.every),
+            KeyCode::Char('-') => self.every = slower(self.every),
+            KeyCode::Down | KeyCode::Char('j') => self.scroll(1),
+            KeyCode::Up | KeyCode::Char('k') => self.scroll(-1),
+            KeyCode::PageDown => self.scroll(20),
+            KeyCode::PageUp => self.scroll(-20),
+            _ => (),
+        }
+        Next::Stay
+    }
+
+    /// The next column to sort by; wavefront order is one of them.
+    fn step(&self, by: isize) -> Option<usize> {
+        let now = self.column.map_or(0, |column| column + 1) as isize;
+        let next = (now + by).rem_euclid(COLUMNS.len() as isize + 1) as usize;
+        next.checked_sub(1)
+    }
+
+    fn scroll(&mut self, by: isize) {
+        let last = self.rows().len().saturating_sub(1);
+        self.scrolled = self.scrolled.saturating_add_signed(by).min(last);
+    }
+}
+
+fn faster(every: f64) -> f64 {
+    RATES.iter().rev().copied().find(|rate| *rate < every).unwrap_or(every)
+}
+
+fn slower(every: f64) -> f64 {
+    RATES.iter().copied().find(|rate| *rate > every).unwrap_or(every)
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

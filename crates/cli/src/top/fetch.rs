@@ -1,0 +1,158 @@
+//! Getting a snapshot from a program's admin address.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use phalanx::{SNAPSHOT_VERSION, Snapshot};
+use phalanx_http::client::{Content, parse_response, write_get};
+use phalanx_http::{Body, client};
+
+/// Who does not answer in this time, is not there.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// A thousand processors with sixty stages have less to say.
+const MOST: u64 = 256 << 20;
+
+/// Why there is no snapshot.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Nobody can be reached.
+    Unreachable(String, io::Error),
+    /// Somebody answers, but no Phalanx program that this one understands.
+    Strange(String, String),
+    /// Between two looks.
+    Restarted,
+    /// The terminal.
+    Terminal(io::Error),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unreachable(name, error) => write!(
+                f,
+                "nobody answers at {name}: {error}; start the program with its admin address, as in \
+                 `phalanx web --admin 127.0.0.1:8081`"
+            ),
+            Self::Strange(name, why) => {
+                write!(f, "{name} is no admin address of a Phalanx program: {why}")
+            }
+            Self::Restarted => f.write_str("the program was started anew meanwhile; look again"),
+            Self::Terminal(error) => write!(f, "the terminal cannot be used: {error}"),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Terminal(error)
+    }
+}
+
+/// A program to look at.
+pub(super) struct Target(String);
+
+impl Target {
+    /// `HOST:PORT`, or that with `http://` before it and a path behind it.
+    pub(super) fn new(address: &str) -> Self {
+        let address = address.strip_prefix("http://").unwrap_or(address);
+        Self(address.split('/').next().unwrap_or_default().to_owned())
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// What the program has counted so far.
+    pub(super) fn snapshot(&self) -> Result<Snapshot, Failure> {
+        let answer = self.get().map_err(|error| Failure::Unreachable(self.0.clone(), error))?;
+        let strange = |why: String| Failure::Strange(self.0.clone(), why);
+        read(&answer).map_err(strange)
+    }
+
+    fn get(&self) -> io::Result<Vec<u8>> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "no such address");
+        for address in self.0.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(stream) => return self.ask(stream),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn ask(&self, mut stream: TcpStream) -> io::Result<Vec<u8>> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut request = Vec::new();
+        write_get(&mut request, &self.0, "/snapshot.json", false);
+        stream.write_all(&request)?;
+        let mut answer = Vec::new();
+        match stream.take(MOST).read_to_end(&mut answer) {
+            // A reset behind an answer does not take it back.
+            Err(error) if answer.is_empty() => Err(error),
+            _ => Ok(answer),
+        }
+    }
+}
+
+/// The snapshot in an answer, or what is wrong with it.
+fn read(answer: &[u8]) -> Result<Snapshot, String> {
+    #[derive(Debug)]
+    struct Version(u64);
+    fn version(body: &[u8]) -> Option<Version> {
+        let value: serde_json::Value = serde_json::from_slice(body).ok()?;
+        value.get("version")?.as_u64().map(Version)
+    }
+    let response: Option<client::Response> =
+        parse_response(answer, false).map_err(|error| error.to_string())?;
+    let response = response.ok_or("it says too little")?;
+    if response.status != 200 {
+        return Err(format!("it answers {} to /snapshot.json", response.status));
+    }
+    let body = &answer[response.head..];
+    let body = match response.content {
+        Content::Framed(Body::Length(length)) => {
+            body.get(..length as usize).ok_or("its answer is cut off")?
+        }
+        Content::Framed(_) | Content::UntilClose => body,
+    };
+    match version(body) {
+        None => Err("its /snapshot.json is no snapshot".to_owned()),
+        Some(Version(theirs)) if theirs != u64::from(SNAPSHOT_VERSION) => Err(format!(
+            "its snapshots are of version {theirs}, and version {SNAPSHOT_VERSION} is understood; \
+             use the `phalanx` that belongs to it"
+        )),
+        Some(_) => serde_json::from_slice(body).map_err(|error| error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for text in ["localhost:81", "http://localhost:81", "http://localhost:81/metrics"] {
+            assert_eq!(Target::new(text).name(), "localhost:81");
+        }
+    }
+
+    #[test]
+    fn answers_that_are_none() {
+        let whole =
+            |body: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        for (answer, why) in [
+            ("SSH-2.0\r\n\r\n".to_owned(), "not an HTTP/1 response"),
+            ("HTTP/1.1 200 OK\r\n".to_owned(), "too little"),
+            ("HTTP/1.1 404 Not Found\r\n\r\n".to_owned(), "it answers 404"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}".to_owned(), "cut off"),
+            (whole("<html>"), "no snapshot"),
+            (whole("{\"version\":77}"), "version 77"),
+            (whole("{\"version\":1}"), "missing field"),
+        ] {
+            let said = read(answer.as_bytes()).expect_err(why);
+            assert!(said.contains(why), "{said}");
+        }
+    }
+}

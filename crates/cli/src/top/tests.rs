@@ -1,0 +1,173 @@
+//! Snapshots that are made up, and what the screen makes of them.
+
+use super::*;
+use crate::top::{plain, view};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+/// The `nth` second of a program with two processors and three stages. It is read from JSON, as a
+/// real one's is.
+fn snapshot(nth: u64) -> Snapshot {
+    let stage = |name: &str, processor: u64, weight: u64| {
+        let ran = nth * weight * (processor + 1) * 1000;
+        let times = |bucket: usize| {
+            let mut buckets = vec![0; 28];
+            buckets[bucket] = ran;
+            serde_json::json!({"p50_ns": 0.0, "p99_ns": 0.0, "buckets": buckets})
+        };
+        let column = |count: u64, each: u64| {
+            serde_json::json!({"count": count, "total_ns": count * each, "mean_ns": each as f64,
+                "max_ns": each * 10})
+        };
+        serde_json::json!({
+            "stage": name, "queue_length": 3, "queue_length_mean": 3.5, "queue_length_max": 40,
+            "started": column(ran, 2_000), "resumed": column(0, 0), "completed": column(ran, 500),
+            "waits": times(5), "runs": times(2), "suspended": 9, "suspended_now": 4,
+            "panicked": 0, "ended": 0, "refused": 0, "shed": {"full": nth * (weight / 3)},
+            "cohorts": ran / 10, "cohort_mean": 10.0, "cohort_max": 64,
+            "cohort_sizes": [0, 0, 0, ran / 10, 0, 0, 0, 0],
+        })
+    };
+    let processor = |index: u64| {
+        serde_json::json!({
+            "processor": index, "turns": 1, "parks": 1, "parked_ns": nth * 500_000_000,
+            "busy_ns": nth * 250_000_000, "wakes_sent": 0, "system_calls": nth, "operations": 7,
+            "memory_bytes": 0, "arcs": [],
+            "stages": [stage("front", index, 1), stage("a very long name", index, 2), stage("last", index, 3)],
+        })
+    };
+    let program = serde_json::json!({
+        "version": 1, "uptime_ns": nth * 1_000_000_000, "driver": "poll", "phase": "running",
+        "stages": ["front", "a very long name", "last"], "time_buckets_ns": [],
+        "processors": [processor(0), processor(1)],
+    });
+    serde_json::from_value(program).unwrap()
+}
+
+fn app() -> App {
+    let mut app = App::new("127.0.0.1:81".to_owned(), 1.0, false);
+    app.take(Ok(snapshot(1)));
+    app.take(Ok(snapshot(2)));
+    app
+}
+
+fn screen(app: &App, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| view::draw(app, frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let line = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..height).map(|y| line(y).trim_end().to_owned()).collect()
+}
+
+fn press(app: &mut App, keys: &str) -> Next {
+    let press = |key| app.key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
+    keys.chars().map(press).last().unwrap()
+}
+
+/// The lines' stages and processors, as `front 0`.
+fn order(app: &App) -> Vec<String> {
+    let name = |row: Row| format!("{} {}", row.stage, row.processor.map_or(9, |index| index));
+    app.rows().into_iter().map(name).collect()
+}
+
+#[test]
+fn eighty_columns_show_everything_that_counts() {
+    let lines = screen(&app(), 80, 12);
+    assert_eq!(lines[0], "phalanx 127.0.0.1:81  up 2.00 s  poll  running");
+    assert_eq!(
+        lines[1],
+        "18.0k operations/s  25 % busy, 50 % asleep of 2  24 suspended  shedding 2/s"
+    );
+    assert_eq!(
+        lines[2],
+        "STAGE         P QUEUE SIZE OPS/s  WAIT   p99   max   RUN   p99   max  SUSP  SHED"
+    );
+    assert_eq!(
+        lines[3],
+        "front         0  3.50   10 1.00k 2.00µ 4.08µ 20.0µ  500n  509n 5.00µ     4     0"
+    );
+    assert!(lines[5].starts_with("a very long "), "{}", lines[5]);
+    assert!(lines[8].ends_with(" 1"), "one shed: {}", lines[8]);
+    assert!(lines[11].starts_with("q leave  s sort (wavefront)"));
+}
+
+#[test]
+fn wider_terminals_show_more() {
+    let wide = screen(&app(), 140, 12);
+    assert!(wide[2].contains("BUSY") && wide[2].contains("STARTED") && wide[2].ends_with("C.MAX"));
+    assert!(wide[5].starts_with("a very long name "));
+    assert!(!screen(&app(), 80, 12)[2].contains("BUSY"));
+}
+
+#[test]
+fn keys_sort() {
+    let mut app = app();
+    assert_eq!(order(&app)[..3], ["front 0", "front 1", "a very long name 0"]);
+    // Queue, size, then operations a second.
+    press(&mut app, "sss");
+    assert_eq!(order(&app)[..2], ["last 1", "a very long name 1"]);
+    assert!(screen(&app, 80, 12)[11].contains("sort (OPS/s)"));
+    press(&mut app, "r");
+    assert_eq!(order(&app)[0], "front 0");
+    press(&mut app, "SSS");
+    assert_eq!(app.column, None);
+    press(&mut app, "S");
+    assert_eq!(app.column, Some(COLUMNS.len() - 1));
+    press(&mut app, "w");
+    assert_eq!(order(&app)[0], "front 0");
+}
+
+#[test]
+fn keys_sum_pause_and_change_the_rate() {
+    let mut app = app();
+    press(&mut app, "a");
+    assert_eq!(order(&app), ["front 9", "a very long name 9", "last 9"]);
+    let line = &screen(&app, 80, 12)[3];
+    assert!(line.starts_with("front         *  3.50   10 3.00k"), "{line}");
+    press(&mut app, "p");
+    app.take(Ok(snapshot(9)));
+    assert_eq!(app.latest.as_ref().unwrap().uptime_ns, 2_000_000_000);
+    assert!(screen(&app, 80, 12)[0].ends_with("paused"));
+    press(&mut app, "p+");
+    assert_eq!(app.every(), 0.5);
+    press(&mut app, "---");
+    assert_eq!(app.every(), 5.0);
+    assert_eq!(press(&mut app, "?"), Next::Stay);
+    assert!(screen(&app, 80, 24).iter().any(|line| line.contains("wavefront order")));
+    assert_eq!(press(&mut app, "q"), Next::Stay, "closes the help");
+    assert_eq!(press(&mut app, "q"), Next::Leave);
+}
+
+#[test]
+fn a_program_that_goes_and_comes_back() {
+    let mut app = app();
+    app.take(Err(Failure::Unreachable("a:1".to_owned(), std::io::ErrorKind::TimedOut.into())));
+    assert!(screen(&app, 80, 12)[11].starts_with("nobody answers at a:1"));
+    assert_eq!(app.rows().len(), 6, "the last figures stay");
+    // Started anew: its counters begin again, and no rate is negative.
+    app.take(Ok(snapshot(1)));
+    assert_eq!(app.failure, None);
+    assert_eq!(app.rows()[0].figures.ran, 1000);
+}
+
+#[test]
+fn a_small_or_empty_screen_does_no_harm() {
+    let mut app = app();
+    press(&mut app, "jjjjjjjjjjjj?");
+    for (width, height) in [(1, 1), (20, 3), (80, 4), (300, 90)] {
+        screen(&app, width, height);
+    }
+    screen(&App::new(String::new(), 1.0, true), 80, 24);
+}
+
+#[test]
+fn the_plain_table() {
+    let interval = Interval::between(&snapshot(1), &snapshot(3)).unwrap();
+    let table = plain::table("a:1", &snapshot(3), &interval, false);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 2 + 6);
+    assert!(lines[0].starts_with("a:1: up 3.00 s, driver poll, running; over 2.00 s 25 % of 2"));
+    let cells: Vec<&str> = lines[2].split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
+    assert_eq!(cells[..6], ["front", "0", "3.50", "10", "1.00k", "0.1 %"]);
+    assert_eq!(plain::table("a:1", &snapshot(3), &interval, true).lines().count(), 2 + 3);
+}

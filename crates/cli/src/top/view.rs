@@ -1,0 +1,124 @@
+//! Drawing the screen.
+
+use phalanx::human::{count, percent, time};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table};
+
+use super::app::App;
+use super::rows::{self, COLUMNS, Column};
+
+const HELP: &str = "\
+ s, S, ←, →   sort by the next, the last column     w  wavefront order
+ r            turn the order around                 a  all processors in one
+ p, space     pause                                 +, -  look more, less often
+ j, k, ↓, ↑   scroll                                q  leave
+
+ QUEUE  operations that a cohort found, mean        SIZE  of a cohort, mean
+ OPS/s  operations started or restarted             SUSP  suspended now
+ WAIT   from being queued to running: mean, p99, max
+ RUN    time of an operation between suspensions: mean, p99, max
+ SHED   work turned away, each second               BUSY  share of the time
+
+ Rates, means and p99 are of the last interval, max since the start.
+ p99 and RUN's max count each operation at its cohort's mean.";
+
+pub(super) fn draw(app: &App, frame: &mut Frame<'_>) {
+    let [head, table, foot] =
+        Layout::vertical([Constraint::Length(2), Constraint::Min(1), Constraint::Length(1)])
+            .areas(frame.area());
+    frame.render_widget(Paragraph::new(heading(app)), head);
+    lines(app, frame, table);
+    frame.render_widget(Paragraph::new(footing(app)), foot);
+    if app.help {
+        let area = frame.area();
+        let (width, height) = (area.width.min(80), area.height.min(16));
+        let x = (area.width - width) / 2;
+        let y = (area.height - height) / 2;
+        let place = Rect { x, y, width, height };
+        frame.render_widget(Clear, place);
+        let block = Block::bordered().title(" phalanx top ");
+        frame.render_widget(Paragraph::new(HELP).block(block), place);
+    }
+}
+
+fn heading(app: &App) -> Vec<Line<'static>> {
+    let mut first = vec![Span::from(format!("phalanx {}", app.name)).bold()];
+    if let Some(snapshot) = &app.latest {
+        let up = time(snapshot.uptime_ns as f64);
+        first.push(format!("  up {up}  {}  {}", snapshot.driver, snapshot.phase).into());
+    }
+    if app.paused {
+        first.push("  paused".fg(Color::Yellow).bold());
+    }
+    let Some(interval) = &app.interval else { return vec![first.into()] };
+    let total = interval.total();
+    let sum = |figure: fn(&phalanx::StageInterval) -> u64| total.stages.iter().map(figure).sum();
+    let rate = |n: u64| count(n as f64 / interval.seconds.max(1e-9));
+    let (ran, suspended, shed): (u64, u64, u64) =
+        (sum(|s| s.ran), sum(|s| s.suspended_now), sum(|s| s.shed));
+    let mut second = vec![Span::from(format!(
+        "{} operations/s  {} busy, {} asleep of {}  {} suspended",
+        rate(ran),
+        percent(total.utilisation),
+        percent(total.asleep),
+        interval.processors.len(),
+        count(suspended as f64),
+    ))];
+    if shed > 0 {
+        second.push(format!("  shedding {}/s", rate(shed)).fg(Color::Red).bold());
+    }
+    vec![first.into(), second.into()]
+}
+
+fn lines(app: &App, frame: &mut Frame<'_>, area: Rect) {
+    let shown: Vec<(usize, &Column)> =
+        COLUMNS.iter().enumerate().filter(|(_, column)| column.from_width <= area.width).collect();
+    let title = |(index, column): &(usize, &Column)| {
+        let style = match app.column == Some(*index) {
+            true => Style::new().add_modifier(Modifier::REVERSED),
+            false => Style::new(),
+        };
+        Cell::from(Line::from(column.title).right_aligned()).style(style)
+    };
+    let place = Cell::from(Line::from("P").right_aligned());
+    let titles = [Cell::from("STAGE"), place].into_iter().chain(shown.iter().map(title));
+    let titles = Row::new(titles).style(Style::new().bold().fg(Color::Cyan));
+    let body = app.rows().into_iter().skip(app.scrolled).map(|row| line(&row, &shown));
+    let widths = [Constraint::Min(11), Constraint::Length(2)];
+    let widths = widths.into_iter().chain(shown.iter().map(|(_, c)| Constraint::Length(c.width)));
+    frame.render_widget(Table::new(body, widths).header(titles).column_spacing(1), area);
+}
+
+fn line(row: &rows::Row, shown: &[(usize, &Column)]) -> Row<'static> {
+    let processor = row.processor.map_or("*".to_owned(), |index| index.to_string());
+    let cells = shown
+        .iter()
+        .map(|(_, column)| Cell::from(Line::from((column.cell)(&row.figures)).right_aligned()));
+    let name = Cell::from(row.stage.clone());
+    let first = [name, Cell::from(Line::from(processor).right_aligned())];
+    let figures = &row.figures;
+    let style = match figures.utilisation() {
+        _ if figures.shed > 0 => Style::new().fg(Color::Red).bold(),
+        _ if figures.ran == 0 => Style::new().dim(),
+        busy if busy > 0.5 => Style::new().fg(Color::Yellow),
+        _ => Style::new(),
+    };
+    Row::new(first.into_iter().chain(cells)).style(style)
+}
+
+fn footing(app: &App) -> Line<'static> {
+    match &app.failure {
+        Some(failure) => Span::from(failure.clone()).fg(Color::Red).into(),
+        None => {
+            let order = app.column.map_or("wavefront", |column| COLUMNS[column].title);
+            let keys = format!(
+                "q leave  s sort ({order})  p pause  +/- every {} s  a sum  ? help",
+                app.every()
+            );
+            Span::from(keys).dim().into()
+        }
+    }
+}

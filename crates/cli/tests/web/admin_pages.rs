@@ -1,0 +1,146 @@
+//! The admin pages as a browser, a scraper and a stranger meet them.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::admin::start;
+use crate::client::{Client, get};
+use crate::on_each_driver;
+use crate::server::eventually;
+use crate::site::Site;
+
+on_each_driver!(pages, the_picture, the_graph, a_trace);
+
+fn pages(driver: &'static str) {
+    let site = Site::new();
+    let server = start(driver, &site);
+    let admin = server.admin();
+    let mut client = Client::connect(admin);
+    assert_eq!(client.get("/snapshot.json?pretty").status, 200);
+    let missing = client.get("/missing");
+    assert!(missing.status == 404 && String::from_utf8_lossy(&missing.body).contains("/metrics"));
+    client.send("POST /metrics HTTP/1.1\r\nHost: t\r\nContent-Length: 0\r\n\r\n");
+    let refused = client.response();
+    assert_eq!((refused.status, refused.field("Allow")), (405, Some("GET, HEAD")));
+    let metrics = client.get("/metrics");
+    assert_eq!(metrics.field("Cache-Control"), Some("no-store"));
+    assert_eq!(metrics.field("Connection"), Some("keep-alive"));
+    // In pieces, and several at once.
+    client.send("GET /metrics HT");
+    client.send("TP/1.1\r\nHost: t\r\n\r\nGET /snapshot.json HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_eq!((client.response().status, client.response().status), (200, 200));
+    // A head alone: the next answer follows on it at once.
+    for path in ["/", "/snapshot.json", "/trace.json?seconds=30"] {
+        assert_eq!((client.head_with(path, "").status, client.buffered()), (200, 0), "{path}");
+    }
+    client.send("GET /missing HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+    assert_eq!(client.response().field("Connection"), Some("close"));
+    assert!(client.read_to_end().0.is_empty());
+    // The pages are not those of the site, nor the other way round.
+    assert_eq!(get(server.address, "/metrics").status, 404);
+    assert_eq!(get(admin, "/small").status, 404);
+    for bad in ["/?ms=1", "/picture?ms=x", "/trace.json?seconds=31", "/trace.json?seconds=-1"] {
+        assert_eq!(get(admin, bad).status, 400, "{bad}");
+    }
+    // What is no request is told so, and whoever sends nonsense without end is cut off.
+    let mut client = Client::connect(admin);
+    client.send("NONSENSE\r\n\r\n");
+    assert_eq!(client.response().status, 400);
+    assert!(client.read_to_end().0.is_empty());
+    let mut client = Client::connect(admin);
+    let endless = ["GET / HTTP/1.1\r\nX: ", &"x".repeat(40_000)].concat();
+    let _ = client.stream.write_all(endless.as_bytes());
+    client.read_to_end();
+    assert_eq!(get(admin, "/metrics").status, 200);
+}
+
+/// It is whole without a script, and needs nothing from elsewhere.
+fn the_picture(driver: &'static str) {
+    let site = Site::new();
+    let server = start(driver, &site);
+    let admin = server.admin();
+    let busy = thread::scope(|scope| {
+        let page = scope.spawn(|| get(admin, "/?ms=400"));
+        while !page.is_finished() {
+            assert_eq!(get(server.address, "/small").status, 200);
+        }
+        page.join().unwrap()
+    });
+    assert_eq!((busy.status, busy.field("Content-Type")), (200, Some("text/html; charset=utf-8")));
+    let policy = busy.field("Content-Security-Policy").unwrap().to_owned();
+    assert!(policy.contains("default-src 'none'"), "{policy}");
+    let page = String::from_utf8(busy.body).unwrap();
+    for stage in ["network", "control", "file cache", "aggregator", "disk", "admin"] {
+        // On two processors, for wide and for narrow screens.
+        assert_eq!(page.matches(&format!(">{stage}</text>")).count(), 4, "{stage}");
+    }
+    assert!(
+        page.contains("network on 0 to control on 0")
+            || page.contains("network on 1 to control on 1")
+    );
+    assert!(!page.contains("src=") && !page.contains("http"), "nothing from elsewhere");
+    let svg = get(admin, "/picture.svg?ms=50");
+    assert_eq!(svg.field("Content-Type"), Some("image/svg+xml"));
+    assert!(svg.body.starts_with(b"<svg xmlns="));
+    let narrow = String::from_utf8(get(admin, "/picture?ms=50&layout=narrow").body).unwrap();
+    assert!(narrow.contains("phalanx narrow") && !narrow.contains("phalanx wide"));
+}
+
+/// Graphviz draws it, where it is installed.
+fn the_graph(driver: &'static str) {
+    let site = Site::new();
+    let server = start(driver, &site);
+    let graph = get(server.admin(), "/graph.dot?ms=50").body;
+    let text = String::from_utf8_lossy(&graph);
+    assert!(text.starts_with("digraph phalanx {") && text.contains("file cache"), "{text}");
+    let mut dot = Command::new("dot");
+    dot.args(["-Tsvg"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let Ok(mut child) = dot.spawn() else {
+        println!("dot is not installed (Debian: graphviz)");
+        return;
+    };
+    child.stdin.take().unwrap().write_all(&graph).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("file cache"));
+}
+
+fn a_trace(driver: &'static str) {
+    let site = Site::new();
+    let server = start(driver, &site);
+    let admin = server.admin();
+    let (trace, told) = thread::scope(|scope| {
+        let trace = scope.spawn(|| get(admin, "/trace.json?seconds=0.5"));
+        // A second asker is told, while there is a first.
+        let told = eventually("a second asker to be told", || {
+            assert_eq!(get(server.address, "/small").status, 200);
+            let second = get(admin, "/trace.json?seconds=0.01");
+            (second.status == 409 || trace.is_finished()).then_some(second)
+        });
+        while !trace.is_finished() {
+            assert_eq!(get(server.address, "/small").status, 200);
+            thread::sleep(Duration::from_millis(5));
+        }
+        (trace.join().unwrap(), told)
+    });
+    // Whoever came first is served, the other told.
+    assert!([trace.status, told.status].contains(&409) || told.status == 200);
+    let trace = if trace.status == 200 { trace } else { get(admin, "/trace.json?seconds=0.05") };
+    assert_eq!(trace.field("Content-Type"), Some("application/json"));
+    let trace: Value = serde_json::from_slice(&trace.body).expect("JSON");
+    let events = trace["traceEvents"].as_array().unwrap();
+    let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
+    assert!(of("X") > 0, "the admin pages' own cohorts at least");
+    assert_eq!((of("s"), of("M")), (of("f"), 3));
+    for event in events.iter().filter(|event| event["ph"] == "X") {
+        assert!(
+            event["dur"].as_f64().unwrap() > 0.0 && event["args"]["operations"].as_u64() > Some(0)
+        );
+    }
+    // It is off again: another may begin.
+    assert_eq!(get(admin, "/trace.json?seconds=0.01").status, 200);
+}

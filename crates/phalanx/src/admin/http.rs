@@ -1,0 +1,263 @@
+//! As much HTTP/1.1 as browsers and scrapers need: requests without bodies, one after the other.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use phalanx_driver::Payload;
+
+use crate::io::Patience;
+use crate::net::Stream;
+
+/// A request for an admin page is short.
+const MAX_REQUEST: usize = 8 * 1024;
+/// A client has this long for each request, and for each piece of an answer.
+const PATIENCE: Patience = Patience::limit(Duration::from_secs(10));
+/// An answer is sent in pieces of this size.
+const PIECE: usize = 64 * 1024;
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) method: Method,
+    pub(super) path: String,
+    query: String,
+    /// Whether another request may follow on the connection.
+    keep: bool,
+    /// Whether the answer may come in chunks.
+    chunks: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    Get,
+    Head,
+    Other,
+}
+
+/// What a request came to before it could be answered.
+#[derive(Debug, PartialEq, Eq)]
+enum Parsed {
+    Complete(usize, Request),
+    Partial,
+    Bad,
+}
+
+impl Request {
+    /// The value of a parameter in the query; empty if it stands there without one.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.split('&').find_map(|pair| match pair.split_once('=') {
+            Some((key, value)) => (key == name).then_some(value),
+            None => (pair == name).then_some(""),
+        })
+    }
+}
+
+fn parse(bytes: &[u8]) -> Parsed {
+    let mut fields = [httparse::EMPTY_HEADER; 64];
+    let mut request = httparse::Request::new(&mut fields);
+    let length = match request.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => return Parsed::Partial,
+        Err(_) => return Parsed::Bad,
+    };
+    let method = match request.method {
+        Some("GET") => Method::Get,
+        Some("HEAD") => Method::Head,
+        _ => Method::Other,
+    };
+    let says = |name: &str, value: &str| {
+        let named = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
+        let mut values = named.filter_map(|field| std::str::from_utf8(field.value).ok());
+        values.any(|v| v.split(',').any(|v| v.trim().eq_ignore_ascii_case(value)))
+    };
+    let body = request.headers.iter().any(|field| {
+        field.name.eq_ignore_ascii_case("transfer-encoding")
+            || field.name.eq_ignore_ascii_case("content-length") && field.value != b"0"
+    });
+    let new = request.version == Some(1);
+    let keep = if new { !says("connection", "close") } else { says("connection", "keep-alive") };
+    let (path, query) = request
+        .path
+        .unwrap_or_default()
+        .split_once('?')
+        .unwrap_or_else(|| (request.path.unwrap_or_default(), ""));
+    let request = Request {
+        method,
+        path: path.to_owned(),
+        query: query.to_owned(),
+        // A body would be taken for the next request.
+        keep: keep && !body,
+        chunks: new,
+    };
+    Parsed::Complete(length, request)
+}
+
+/// An answer, whole.
+pub(super) struct Answer {
+    pub(super) status: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) body: Vec<u8>,
+    /// More lines of the head, each with its line end.
+    pub(super) fields: &'static str,
+}
+
+impl Answer {
+    pub(super) fn new(kind: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status: "200 OK", kind, body: body.into(), fields: "" }
+    }
+
+    /// A line of text in the place of a page.
+    pub(super) fn text(status: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, kind: "text/plain; charset=utf-8", body: body.into(), fields: "" }
+    }
+}
+
+/// One client.
+pub(super) struct Connection {
+    stream: Stream,
+    buffer: Vec<u8>,
+    /// Of the request that is being answered.
+    head_only: bool,
+    chunks: bool,
+    keep: bool,
+}
+
+impl Connection {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self { stream, buffer: Vec::new(), head_only: false, chunks: false, keep: true }
+    }
+
+    /// Waits for the next request. None when there is none, or no more may follow.
+    pub(super) async fn next(&mut self) -> io::Result<Option<Request>> {
+        while self.keep {
+            match parse(&self.buffer) {
+                Parsed::Complete(length, request) => {
+                    self.buffer.drain(..length);
+                    self.keep = request.keep;
+                    self.chunks = request.chunks;
+                    self.head_only = request.method == Method::Head;
+                    return Ok(Some(request));
+                }
+                Parsed::Bad => return self.refuse("400 Bad Request").await,
+                Parsed::Partial if self.buffer.len() > MAX_REQUEST => {
+                    return self.refuse("431 Request Header Fields Too Large").await;
+                }
+                Parsed::Partial => (),
+            }
+            if self.stream.read(&mut self.buffer, PATIENCE.or_drain()).await? == 0 {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn refuse(&mut self, status: &'static str) -> io::Result<Option<Request>> {
+        self.keep = false;
+        self.answer(Answer::text(status, format!("{status}\n"))).await?;
+        Ok(None)
+    }
+
+    fn head(&mut self, status: &str, kind: &str, fields: &str, framing: &str) -> Vec<u8> {
+        // A program that drains answers what it was asked and no more.
+        self.keep &= !crate::is_draining();
+        let connection = if self.keep { "keep-alive" } else { "close" };
+        format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{framing}{fields}Cache-Control: no-store\r\n\
+             X-Content-Type-Options: nosniff\r\nConnection: {connection}\r\n\r\n"
+        )
+        .into_bytes()
+    }
+
+    /// Sends an answer whose length is known.
+    pub(super) async fn answer(&mut self, answer: Answer) -> io::Result<()> {
+        let length = format!("Content-Length: {}\r\n", answer.body.len());
+        let mut head = self.head(answer.status, answer.kind, answer.fields, &length);
+        let mut body = if self.head_only { Bytes::new() } else { Bytes::from(answer.body) };
+        loop {
+            let piece = body.split_to(body.len().min(PIECE));
+            head = self.stream.write(Payload { head, body: piece }, PATIENCE).await?;
+            if body.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Begins an answer whose length is not known. False if only its head was asked for.
+    pub(super) async fn begin(&mut self, kind: &str, fields: &str) -> io::Result<bool> {
+        self.keep &= self.chunks;
+        let framing = if self.chunks { "Transfer-Encoding: chunked\r\n" } else { "" };
+        let head = self.head("200 OK", kind, fields, framing);
+        self.send(head, Bytes::new()).await?;
+        Ok(!self.head_only)
+    }
+
+    /// Goes on with it.
+    pub(super) async fn piece(&mut self, piece: String) -> io::Result<()> {
+        match (piece.is_empty(), self.chunks) {
+            (true, _) => Ok(()),
+            (_, false) => self.send(piece.into_bytes(), Bytes::new()).await,
+            (_, true) => {
+                let head = format!("{:x}\r\n", piece.len()).into_bytes();
+                let body = Bytes::from(piece + "\r\n");
+                self.send(head, body).await
+            }
+        }
+    }
+
+    /// Ends it.
+    pub(super) async fn end(&mut self) -> io::Result<()> {
+        match self.chunks {
+            true => self.send(b"0\r\n\r\n".to_vec(), Bytes::new()).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn send(&mut self, head: Vec<u8>, body: Bytes) -> io::Result<()> {
+        self.stream.write(Payload { head, body }, PATIENCE).await.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(text: &str) -> Request {
+        match parse(text.as_bytes()) {
+            Parsed::Complete(length, request) if length == text.len() => request,
+            other => panic!("{text:?} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_path_and_its_parameters() {
+        let request = request("HEAD /trace.json?seconds=2.5&x HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!((request.method, request.path.as_str()), (Method::Head, "/trace.json"));
+        assert_eq!(request.parameter("seconds"), Some("2.5"));
+        assert_eq!((request.parameter("x"), request.parameter("y")), (Some(""), None));
+    }
+
+    #[test]
+    fn who_closes_the_connection() {
+        for (head, keeps) in [
+            ("GET / HTTP/1.1\r\n\r\n", true),
+            ("GET / HTTP/1.1\r\nConnection: Close\r\n\r\n", false),
+            ("GET / HTTP/1.1\r\nconnection: te, close\r\n\r\n", false),
+            ("GET / HTTP/1.0\r\n\r\n", false),
+            ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", true),
+            // Its body would be read as a request.
+            ("POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n", false),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", false),
+            ("POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n", true),
+        ] {
+            assert_eq!(request(head).keep, keeps, "{head:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_request() {
+        assert_eq!(parse(b"GET / HT"), Parsed::Partial);
+        assert_eq!(parse(b"GET / FTP/1.1\r\n\r\n"), Parsed::Bad);
+        assert_eq!(parse(b"\0\r\n\r\n"), Parsed::Bad);
+    }
+}

@@ -1,0 +1,322 @@
+//! What happened between two snapshots: what every view that moves is drawn from.
+//!
+//! A pure function of the two, so that `phalanx top` and the live page show the same figures,
+//! whichever program the snapshots came from.
+
+use phalanx_core::Times;
+
+use super::snapshot::{Name, ProcessorSnapshot, Snapshot, StageSnapshot};
+
+/// What happened in a program between two snapshots.
+///
+/// ```no_run
+/// # let (earlier, later): (phalanx::Snapshot, phalanx::Snapshot) = unimplemented!();
+/// let interval = phalanx::Interval::between(&earlier, &later).expect("of the same run");
+/// for (name, stage) in interval.stages.iter().zip(&interval.total().stages) {
+///     println!("{name}: {} operations/s", stage.per_second(stage.ran));
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// Its length.
+    pub seconds: f64,
+    /// Stage names in wavefront order.
+    pub stages: Vec<Name>,
+    /// By processor.
+    pub processors: Vec<ProcessorInterval>,
+    /// Operations that stages invoked or re-enabled at each other; those with a count.
+    pub arcs: Vec<Arc>,
+}
+
+/// One processor, or all together.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessorInterval {
+    /// The share of the time that it ran cohorts, from 0 to 1.
+    pub utilisation: f64,
+    /// The share of the time that it slept, from 0 to 1.
+    pub asleep: f64,
+    /// System calls of its driver.
+    pub system_calls: u64,
+    /// Operations alive at the end.
+    pub operations: u64,
+    /// By stage.
+    pub stages: Vec<StageInterval>,
+}
+
+/// One stage on one processor, or on all together. What is called `max` is since the program's
+/// start, since maxima cannot be subtracted; all else is of the interval or its end.
+#[derive(Clone, Debug, Default)]
+pub struct StageInterval {
+    /// The interval's length.
+    pub seconds: f64,
+    /// Processors that this is the sum of.
+    pub processors: usize,
+    /// Operations queued when the last cohort began; zero if there was none.
+    pub queue_length: u64,
+    /// The most that a cohort found.
+    pub queue_length_max: u64,
+    /// The sum of what cohorts found.
+    pub queue_length_sum: f64,
+    /// Operations run: started or restarted.
+    pub ran: u64,
+    /// Operations started.
+    pub started: u64,
+    /// Operations restarted.
+    pub resumed: u64,
+    /// Times that operations suspended.
+    pub suspended: u64,
+    /// Operations completed.
+    pub completed: u64,
+    /// Operations that panicked.
+    pub panicked: u64,
+    /// Work turned away.
+    pub shed: u64,
+    /// Operations that are suspended at the end.
+    pub suspended_now: u64,
+    /// Cohorts run.
+    pub cohorts: u64,
+    /// The largest cohort.
+    pub cohort_max: u64,
+    /// Nanoseconds that those started had waited.
+    pub started_wait_ns: u64,
+    /// The longest of these waits.
+    pub started_wait_max_ns: u64,
+    /// Nanoseconds that those restarted had waited.
+    pub resumed_wait_ns: u64,
+    /// The longest of these waits.
+    pub resumed_wait_max_ns: u64,
+    /// Nanoseconds in cohorts.
+    pub run_ns: u64,
+    /// The longest run, as a cohort's mean.
+    pub run_max_ns: u64,
+    /// Waits, by bucket.
+    pub waits: Times,
+    /// Times run, by bucket.
+    pub runs: Times,
+}
+
+/// Operations from a stage on a processor to a stage on a processor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arc {
+    /// Processor and stage by number; none for the world outside.
+    pub from: Option<(usize, usize)>,
+    /// Processor and stage by number.
+    pub to: (usize, usize),
+    /// Operations.
+    pub count: u64,
+}
+
+fn mean(total: u64, count: u64) -> f64 {
+    if count == 0 { 0.0 } else { total as f64 / count as f64 }
+}
+
+impl StageInterval {
+    fn new(seconds: f64, before: Option<&StageSnapshot>, after: &StageSnapshot) -> Self {
+        let since = |figure: fn(&StageSnapshot) -> u64| {
+            figure(after).saturating_sub(before.map_or(0, figure))
+        };
+        let times = |figure: fn(&StageSnapshot) -> Times| match before {
+            None => figure(after),
+            Some(before) => figure(after).since(&figure(before)),
+        };
+        Self {
+            seconds,
+            processors: 1,
+            queue_length: if since(|s| s.cohorts) > 0 { after.queue_length } else { 0 },
+            queue_length_max: after.queue_length_max,
+            queue_length_sum: {
+                let sum = |s: &StageSnapshot| s.queue_length_mean * s.cohorts as f64;
+                (sum(after) - before.map_or(0.0, sum)).max(0.0)
+            },
+            ran: since(|s| s.started.count + s.resumed.count),
+            started: since(|s| s.started.count),
+            resumed: since(|s| s.resumed.count),
+            suspended: since(|s| s.suspended),
+            completed: since(|s| s.completed.count),
+            panicked: since(|s| s.panicked),
+            shed: since(|s| s.shed.values().sum()),
+            suspended_now: after.suspended_now,
+            cohorts: since(|s| s.cohorts),
+            cohort_max: after.cohort_max,
+            started_wait_ns: since(|s| s.started.total_ns),
+            started_wait_max_ns: after.started.max_ns,
+            resumed_wait_ns: since(|s| s.resumed.total_ns),
+            resumed_wait_max_ns: after.resumed.max_ns,
+            run_ns: since(|s| s.completed.total_ns),
+            run_max_ns: after.completed.max_ns,
+            waits: times(|s| Times(s.waits.buckets)),
+            runs: times(|s| Times(s.runs.buckets)),
+        }
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            seconds: other.seconds,
+            processors: self.processors + other.processors,
+            queue_length: self.queue_length + other.queue_length,
+            queue_length_max: self.queue_length_max.max(other.queue_length_max),
+            queue_length_sum: self.queue_length_sum + other.queue_length_sum,
+            ran: self.ran + other.ran,
+            started: self.started + other.started,
+            resumed: self.resumed + other.resumed,
+            suspended: self.suspended + other.suspended,
+            completed: self.completed + other.completed,
+            panicked: self.panicked + other.panicked,
+            shed: self.shed + other.shed,
+            suspended_now: self.suspended_now + other.suspended_now,
+            cohorts: self.cohorts + other.cohorts,
+            cohort_max: self.cohort_max.max(other.cohort_max),
+            started_wait_ns: self.started_wait_ns + other.started_wait_ns,
+            started_wait_max_ns: self.started_wait_max_ns.max(other.started_wait_max_ns),
+            resumed_wait_ns: self.resumed_wait_ns + other.resumed_wait_ns,
+            resumed_wait_max_ns: self.resumed_wait_max_ns.max(other.resumed_wait_max_ns),
+            run_ns: self.run_ns + other.run_ns,
+            run_max_ns: self.run_max_ns.max(other.run_max_ns),
+            waits: self.waits.plus(&other.waits),
+            runs: self.runs.plus(&other.runs),
+        }
+    }
+
+    /// A count of the interval, for each second.
+    pub fn per_second(&self, count: u64) -> f64 {
+        if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Operations that a cohort found queued, on average.
+    pub fn queue_length_mean(&self) -> f64 {
+        if self.cohorts == 0 { 0.0 } else { self.queue_length_sum / self.cohorts as f64 }
+    }
+
+    /// Operations in a cohort, on average.
+    pub fn cohort_mean(&self) -> f64 {
+        mean(self.ran, self.cohorts)
+    }
+
+    /// Nanoseconds from invocation to start, on average.
+    pub fn started_wait_mean_ns(&self) -> f64 {
+        mean(self.started_wait_ns, self.started)
+    }
+
+    /// Nanoseconds from being re-enabled to running, on average.
+    pub fn resumed_wait_mean_ns(&self) -> f64 {
+        mean(self.resumed_wait_ns, self.resumed)
+    }
+
+    /// Nanoseconds queued, on average, before a start or a restart.
+    pub fn wait_mean_ns(&self) -> f64 {
+        mean(self.started_wait_ns + self.resumed_wait_ns, self.ran)
+    }
+
+    /// The longest of these waits, in nanoseconds.
+    pub fn wait_max_ns(&self) -> u64 {
+        self.started_wait_max_ns.max(self.resumed_wait_max_ns)
+    }
+
+    /// Nanoseconds run, on average, for each start or restart.
+    pub fn run_mean_ns(&self) -> f64 {
+        mean(self.run_ns, self.ran)
+    }
+
+    /// The share of its processors' time that the stage ran, from 0 to 1.
+    pub fn utilisation(&self) -> f64 {
+        let time = self.seconds * 1e9 * self.processors.max(1) as f64;
+        if time > 0.0 { (self.run_ns as f64 / time).min(1.0) } else { 0.0 }
+    }
+}
+
+impl Interval {
+    /// From `before` to `after`; none if these are not of the same run of the same program.
+    pub fn between(before: &Snapshot, after: &Snapshot) -> Option<Self> {
+        let same = before.stages == after.stages
+            && before.processors.len() == after.processors.len()
+            && before.uptime_ns <= after.uptime_ns;
+        same.then(|| Self::new(Some(before), after))
+    }
+
+    /// From the program's start to `after`.
+    pub fn since_start(after: &Snapshot) -> Self {
+        Self::new(None, after)
+    }
+
+    fn new(before: Option<&Snapshot>, after: &Snapshot) -> Self {
+        let begun = before.map_or(0, |before| before.uptime_ns);
+        let seconds = (after.uptime_ns - begun) as f64 / 1e9;
+        let share =
+            |ns: u64| if seconds > 0.0 { (ns as f64 / 1e9 / seconds).min(1.0) } else { 0.0 };
+        let earlier = |index: usize| before.map(|before| &before.processors[index]);
+        let processors = after.processors.iter().enumerate().map(|(index, after)| {
+            let before = earlier(index);
+            let since = |figure: fn(&ProcessorSnapshot) -> u64| {
+                figure(after).saturating_sub(before.map_or(0, figure))
+            };
+            let stages = after.stages.iter().enumerate().map(|(stage, after)| {
+                StageInterval::new(seconds, before.and_then(|b| b.stages.get(stage)), after)
+            });
+            ProcessorInterval {
+                utilisation: share(since(|p| p.busy_ns)),
+                asleep: share(since(|p| p.parked_ns)),
+                system_calls: since(|p| p.system_calls),
+                operations: after.operations,
+                stages: stages.collect(),
+            }
+        });
+        let arcs = after.processors.iter().enumerate();
+        let arcs = arcs.flat_map(|(index, p)| arcs_since(&after.stages, earlier(index), p));
+        Self {
+            seconds,
+            processors: processors.collect(),
+            arcs: arcs.collect(),
+            stages: after.stages.clone(),
+        }
+    }
+
+    /// All processors together.
+    pub fn total(&self) -> ProcessorInterval {
+        let count = self.processors.len().max(1) as f64;
+        let stages = (0..self.stages.len()).map(|stage| {
+            let each = self.processors.iter().filter_map(|p| p.stages.get(stage));
+            each.fold(StageInterval::default(), |sum, stage| sum.plus(stage))
+        });
+        ProcessorInterval {
+            utilisation: self.processors.iter().map(|p| p.utilisation).sum::<f64>() / count,
+            asleep: self.processors.iter().map(|p| p.asleep).sum::<f64>() / count,
+            system_calls: self.processors.iter().map(|p| p.system_calls).sum(),
+            operations: self.processors.iter().map(|p| p.operations).sum(),
+            stages: stages.collect(),
+        }
+    }
+
+    /// The same as if all ran on one processor.
+    #[must_use]
+    pub fn summed(&self) -> Self {
+        let mut arcs: Vec<Arc> = Vec::new();
+        for arc in &self.arcs {
+            let (from, to) = (arc.from.map(|(_, stage)| (0, stage)), (0, arc.to.1));
+            match arcs.iter_mut().find(|sum| sum.from == from && sum.to == to) {
+                Some(sum) => sum.count += arc.count,
+                None => arcs.push(Arc { from, to, count: arc.count }),
+            }
+        }
+        Self { processors: vec![self.total()], arcs, ..self.clone() }
+    }
+}
+
+fn arcs_since(
+    names: &[Name],
+    before: Option<&ProcessorSnapshot>,
+    after: &ProcessorSnapshot,
+) -> Vec<Arc> {
+    let number = |name: &Name| names.iter().position(|stage| stage == name);
+    let found = after.arcs.iter().filter_map(|arc| {
+        let same = |old: &&super::snapshot::ArcSnapshot| {
+            old.from == arc.from && old.from_processor == arc.from_processor && old.to == arc.to
+        };
+        let old = before.and_then(|before| before.arcs.iter().find(same));
+        let count = arc.count.saturating_sub(old.map_or(0, |old| old.count));
+        let from = arc.from.as_ref().and_then(number);
+        let from = from.map(|stage| (arc.from_processor.unwrap_or(after.processor), stage));
+        let to = (after.processor, number(&arc.to)?);
+        (count > 0).then_some(Arc { from, to, count })
+    });
+    found.collect()
+}

@@ -1,0 +1,92 @@
+//! The page around the picture.
+
+use super::super::human::{count, percent, time};
+use super::super::interval::Interval;
+use super::super::snapshot::Snapshot;
+use super::{drawing, escape, style};
+
+/// For which screens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::admin) enum Shown {
+    Wide,
+    Narrow,
+}
+
+impl Shown {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Wide => "wide",
+            Self::Narrow => "narrow",
+        }
+    }
+}
+
+/// Asks for the next picture when the last has come: a program that is slow is not asked more often.
+const SCRIPT: &str = "\
+const main=document.querySelector('main'),button=document.querySelector('button');\
+let paused=false;button.hidden=false;\
+button.onclick=()=>{paused=!paused;button.textContent=paused?'go on':'pause'};\
+const wait=ms=>new Promise(done=>setTimeout(done,ms));\
+(async()=>{for(;;){\
+if(paused||document.hidden){await wait(200);continue}\
+try{const layout=matchMedia('(max-width:700px)').matches?'narrow':'wide';\
+const answer=await fetch('/picture?ms=1000&layout='+layout);\
+if(!answer.ok)throw 0;const next=await answer.text();\
+if(!paused)main.innerHTML=next;document.body.className=''}\
+catch{document.body.className='stale';await wait(1000)}}})();";
+
+/// What changes: a line of facts and the drawing, in one layout or in both.
+pub(in crate::admin) fn fragment(
+    snapshot: &Snapshot,
+    interval: &Interval,
+    shown: Option<Shown>,
+) -> String {
+    let total = interval.total();
+    let ran: u64 = total.stages.iter().map(|stage| stage.ran).sum();
+    let suspended: u64 = total.stages.iter().map(|stage| stage.suspended_now).sum();
+    let mut out = format!(
+        "<p class=\"facts\"><b>{}</b> operations/s · <b>{}</b> of {} in cohorts · <b>{}</b> suspended \
+         · up {} · driver {} · {}</p>",
+        count(ran as f64 / interval.seconds.max(1e-9)),
+        percent(total.utilisation),
+        match interval.processors.len() {
+            1 => "one processor".to_owned(),
+            n => format!("{n} processors"),
+        },
+        count(suspended as f64),
+        time(snapshot.uptime_ns as f64),
+        escape(&snapshot.driver),
+        escape(&snapshot.phase),
+    );
+    for layout in [Shown::Wide, Shown::Narrow] {
+        if shown.is_none_or(|shown| shown == layout) {
+            out.push_str(&drawing(snapshot, interval, layout, ""));
+        }
+    }
+    out
+}
+
+/// The whole page.
+pub(in crate::admin) fn page(snapshot: &Snapshot, interval: &Interval) -> String {
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>Phalanx</title><link rel=\"icon\" href=\"data:,\"><style>{}{}</style></head><body>\
+         <header><h1>Phalanx</h1><button hidden>pause</button><noscript>A still picture; reload for \
+         the next.</noscript><nav><a href=\"/snapshot.json\">snapshot</a><a href=\"/metrics\">metrics\
+         </a><a href=\"/graph.dot\">graph</a><a href=\"/picture.svg\">picture</a>\
+         <a href=\"/trace.json?seconds=2\">trace of 2 s</a></nav></header><main>{}</main>{LEGEND}\
+         <script>{SCRIPT}</script></body></html>",
+        style::PICTURE,
+        style::PAGE,
+        fragment(snapshot, interval, None),
+    )
+}
+
+const LEGEND: &str = "<footer><p>A box is a stage on a processor, the warmer the busier; a red ring: it \
+    turns work away. Columns: the queue that cohorts found; operations started and restarted, with \
+    their wait; completed, with the time run. Rates, means and p99 are of the last second, maxima \
+    since the start.</p><p>Arcs are operations per second:\
+    <span class=\"key\" style=\"color:var(--arc)\"></span>between stages\
+    <span class=\"key\" style=\"color:var(--cross)\"></span>between processors\
+    <span class=\"key\" style=\"color:var(--out)\"></span>from I/O, timers and other threads</p></footer>";

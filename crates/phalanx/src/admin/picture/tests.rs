@@ -1,0 +1,153 @@
+//! The picture of a made-up program.
+
+use super::*;
+use crate::admin::interval::{Arc, StageInterval};
+
+fn stage(ran: u64) -> StageInterval {
+    StageInterval {
+        seconds: 1.0,
+        processors: 1,
+        ran,
+        started: ran,
+        cohorts: ran / 4,
+        run_ns: ran * 1000,
+        ..StageInterval::default()
+    }
+}
+
+fn program(processors: usize, stages: &[&'static str]) -> (Snapshot, Interval) {
+    let of = |p: usize| ProcessorInterval {
+        utilisation: 0.25,
+        asleep: 0.5,
+        system_calls: 7,
+        operations: 9,
+        stages: (0..stages.len()).map(|s| stage((p * 1000 + s * 100) as u64)).collect(),
+    };
+    let interval = Interval {
+        seconds: 1.0,
+        stages: stages.iter().map(|name| (*name).into()).collect(),
+        processors: (0..processors).map(of).collect(),
+        arcs: Vec::new(),
+    };
+    let snapshot = Snapshot {
+        version: 1,
+        uptime_ns: 5_000_000_000,
+        driver: "uring".to_owned(),
+        phase: "running".into(),
+        stages: interval.stages.clone(),
+        time_buckets_ns: Vec::new(),
+        processors: Vec::new(),
+    };
+    (snapshot, interval)
+}
+
+/// Every element that is opened is closed, in order: XML, as a picture that stands alone has to be.
+fn check_nesting(svg: &str) {
+    let mut open = Vec::new();
+    for tag in svg.split('<').skip(1) {
+        let (tag, text) = tag.split_once('>').expect("a tag ends");
+        assert!(!text.contains('>'), "unescaped: {text}");
+        let name = tag.split([' ', '/']).find(|word| !word.is_empty()).unwrap();
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "{tag}");
+        } else if !tag.ends_with('/') {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+fn count_of(svg: &str, what: &str) -> usize {
+    svg.matches(what).count()
+}
+
+#[test]
+fn a_box_for_each_stage_on_each_processor() {
+    for processors in [1, 2, 5, 16] {
+        let (snapshot, interval) = program(processors, &["front", "back"]);
+        for shown in [Shown::Wide, Shown::Narrow] {
+            let svg = drawing(&snapshot, &interval, shown, "");
+            check_nesting(&svg);
+            assert_eq!(count_of(&svg, "class=\"box\""), 2 * processors);
+            assert_eq!(count_of(&svg, ">front</text>"), processors);
+        }
+    }
+    // More than can be told apart are one.
+    let (snapshot, interval) = program(17, &["front", "back"]);
+    let svg = drawing(&snapshot, &interval, Shown::Wide, "");
+    assert_eq!(count_of(&svg, "class=\"box\""), 2);
+}
+
+#[test]
+fn arcs_are_as_wide_as_they_are_many() {
+    let (snapshot, mut interval) = program(2, &["a", "b", "c", "d"]);
+    let arc = |from, to, count| Arc { from, to, count };
+    interval.arcs = vec![
+        arc(None, (0, 0), 5),
+        arc(Some((0, 0)), (0, 1), 10),
+        arc(Some((0, 1)), (0, 0), 10_000),
+        arc(Some((0, 0)), (0, 3), 10),
+        arc(Some((0, 3)), (0, 0), 10),
+        arc(Some((0, 2)), (0, 2), 10),
+        arc(Some((0, 0)), (1, 1), 10),
+        arc(Some((1, 1)), (0, 0), 10),
+    ];
+    let width = |svg: &str, title: &str| -> f64 {
+        let before = &svg[..svg.find(title).unwrap_or_else(|| panic!("no {title}"))];
+        let width = &before[before.rfind("stroke-width=\"").unwrap() + 14..];
+        width[..width.find('"').unwrap()].parse().unwrap()
+    };
+    let svg = drawing(&snapshot, &interval, Shown::Wide, "");
+    check_nesting(&svg);
+    assert_eq!(count_of(&svg, "class=\"arc"), 8);
+    assert!(width(&svg, "b on 0 to a on 0") > 2.0 * width(&svg, "a on 0 to b on 0"));
+    assert!(svg.contains("a on 0 to b on 1: 10 operations/s"));
+    // Where the processors stand below each other, what crosses is one short arc.
+    let narrow = drawing(&snapshot, &interval, Shown::Narrow, "");
+    assert!(narrow.contains("from other processors to b on 1: 10 operations/s"));
+    check_nesting(&narrow);
+}
+
+#[test]
+fn a_ring_where_work_is_turned_away() {
+    let (snapshot, mut interval) = program(2, &["a", "b"]);
+    assert_eq!(count_of(&drawing(&snapshot, &interval, Shown::Wide, ""), "class=\"ring\""), 0);
+    interval.processors[1].stages[0].shed = 3;
+    let svg = drawing(&snapshot, &interval, Shown::Wide, "");
+    assert_eq!((count_of(&svg, "class=\"ring\""), count_of(&svg, "shedding 3/s")), (1, 1));
+}
+
+#[test]
+fn the_busier_the_warmer() {
+    let (snapshot, mut interval) = program(1, &["idle", "busy"]);
+    interval.processors[0].stages[1].run_ns = 900_000_000;
+    let svg = drawing(&snapshot, &interval, Shown::Wide, "");
+    let heat: Vec<f64> = svg
+        .split("fill-opacity=\"")
+        .skip(1)
+        .map(|rest| rest[..rest.find('"').unwrap()].parse().unwrap())
+        .collect();
+    assert!(heat[0] < 0.05 && heat[1] > 0.4, "{heat:?}");
+    assert!(svg.contains("90 % busy"));
+}
+
+#[test]
+fn names_are_text_and_nothing_else() {
+    let (snapshot, mut interval) = program(1, &["<script>\"&\u{1}"]);
+    interval.arcs = vec![Arc { from: None, to: (0, 0), count: 1 }];
+    let page = page(&snapshot, &interval);
+    assert!(page.contains("&lt;script&gt;&quot;&amp; "));
+    assert_eq!(count_of(&page, "<script>"), 1, "the page's own");
+    check_nesting(&svg(&snapshot, &interval));
+}
+
+#[test]
+fn the_page_needs_nothing_from_outside() {
+    let (snapshot, interval) = program(3, &["a"]);
+    let page = page(&snapshot, &interval);
+    for outside in ["http://", "https://", "src=", "@import", "url(h"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let alone = svg(&snapshot, &interval).replace("http://www.w3.org/2000/svg", "");
+    assert!(!alone.contains("http"));
+}

@@ -1,0 +1,119 @@
+//! What happens in a program's life, as events for the crate `tracing`. With its feature off, all of
+//! this is nothing.
+//!
+//! Quiet by default: a line at the start, at the end and for what goes wrong. Work that is turned away
+//! is told once a second and stage, however much it is, since telling it one by one would add to the
+//! load. Cohorts are told only to whoever listens to `phalanx::cohort` at the level `TRACE`.
+
+#[cfg(feature = "tracing")]
+pub(crate) use telling::*;
+
+#[cfg(not(feature = "tracing"))]
+pub(crate) use silent::*;
+
+#[cfg(feature = "tracing")]
+mod telling {
+    use std::time::{Duration, Instant};
+
+    use phalanx_core::Control;
+    use tracing::{debug, error, info, trace, warn};
+
+    use crate::error::RunError;
+
+    pub(crate) fn started(processors: usize) {
+        info!(target: "phalanx", processors, "started");
+    }
+
+    pub(crate) fn draining(limit: Duration) {
+        info!(target: "phalanx", ?limit, "draining");
+    }
+
+    pub(crate) fn ending() {
+        warn!(target: "phalanx", "ending what was not finished in time");
+    }
+
+    pub(crate) fn stopped() {
+        debug!(target: "phalanx", "stopped");
+    }
+
+    pub(crate) fn failed(why: &RunError) {
+        error!(target: "phalanx", %why, "a processor failed");
+    }
+
+    pub(crate) fn panicked(stage: &'static str, message: &str) {
+        error!(target: "phalanx", stage, panic = message, "an operation panicked");
+    }
+
+    pub(crate) fn long_operation(report: &dyn std::fmt::Display) {
+        warn!(target: "phalanx", %report, "a long operation");
+    }
+
+    #[inline]
+    pub(crate) fn cohort(stage: &'static str, operations: usize, ns: u64) {
+        trace!(target: "phalanx::cohort", stage, operations, ns, "cohort");
+    }
+
+    /// What was turned away until now, by stage.
+    #[derive(Default)]
+    pub(crate) struct Sheds {
+        looked: Option<Instant>,
+        seen: Vec<u64>,
+    }
+
+    impl Sheds {
+        /// Tells of what has grown, if it was not looked at for a second. Returns when to look again;
+        /// none if nobody listens.
+        pub(crate) fn look(&mut self, control: &Control) -> Option<Instant> {
+            const PAUSE: Duration = Duration::from_secs(1);
+            if !tracing::enabled!(target: "phalanx", tracing::Level::WARN) {
+                return None;
+            }
+            let now = Instant::now();
+            if let Some(next) = self.looked.map(|at| at + PAUSE).filter(|next| *next > now) {
+                return Some(next);
+            }
+            self.looked = Some(now);
+            let mut sums = vec![0; control.stages().count()];
+            for index in 0..control.processors() {
+                let view = control.processor(index);
+                sums.iter_mut().zip(&view.stages).for_each(|(sum, stage)| *sum += stage.refused);
+            }
+            self.seen.resize(sums.len(), 0);
+            for ((stage, sum), seen) in control.stages().zip(&sums).zip(&mut self.seen) {
+                let more = sum.saturating_sub(std::mem::replace(seen, *sum));
+                if more > 0 {
+                    warn!(target: "phalanx", stage, operations = more, "turned away");
+                }
+            }
+            Some(now + PAUSE)
+        }
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+mod silent {
+    use std::time::{Duration, Instant};
+
+    use phalanx_core::Control;
+
+    use crate::error::RunError;
+
+    pub(crate) fn started(_processors: usize) {}
+    pub(crate) fn draining(_limit: Duration) {}
+    pub(crate) fn ending() {}
+    pub(crate) fn stopped() {}
+    pub(crate) fn failed(_why: &RunError) {}
+    pub(crate) fn panicked(_stage: &'static str, _message: &str) {}
+    pub(crate) fn long_operation(_report: &dyn std::fmt::Display) {}
+    #[inline(always)]
+    pub(crate) fn cohort(_stage: &'static str, _operations: usize, _ns: u64) {}
+
+    #[derive(Default)]
+    pub(crate) struct Sheds {}
+
+    impl Sheds {
+        pub(crate) fn look(&mut self, _control: &Control) -> Option<Instant> {
+            None
+        }
+    }
+}

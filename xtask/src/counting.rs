@@ -1,0 +1,122 @@
+//! `cargo xtask cost-of-counting`: what it costs that everything is counted.
+//!
+//! `phalanx bench op` is built twice, once with `--cfg uncounted`, which compiles core's counters out, and the
+//! two programs are run in turn. A pair is compared at a time, since the machine's speed changes; the figure is
+//! the median of the pairs' ratios.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// The figures of `phalanx bench op` that are compared.
+const FIGURES: [&str; 3] = ["dispatch_ns", "call_ns", "cross_ns"];
+
+/// Pairs of runs, unless told otherwise.
+const PAIRS: usize = 9;
+
+/// Builds both and compares them over as many pairs of runs as `arguments` says.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
+    let pairs = match arguments {
+        [] => Some(PAIRS),
+        [count] => count.parse().ok().filter(|count| *count > 0),
+        _ => None,
+    };
+    let Some(pairs) = pairs else {
+        eprintln!("xtask cost-of-counting: one argument at most, the number of pairs of runs");
+        return ExitCode::from(2);
+    };
+    match compare(root, pairs) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask cost-of-counting: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare(root: &Path, pairs: usize) -> Result<(), String> {
+    let (counted, uncounted) =
+        (build(root, "counted", "")?, build(root, "uncounted", "--cfg uncounted")?);
+    let mut runs = Vec::new();
+    for pair in 0..pairs {
+        // Each goes first as often as the other.
+        let (with, without) = if pair % 2 == 0 {
+            let with = measure(&counted)?;
+            (with, measure(&uncounted)?)
+        } else {
+            let without = measure(&uncounted)?;
+            (measure(&counted)?, without)
+        };
+        runs.push((with, without));
+    }
+    println!("{:<12} {:>10} {:>10} {:>8}  {pairs} pairs", "", "counted", "uncounted", "ratio");
+    for (at, name) in FIGURES.iter().enumerate() {
+        let with = median(runs.iter().map(|run| run.0[at]));
+        let without = median(runs.iter().map(|run| run.1[at]));
+        let ratio = median(runs.iter().map(|run| run.0[at] / run.1[at]));
+        println!("{name:<12} {with:>10.2} {without:>10.2} {ratio:>8.3}");
+    }
+    Ok(())
+}
+
+/// Builds the program, in a target folder of its own since the flags rebuild every crate.
+fn build(root: &Path, name: &str, flags: &str) -> Result<PathBuf, String> {
+    let main = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    let target = root.join(main).join(name);
+    let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(root)
+        .env("RUSTFLAGS", flags)
+        .env("CARGO_TARGET_DIR", &target)
+        .args(["build", "--release", "--bin", "phalanx"])
+        .status();
+    match built {
+        Ok(status) if status.success() => Ok(target.join("release/phalanx")),
+        Ok(_) => Err("the program does not compile".to_owned()),
+        Err(error) => Err(format!("cargo could not be started: {error}")),
+    }
+}
+
+/// One run's figures, in nanoseconds.
+fn measure(program: &Path) -> Result<[f64; 3], String> {
+    let output = Command::new(program).args(["bench", "op", "--rounds", "7", "--json"]).output();
+    let output =
+        output.map_err(|error| format!("{} could not be started: {error}", program.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut figures = [0.0; 3];
+    for (figure, name) in figures.iter_mut().zip(FIGURES) {
+        *figure =
+            number(&text, name).ok_or_else(|| format!("no {name} in what it said: {text}"))?;
+    }
+    Ok(figures)
+}
+
+/// The number of the field `name` in a flat JSON object.
+fn number(text: &str, name: &str) -> Option<f64> {
+    let (_, behind) = text.split_once(&format!("\"{name}\""))?;
+    let value = behind.trim_start().strip_prefix(':')?.trim_start();
+    value.split([',', '}', '\n']).next()?.trim().parse().ok()
+}
+
+/// The middle one; none of them is no number.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{median, number};
+
+    #[test]
+    fn figures_are_found() {
+        let text = "{\n  \"dispatch_ns\": 10.25,\n  \"call_ns\": 3\n}";
+        assert_eq!(number(text, "dispatch_ns"), Some(10.25));
+        assert_eq!(number(text, "call_ns"), Some(3.0));
+        assert_eq!(number(text, "cross_ns"), None);
+    }
+
+    #[test]
+    fn the_middle_one() {
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
+    }
+}
