@@ -7,11 +7,11 @@
 //! stages. The row of arcs lies in the processor's counters, which live as long as it does, and has
 //! one counter for each stage.
 //!
-//! [`Key`]: crate::stage::Key
 
 use std::future::Future;
 use std::mem::ManuallyDrop;
 
+use crate::call::Call;
 use crate::error::{CallError, Refused};
 use crate::operation::{
     DYING, ENDED, HELD, Life, NO_SESSION, Payload, QUEUED, Slot, VTable, WOKEN, assert_fits,
@@ -20,9 +20,42 @@ use crate::operation::{
 use crate::processor::{LocalStage, Processor};
 use crate::rendezvous::{contain, notify};
 use crate::slab::class_of;
+use crate::stage::Key;
 use crate::waker::Name;
 
 impl Processor {
+    /// Invokes on this processor and holds the result.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn call<F, Fut, T>(&self, key: Key, invocation: F) -> Call<T>
+    where
+        F: FnOnce(&Processor, u8) -> Fut + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        let invocation = self.check_for(key, invocation);
+        match self.place(key.stage(), HELD, ManuallyDrop::into_inner(invocation)) {
+            // SAFETY: the slot was filled with result type `T`, and is held for this call alone.
+            Ok(slot) => unsafe { Call::new(self, slot) },
+            Err(refused) => Call::refused(self, refused),
+        }
+    }
+
+    /// Invokes on this processor; the result is dropped.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn dispatch<F, Fut>(&self, key: Key, invocation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(&Processor, u8) -> Fut + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        let invocation = self.check_for(key, invocation);
+        match self.place(key.stage(), 0, ManuallyDrop::into_inner(invocation)) {
+            Ok(_) => Ok(()),
+            Err(refused) => Err(refused.reason(self)),
+        }
+    }
+
     /// Puts an invocation into a slot and queues it here. `stage` is of a key that was checked.
     #[inline(always)]
     pub(crate) fn place<F, Fut, T>(

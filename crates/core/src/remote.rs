@@ -9,8 +9,8 @@
 //! # Safety
 //! The rules of [`crate::operation`] on parcels: while a parcel is away, home touches only its
 //! header, the target only its [`Crossing`], and of the header the vtable and the stage, which
-//! nobody writes meanwhile; but for [`There`], which is atomic and both touch. `outcome` says which member of the payload is alive
-//! once the parcel is back. Invocation and result are `Send` by the bounds of [`Processor::call_on`].
+//! nobody writes meanwhile; but for [`There`], which is atomic and both touch. `outcome` says which
+//! member of the payload is alive once the parcel is back. Invocation and result are `Send` by the bounds of [`Processor::call_on`].
 
 use std::any::Any;
 use std::cell::Cell;
@@ -62,38 +62,6 @@ enum Outcome {
 }
 
 impl Processor {
-    /// Invokes on this processor and holds the result.
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn call<F, Fut, T>(&self, key: Key, invocation: F) -> Call<T>
-    where
-        F: FnOnce(&Processor, u8) -> Fut + 'static,
-        Fut: Future<Output = T> + 'static,
-        T: 'static,
-    {
-        let invocation = self.check_for(key, invocation);
-        match self.place(key.stage(), HELD, ManuallyDrop::into_inner(invocation)) {
-            // SAFETY: the slot was filled with result type `T`, and is held for this call alone.
-            Ok(slot) => unsafe { Call::new(self, slot) },
-            Err(refused) => Call::refused(self, refused),
-        }
-    }
-
-    /// Invokes on this processor; the result is dropped.
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn dispatch<F, Fut>(&self, key: Key, invocation: F) -> Result<(), CallError>
-    where
-        F: FnOnce(&Processor, u8) -> Fut + 'static,
-        Fut: Future<Output = ()> + 'static,
-    {
-        let invocation = self.check_for(key, invocation);
-        match self.place(key.stage(), 0, ManuallyDrop::into_inner(invocation)) {
-            Ok(_) => Ok(()),
-            Err(refused) => Err(refused.reason(self)),
-        }
-    }
-
     /// Invokes on the processor numbered `target`.
     #[track_caller]
     pub(crate) fn call_on<F, Fut, T>(&self, key: Key, target: usize, invocation: F) -> Call<T>
