@@ -6,7 +6,6 @@
 //! [`Processor::check`] has seen to be of this processor's graph, and the keys of a graph number its
 //! stages. The row of arcs lies in the processor's counters, which live as long as it does, and has
 //! one counter for each stage.
-//!
 
 use std::future::Future;
 use std::mem::ManuallyDrop;
