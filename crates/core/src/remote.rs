@@ -122,8 +122,7 @@ impl Processor {
         slot.vtable.set(vtable);
         slot.stage.set(key.stage());
         slot.life.set(Life::Away);
-        // Nothing waits in a queue while it is away: the field says where it is.
-        slot.queued_at.set(target as u64);
+        slot.queued_at.set(target as u64); // in no queue while it is away: where it is
         // SAFETY: the slot is fresh and its class was chosen for this payload.
         unsafe {
             slot.payload::<Crossing<F, T>>().write(Crossing {
@@ -152,7 +151,6 @@ impl Processor {
         assert_eq!(slot.life.get(), Life::Away, "a parcel comes home once");
         // SAFETY: the vtable is the one that the parcel was filled with.
         slot.life.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
-        // Whoever waits is re-enabled on behalf of the stage that answered.
         let (there, stage) = (slot.queued_at.get() as u16, slot.stage.get());
         self.on_behalf_of(there, stage, || self.finish(slot));
     }
@@ -323,8 +321,7 @@ pub(crate) unsafe fn receive<F, T>(
             let refused = processor.refuse(stage, invocation);
             return reply.send(Err(refused.reason(processor)));
         }
-        processor.note_crossing(home, from);
-        let placed = processor.on_behalf_of(home, from, || place(stage, invocation, reply));
+        let placed = processor.arriving_from(home, from, || place(stage, invocation, reply));
         if let Ok(operation) = placed {
             // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.
             let there = unsafe { &(*crossing).there };

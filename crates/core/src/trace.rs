@@ -109,11 +109,12 @@ impl Processor {
         });
     }
 
-    /// Notes from which stage of which processor an operation came that is taken up now.
-    pub(crate) fn note_crossing(&self, processor: u16, stage: u8) {
+    /// Queues by `f` an operation that came from a stage of another processor, and notes that.
+    pub(crate) fn arriving_from<R>(&self, processor: u16, stage: u8, f: impl FnOnce() -> R) -> R {
         if self.counters.recorder.is_on() {
             self.counters.recorder.lock().crossed = Some((processor, stage));
         }
+        self.on_behalf_of(processor, stage, f)
     }
 }
 

@@ -76,7 +76,9 @@ mod telling {
             let mut sums = vec![0; control.stages().count()];
             for index in 0..control.processors() {
                 let view = control.processor(index);
-                sums.iter_mut().zip(&view.stages).for_each(|(sum, stage)| *sum += stage.refused);
+                for (sum, stage) in sums.iter_mut().zip(&view.stages) {
+                    *sum += stage.shed.deadline + stage.shed.admission + stage.refused;
+                }
             }
             self.seen.resize(sums.len(), 0);
             for ((stage, sum), seen) in control.stages().zip(&sums).zip(&mut self.seen) {

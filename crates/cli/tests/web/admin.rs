@@ -36,7 +36,7 @@ fn sum(snapshot: &Value, stage: &str, figure: &str) -> u64 {
         .sum()
 }
 
-const STAGES: [&str; 7] =
+pub(crate) const STAGES: [&str; 7] =
     ["network", "refusals", "control", "file cache", "aggregator", "disk", "admin"];
 
 /// What holds of every snapshot, whatever the load.

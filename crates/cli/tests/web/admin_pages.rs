@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::admin::start;
+use crate::admin::{STAGES, start};
 use crate::client::{Client, get};
 use crate::on_each_driver;
 use crate::server::eventually;
@@ -74,7 +74,7 @@ fn the_picture(driver: &'static str) {
     let policy = busy.field("Content-Security-Policy").unwrap().to_owned();
     assert!(policy.contains("default-src 'none'"), "{policy}");
     let page = String::from_utf8(busy.body).unwrap();
-    for stage in ["network", "control", "file cache", "aggregator", "disk", "admin"] {
+    for stage in STAGES {
         // On two processors, for wide and for narrow screens.
         assert_eq!(page.matches(&format!(">{stage}</text>")).count(), 4, "{stage}");
     }
