@@ -40,7 +40,7 @@ pub struct Options {
     pub loads: Vec<f64>,
 
     /// Bytes of each file
-    #[arg(long, value_name = "BYTES", default_value_t = 256 * 1024,
+    #[arg(long, value_name = "BYTES", default_value_t = 512 * 1024,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=16 << 20))]
     pub file_bytes: usize,
 
