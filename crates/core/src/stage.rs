@@ -59,7 +59,7 @@ macro_rules! handle {
                 processor::current(|p| p.has_room(self.key))
             }
 
-            /// Waits until the stage has room on this processor; see [`Room`].
+            /// Waits until the stage has room on this processor; see [`Room`](crate::Room).
             pub fn room(&self) -> crate::room::Room {
                 crate::room::Room::new(self.key)
             }
