@@ -49,8 +49,7 @@ impl Cargo {
 }
 
 impl Processor {
-    /// Puts something into the outbox. It leaves when the running operation has suspended or
-    /// finished, so that a child never runs before that (tr2001 §5.2.1), and many leave at once.
+    /// Puts something into the outbox, to leave for `target` after the running operation.
     pub(crate) fn send(&self, target: usize, cargo: Cargo) {
         self.count_outbound(cargo.inbox(), 1);
         self.outbox.borrow_mut().push_back(Outbox { target, cargo });

@@ -82,13 +82,22 @@ impl Listeners {
 
 impl Listener {
     /// Accepts until the program [drains](crate::draining), and hands each connection to `take`,
-    /// which usually dispatches the operation that serves it. Out of descriptors or memory, it waits
-    /// 50 ms and goes on.
+    /// which usually dispatches the operation that serves it.
     pub async fn accept_each(self, mut take: impl FnMut(Stream)) {
+        while let Some(stream) = self.accept_next().await {
+            take(stream);
+        }
+    }
+
+    /// The next connection; none once the program [drains](crate::draining). For a program that has
+    /// something to wait for between two of them, as [room](crate::SharedStage::room) in a stage.
+    /// Clients that left before they were accepted are passed over; out of descriptors or memory, it
+    /// waits 50 ms and goes on.
+    pub async fn accept_next(&self) -> Option<Stream> {
         loop {
             match self.accept().await {
-                Ok(stream) => take(stream),
-                Err(_) if is_draining() => return,
+                Ok(stream) => return Some(stream),
+                Err(_) if is_draining() => return None,
                 Err(error) if is_clients_fault(&error) => (),
                 Err(_) => sleep(OUT_OF_RESOURCES).await,
             }

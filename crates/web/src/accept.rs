@@ -1,20 +1,15 @@
 //! Taking connections in.
 
 use std::cell::Cell;
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use phalanx::net::Listener;
-use phalanx::{Admission, is_draining, sleep};
+use phalanx::Admission;
 
 use crate::connection::Connection;
 use crate::refusal::turn_away;
 use crate::stages::{Site, Stages};
-
-/// When the process is out of descriptors or memory, it is so for a while.
-const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
 
 /// Accepts until the program drains. Each connection becomes an operation of the control stage.
 pub(crate) async fn accept(listener: Listener, stages: Stages, site: Arc<Site>) {
@@ -23,16 +18,7 @@ pub(crate) async fn accept(listener: Listener, stages: Stages, site: Arc<Site>) 
     loop {
         // Rather than let a queue grow that is long already.
         stages.control.room().await;
-        let stream = match listener.accept().await {
-            Ok(stream) => stream,
-            Err(_) if is_draining() => return,
-            Err(error) => {
-                if !is_clients_fault(&error) {
-                    sleep(OUT_OF_RESOURCES).await;
-                }
-                continue;
-            }
-        };
+        let Some(stream) = listener.accept_next().await else { return };
         if open.get() >= site.max_connections {
             turn_away(stream, stages, &told);
             continue;
@@ -44,11 +30,6 @@ pub(crate) async fn accept(listener: Listener, stages: Stages, site: Arc<Site>) 
             Connection::new(stream, stages, site, entry).serve().await;
         });
     }
-}
-
-/// The client went away before it was accepted.
-fn is_clients_fault(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }
 
 /// One of the open connections.

@@ -3,11 +3,11 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use phalanx::fs::Dir;
-use phalanx::net::{Listener, bind};
-use phalanx::{CallError, Graph, RunError, Up};
+use phalanx::net::{Listener, Listeners};
+use phalanx::{CallError, Graph, RunError, Start, Up};
 
 use crate::accept::accept;
 use crate::config::Config;
@@ -80,19 +80,16 @@ impl Server {
 pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
     let root = Dir::open(&config.root)
         .map_err(|source| ServeError::Root { path: config.root.clone(), source })?;
-    let refused = |source| ServeError::Listen { address: config.listen, source };
-    let listeners = bind(config.listen, config.processors).map_err(refused)?;
-    let address = listeners[0].local_addr().map_err(refused)?;
-    let listeners = Mutex::new(listeners);
+    let listeners = Listeners::bind(config.listen, config.processors)
+        .map_err(|source| ServeError::Listen { address: config.listen, source })?;
 
     let mut graph = Graph::new();
     let server = Server::declare(&mut graph, &config, root);
-    let start = |_: &phalanx::Start| {
-        let listener = listeners.lock().expect("not poisoned").pop().expect("one for each");
-        server.accept(Listener::new(listener)?)?;
+    let start = |start: &Start| {
+        server.accept(listeners.listener(start)?)?;
         Ok(())
     };
     let runtime = config.runtime.processors(config.processors);
-    runtime.run_and(graph, start, |up| ready(&Serving { address, up }))?;
+    runtime.run_and(graph, start, |up| ready(&Serving { address: listeners.local_addr(), up }))?;
     Ok(())
 }
