@@ -7,29 +7,18 @@
 //!
 //! | stage | file | what an operation does |
 //! |---|---|---|
-//! | network | `network.rs`, `accept.rs` | accepts, receives or sends once |
-//! | refusals | `refusal.rs` | the same for what was not admitted, and ahead of the rest |
-//! | control | `connection.rs`, `answer.rs` | serves one connection, request after request |
-//! | file cache | `cache.rs`, `lookup.rs`, `blocks.rs` | finds a file, or a block of a large one |
-//! | aggregator | `aggregator.rs` | gathers the reads of a cohort |
-//! | disk | `disk.rs` | opens a file; reads what was gathered, merged |
+//! | network | `connection/network.rs`, `accept.rs` | accepts, receives or sends once |
+//! | refusals | `connection/refusal.rs` | the same for what was not admitted, and ahead of the rest |
+//! | control | `connection/mod.rs`, `respond.rs` | serves one connection, request after request |
+//! | file cache | `files/lookup.rs`, `cache.rs`, `blocks.rs` | finds a file, or a block of a large one |
+//! | aggregator | `files/aggregator.rs` | gathers the reads of a cohort |
+//! | disk | `files/disk.rs` | opens a file; reads what was gathered, merged |
 
 #![forbid(unsafe_code)]
 
-mod accept;
-mod aggregator;
-mod answer;
-mod blocks;
-mod cache;
-mod clock;
 mod config;
 mod connection;
-mod disk;
-mod entry;
-mod failure;
-mod lookup;
-mod network;
-mod refusal;
+mod files;
 mod serve;
 mod stages;
 

@@ -9,8 +9,8 @@ use phalanx::fs::Dir;
 use phalanx::net::{Listener, Listeners};
 use phalanx::{CallError, Graph, RunError, Start, Up};
 
-use crate::accept::accept;
 use crate::config::Config;
+use crate::connection::accept::accept;
 use crate::stages::{Site, Stages};
 
 /// Why a directory cannot be served.

@@ -8,9 +8,9 @@ use phalanx::fs::Dir;
 use phalanx::{Graph, PartitionedStage, SharedStage};
 use phalanx_http::Limits;
 
-use crate::aggregator::Aggregator;
-use crate::cache::FileCache;
 use crate::config::{Config, Timeouts};
+use crate::files::aggregator::Aggregator;
+use crate::files::cache::FileCache;
 
 /// A cohort of operations that touch sockets: beyond this their kernel state, some 10 KiB each,
 /// leaves the cache again.
@@ -88,7 +88,7 @@ impl Site {
     }
 
     /// The key of a block of a file.
-    pub(crate) fn block_key(&self, file: crate::entry::FileId, block: u64) -> u64 {
+    pub(crate) fn block_key(&self, file: crate::files::entry::FileId, block: u64) -> u64 {
         self.hashing.hash((file, block))
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use phalanx::Partition;
 use phalanx::fs::{File, Metadata};
 
-use crate::aggregator::{Aggregator, Run};
+use crate::files::aggregator::{Aggregator, Run};
 use crate::stages::Stages;
 
 /// An open file and what is known of it.

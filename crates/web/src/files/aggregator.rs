@@ -8,8 +8,8 @@ use std::io;
 use phalanx::fs::File;
 use phalanx::{Bytes, Trigger, event};
 
-use crate::disk;
-use crate::entry::FileId;
+use crate::files::disk;
+use crate::files::entry::FileId;
 use crate::stages::{Site, Stages};
 
 /// A merged read is at most this long.

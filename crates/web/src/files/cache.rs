@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use phalanx::{Bytes, Trigger};
 
-use crate::entry::{Content, Entry, FileId};
-use crate::lookup::Looked;
+use crate::files::entry::{Content, Entry, FileId};
+use crate::files::lookup::Looked;
 
 /// What is kept, and what for.
 pub(crate) enum Value {

@@ -5,8 +5,8 @@ use phalanx_http::{
     redirect, unsatisfiable,
 };
 
-use crate::entry::Entry;
-use crate::failure::Failure;
+use crate::files::entry::Entry;
+use crate::files::failure::Failure;
 
 /// The part of a file that follows the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use phalanx::net::Stream;
 use phalanx::{Bytes, Patience, Payload, now};
 use phalanx_http::{Head, Reply, Status};
 
-use crate::clock::with_date;
+use crate::connection::clock::with_date;
 use crate::stages::Stages;
 
 /// Clients are asked to wait a second: overload lasts longer than a moment, and the numbers that a

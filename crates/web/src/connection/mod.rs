@@ -4,6 +4,14 @@
 //! buffer, and sent together when no whole request is left: a pipelining client costs one send for
 //! all that it asked at once.
 
+pub(crate) mod accept;
+mod answer;
+pub(crate) mod clock;
+mod network;
+mod outgoing;
+mod refusal;
+mod respond;
+
 use std::io;
 use std::net::Shutdown;
 use std::rc::Rc;
@@ -11,24 +19,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::Stream;
-use phalanx::{Admission, Bytes, Patience, Payload, Permit, Shared, is_draining, now};
-use phalanx_http::{
-    Body, Discard, Method, Parse, Reply, Request, Scan, Status, error_page, options, path,
-};
+use phalanx::{Admission, Patience, Permit, Shared, is_draining, now};
+use phalanx_http::{Body, Discard, Parse, Reply, Scan, Status, error_page};
 
-use crate::answer::{self, Part};
-use crate::blocks::{BLOCK, block};
-use crate::clock::with_date;
-use crate::entry::{Content, Entry};
-use crate::lookup::{Found, Looked, look_up};
-use crate::network::{Buffers, Received, converse, send};
-use crate::refusal::refuse;
+use crate::connection::clock::with_date;
+use crate::connection::network::{Buffers, Received, converse};
+use crate::connection::outgoing::Outgoing;
+use crate::connection::refusal::refuse;
+use crate::connection::respond::respond;
 use crate::stages::{Site, Stages};
 
-/// Gathered answers are sent when there are this many bytes of them.
-const GATHER: usize = 64 * 1024;
-/// A body up to this size is copied behind its head; a larger one is sent from the cache.
-const COPY: u64 = 16 * 1024;
 /// After an error the client is listened to for so long, so that it gets to read the answer before
 /// the connection is reset under it (RFC 9112 §9.6).
 const LINGER: Duration = Duration::from_secs(1);
@@ -143,13 +143,11 @@ impl Connection {
             *permit = entry.admit().ok();
         }
         if permit.is_some() || entry.is_none() {
-            answer(out, *stages, site, path, &request, reply).await?;
+            respond(out, *stages, site, path, &request, reply).await?;
         } else {
             *refused = true;
             refuse(&mut out.bytes, reply);
-            if out.bytes.len() >= GATHER {
-                out.send().await?;
-            }
+            out.send_if_many().await?;
         }
         *taken = after;
         if !reply.keep_alive {
@@ -238,121 +236,6 @@ impl Connection {
             let patience = Patience::limit(LINGER.saturating_sub(now() - begun)).or_drain();
             let Received::Bytes(more @ 1..) = self.more(patience).await else { return };
             bytes += more;
-        }
-    }
-}
-
-/// Answers one request into `out`.
-async fn answer(
-    out: &mut Outgoing,
-    stages: Stages,
-    site: &Arc<Site>,
-    path: &mut Vec<u8>,
-    request: &Request<'_>,
-    reply: Reply,
-) -> io::Result<()> {
-    let error = |out: &mut Outgoing, status| {
-        with_date(|date| error_page(&mut out.bytes, status, date, reply));
-    };
-    match request.method {
-        Method::Get | Method::Head => (),
-        Method::Options => {
-            with_date(|date| options(&mut out.bytes, date, reply));
-            return Ok(());
-        }
-        Method::Other(method) => {
-            error(out, answer::refused_method(method));
-            return Ok(());
-        }
-    }
-    let resolved = match path::resolve(request.path.as_bytes(), path) {
-        Ok(resolved) => resolved,
-        Err(refused) => {
-            error(out, refused.status());
-            return Ok(());
-        }
-    };
-    if resolved.directory {
-        if !path.is_empty() {
-            path.push(b'/');
-        }
-        path.extend_from_slice(b"index.html");
-    }
-    let looked: Looked;
-    (*path, looked) = look_up(stages, site, std::mem::take(path)).await;
-    match looked {
-        Ok(Found::File(entry)) => {
-            let part = with_date(|date| answer::file(&mut out.bytes, request, &entry, date, reply));
-            out.content(site, &entry, part).await?;
-        }
-        // An index that is itself a directory is none.
-        Ok(Found::Directory) if resolved.directory => error(out, Status::NotFound),
-        Ok(Found::Directory) => {
-            with_date(|date| answer::directory(&mut out.bytes, request, path, date, reply));
-        }
-        Err(failure) => error(out, answer::status(failure)),
-    }
-    if out.bytes.len() >= GATHER { out.send().await } else { Ok(()) }
-}
-
-/// Answers on their way out.
-struct Outgoing {
-    stream: Rc<Stream>,
-    stages: Stages,
-    patience: Patience,
-    bytes: Vec<u8>,
-}
-
-impl Outgoing {
-    /// Sends what was gathered.
-    async fn send(&mut self) -> io::Result<()> {
-        if self.bytes.is_empty() {
-            return Ok(());
-        }
-        self.send_with(Bytes::new()).await
-    }
-
-    /// Sends what was gathered, and `body` behind it.
-    async fn send_with(&mut self, body: Bytes) -> io::Result<()> {
-        let payload = Payload { head: std::mem::take(&mut self.bytes), body };
-        self.bytes = send(self.stages, &self.stream, payload, self.patience).await?;
-        Ok(())
-    }
-
-    /// Adds part of a file.
-    async fn content(&mut self, site: &Arc<Site>, entry: &Entry, part: Part) -> io::Result<()> {
-        match &entry.content {
-            _ if part.length() == 0 => Ok(()),
-            Content::Whole(bytes) => {
-                let range = part.start as usize..part.end as usize;
-                if part.length() <= COPY {
-                    self.bytes.extend_from_slice(&bytes[range]);
-                    return Ok(());
-                }
-                self.send_with(bytes.slice(range)).await
-            }
-            Content::Blocks(file) => {
-                let stages = self.stages;
-                let ask = |n| block(stages, site, file, entry.id, entry.length, n);
-                let last = (part.end - 1) / BLOCK;
-                let mut ahead = Some(ask(part.start / BLOCK));
-                for n in part.start / BLOCK..=last {
-                    let Some(call) = ahead.take() else { break };
-                    let bytes = call.await.map_err(io::Error::other)??;
-                    // The next block is fetched while this one is sent.
-                    ahead = (n < last).then(|| ask(n + 1));
-                    let begin = n * BLOCK;
-                    let from = part.start.saturating_sub(begin) as usize;
-                    let to = (part.end - begin).min(BLOCK) as usize;
-                    if bytes.len() < to {
-                        // Cut off under us. The head promised more, so all that is left to say is
-                        // by closing.
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
-                    self.send_with(bytes.slice(from..to)).await?;
-                }
-                Ok(())
-            }
         }
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use phalanx::fs::File;
 use phalanx::{Bytes, Call};
 
-use crate::aggregator;
-use crate::cache::Value;
-use crate::entry::FileId;
+use crate::files::aggregator;
+use crate::files::cache::Value;
+use crate::files::entry::FileId;
 use crate::stages::{Site, Stages};
 
 /// A block's bytes: as much as one send of an answer carries.

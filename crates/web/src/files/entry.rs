@@ -4,7 +4,7 @@ use phalanx::Bytes;
 use phalanx::fs::{File, Metadata};
 use phalanx_http::{Entity, Validators, content_type};
 
-use crate::clock::today;
+use crate::connection::clock::today;
 
 /// Files up to this size are kept whole, beside their lines; larger ones by blocks.
 pub(crate) const WHOLE: u64 = 64 * 1024;

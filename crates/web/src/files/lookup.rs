@@ -8,11 +8,11 @@ use std::sync::Arc;
 use phalanx::fs::{FileKind, Metadata};
 use phalanx::{Bytes, Partition, event, now};
 
-use crate::aggregator;
-use crate::cache::{FileCache, Value};
-use crate::disk::{self, Opened};
-use crate::entry::{Content, Entry, WHOLE};
-use crate::failure::Failure;
+use crate::files::aggregator;
+use crate::files::cache::{FileCache, Value};
+use crate::files::disk::{self, Opened};
+use crate::files::entry::{Content, Entry, WHOLE};
+use crate::files::failure::Failure;
 use crate::stages::{Site, Stages};
 
 /// What a path names.

@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use phalanx::net::Listener;
 use phalanx::Admission;
+use phalanx::net::Listener;
 
 use crate::connection::Connection;
-use crate::refusal::turn_away;
+use crate::connection::refusal::turn_away;
 use crate::stages::{Site, Stages};
 
 /// Accepts until the program drains. Each connection becomes an operation of the control stage.

@@ -1,0 +1,92 @@
+//! Answers on their way out: gathered while there are more requests to answer, a large file's content
+//! behind them block by block.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use phalanx::net::Stream;
+use phalanx::{Bytes, Patience, Payload};
+
+use crate::connection::answer::Part;
+use crate::connection::network::send;
+use crate::files::blocks::{BLOCK, block};
+use crate::files::entry::{Content, Entry};
+use crate::stages::{Site, Stages};
+
+/// Gathered answers are sent when there are this many bytes of them.
+const GATHER: usize = 64 * 1024;
+/// A body up to this size is copied behind its head; a larger one is sent from the cache.
+const COPY: u64 = 16 * 1024;
+
+/// Answers on their way out.
+pub(super) struct Outgoing {
+    pub(super) stream: Rc<Stream>,
+    pub(super) stages: Stages,
+    pub(super) patience: Patience,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Outgoing {
+    /// Sends what was gathered.
+    pub(super) async fn send(&mut self) -> io::Result<()> {
+        if self.bytes.is_empty() {
+            return Ok(());
+        }
+        self.send_with(Bytes::new()).await
+    }
+
+    /// Sends what was gathered once it is much.
+    pub(super) async fn send_if_many(&mut self) -> io::Result<()> {
+        if self.bytes.len() >= GATHER { self.send().await } else { Ok(()) }
+    }
+
+    /// Sends what was gathered, and `body` behind it.
+    async fn send_with(&mut self, body: Bytes) -> io::Result<()> {
+        let payload = Payload { head: std::mem::take(&mut self.bytes), body };
+        self.bytes = send(self.stages, &self.stream, payload, self.patience).await?;
+        Ok(())
+    }
+
+    /// Adds part of a file.
+    pub(super) async fn content(
+        &mut self,
+        site: &Arc<Site>,
+        entry: &Entry,
+        part: Part,
+    ) -> io::Result<()> {
+        match &entry.content {
+            _ if part.length() == 0 => Ok(()),
+            Content::Whole(bytes) => {
+                let range = part.start as usize..part.end as usize;
+                if part.length() <= COPY {
+                    self.bytes.extend_from_slice(&bytes[range]);
+                    return Ok(());
+                }
+                self.send_with(bytes.slice(range)).await
+            }
+            Content::Blocks(file) => {
+                let stages = self.stages;
+                let ask = |n| block(stages, site, file, entry.id, entry.length, n);
+                let last = (part.end - 1) / BLOCK;
+                let mut ahead = Some(ask(part.start / BLOCK));
+                for n in part.start / BLOCK..=last {
+                    let Some(call) = ahead.take() else { break };
+                    let bytes = call.await.map_err(io::Error::other)??;
+                    // The next block is fetched while this one is sent.
+                    ahead = (n < last).then(|| ask(n + 1));
+                    let begin = n * BLOCK;
+                    let from = part.start.saturating_sub(begin) as usize;
+                    let to = (part.end - begin).min(BLOCK) as usize;
+                    if bytes.len() < to {
+                        // Cut off under us. The head promised more, so all that is left to say is
+                        // by closing.
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    self.send_with(bytes.slice(from..to)).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+}

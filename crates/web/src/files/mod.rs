@@ -1,0 +1,9 @@
+//! Files and where they are kept: the cache, what is in it, and the way to the disk.
+
+pub(crate) mod aggregator;
+pub(crate) mod blocks;
+pub(crate) mod cache;
+pub(crate) mod disk;
+pub(crate) mod entry;
+pub(crate) mod failure;
+pub(crate) mod lookup;
