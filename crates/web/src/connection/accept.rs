@@ -27,7 +27,7 @@ pub(crate) async fn accept(listener: Listener, stages: Stages, site: Arc<Site>) 
         // Refused at a bound of operations: the connection closes, and the next may fit again.
         let _ = stages.control.dispatch(move |site| async move {
             let _counted = counted;
-            Connection::new(stream, stages, site, entry).serve().await;
+            Connection::new(stream.into(), stages, site, entry).serve().await;
         });
     }
 }

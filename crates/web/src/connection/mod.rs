@@ -11,14 +11,13 @@ mod network;
 mod outgoing;
 mod refusal;
 mod respond;
+mod transport;
 
 use std::io;
-use std::net::Shutdown;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::net::Stream;
 use phalanx::{Admission, Patience, Permit, Shared, is_draining, now};
 use phalanx_http::{Body, Discard, Parse, Reply, Scan, Status, error_page};
 
@@ -27,6 +26,7 @@ use crate::connection::network::{Buffers, Received, converse};
 use crate::connection::outgoing::Outgoing;
 use crate::connection::refusal::refuse;
 use crate::connection::respond::respond;
+use crate::connection::transport::Transport;
 use crate::stages::{Site, Stages};
 
 /// After an error the client is listened to for so long, so that it gets to read the answer before
@@ -37,7 +37,7 @@ const LINGER_BYTES: usize = 256 * 1024;
 
 /// One client's connection.
 pub(crate) struct Connection {
-    stream: Rc<Stream>,
+    transport: Rc<Transport>,
     stages: Stages,
     site: Arc<Site>,
     /// Who asks here is let in, or not.
@@ -68,21 +68,21 @@ enum Next {
 
 impl Connection {
     pub(crate) fn new(
-        stream: Stream,
+        transport: Transport,
         stages: Stages,
         site: Shared<Arc<Site>>,
         entry: Option<Admission>,
     ) -> Self {
-        let (stream, site) = (Rc::new(stream), Arc::clone(&site));
+        let (transport, site) = (Rc::new(transport), Arc::clone(&site));
         let out = Outgoing {
-            stream: stream.clone(),
+            transport: transport.clone(),
             stages,
             patience: Patience::limit(site.timeouts.send),
             bytes: Vec::new(),
         };
         let (input, path) = (Vec::new(), Vec::new());
         Self {
-            stream,
+            transport,
             stages,
             site,
             entry,
@@ -202,7 +202,7 @@ impl Connection {
         let buffers = Buffers { out, input, permit };
         let sending = self.out.patience;
         let (buffers, received) =
-            converse(self.stages, &self.stream, buffers, refused, sending, patience).await;
+            converse(self.stages, &self.transport, buffers, refused, sending, patience).await;
         (self.out.bytes, self.input) = (buffers.out, buffers.input);
         received
     }
@@ -229,7 +229,7 @@ impl Connection {
 
     /// Says that nothing more comes, and reads on for a moment.
     async fn linger(mut self) {
-        let _ = self.stream.shutdown(Shutdown::Write);
+        self.transport.finish();
         let (begun, mut bytes) = (now(), 0);
         while now() - begun < LINGER && bytes < LINGER_BYTES {
             self.input.clear();

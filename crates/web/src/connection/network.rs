@@ -3,9 +3,9 @@
 use std::io;
 use std::rc::Rc;
 
-use phalanx::net::Stream;
 use phalanx::{Bytes, Patience, Payload, Permit};
 
+use crate::connection::transport::Transport;
 use crate::stages::Stages;
 
 /// What waiting for bytes came to.
@@ -34,13 +34,13 @@ pub(crate) struct Buffers {
 /// says that a request was refused.
 pub(crate) async fn converse(
     stages: Stages,
-    stream: &Rc<Stream>,
+    transport: &Rc<Transport>,
     mut buffers: Buffers,
     refused: bool,
     sending: Patience,
     receiving: Patience,
 ) -> (Buffers, Received) {
-    let stream = stream.clone();
+    let transport = transport.clone();
     let stage = match (&buffers.permit, refused) {
         (None, true) => stages.refusals,
         _ => stages.network,
@@ -49,14 +49,14 @@ pub(crate) async fn converse(
         let permit = buffers.permit.take();
         if !buffers.out.is_empty() {
             let head = std::mem::take(&mut buffers.out);
-            match stream.write(Payload { head, body: Bytes::new() }, sending).await {
+            match transport.write(Payload { head, body: Bytes::new() }, sending).await {
                 Ok(memory) => buffers.out = memory,
                 Err(_) => return (buffers, Received::Broken),
             }
         }
         // Answered: what is waited for now is the client.
         drop(permit);
-        let received = match stream.read(&mut buffers.input, receiving).await {
+        let received = match transport.read(&mut buffers.input, receiving).await {
             Ok(bytes) => Received::Bytes(bytes),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Received::TimedOut,
             Err(_) => Received::Broken,
@@ -72,11 +72,12 @@ pub(crate) async fn converse(
 /// When the connection broke, or the client did not take it in time.
 pub(crate) async fn send(
     stages: Stages,
-    stream: &Rc<Stream>,
+    transport: &Rc<Transport>,
     payload: Payload,
     patience: Patience,
 ) -> io::Result<Vec<u8>> {
-    let stream = stream.clone();
-    let call = stages.network.call(move |_| async move { stream.write(payload, patience).await });
+    let transport = transport.clone();
+    let call =
+        stages.network.call(move |_| async move { transport.write(payload, patience).await });
     call.await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }

@@ -5,11 +5,11 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use phalanx::net::Stream;
 use phalanx::{Bytes, Patience, Payload};
 
 use crate::connection::answer::Part;
 use crate::connection::network::send;
+use crate::connection::transport::Transport;
 use crate::files::blocks::{BLOCK, block};
 use crate::files::entry::{Content, Entry};
 use crate::stages::{Site, Stages};
@@ -21,7 +21,7 @@ const COPY: u64 = 16 * 1024;
 
 /// Answers on their way out.
 pub(super) struct Outgoing {
-    pub(super) stream: Rc<Stream>,
+    pub(super) transport: Rc<Transport>,
     pub(super) stages: Stages,
     pub(super) patience: Patience,
     pub(super) bytes: Vec<u8>,
@@ -44,7 +44,7 @@ impl Outgoing {
     /// Sends what was gathered, and `body` behind it.
     async fn send_with(&mut self, body: Bytes) -> io::Result<()> {
         let payload = Payload { head: std::mem::take(&mut self.bytes), body };
-        self.bytes = send(self.stages, &self.stream, payload, self.patience).await?;
+        self.bytes = send(self.stages, &self.transport, payload, self.patience).await?;
         Ok(())
     }
 
