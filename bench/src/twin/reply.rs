@@ -100,7 +100,8 @@ impl Worker {
                 (0, 0)
             }
             None => match range::resolve(request, &file.validators(), file.length) {
-                Ranged::Full => {
+                // It serves one part; all is always right.
+                Ranged::Full | Ranged::Parts(_) => {
                     Head::new(head, Status::Ok, date, reply).block(file.entity.full()).finish();
                     (0, file.length)
                 }

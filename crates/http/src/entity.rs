@@ -1,7 +1,7 @@
 //! The field lines that describe a file, made once and copied into each response.
 
 use crate::date::format_date;
-use crate::{ContentType, Validators};
+use crate::{Coding, ContentType, Validators};
 
 /// A file's prebuilt field lines: what a cache keeps beside the contents.
 ///
@@ -26,16 +26,30 @@ use crate::{ContentType, Validators};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entity {
     lines: Box<[u8]>,
+    /// Where the lines for each kind of answer end.
     unchanged: usize,
+    described: usize,
     partial: usize,
 }
 
 impl Entity {
     /// The lines for a file of `length` bytes. `others` are lines for every answer, 304 included, such as
-    /// `Cache-Control`, `Vary` and, harmlessly, `Content-Encoding`. Line breaks in them become spaces.
+    /// `Cache-Control` and `Vary`. Line breaks in them become spaces.
     /// An empty tag gives no `ETag` line.
     pub fn new(
         content_type: ContentType,
+        validators: &Validators<'_>,
+        length: u64,
+        others: &[(&str, &str)],
+    ) -> Entity {
+        Entity::encoded(content_type, Coding::Identity, validators, length, others)
+    }
+
+    /// As [`Entity::new`], of a representation with a content coding, which `Content-Encoding` names: the
+    /// type is that of what is encoded, the length and the validators are those of the encoded bytes.
+    pub fn encoded(
+        content_type: ContentType,
+        coding: Coding,
         validators: &Validators<'_>,
         length: u64,
         others: &[(&str, &str)],
@@ -50,12 +64,16 @@ impl Entity {
         }
         let unchanged = lines.len();
         line(&mut lines, "Accept-Ranges", b"bytes");
+        if coding != Coding::Identity {
+            line(&mut lines, "Content-Encoding", coding.name().as_bytes());
+        }
+        let described = lines.len();
         lines.extend_from_slice(b"Content-Type: ");
         content_type.write(&mut lines);
         lines.extend_from_slice(b"\r\n");
         let partial = lines.len();
         line(&mut lines, "Content-Length", itoa::Buffer::new().format(length).as_bytes());
-        Entity { lines: lines.into(), unchanged, partial }
+        Entity { lines: lines.into(), unchanged, described, partial }
     }
 
     /// For 304: what RFC 9110, 15.4.5 asks for, and nothing about the content.
@@ -66,6 +84,17 @@ impl Entity {
     /// For 206: all but the length. [`Head::part`](crate::Head::part) adds that of the part.
     pub fn partial(&self) -> &[u8] {
         &self.lines[..self.partial]
+    }
+
+    /// For 206 with several parts: neither the type, which stands in each part, nor the length.
+    /// [`Multipart::head`](crate::Multipart::head) adds those of the whole.
+    pub fn multipart(&self) -> &[u8] {
+        &self.lines[..self.described]
+    }
+
+    /// The line that tells the type, for each of several parts.
+    pub fn type_line(&self) -> &[u8] {
+        &self.lines[self.described..self.partial]
     }
 
     /// For 200: everything.

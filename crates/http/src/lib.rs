@@ -11,7 +11,8 @@
 //!    gives a [`Request`], or a [`Reject`] after which the connection is answered and closed.
 //! 2. [`Discard`] swallows the request's body, if it has one.
 //! 3. [`path::resolve`] turns the target into a relative path which cannot leave the root.
-//! 4. [`evaluate`] decides between an answer, 304 and 412; [`range::resolve`] between all and a part.
+//! 4. [`Accepted`] tells which coding of it to choose; [`evaluate`] decides between an answer, 304 and
+//!    412; [`range::resolve`] between all, a part and several ([`Multipart`]).
 //! 5. [`Head`] writes the response's head around an [`Entity`]'s prebuilt block, or [`error_page`]
 //!    writes a whole small response.
 //!
@@ -25,10 +26,12 @@ pub mod mime;
 pub mod path;
 pub mod range;
 
+mod accept;
 mod body;
 mod bytes;
 mod conditional;
 mod date;
+mod encoding;
 mod entity;
 mod etag;
 mod fields;
@@ -36,6 +39,7 @@ mod framing;
 mod host;
 mod limits;
 mod line;
+mod multipart;
 mod page;
 mod reject;
 mod request;
@@ -43,16 +47,19 @@ mod response;
 mod scan;
 mod status;
 
+pub use accept::{accepts, names};
 pub use body::Discard;
 pub use conditional::{Outcome, Validators, evaluate};
 pub use date::{DateLine, parse_date};
+pub use encoding::{Accepted, Coding};
 pub use entity::Entity;
 pub use framing::Body;
 pub use limits::{Limits, MAX_FIELDS};
 pub use line::Method;
 pub use mime::{ContentType, content_type};
+pub use multipart::Multipart;
 pub use page::{ALLOW, error_page, options, redirect, unsatisfiable};
-pub use range::Ranged;
+pub use range::{MAX_RANGES, Parts, Ranged};
 pub use reject::Reject;
 pub use request::Request;
 pub use response::{CONTINUE, Head, Reply};

@@ -4,8 +4,12 @@ use crate::bytes::{elements, saturating_number};
 use crate::etag::Tag;
 use crate::{Method, Request, Validators, parse_date};
 
+/// So many ranges may be asked for at once. A request for more gets the whole: nobody needs them,
+/// and they have been used for attacks (RFC 9110, 17.15).
+pub const MAX_RANGES: usize = 16;
+
 /// Which part of a representation to send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranged {
     /// All of it, with 200.
     Full,
@@ -16,16 +20,33 @@ pub enum Ranged {
         /// One past the last byte; at most the representation's length.
         end: u64,
     },
+    /// Two parts or more, with 206 and a [`Multipart`](crate::Multipart).
+    Parts(Parts),
     /// Nothing, with 416.
     Unsatisfiable,
 }
 
+/// Parts of one representation, in the order in which they were asked for: at least two, at most
+/// [`MAX_RANGES`], none empty, and none with a byte that another has or follows on directly. So they
+/// never hold more than the representation does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parts(Box<[(u64, u64)]>);
+
+impl Parts {
+    /// The first byte of each, and one past its last.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
+        self.0.iter().copied()
+    }
+}
+
 /// Decides which part of a representation of `length` bytes a request is to get.
 ///
-/// Only GET has ranges (14.2), only one range is served, and whatever else is asked for (many ranges,
-/// another unit, bad syntax) gets the whole, as a server may always do. A range goes unheeded too if
-/// `If-Range` names anything but this state of the representation: an identical strong tag, or
-/// exactly its date (13.1.5). To be called when [`evaluate`](crate::evaluate) said to proceed.
+/// Only GET has ranges (14.2), and what is asked for beyond them (another unit, bad syntax, more than
+/// [`MAX_RANGES`]) gets the whole, as a server may always do. Ranges that overlap or touch become one
+/// (15.3.7.2), those that name no byte are left out, and if one is left it is sent as a single one.
+/// A range goes unheeded too if `If-Range` names anything but this state of the representation: an
+/// identical strong tag, or exactly its date (13.1.5). To be called when
+/// [`evaluate`](crate::evaluate) said to proceed.
 ///
 /// ```
 /// use phalanx_http::{Limits, Parse, Ranged, Validators, parse, range};
@@ -41,7 +62,61 @@ pub fn resolve(request: &Request<'_>, validators: &Validators<'_>, length: u64) 
     if request.method != Method::Get || !is_current(request.if_range, validators) {
         return Ranged::Full;
     }
-    single(value).map_or(Ranged::Full, |range| range.clamp(length))
+    let Some(set) = set(value) else { return Ranged::Full };
+    let mut ranges = elements(set);
+    match (ranges.next(), ranges.next()) {
+        (Some(range), None) => {
+            Range::parse(range).map_or(Ranged::Full, |range| range.clamp(length))
+        }
+        (Some(_), Some(_)) => several(set, length),
+        (None, _) => Ranged::Full,
+    }
+}
+
+/// What the specifier of bytes lists.
+fn set(value: &[u8]) -> Option<&[u8]> {
+    let (unit, set) = value.split_at_checked(5)?;
+    set.strip_prefix(b"=").filter(|_| unit.eq_ignore_ascii_case(b"bytes"))
+}
+
+/// More than one range. Allocates: nothing that a browser asks for with each page.
+#[cold]
+fn several(set: &[u8], length: u64) -> Ranged {
+    let mut parts: Vec<(u64, u64)> = Vec::new();
+    for (n, range) in elements(set).enumerate() {
+        let Some(range) = Range::parse(range).filter(|_| n < MAX_RANGES) else {
+            return Ranged::Full;
+        };
+        match range.clamp(length) {
+            Ranged::Partial { start, end } => join(&mut parts, (start, end)),
+            Ranged::Unsatisfiable => (),
+            _ => return Ranged::Full,
+        }
+    }
+    match *parts {
+        [] => Ranged::Unsatisfiable,
+        [(start, end)] => Ranged::Partial { start, end },
+        _ => Ranged::Parts(Parts(parts.into())),
+    }
+}
+
+/// Adds a part; those that it overlaps or touches become one with it, where the first of them stood.
+fn join(parts: &mut Vec<(u64, u64)>, mut part: (u64, u64)) {
+    let mut place = None;
+    let mut at = 0;
+    while at < parts.len() {
+        let other = parts[at];
+        if other.0 <= part.1 && part.0 <= other.1 {
+            part = (part.0.min(other.0), part.1.max(other.1));
+            place = place.or(Some(at));
+            parts.remove(at);
+            // What has grown may touch what it did not before.
+            at = 0;
+        } else {
+            at += 1;
+        }
+    }
+    parts.insert(place.unwrap_or(parts.len()).min(parts.len()), part);
 }
 
 /// Whether the range is meant for this state: there is no `If-Range`, or it holds.
@@ -62,6 +137,19 @@ enum Range {
 }
 
 impl Range {
+    fn parse(range: &[u8]) -> Option<Range> {
+        let dash = range.iter().position(|&byte| byte == b'-')?;
+        let (first, last) = (&range[..dash], &range[dash + 1..]);
+        match (first, last) {
+            (b"", last) => saturating_number(last).map(Range::Last),
+            (first, b"") => saturating_number(first).map(Range::From),
+            (first, last) => {
+                let (first, last) = (saturating_number(first)?, saturating_number(last)?);
+                (first <= last).then_some(Range::FromTo(first, last))
+            }
+        }
+    }
+
     fn clamp(self, length: u64) -> Ranged {
         let (start, end) = match self {
             Range::From(first) => (first, length),
@@ -75,33 +163,25 @@ impl Range {
     }
 }
 
-/// The only range of a valid specifier in bytes.
-fn single(value: &[u8]) -> Option<Range> {
-    let (unit, set) = value.split_at_checked(5)?;
-    let set = set.strip_prefix(b"=").filter(|_| unit.eq_ignore_ascii_case(b"bytes"))?;
-    let mut ranges = elements(set);
-    let (range, None) = (ranges.next()?, ranges.next()) else { return None };
-    let dash = range.iter().position(|&byte| byte == b'-')?;
-    let (first, last) = (&range[..dash], &range[dash + 1..]);
-    match (first, last) {
-        (b"", last) => saturating_number(last).map(Range::Last),
-        (first, b"") => saturating_number(first).map(Range::From),
-        (first, last) => {
-            let (first, last) = (saturating_number(first)?, saturating_number(last)?);
-            (first <= last).then_some(Range::FromTo(first, last))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Limits, Parse, parse};
     use proptest::prelude::*;
+
+    fn asked(range: &str, length: u64) -> Ranged {
+        let head = format!("GET / HTTP/1.1\r\nHost: a\r\nRange: {range}\r\n\r\n");
+        let Ok(Parse::Complete(request, _)) = parse(head.as_bytes(), &Limits::default()) else {
+            panic!("{head:?}")
+        };
+        resolve(&request, &Validators { etag: "\"a\"", modified: 0 }, length)
+    }
 
     #[test]
     fn specifiers() {
         use Ranged::{Full, Partial, Unsatisfiable};
         let part = |start, end| Partial { start, end };
+        let parts = |parts: &[(u64, u64)]| Ranged::Parts(Parts(parts.into()));
         // (value, length, answer, why), RFC 9110
         let table: &[(&str, u64, Ranged, &str)] = &[
             ("bytes=0-99", 2048, part(0, 100), "14.1.2: the last position is included"),
@@ -124,8 +204,18 @@ mod tests {
             ("bytes=18446744073709551615-", u64::MAX, Unsatisfiable, "the edge"),
             ("bytes=0-18446744073709551615", u64::MAX, part(0, u64::MAX), "the edge"),
             ("bytes=5-1", 2048, Full, "14.1.1: last before first is invalid"),
-            ("bytes=0-1,5-6", 2048, Full, "14.2: many ranges may be ignored"),
-            ("bytes=0-0,0-0,0-0", 2048, Full, "14.2: many ranges may be ignored"),
+            ("bytes=0-0,0-0,0-0", 2048, part(0, 1), "15.3.7.2: overlapping ones become one"),
+            ("bytes=0-9,10-19", 2048, part(0, 20), "15.3.7.2: touching ones too"),
+            ("bytes=0-9,9999-", 2048, part(0, 10), "15.3.7: the satisfiable ones"),
+            ("bytes=9999-,-0", 2048, Unsatisfiable, "15.5.17: none is satisfiable"),
+            ("bytes=0-9,x", 2048, Full, "14.2: one that is invalid makes all so"),
+            ("bytes=0-9,5-1", 2048, Full, "14.1.1"),
+            ("bytes=0-0,-5", 0, Full, "14.1.2: satisfiable, and empty"),
+            ("bytes=5-6,0-1", 2048, parts(&[(5, 7), (0, 2)]), "15.3.7.2: in the order asked for"),
+            ("bytes=0-1,-2", 2048, parts(&[(0, 2), (2046, 2048)]), "14.1.2"),
+            ("bytes=0-9,90-99,5-94", 2048, part(0, 100), "what bridges a gap joins both"),
+            ("bytes=50-59,0-1,55-69", 99, parts(&[(50, 70), (0, 2)]), "where the first stood"),
+            ("bytes=0-1, ,4-5,,", 2048, parts(&[(0, 2), (4, 6)]), "5.6.1.2: empty elements"),
             ("bytes=", 2048, Full, "14.1.1: at least one"),
             ("bytes=-", 2048, Full, "14.1.2"),
             ("bytes=--1", 2048, Full, "14.1.2"),
@@ -139,9 +229,15 @@ mod tests {
             ("", 2048, Full, "14.1.1"),
         ];
         for (value, length, wanted, why) in table {
-            let found = single(value.as_bytes()).map_or(Full, |range| range.clamp(*length));
-            assert_eq!(found, *wanted, "{value:?} of {length}: {why}");
+            assert_eq!(asked(value, *length), *wanted, "{value:?} of {length}: {why}");
         }
+        let many = |count: u64| {
+            let ranges: Vec<_> = (0..count).map(|n| format!("{}-{}", 9 * n, 9 * n)).collect();
+            format!("bytes={}", ranges.join(","))
+        };
+        let Ranged::Parts(found) = asked(&many(16), 2048) else { panic!("16 are served") };
+        assert_eq!(found.iter().len(), MAX_RANGES);
+        assert_eq!(asked(&many(17), 2048), Full, "17.15: too many");
     }
 
     proptest! {
@@ -154,6 +250,30 @@ mod tests {
             };
             if let Ranged::Partial { start, end } = range.clamp(length) {
                 prop_assert!(start < end && end <= length);
+            }
+        }
+
+        /// Every byte that is asked for is in just one part, and no other.
+        #[test]
+        fn parts_are_what_is_asked_for(
+            ranges in prop::collection::vec((0..60u64, 0..20u64), 2..MAX_RANGES),
+        ) {
+            let list: Vec<_> =
+                ranges.iter().map(|(first, more)| format!("{first}-{}", first + more)).collect();
+            let found = match asked(&format!("bytes={}", list.join(",")), 50) {
+                Ranged::Partial { start, end } => vec![(start, end)],
+                Ranged::Parts(parts) => parts.iter().collect(),
+                Ranged::Unsatisfiable => vec![],
+                Ranged::Full => return Err(TestCaseError::fail("nothing is wrong with it")),
+            };
+            for byte in 0..50 {
+                let wanted = ranges.iter().any(|(first, more)| (*first..=first + more).contains(&byte));
+                let times = found.iter().filter(|part| (part.0..part.1).contains(&byte)).count();
+                prop_assert_eq!(times, usize::from(wanted), "{}", byte);
+            }
+            for (n, part) in found.iter().enumerate() {
+                prop_assert!(part.0 < part.1);
+                prop_assert!(found.iter().skip(n + 1).all(|o| o.0 > part.1 || part.0 > o.1), "apart");
             }
         }
     }

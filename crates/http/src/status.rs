@@ -37,7 +37,7 @@ statuses! {
     Ok = 200 "OK",
     /// Done, and there is nothing to send (15.3.5).
     NoContent = 204 "No Content",
-    /// One range of the representation follows (15.3.7).
+    /// One range of the representation follows, or several (15.3.7).
     PartialContent = 206 "Partial Content",
     /// The resource lives elsewhere for good; a client may change POST to GET (15.4.2).
     MovedPermanently = 301 "Moved Permanently",
@@ -53,6 +53,8 @@ statuses! {
     NotFound = 404 "Not Found",
     /// The resource does not know the method; `Allow` says which it knows (15.5.6).
     MethodNotAllowed = 405 "Method Not Allowed",
+    /// There is no representation that the request's `Accept` fields allow (15.5.7).
+    NotAcceptable = 406 "Not Acceptable",
     /// The request was not complete in time (15.5.9).
     RequestTimeout = 408 "Request Timeout",
     /// A condition in the request is false (15.5.13).

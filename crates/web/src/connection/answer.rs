@@ -48,7 +48,7 @@ pub(crate) fn file(
         }
     }
     let part = match range::resolve(request, &validators, entry.length) {
-        Ranged::Full => {
+        Ranged::Full | Ranged::Parts(_) => {
             Head::new(out, Status::Ok, date, reply).block(entry.entity.full()).finish();
             Part { start: 0, end: entry.length }
         }
