@@ -83,8 +83,22 @@ impl Declared {
 /// ```
 pub struct Graph {
     id: u64,
-    stages: Vec<Declared>,
+    stages: Vec<Position>,
     max_operations: usize,
+}
+
+/// A stage's position in the wavefront.
+enum Position {
+    Declared(Declared),
+    /// Kept for the stage of this name.
+    Kept(&'static str),
+}
+
+/// A position in the wavefront that is kept for a stage: see [`Graph::keep`].
+#[must_use = "a position that is kept is declared at"]
+pub struct Place {
+    graph: u64,
+    stage: usize,
 }
 
 impl Default for Graph {
@@ -104,8 +118,55 @@ impl Graph {
 
     /// Declares the next stage: options first, then its policy, which gives the handle.
     pub fn stage(&mut self, name: &'static str) -> StageOptions<'_> {
+        let stage = self.stages.len();
+        self.options(stage, name)
+    }
+
+    /// Keeps the next position in the wavefront for a stage that is declared later, by
+    /// [`stage_at`](Self::stage_at): for a handler that invokes stages which come behind it.
+    ///
+    /// ```
+    /// use phalanx_core::{Cohort, Graph};
+    ///
+    /// let mut graph = Graph::new();
+    /// let gather = graph.keep("gather");
+    /// let disk = graph.shared("disk", ());
+    /// // Visited before the disk stage, and yet its handler has that stage's handle.
+    /// let gather = graph.stage_at(gather).cohort(
+    ///     |_processor| (),
+    ///     move |_, cohort: &mut Cohort<u64, u64>| {
+    ///         for (offset, reply) in cohort.drain() {
+    ///             let _ = disk.dispatch(move |_| async move { reply.send(offset) });
+    ///         }
+    ///     },
+    /// );
+    /// # let _ = gather;
+    /// ```
+    ///
+    /// # Panics
+    /// If the graph has [`MAX_STAGES`] already.
+    pub fn keep(&mut self, name: &'static str) -> Place {
+        assert!(self.stages.len() < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
+        self.stages.push(Position::Kept(name));
+        Place { graph: self.id, stage: self.stages.len() - 1 }
+    }
+
+    /// Declares the stage whose position was kept.
+    ///
+    /// # Panics
+    /// If another graph kept it.
+    pub fn stage_at(&mut self, place: Place) -> StageOptions<'_> {
+        assert!(place.graph == self.id, "the position was kept by another graph");
+        let Position::Kept(name) = self.stages[place.stage] else {
+            unreachable!("a place is used once")
+        };
+        self.options(place.stage, name)
+    }
+
+    fn options(&mut self, stage: usize, name: &'static str) -> StageOptions<'_> {
         StageOptions {
             graph: self,
+            stage,
             name,
             max_cohort: DEFAULT_MAX_COHORT,
             cohort_time: DEFAULT_COHORT_TIME,
@@ -162,10 +223,15 @@ impl Graph {
     /// becomes a [`Processor`](crate::Processor) there.
     ///
     /// # Panics
-    /// If `processors` is zero or more than 1024.
+    /// If `processors` is zero or more than 1024, or a stage whose position was
+    /// [kept](Self::keep) has not been declared.
     pub fn build(self, processors: usize) -> Vec<Seed> {
         assert!((1..=1024).contains(&processors), "1 to 1024 processors, not {processors}");
-        let program = Program::new(self.id, self.stages, self.max_operations, processors);
+        let stages = self.stages.into_iter().map(|position| match position {
+            Position::Declared(declared) => declared,
+            Position::Kept(name) => panic!("the stage {name:?} was not declared at its position"),
+        });
+        let program = Program::new(self.id, stages.collect(), self.max_operations, processors);
         (0..processors).map(|index| Seed::new(program.clone(), index)).collect()
     }
 }
@@ -173,6 +239,8 @@ impl Graph {
 /// A stage being declared: its options. Ends with its policy.
 pub struct StageOptions<'g> {
     graph: &'g mut Graph,
+    /// Its position: one that was kept, or the next.
+    stage: usize,
     name: &'static str,
     max_cohort: usize,
     cohort_time: Duration,
@@ -337,15 +405,16 @@ impl<'g> StageOptions<'g> {
         Stage::new(key)
     }
 
-    /// What the stage's number will be.
+    /// The stage's number.
     pub(crate) fn number(&self) -> u8 {
-        self.graph.stages.len() as u8
+        self.stage as u8
     }
 
     pub(crate) fn declare(self, make: MakeLocal) -> Key {
+        let key = Key::new(self.graph.id, self.number());
         let stages = &mut self.graph.stages;
-        assert!(stages.len() < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
-        stages.push(Declared {
+        assert!(self.stage < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
+        let declared = Declared {
             name: self.name,
             max_cohort: self.max_cohort,
             cohort_time: self.cohort_time.as_nanos().try_into().unwrap_or(u64::MAX),
@@ -358,8 +427,12 @@ impl<'g> StageOptions<'g> {
             state_bytes: self.state_bytes,
             last: AtomicUsize::new(0),
             make,
-        });
-        Key::new(self.graph.id, (stages.len() - 1) as u8)
+        };
+        match stages.get_mut(self.stage) {
+            Some(kept) => *kept = Position::Declared(declared),
+            None => stages.push(Position::Declared(declared)),
+        }
+        key
     }
 }
 

@@ -87,7 +87,7 @@ pub use event::{Event, Trigger, event};
 pub use first_of::{FirstOf, first_of};
 pub use graph::{
     DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Graph, HomedOptions,
-    StageOptions,
+    Place, StageOptions,
 };
 pub use histogram::{TIME_BUCKETS, Times, bucket_end_ns};
 pub use join::{Children, Join, join};

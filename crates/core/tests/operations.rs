@@ -323,3 +323,20 @@ fn handles_belong_to_their_graph() {
     let (processor, world) = (alone(graph), Bench::default());
     settle(&processor, &world, || drop(stranger.dispatch(|_| async {})));
 }
+
+#[test]
+#[should_panic(expected = "\"kept\" was not declared")]
+fn a_position_that_is_kept_is_declared_at() {
+    let mut graph = Graph::new();
+    let _place = graph.keep("kept");
+    graph.shared("a", ());
+    graph.build(1);
+}
+
+#[test]
+#[should_panic(expected = "by another graph")]
+fn a_position_belongs_to_its_graph() {
+    let (mut graph, mut other) = (Graph::new(), Graph::new());
+    let place = graph.keep("kept");
+    other.stage_at(place).shared(());
+}
