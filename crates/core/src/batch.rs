@@ -20,7 +20,9 @@ use std::sync::Arc;
 use crate::call::Call;
 use crate::cohort::{Tally, bump};
 use crate::error::{CallError, Refused};
-use crate::operation::{ENDED, HELD, Life, QUEUED, RemoteVTable, Slot, VTable, output_drop};
+use crate::operation::{
+    ENDED, HELD, Life, NO_SESSION, QUEUED, RemoteVTable, Slot, VTable, output_drop,
+};
 use crate::processor::{LocalStage, Processor};
 use crate::queue::Order;
 use crate::remote::{Owed, item_parcel_vtable, panicked, receive};
@@ -254,6 +256,7 @@ impl Processor {
         tally: &Tally,
     ) {
         let mut taken = 0u64;
+        self.batching.next_cohort();
         while tally.size.get() < local.max_cohort.get() {
             let Some(slot) = local.queue.pop(order).or_else(|| self.next_parcel(stage)) else {
                 break;
@@ -264,8 +267,13 @@ impl Processor {
                 self.discard(slot, CallError::Ended);
                 continue;
             }
+            if slot.session.get() != NO_SESSION && self.is_late(slot, start) {
+                self.shed_late(slot, tally);
+                continue;
+            }
             tally.started.add(start.saturating_sub(slot.queued_at.get()));
             slot.clear(QUEUED);
+            self.batching.mark(slot);
             self.counters.watch.operation(slot.vtable.get());
             // SAFETY: of this stage's queue, and not started before (top of the file).
             unsafe { batch.take(self, slot) };
@@ -282,11 +290,19 @@ impl Processor {
         let error = panic.as_deref().map_or(CallError::Unanswered { stage: name }, |panic| {
             panicked(self, stage as u8, panic)
         });
-        let lost_here = lost.len() as u64;
-        for (slot, name) in lost {
-            if self.fail_taken(slot, name, error.clone()) && panic.is_some() {
+        let mut lost_here = 0;
+        for Lost { slot, name, of_this_cohort } in lost {
+            lost_here += u64::from(of_this_cohort);
+            let counters = self.stage_counters(slot.stage.get());
+            if !self.fail_taken(slot, name, error.clone()) {
+                continue;
+            }
+            if !of_this_cohort {
+                counters.ended.add(1);
+                counters.ended_suspended.add(1);
+            } else if panic.is_some() {
                 bump(&tally.panicked);
-                self.stage_counters(stage as u8).panicked.add(1);
+                counters.panicked.add(1);
             }
         }
         // Kept replies: their operations are suspended.
@@ -300,36 +316,62 @@ impl Processor {
 /// What is known while a handler runs.
 #[derive(Default)]
 pub(crate) struct Batching {
+    /// The number of the last cohort that was handled here. Its items have it in place of the time
+    /// at which they were queued.
+    cohort: Cell<u64>,
     handling: Cell<bool>,
     answered: Cell<u64>,
-    /// Replies that were dropped.
-    lost: RefCell<Vec<(Slot, Name)>>,
+    lost: RefCell<Vec<Lost>>,
+}
+
+/// A reply that was dropped while a handler ran.
+struct Lost {
+    slot: Slot,
+    name: Name,
+    /// Not one that an earlier cohort has left.
+    of_this_cohort: bool,
 }
 
 impl Batching {
+    fn next_cohort(&self) {
+        bump(&self.cohort);
+    }
+
+    /// The item is of the cohort that is being made.
+    fn mark(&self, slot: Slot) {
+        slot.queued_at.set(self.cohort.get());
+    }
+
     fn begin(&self) {
         self.handling.set(true);
         self.answered.set(0);
     }
 
-    fn end(&self) -> (u64, Vec<(Slot, Name)>) {
+    fn end(&self) -> (u64, Vec<Lost>) {
         self.handling.set(false);
         (self.answered.get(), self.lost.take())
     }
 
-    /// An item was answered, now or after its cohort.
-    pub(crate) fn answered(&self, processor: &Processor, stage: u8) {
-        if self.handling.get() {
+    fn is_handling(&self, slot: Slot) -> bool {
+        self.handling.get() && slot.queued_at.get() == self.cohort.get()
+    }
+
+    /// An item was answered: by its handler, or after its cohort, in which it counts as suspended.
+    pub(crate) fn answered(&self, processor: &Processor, slot: Slot) {
+        if self.is_handling(slot) {
             bump(&self.answered);
         } else {
-            processor.stage_counters(stage).completed.add(1);
+            let counters = processor.stage_counters(slot.stage.get());
+            counters.resumed.add(1);
+            counters.completed.add(1);
         }
     }
 
     /// A reply was dropped. False if no handler runs.
     pub(crate) fn lost(&self, slot: Slot, name: Name) -> bool {
         if self.handling.get() {
-            self.lost.borrow_mut().push((slot, name));
+            let of_this_cohort = self.is_handling(slot);
+            self.lost.borrow_mut().push(Lost { slot, name, of_this_cohort });
         }
         self.handling.get()
     }

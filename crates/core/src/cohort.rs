@@ -301,12 +301,12 @@ impl Processor {
 
     /// An operation that has not started and whose session is past its deadline.
     #[inline(never)]
-    fn is_late(&self, slot: Slot, start: u64) -> bool {
+    pub(crate) fn is_late(&self, slot: Slot, start: u64) -> bool {
         slot.life.get() == Life::Unstarted && self.sessions.is_late(slot.session.get(), start)
     }
 
     #[cold]
-    fn shed_late(&self, slot: Slot, tally: &Tally) {
+    pub(crate) fn shed_late(&self, slot: Slot, tally: &Tally) {
         self.running.set(None);
         bump(&tally.ended);
         self.discard(slot, CallError::DeadlinePassed);

@@ -222,7 +222,8 @@ impl Processor {
             CallError::DeadlinePassed => counters.shed_deadline.add(1),
             _ => {
                 counters.ended.add(1);
-                counters.ended_suspended.add(u64::from(slot.life.get() == Life::Started));
+                let suspended = matches!(slot.life.get(), Life::Started | Life::Taken);
+                counters.ended_suspended.add(u64::from(suspended));
             }
         }
         slot.clear(QUEUED | WOKEN);

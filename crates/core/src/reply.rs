@@ -81,7 +81,7 @@ impl Processor {
                 owed.send(Ok(value));
             }
         }
-        self.batching.answered(self, slot.stage.get());
+        self.batching.answered(self, slot);
         self.finish(slot);
     }
 
@@ -89,7 +89,9 @@ impl Processor {
     fn lose(&self, slot: Slot, name: Name) {
         // While a handler runs it is not known yet why: it may be panicking.
         if is_awaited(slot, name) && !self.batching.lost(slot, name) {
-            self.stage_counters(slot.stage.get()).ended.add(1);
+            let counters = self.stage_counters(slot.stage.get());
+            counters.ended.add(1);
+            counters.ended_suspended.add(1);
             let stage = self.stage_name(slot.stage.get());
             self.fail_taken(slot, name, CallError::Unanswered { stage });
         }

@@ -95,6 +95,7 @@ fn replies_may_be_kept_and_given_by_an_operation() {
     assert_eq!(processor.live(), 0);
     let stage = &processor.control().profile().processors[0].stages[2];
     assert_eq!((stage.started.count, stage.suspended, stage.completed.count), (12, 12, 12));
+    assert_eq!((stage.resumed.count, stage.suspended_now()), (12, 0), "their replies were kept");
 }
 
 #[test]
@@ -155,6 +156,7 @@ fn who_is_not_answered_hears_of_it() {
     let profile = processor.control().profile();
     let stage = &profile.processors[0].stages[1];
     assert_eq!((stage.started.count, stage.panicked, stage.suspended), (11, 4, 1));
+    assert_eq!((stage.ended, stage.suspended_now()), (1, 0), "the one that was kept in vain");
     let _ = std::panic::take_hook();
 }
 

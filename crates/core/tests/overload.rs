@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use common::{Bench, alone, run, settle};
 use phalanx_core::{
-    Admission, CallError, Control, Graph, PartitionedStage, Session, SharedStage, Shed, sleep,
+    Admission, CallError, Cohort, Control, Graph, PartitionedStage, Session, SharedStage, Shed,
+    sleep,
 };
 
 const MS: u64 = 1_000_000;
@@ -107,6 +108,38 @@ fn the_bound_of_operations_sheds_too() {
     });
     let shed = processor.control().profile().processors[0].stages[0].shed;
     assert_eq!((shed.full, shed.deadline, shed.admission), (3, 0, 0));
+}
+
+/// An item that comes too late for a cohort operation is not in the cohort; the others are.
+#[test]
+fn a_cohort_operation_is_not_given_what_is_late() {
+    let mut graph = Graph::new();
+    let a = graph.shared("a", ());
+    let gather = graph.stage("gather").cohort(
+        |_| (),
+        |(), cohort: &mut Cohort<u32, usize>| {
+            let size = cohort.len();
+            cohort.iter_mut().for_each(|entry| entry.reply(size));
+        },
+    );
+    let (processor, world) = (alone(graph), world());
+    settle(&processor, world, || {
+        let session = Session::new();
+        session.set_deadline(Duration::from_millis(10));
+        gather.dispatch(1).unwrap();
+        a.dispatch_in(&session, move |_| async move {
+            let (late, own) = (gather.call(2), Session::new());
+            gather.dispatch_in(&own, 3).unwrap();
+            own.set_deadline(Duration::from_millis(20));
+            world.now.set(world.now.get() + 11 * MS);
+            assert_eq!(late.await, Err(CallError::DeadlinePassed));
+        })
+        .unwrap();
+    });
+    let stage = &processor.control().profile().processors[0].stages[1];
+    assert_eq!((stage.shed.deadline, stage.ended), (1, 0));
+    assert_eq!((stage.started.count, stage.completed.count, stage.suspended_now()), (2, 2, 0));
+    assert_eq!(processor.live(), 0);
 }
 
 /// Ends the program also when a test fails.
