@@ -11,7 +11,7 @@
 //! | refusals | `connection/refusal.rs` | the same for what was not admitted, and ahead of the rest |
 //! | control | `connection/mod.rs`, `respond.rs` | serves one connection, request after request |
 //! | file cache | `files/lookup.rs`, `cache.rs`, `blocks.rs` | finds a file, or a block of a large one |
-//! | aggregator | `files/aggregator.rs` | gathers the reads of a cohort |
+//! | aggregator | `files/aggregator.rs` | a cohort operation: merges the reads of a cohort |
 //! | disk | `files/disk.rs` | opens a file; reads what was gathered, merged |
 
 #![forbid(unsafe_code)]

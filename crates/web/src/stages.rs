@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::fs::Dir;
-use phalanx::{Graph, PartitionedStage, SharedStage};
+use phalanx::{Graph, PartitionedCohortStage, PartitionedStage, SharedStage};
 use phalanx_http::Limits;
 
 use crate::config::{Config, Timeouts};
-use crate::files::aggregator::Aggregator;
+use crate::files::aggregator;
 use crate::files::cache::FileCache;
 
 /// A cohort of operations that touch sockets: beyond this their kernel state, some 10 KiB each,
@@ -32,7 +32,7 @@ pub(crate) struct Stages {
     pub(crate) refusals: SharedStage<()>,
     pub(crate) control: SharedStage<Arc<Site>>,
     pub(crate) cache: PartitionedStage<FileCache>,
-    pub(crate) aggregator: PartitionedStage<Aggregator>,
+    pub(crate) aggregator: PartitionedCohortStage<aggregator::Read, aggregator::Answer>,
     pub(crate) disk: SharedStage<Arc<Site>>,
 }
 
@@ -98,25 +98,24 @@ impl Stages {
         let partitions = config.processors * phalanx::DEFAULT_PARTITIONS_PER_PROCESSOR;
         let budget = config.cache_bytes / partitions;
         let open = config.open_files.div_ceil(partitions);
-        Self {
-            network: graph.stage("network").max_cohort(SOCKET_COHORT).shared(()),
-            // Behind the network stage, so before it on the way back: refusals leave before the
-            // answers that they were refused for.
-            refusals: graph.stage("refusals").max_cohort(REFUSALS).shared(()),
-            control: graph
-                .stage("control")
-                .max_cohort(SOCKET_COHORT)
-                .capacity(CONTROL_QUEUE)
-                .shared(site.clone()),
-            cache: graph
-                .stage("file cache")
-                .partitions(partitions)
-                .partitioned(move |_| FileCache::new(budget, open)),
-            aggregator: graph
-                .stage("aggregator")
-                .partitions(partitions)
-                .partitioned(|_| Aggregator::default()),
-            disk: graph.shared("disk", site.clone()),
-        }
+        let network = graph.stage("network").max_cohort(SOCKET_COHORT).shared(());
+        // Behind the network stage, so before it on the way back: refusals leave before the answers
+        // that they were refused for.
+        let refusals = graph.stage("refusals").max_cohort(REFUSALS).shared(());
+        let control = graph
+            .stage("control")
+            .max_cohort(SOCKET_COHORT)
+            .capacity(CONTROL_QUEUE)
+            .shared(site.clone());
+        let cache = graph
+            .stage("file cache")
+            .partitions(partitions)
+            .partitioned(move |_| FileCache::new(budget, open));
+        let aggregator = graph.keep("aggregator");
+        let disk = graph.shared("disk", site.clone());
+        let aggregator = graph
+            .stage_at(aggregator)
+            .partitioned_cohort(|_| (), move |(), cohort| aggregator::gather(disk, cohort));
+        Self { network, refusals, control, cache, aggregator, disk }
     }
 }

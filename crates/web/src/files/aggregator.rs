@@ -1,12 +1,11 @@
-//! The I/O aggregator: adjacent reads of one cohort become one (2002 §3.6).
-//!
-//! A read is noted here; the first of a cohort also asks the disk stage to come for what was noted.
-//! The disk stage runs after the cohort has ended, so it finds all of the cohort's reads.
+//! The I/O aggregator: adjacent reads of one cohort become one (2002 §3.6). A cohort operation: the
+//! handler sees all reads of a cohort at once, and starts a disk operation for each run of them.
 
 use std::io;
+use std::sync::Arc;
 
 use phalanx::fs::File;
-use phalanx::{Bytes, Trigger, event};
+use phalanx::{Bytes, Cohort, Reply, SharedStage};
 
 use crate::files::disk;
 use crate::files::entry::FileId;
@@ -15,23 +14,21 @@ use crate::stages::{Site, Stages};
 /// A merged read is at most this long.
 const MAX_RUN: usize = 1024 * 1024;
 
-/// The reads that one cohort has asked for.
-#[derive(Default)]
-pub(crate) struct Aggregator {
-    noted: Vec<Noted>,
-}
-
-struct Noted {
+/// What is asked of the stage: a part of a file.
+pub(crate) struct Read {
     file: File,
     id: FileId,
     offset: u64,
     length: usize,
-    reply: Trigger<io::Result<Bytes>>,
 }
+
+/// What it comes to: shorter than was asked for only at the file's end.
+pub(crate) type Answer = io::Result<Bytes>;
 
 /// Adjacent reads of one file.
 pub(crate) struct Run {
     pub(crate) file: File,
+    id: FileId,
     pub(crate) offset: u64,
     pub(crate) length: usize,
     parts: Vec<Part>,
@@ -40,7 +37,7 @@ pub(crate) struct Run {
 struct Part {
     offset: u64,
     length: usize,
-    reply: Trigger<io::Result<Bytes>>,
+    reply: Reply<Answer>,
 }
 
 /// Reads `length` bytes of `file` at `offset`; fewer only at the file's end.
@@ -54,41 +51,36 @@ pub(crate) async fn read(
     id: FileId,
     offset: u64,
     length: usize,
-) -> io::Result<Bytes> {
-    let file = file.clone();
-    let call = stages.aggregator.call(site.block_key(id, 0), move |aggregator| async move {
-        let (reply, answer) = event();
-        let first = aggregator.with(|aggregator| {
-            aggregator.noted.push(Noted { file, id, offset, length, reply });
-            aggregator.noted.len() == 1
-        });
-        if first && disk::read_gathered(stages, aggregator.clone()).is_err() {
-            aggregator.with(|aggregator| aggregator.noted.clear());
-        }
-        answer.await.unwrap_or_else(|| Err(io::ErrorKind::OutOfMemory.into()))
-    });
+) -> Answer {
+    let item = Read { file: file.clone(), id, offset, length };
+    let call = stages.aggregator.call(site.block_key(id, 0), item);
     call.await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-impl Aggregator {
-    /// Takes what was noted, adjacent reads merged.
-    pub(crate) fn take_runs(&mut self) -> Vec<Run> {
-        let mut noted = std::mem::take(&mut self.noted);
-        noted.sort_by_key(|noted| (noted.id, noted.offset));
-        let mut runs: Vec<(FileId, Run)> = Vec::new();
-        for Noted { file, id, offset, length, reply } in noted {
-            let part = Part { offset, length, reply };
-            match runs.last_mut() {
-                Some((same, run)) if *same == id && run.takes(offset, length) => {
-                    let end = (offset + length as u64).max(run.end());
-                    run.length = (end - run.offset) as usize;
-                    run.parts.push(part);
-                }
-                _ => runs.push((id, Run { file, offset, length, parts: vec![part] })),
-            }
-        }
-        runs.into_iter().map(|(_, run)| run).collect()
+/// Handles a cohort: each run is read by an operation of the disk stage.
+pub(crate) fn gather(disk: SharedStage<Arc<Site>>, cohort: &mut Cohort<Read, Answer>) {
+    for run in merge(cohort) {
+        // A run that is refused drops its replies: its askers hear of it.
+        let _ = disk.dispatch(move |_| disk::read(run));
     }
+}
+
+/// The cohort's reads, those that touch each other in one.
+fn merge(cohort: &mut Cohort<Read, Answer>) -> Vec<Run> {
+    cohort.sort_by_key(|entry| (entry.item.id, entry.item.offset));
+    let mut runs: Vec<Run> = Vec::new();
+    for (Read { file, id, offset, length }, reply) in cohort.drain() {
+        let part = Part { offset, length, reply };
+        match runs.last_mut() {
+            Some(run) if run.id == id && run.takes(offset, length) => {
+                let end = (offset + length as u64).max(run.end());
+                run.length = (end - run.offset) as usize;
+                run.parts.push(part);
+            }
+            _ => runs.push(Run { file, id, offset, length, parts: vec![part] }),
+        }
+    }
+    runs
 }
 
 impl Run {
@@ -105,7 +97,7 @@ impl Run {
     pub(crate) fn deliver(self, read: io::Result<Vec<u8>>) {
         let read = read.map(Bytes::from);
         for Part { offset, length, reply } in self.parts {
-            reply.fire(match &read {
+            reply.send(match &read {
                 Ok(bytes) => {
                     let start = ((offset - self.offset) as usize).min(bytes.len());
                     Ok(bytes.slice(start..(start + length).min(bytes.len())))
@@ -125,26 +117,43 @@ fn copy(error: &io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use phalanx::fs::Dir;
-    use phalanx::{Event, Graph, Runtime};
+    use phalanx::{CallError, CohortStage, Graph, Runtime, join};
 
     use super::*;
 
     /// Offset and length.
     type At = (u64, usize);
+    type Gather = CohortStage<Read, Answer>;
+    /// What becomes of the cohort's runs, in place of the disk stage.
+    type Then = fn(Run);
+    type Merged = Arc<Mutex<(Option<Then>, Vec<At>)>>;
 
-    fn note(to: &mut Aggregator, file: &File, id: u64, at: At) -> Event<io::Result<Bytes>> {
-        let (reply, answer) = event();
-        let (file, id) = (file.clone(), FileId::of_length(id));
-        to.noted.push(Noted { file, id, offset: at.0, length: at.1, reply });
-        answer
+    /// Asks for reads of files in one cohort. What they are merged to, and what each gets.
+    async fn ask(
+        gather: Gather,
+        merged: &Merged,
+        then: Then,
+        file: &File,
+        asked: &[(u64, At)],
+    ) -> (Vec<At>, Vec<Result<Answer, CallError>>) {
+        *merged.lock().unwrap() = (Some(then), Vec::new());
+        let calls: Vec<_> = asked
+            .iter()
+            .map(|(id, (offset, length))| {
+                let (id, offset, length) = (FileId::of_length(*id), *offset, *length);
+                gather.call(Read { file: file.clone(), id, offset, length })
+            })
+            .collect();
+        let answers = join(calls).await;
+        (std::mem::take(&mut merged.lock().unwrap().1), answers)
     }
 
-    /// Reads of two files in no order; what they are merged to, and what each gets of it.
-    async fn merges(file: File) {
+    /// Reads of two files in no order.
+    async fn merges(gather: Gather, merged: &Merged, file: &File) {
         const HALF: usize = MAX_RUN / 2;
         let half = HALF as u64;
         // (file, its reads, the one that they become)
@@ -160,66 +169,69 @@ mod tests {
         runs.iter().for_each(|run| asked.extend(run.1.iter().map(|at| (run.0, *at))));
         asked.rotate_left(3);
         asked.reverse();
-        let mut aggregator = Aggregator::default();
-        let noted = asked.iter().map(|(id, at)| note(&mut aggregator, &file, *id, *at));
-        let answers: Vec<_> = noted.collect();
-        let merged = aggregator.take_runs();
-        let found: Vec<_> = merged.iter().map(|run| (run.offset, run.length)).collect();
-        assert_eq!(found, runs.iter().map(|run| run.2).collect::<Vec<_>>());
-        assert!(aggregator.take_runs().is_empty(), "taken once");
         // Each byte tells where it lies.
-        let bytes = |from: u64, length| (from..from + length as u64).map(|at| (at % 251) as u8);
-        for run in merged {
+        fn bytes(from: u64, length: usize) -> impl Iterator<Item = u8> {
+            (from..from + length as u64).map(|at| (at % 251) as u8)
+        }
+        let then: Then = |run| {
             let read = bytes(run.offset, run.length).collect();
             run.deliver(Ok(read));
-        }
+        };
+        let (found, answers) = ask(gather, merged, then, file, &asked).await;
+        assert_eq!(found, runs.iter().map(|run| run.2).collect::<Vec<_>>());
         for ((_, (offset, length)), answer) in asked.into_iter().zip(answers) {
-            let answer = answer.await.unwrap().unwrap();
+            let answer = answer.unwrap().unwrap();
             assert!(answer.iter().copied().eq(bytes(offset, length)), "{length} at {offset}");
         }
     }
 
     /// A file that has become shorter, one that cannot be read, and one that nobody reads.
-    async fn falls_short(file: File) {
-        let asked = || {
-            let mut aggregator = Aggregator::default();
-            let answers =
-                [(0, 10), (10, 10), (20, 10)].map(|at| note(&mut aggregator, &file, 1, at));
-            (answers, aggregator.take_runs().remove(0))
-        };
-        let (answers, run) = asked();
-        run.deliver(Ok(vec![7; 14]));
+    async fn falls_short(gather: Gather, merged: &Merged, file: &File) {
+        let asked = [(1, (0, 10)), (1, (10, 10)), (1, (20, 10))];
+        let (_, answers) =
+            ask(gather, merged, |run| run.deliver(Ok(vec![7; 14])), file, &asked).await;
         for (answer, length) in answers.into_iter().zip([10, 4, 0]) {
-            assert_eq!(answer.await.unwrap().unwrap().len(), length);
+            assert_eq!(answer.unwrap().unwrap().len(), length);
         }
-        let (answers, run) = asked();
-        run.deliver(Err(io::Error::from_raw_os_error(5)));
+        let fails: Then = |run| run.deliver(Err(io::Error::from_raw_os_error(5)));
+        let (_, answers) = ask(gather, merged, fails, file, &asked).await;
         for answer in answers {
-            assert_eq!(answer.await.unwrap().unwrap_err().raw_os_error(), Some(5));
+            assert_eq!(answer.unwrap().unwrap_err().raw_os_error(), Some(5));
         }
-        let (answers, run) = asked();
-        drop(run);
+        let (_, answers) = ask(gather, merged, drop, file, &asked).await;
         for answer in answers {
-            assert!(answer.await.is_none(), "whoever waits hears of it");
+            let unanswered = matches!(answer, Err(CallError::Unanswered { .. }));
+            assert!(unanswered, "whoever waits hears of it");
         }
     }
 
-    /// Within a program: only an operation can open the file that reads are noted of.
+    /// Within a program: only an operation can open the file that is read, or ask.
     #[test]
     fn adjacent_reads_become_one() {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("file"), "").unwrap();
+        let merged = Merged::default();
         let mut graph = Graph::new();
         let stage = graph.shared("test", Dir::open(root.path()).unwrap());
+        let note = merged.clone();
+        let gather = graph.stage("gather").cohort(
+            |_| (),
+            move |_, cohort: &mut Cohort<Read, Answer>| {
+                let runs = merge(cohort);
+                let (then, found) = &mut *note.lock().unwrap();
+                found.extend(runs.iter().map(|run| (run.offset, run.length)));
+                runs.into_iter().for_each(then.unwrap());
+            },
+        );
         let done = Arc::new(AtomicBool::new(false));
         let (set, runtime) = (done.clone(), Runtime::new().processors(1).pin(false).signals(false));
         let ran = runtime.run(graph, move |start| {
-            let (control, set) = (start.control(), set.clone());
+            let (control, set, merged) = (start.control(), set.clone(), merged.clone());
             stage.dispatch(move |_| async move {
-                let call = stage.call(|dir| async move {
+                let call = stage.call(move |dir| async move {
                     let file = dir.open_file(b"file", false).await.unwrap();
-                    merges(file.clone()).await;
-                    falls_short(file).await;
+                    merges(gather, &merged, &file).await;
+                    falls_short(gather, &merged, &file).await;
                 });
                 set.store(call.await.is_ok(), Ordering::Relaxed);
                 control.end();

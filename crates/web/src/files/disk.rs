@@ -1,11 +1,10 @@
-//! The disk stage: opens files, and reads what the aggregator has gathered.
+//! The disk stage: opens files, and reads what the aggregator has merged.
 
 use std::io;
 
-use phalanx::Partition;
 use phalanx::fs::{File, Metadata};
 
-use crate::files::aggregator::{Aggregator, Run};
+use crate::files::aggregator::Run;
 use crate::stages::Stages;
 
 /// An open file and what is known of it.
@@ -29,23 +28,8 @@ pub(crate) async fn open(stages: Stages, path: &[u8]) -> io::Result<Opened> {
     call.await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-/// Reads what one cohort of the aggregator has gathered: each run by an operation of its own.
-///
-/// # Errors
-/// When an operation was refused; those who wait for its reads learn it by their events.
-pub(crate) fn read_gathered(
-    stages: Stages,
-    aggregator: Partition<Aggregator>,
-) -> Result<(), phalanx::CallError> {
-    stages.disk.dispatch(move |_| async move {
-        for run in aggregator.with(Aggregator::take_runs) {
-            // A run that is refused drops its triggers: its askers hear of it.
-            let _ = stages.disk.dispatch(move |_| read(run));
-        }
-    })
-}
-
-async fn read(run: Run) {
+/// Reads a run that the aggregator has merged, and gives each asker its part.
+pub(crate) async fn read(run: Run) {
     let read = run.file.read_at(run.offset, run.length).await;
     run.deliver(read);
 }
