@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use phalanx_bench::cli::{BenchCommand, LoadCommand};
 use phalanx_bench::procfs::family;
-use phalanx_bench::web::{self, Error, Options};
+use phalanx_bench::web::{self, Error, Options, Scene};
 use phalanx_bench::{light, overload};
 
 #[derive(Parser)]
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         _ if !cfg!(target_os = "linux") => ExitCode::SUCCESS,
         _ => {
             everybody_is_measured();
+            scenes_are_set();
             nobody_is_left_behind();
             light_and_overload_run();
             ExitCode::SUCCESS
@@ -53,10 +54,11 @@ fn options<O: clap::Args>(arguments: &[&str]) -> O {
 fn everybody_is_measured() {
     let executable = std::env::var_os("PHALANX_EXECUTABLE").map(PathBuf::from);
     let only = match executable {
-        Some(_) => "--only=phalanx,floor,twin,nginx,lighttpd",
-        None => "--only=floor,twin,nginx,lighttpd",
+        Some(_) => "--only=phalanx,floor,twin,nginx,lighttpd,h2o,caddy,sws",
+        None => "--only=floor,twin,nginx,lighttpd,h2o,caddy,sws",
     };
-    let options = Options { phalanx: executable.clone(), ..options(&[only]) };
+    let mut options: Options = options(&[only]);
+    options.place.phalanx = executable.clone();
     let report = web::run(&options).unwrap_or_else(|error| panic!("{error}"));
     println!("{report}");
     let rows = |server: &str| report.rows.iter().filter(|row| row.server == server).count();
@@ -73,6 +75,7 @@ fn everybody_is_measured() {
         assert_eq!((row.slices, row.noisy_slices, row.failed), (2, 0, 0), "{row:?}");
     }
     assert_eq!(report.phalanx_over_floor.is_some(), executable.is_some());
+    assert!(report.growth.iter().all(|growth| growth.connections == [16, 64]));
     let json = serde_json::to_value(&report).unwrap();
     for key in ["rows", "phalanx_over_nginx", "twin_over_phalanx", "machine", "peers"] {
         assert!(json.get(key).is_some(), "{key}");
@@ -80,9 +83,24 @@ fn everybody_is_measured() {
     assert_eq!(family(std::process::id()).unwrap(), [std::process::id()], "all are gone");
 }
 
+/// Other files and other traffic, with those that are quickest to start.
+fn scenes_are_set() {
+    for (scene, connections) in [(Scene::Pipelined, 16), (Scene::Medium, 16), (Scene::Cold, 64)] {
+        let mut options: Options = options(&["--only=floor,twin,nginx"]);
+        options.scenes = vec![scene];
+        let report = web::run(&options).unwrap_or_else(|error| panic!("{scene}: {error}"));
+        println!("{report}");
+        assert!(report.rows.iter().all(|row| row.connections == connections && row.scene == scene));
+        let floor = report.rows.iter().any(|row| row.server == "floor");
+        assert_eq!(floor, scene == Scene::Pipelined, "it has but one answer");
+        assert_eq!(report.phalanx_over_nginx, None);
+    }
+}
+
 fn nobody_is_left_behind() {
     // The others are up when the last one turns out not to be there.
-    let broken = Options { phalanx: Some("/nonexistent".into()), ..options(&[]) };
+    let mut broken: Options = options(&[]);
+    broken.place.phalanx = Some("/nonexistent".into());
     assert!(matches!(web::run(&broken), Err(Error::Server { .. })));
     assert!(matches!(web::run(&options(&["--only=iis"])), Err(Error::Nobody)));
     assert_eq!(family(std::process::id()).unwrap(), [std::process::id()], "all are gone");

@@ -117,8 +117,13 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         if phalanx_driver::choose(phalanx::Choice::Uring).is_ok() { "uring" } else { "poll" };
     let ours = format!("phalanx-{driver}");
     let wants = |name: &str| name == ours || name == "twin";
-    let plan =
-        Plan { wants: &wants, arguments: &[], site: &Site::make, check_noise: !options.quick };
+    let plan = Plan {
+        wants: &wants,
+        arguments: &[],
+        site: &Site::make,
+        check_noise: !options.quick,
+        cold: false,
+    };
     let arena = Arena::start(&options.place, &plan)?;
     let pair = |name: &str| arena.servers.iter().find(|server| server.server == name);
     let (Some(phalanx), Some(twin)) = (pair("phalanx"), pair("twin")) else {
@@ -133,7 +138,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             eprintln!("load {load}, slice {seed} of {slices}");
             let rate = Some(capacity * load);
             let patience = Duration::from_secs(5);
-            let shot = Shot { connections: options.connections, seed, rate, patience };
+            let shot = Shot { rate, ..Shot::closed(options.connections, seed, patience) };
             pairs.push([
                 measure(&arena, phalanx, slice, shot)?,
                 measure(&arena, twin, slice, shot)?,

@@ -57,8 +57,13 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             Site::of(directory, &vec![bytes; SITE.div_ceil(bytes).clamp(1, 4096)], 0.0)
         }
     };
-    let plan =
-        Plan { wants: &wants, arguments: &arguments, site: &site, check_noise: !options.quick };
+    let plan = Plan {
+        wants: &wants,
+        arguments: &arguments,
+        site: &site,
+        check_noise: !options.quick,
+        cold: false,
+    };
     let arena = Arena::start(&options.place, &plan)?;
     let mut measured = Vec::new();
     for round in 1..=slices {
@@ -84,7 +89,7 @@ fn measure(
 ) -> Result<Slice, Error> {
     let rate = capacity * load;
     let connections = options.connections;
-    let shot = Shot { connections, seed: round, rate: Some(rate), patience: PATIENCE };
+    let shot = Shot { rate: Some(rate), ..Shot::closed(connections, round, PATIENCE) };
     let (report, noisy) = arena.slice(server, slice, shot)?;
     let wrong = report.status.client_error + report.status.redirection + report.status.other;
     if wrong > 0 || report.errors.malformed > 0 {

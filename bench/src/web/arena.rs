@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use tempfile::TempDir;
 
-use super::cores::{self, Cores};
+use super::cores::{Bound, Cores};
 use super::lineup::{self, Versions};
 use super::machine::Machine;
 use super::noise::{self, Moment};
@@ -42,6 +42,8 @@ pub(crate) struct Arena {
     phalanx: PathBuf,
     directory: TempDir,
     check_noise: bool,
+    cold: bool,
+    _bound: Bound,
 }
 
 /// What to put up.
@@ -53,10 +55,12 @@ pub(crate) struct Plan<'a> {
     pub(crate) site: &'a dyn Fn(&std::path::Path) -> std::io::Result<Site>,
     /// Whether disturbed slices are repeated.
     pub(crate) check_noise: bool,
+    /// Whether the kernel forgets the site before each slice.
+    pub(crate) cold: bool,
 }
 
 impl Arena {
-    /// Starts the servers and binds this thread to the load's core.
+    /// Starts the servers, and binds this thread to the load's core for as long as they are up.
     pub(crate) fn start(place: &Place, plan: &Plan<'_>) -> Result<Self, Error> {
         heed_signals()?;
         let cores = Cores::choose(place.server_core, place.load_core).map_err(Error::Io)?;
@@ -78,9 +82,21 @@ impl Arena {
         }
         let start = |recipe| Server::start(recipe, cores.server, directory.path(), &site);
         let servers = recipes.into_iter().map(start).collect::<Result<Vec<_>, Error>>()?;
-        cores::bind(cores.load).map_err(Error::Io)?;
-        let check_noise = plan.check_noise;
-        Ok(Self { cores, machine, servers, versions, site, phalanx, directory, check_noise })
+        // What this process does itself is not to disturb the servers.
+        let bound = Bound::to(cores.load).map_err(Error::Io)?;
+        let Plan { check_noise, cold, .. } = *plan;
+        Ok(Self {
+            cores,
+            machine,
+            servers,
+            versions,
+            site,
+            phalanx,
+            directory,
+            check_noise,
+            cold,
+            _bound: bound,
+        })
     }
 
     /// A slice of load on a server, repeated while others disturb it. True if it was to the end.
@@ -96,14 +112,19 @@ impl Arena {
         let load = Load { phalanx, directory, site: &self.site, slice };
         let mut left = REPEATS;
         loop {
+            if self.cold {
+                self.site.forget().map_err(Error::Io)?;
+            }
             std::thread::sleep(SETTLE);
             let before = Moment::take(self.cores, &all).map_err(Error::Io)?;
             let report = load.report(server, shot)?;
             let after = Moment::take(self.cores, &all).map_err(Error::Io)?;
             let foreign = before.foreign_until(&after, self.cores);
-            let disturbed = self.check_noise && foreign > noise::TOLERATED;
-            if !disturbed || left == 0 {
-                return Ok((report, disturbed));
+            let disturbed = foreign > noise::TOLERATED;
+            // A short slice may fail for want of a core; that says nothing about the server.
+            let again = disturbed && (self.check_noise || report.errors.total() > 0);
+            if !again || left == 0 {
+                return Ok((report, disturbed && self.check_noise));
             }
             eprintln!("  {}: others used {:.0} % of a core; again", server.name, foreign * 100.0);
             left -= 1;
@@ -118,7 +139,7 @@ impl Arena {
         connections: usize,
     ) -> Result<f64, Error> {
         let patience = slice + Duration::from_secs(5);
-        let shot = Shot { connections, seed: 1, rate: None, patience };
+        let shot = Shot::closed(connections, 1, patience);
         Ok(self.slice(server, slice, shot)?.0.requests_per_second)
     }
 }

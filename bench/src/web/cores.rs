@@ -34,30 +34,36 @@ impl Cores {
     }
 }
 
-/// Binds this thread, and the threads and processes that it starts from now on.
-pub(crate) fn bind(core: usize) -> io::Result<()> {
-    let mut only = CpuSet::new();
-    only.set(core);
-    Ok(sched_setaffinity(None, &only)?)
+/// This thread is bound, and so is what it starts; once dropped, as it was before.
+pub(crate) struct Bound(CpuSet);
+
+impl Bound {
+    /// Binds this thread to `core`.
+    pub(crate) fn to(core: usize) -> io::Result<Self> {
+        let before = sched_getaffinity(None)?;
+        let mut only = CpuSet::new();
+        only.set(core);
+        sched_setaffinity(None, &only)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let _ = sched_setaffinity(None, &self.0);
+    }
 }
 
 /// Binds this thread while `f` runs, and what it starts meanwhile.
 pub(crate) fn bound<R>(core: usize, f: impl FnOnce() -> R) -> io::Result<R> {
-    let before = sched_getaffinity(None)?;
-    bind(core)?;
-    let result = f();
-    sched_setaffinity(None, &before)?;
-    Ok(result)
+    let _bound = Bound::to(core)?;
+    Ok(f())
 }
 
-/// Starts a process that is bound to `core`. It inherits that from this thread, which is bound for so
-/// long.
+/// Starts a process that is bound to `core`: it inherits that from this thread.
 pub(crate) fn spawn(core: usize, command: &mut Command) -> io::Result<Child> {
-    let before = sched_getaffinity(None)?;
-    bind(core)?;
-    let child = command.spawn();
-    sched_setaffinity(None, &before)?;
-    child
+    let _bound = Bound::to(core)?;
+    command.spawn()
 }
 
 #[cfg(test)]

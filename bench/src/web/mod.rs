@@ -1,16 +1,18 @@
-//! `phalanx bench web`: the web server beside the floor, its threaded twin, nginx and lighttpd.
+//! `phalanx bench web`: the web server beside the floor, its threaded twin, nginx and others.
 //!
 //! How it measures is in [`Options`]; why, in `CONTRIBUTING.md` under "Reporting a figure". Read
-//! `lineup` (who takes part), `server` (a process under measurement), `slice`, `noise` and `report`.
+//! `scene` (what is asked for), `lineup` and `peers` (who takes part), `server` (a process under
+//! measurement), `arena` (all of them side by side), `slice`, `noise` and `report`.
 
 pub mod arena;
-mod config;
 pub(crate) mod cores;
 pub(crate) mod lineup;
 mod machine;
 pub(crate) mod noise;
 mod options;
+mod peers;
 mod report;
+mod scene;
 pub(crate) mod server;
 pub(crate) mod site;
 pub(crate) mod slice;
@@ -23,14 +25,13 @@ use std::time::Duration;
 
 pub use machine::Machine;
 pub use options::Options;
-pub use report::{Ratios, Report, Row};
+pub use report::{Growth, Ratios, Report, Row};
+pub use scene::Scene;
 
-use cores::Cores;
-use noise::Moment;
-use report::{judged, ratios};
+use arena::{Arena, Plan};
+use report::{growth, judged, ratios};
 use server::Server;
-use site::Site;
-use slice::{Figures, Load};
+use slice::{Figures, Shot};
 
 /// How often a slice that was disturbed is repeated, before it is kept as it is.
 const REPEATS: usize = 2;
@@ -63,7 +64,9 @@ pub enum Error {
         why: String,
     },
     /// There is nobody of these names.
-    #[error("--only leaves nobody to be measured; there are phalanx, floor, twin, nginx, lighttpd")]
+    #[error(
+        "--only leaves nobody to be measured; there are phalanx, floor, twin, nginx, lighttpd, h2o, caddy, sws"
+    )]
     Nobody,
     /// Somebody wanted it to end.
     #[error("interrupted")]
@@ -96,44 +99,29 @@ fn interrupted() -> Result<(), Error> {
 /// # Errors
 /// When something cannot be measured; no process is left behind then either.
 pub fn run(options: &Options) -> Result<Report, Error> {
-    heed_signals()?;
-    let cores = Cores::choose(options.server_core, options.load_core).map_err(Error::Io)?;
-    let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let machine = Machine::here(allowed, cores);
-    phalanx::raise_open_files();
-    let phalanx = match &options.phalanx {
-        Some(path) => path.clone(),
-        None => std::env::current_exe().map_err(Error::Io)?,
-    };
-    let directory =
-        tempfile::Builder::new().prefix("phalanx-bench-").tempdir().map_err(Error::Io)?;
-    let site = Site::make(directory.path()).map_err(Error::Io)?;
-    let (recipes, peers) =
-        lineup::lineup(&|name| options.wants(name), &[], &phalanx, directory.path(), &site)
-            .map_err(Error::Io)?;
-    if recipes.is_empty() {
-        return Err(Error::Nobody);
+    let mut rows = Vec::new();
+    let mut place = None;
+    for &scene in options.scenes() {
+        let wants =
+            |name: &str| options.wants(name) && (scene.floor() || !name.starts_with("floor"));
+        let plan = Plan {
+            wants: &wants,
+            arguments: scene.arguments(),
+            site: &|directory| scene.site(directory, options.quick),
+            check_noise: !options.quick,
+            cold: scene.cold(),
+        };
+        let arena = Arena::start(&options.place, &plan)?;
+        measure(&arena, scene, options, &mut rows)?;
+        place = Some((arena.machine.clone(), arena.versions.clone()));
     }
-    let (connections, slices, slice) = options.plan();
-    let estimate = (slice + slice / 10 + SETTLE + OVERHEAD)
-        * (connections.len() * slices * recipes.len()) as u32;
-    eprintln!(
-        "{} servers, {slices} slices of {} s for each of {connections:?} connections: about {}; \
-         more if others use the cores",
-        recipes.len(),
-        slice.as_secs_f64(),
-        duration(estimate),
-    );
-    let start = |recipe| Server::start(recipe, cores.server, directory.path(), &site);
-    let servers = recipes.into_iter().map(start).collect::<Result<Vec<_>, Error>>()?;
-    let load = Load { phalanx: &phalanx, directory: directory.path(), site: &site, slice };
-    let bench = Bench { cores, load, servers, check_noise: !options.quick };
-    let rows = bench.rows(&connections, slices)?;
+    let (machine, peers) = place.ok_or(Error::Nobody)?;
     let ratios = ratios(&rows);
     Ok(Report {
         phalanx_over_nginx: judged(&ratios, |ratios| ratios.phalanx_over_nginx, false),
         phalanx_over_floor: judged(&ratios, |ratios| ratios.phalanx_over_floor, false),
         twin_over_phalanx: judged(&ratios, |ratios| ratios.twin_over_phalanx, true),
+        growth: growth(&rows),
         rows,
         ratios,
         machine,
@@ -142,74 +130,52 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     })
 }
 
+/// One scene: slices for each server and number of connections.
+fn measure(
+    arena: &Arena,
+    scene: Scene,
+    options: &Options,
+    rows: &mut Vec<Row>,
+) -> Result<(), Error> {
+    let (slices, length) = options.slices();
+    let connections = options.connections(scene);
+    let (servers, settings) = (arena.servers.len(), connections.len());
+    let estimate =
+        (length + length / 10 + SETTLE + OVERHEAD) * (settings * slices * servers) as u32;
+    eprintln!(
+        "{scene}: {servers} servers, {slices} slices of {} s for each of {connections:?} connections: \
+         about {}; more if others use the cores",
+        length.as_secs_f64(),
+        duration(estimate),
+    );
+    for connections in connections {
+        let mut figures: Vec<Vec<Figures>> = arena.servers.iter().map(|_| Vec::new()).collect();
+        for seed in 1..=slices {
+            eprintln!("{scene}, {connections} connections, slice {seed} of {slices}");
+            for (server, figures) in arena.servers.iter().zip(&mut figures) {
+                let patience = length + Duration::from_secs(1);
+                let shot = Shot {
+                    pipeline: scene.pipeline(),
+                    ..Shot::closed(connections, seed, patience)
+                };
+                let (report, noisy) = arena.slice(server, length, shot)?;
+                let seen = Figures::of(&report, noisy);
+                let wrong = |why| Error::Load { name: server.name.clone(), why };
+                figures.push(seen.map_err(wrong)?);
+            }
+        }
+        let row = |(server, figures): (&Server, &Vec<Figures>)| {
+            Row::new(scene, server.server, server.driver, connections, figures)
+        };
+        rows.extend(arena.servers.iter().zip(&figures).map(row));
+    }
+    Ok(())
+}
+
 /// Seconds or minutes.
 fn duration(time: Duration) -> String {
     match time.as_secs() {
         seconds @ ..120 => format!("{seconds} s"),
         seconds => format!("{:.0} min", seconds as f64 / 60.0),
-    }
-}
-
-/// Everything that is up.
-struct Bench<'a> {
-    cores: Cores,
-    load: Load<'a>,
-    servers: Vec<Server>,
-    check_noise: bool,
-}
-
-impl Bench<'_> {
-    fn rows(&self, connections: &[usize], slices: usize) -> Result<Vec<Row>, Error> {
-        let all: Vec<u32> =
-            self.servers.iter().flat_map(|server| &server.family).copied().collect();
-        // Those that disturb us may go on for ever.
-        let mut repeats = connections.len() * slices * self.servers.len();
-        let mut rows = Vec::new();
-        // What this process does itself is not to disturb the servers.
-        cores::bind(self.cores.load).map_err(Error::Io)?;
-        for &connections in connections {
-            let mut figures: Vec<Vec<Figures>> = self.servers.iter().map(|_| Vec::new()).collect();
-            for slice in 0..slices {
-                eprintln!("{connections} connections, slice {} of {slices}", slice + 1);
-                for (server, figures) in self.servers.iter().zip(&mut figures) {
-                    let seed = slice + 1;
-                    figures.push(self.slice(server, connections, seed, &all, &mut repeats)?);
-                }
-            }
-            let row = |(server, figures): (&Server, &Vec<Figures>)| {
-                Row::new(server.server, server.driver, connections, figures)
-            };
-            rows.extend(self.servers.iter().zip(&figures).map(row));
-        }
-        Ok(rows)
-    }
-
-    /// A slice, repeated while others disturb it.
-    fn slice(
-        &self,
-        server: &Server,
-        connections: usize,
-        seed: usize,
-        all: &[u32],
-        repeats: &mut usize,
-    ) -> Result<Figures, Error> {
-        let mut left = REPEATS;
-        loop {
-            std::thread::sleep(SETTLE);
-            let before = Moment::take(self.cores, all).map_err(Error::Io)?;
-            let mut figures = self.load.send(server, connections, seed)?;
-            let after = Moment::take(self.cores, all).map_err(Error::Io)?;
-            let foreign = before.foreign_until(&after, self.cores);
-            let disturbed = foreign > noise::TOLERATED;
-            figures.noisy = self.check_noise && disturbed;
-            // A short slice may fail for want of a core; that says nothing about the server.
-            let again = figures.noisy || (disturbed && figures.failed > 0);
-            if !again || left == 0 || *repeats == 0 {
-                return Ok(figures);
-            }
-            eprintln!("  {}: others used {:.0} % of a core; again", server.name, foreign * 100.0);
-            left -= 1;
-            *repeats -= 1;
-        }
     }
 }

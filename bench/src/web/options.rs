@@ -1,22 +1,37 @@
 //! What to measure: the command line of `phalanx bench web`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
+use super::arena::Place;
+use super::scene::Scene;
 use crate::load::seconds;
 
-/// Measure the web server beside a bare loop, its threaded twin, nginx and lighttpd.
+/// Measure the web server beside a bare loop, its threaded twin, nginx and other servers.
 ///
 /// All servers are up at once, each bound to one core; the load visits them in turn, in short slices,
 /// from another core. What counts is processor time per request; the smallest of the slices shows the
 /// machine in its fast state, and ratios are taken between these. A slice in which other processes
-/// used a core is repeated.
+/// used a core is repeated. Servers that are not installed are named, and left out.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Connections at a time, one round of slices for each
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "16,64,256,1000",
+    /// What is served, and how it is asked for
+    #[arg(
+        long = "scene",
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        value_enum,
+        default_value = "small"
+    )]
+    pub scenes: Vec<Scene>,
+
+    /// Every scene, one after the other
+    #[arg(long, conflicts_with = "scenes")]
+    pub all: bool,
+
+    /// Connections at a time, one round of slices for each; otherwise as many as the scene wants
+    #[arg(long, value_name = "N,…", value_delimiter = ',',
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=20_000))]
     pub connections: Vec<usize>,
 
@@ -33,19 +48,11 @@ pub struct Options {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub only: Vec<String>,
 
-    /// Where the servers run; otherwise the first core that may be used
-    #[arg(long, value_name = "CORE")]
-    pub server_core: Option<usize>,
+    /// Where
+    #[command(flatten)]
+    pub place: Place,
 
-    /// Where the load runs; otherwise the second core that may be used
-    #[arg(long, value_name = "CORE")]
-    pub load_core: Option<usize>,
-
-    /// The phalanx executable to measure, in place of this one
-    #[arg(long, value_name = "PATH")]
-    pub phalanx: Option<PathBuf>,
-
-    /// Two short slices with 16 and 64 connections: only shows that it runs
+    /// Two short slices with few connections: only shows that it runs
     #[arg(long, conflicts_with_all = ["connections", "slices", "slice"])]
     pub quick: bool,
 
@@ -55,11 +62,25 @@ pub struct Options {
 }
 
 impl Options {
-    /// What is to be measured: numbers of connections, slices, and their length.
-    pub(crate) fn plan(&self) -> (Vec<usize>, usize, Duration) {
+    /// What is to be measured: slices, and their length.
+    pub(crate) fn slices(&self) -> (usize, Duration) {
         match self.quick {
-            true => (vec![16, 64], 2, Duration::from_millis(300)),
-            false => (self.connections.clone(), self.slices, self.slice),
+            true => (2, Duration::from_millis(300)),
+            false => (self.slices, self.slice),
+        }
+    }
+
+    /// The scenes that are wanted.
+    pub(crate) fn scenes(&self) -> &[Scene] {
+        if self.all { &Scene::ALL } else { &self.scenes }
+    }
+
+    /// Numbers of connections in this scene.
+    pub(crate) fn connections(&self, scene: Scene) -> Vec<usize> {
+        match (self.quick, &*self.connections) {
+            (true, _) => scene.connections().iter().copied().filter(|n| *n <= 64).take(2).collect(),
+            (false, []) => scene.connections().to_vec(),
+            (false, asked) => asked.to_vec(),
         }
     }
 

@@ -4,23 +4,26 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::scene::Scene;
 use super::slice::Figures;
 use crate::stats::{median, minimum};
 
 /// What `phalanx bench web` reports.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// One for each server and number of connections.
+    /// One for each scene, server and number of connections.
     pub rows: Vec<Row>,
     /// Processor time per request, our better driver over the better of nginx's tunings, smallest to
-    /// smallest; with 64 or 256 connections, whichever is the better for us.
+    /// smallest; small files with 64 or 256 connections, whichever is the better for us.
     pub phalanx_over_nginx: Option<f64>,
     /// As above, our better driver over the bare loop on the same one.
     pub phalanx_over_floor: Option<f64>,
     /// As above, the threaded twin over our better driver: the larger, the better for us.
     pub twin_over_phalanx: Option<f64>,
-    /// The same ratios for each number of connections.
+    /// The same ratios for each scene and number of connections.
     pub ratios: Vec<Ratios>,
+    /// What more connections cost.
+    pub growth: Vec<Growth>,
     /// Where this was measured.
     pub machine: super::machine::Machine,
     /// The versions of the others; none for those that are not installed.
@@ -29,10 +32,13 @@ pub struct Report {
     pub quick: bool,
 }
 
-/// One server with one number of connections.
+/// One server in one scene with one number of connections.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// `phalanx`, `floor`, `twin`, `nginx`, `nginx-nosf` (without `sendfile`) or `lighttpd`.
+    /// What was asked for.
+    pub scene: Scene,
+    /// `phalanx`, `floor`, `twin`, or another's: `nginx`, `nginx-nosf` (without `sendfile`),
+    /// `lighttpd`, `lighttpd-sf` (with), `h2o`, `caddy`, `sws`.
     pub server: &'static str,
     /// `uring` or `poll`, where it is ours to say.
     pub driver: Option<&'static str>,
@@ -59,17 +65,39 @@ pub struct Row {
     pub failed: u64,
 }
 
-/// Ratios of processor time per request, smallest to smallest, with one number of connections.
+/// Ratios of processor time per request, smallest to smallest, in one scene with one number of
+/// connections.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratios {
+    /// What was asked for.
+    pub scene: Scene,
     /// Connections at a time.
     pub connections: usize,
     /// See [`Report::phalanx_over_nginx`].
     pub phalanx_over_nginx: Option<f64>,
+    /// Our better driver over the best of the others' servers.
+    pub phalanx_over_best_peer: Option<f64>,
+    /// Which that is.
+    pub best_peer: Option<&'static str>,
     /// See [`Report::phalanx_over_floor`].
     pub phalanx_over_floor: Option<f64>,
     /// See [`Report::twin_over_phalanx`].
     pub twin_over_phalanx: Option<f64>,
+}
+
+/// How a server's processor time per request grows from the fewest to the most connections of a scene.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Growth {
+    /// What was asked for.
+    pub scene: Scene,
+    /// As in [`Row`].
+    pub server: &'static str,
+    /// As in [`Row`].
+    pub driver: Option<&'static str>,
+    /// The fewest connections, and the most.
+    pub connections: [usize; 2],
+    /// With the most over with the fewest, smallest to smallest.
+    pub cpu_ratio: f64,
 }
 
 /// The numbers of connections whose ratios count.
@@ -79,6 +107,7 @@ impl Row {
     /// # Panics
     /// If there are no slices.
     pub(crate) fn new(
+        scene: Scene,
         server: &'static str,
         driver: Option<&'static str>,
         connections: usize,
@@ -89,6 +118,7 @@ impl Row {
         let quiet: Vec<f64> = slices.iter().filter(|f| !f.noisy).map(|f| f.cpu_us).collect();
         let cpu = if quiet.is_empty() { all(|f| f.cpu_us) } else { quiet };
         Self {
+            scene,
             server,
             driver,
             connections,
@@ -109,38 +139,67 @@ impl Row {
     fn serves_all(&self) -> bool {
         self.failed * 10 <= (self.connections * self.slices) as u64
     }
+
+    /// A tuning counts as its server.
+    fn is(&self, server: &str) -> bool {
+        self.server == server || self.server.split('-').next() == Some(server)
+    }
+
+    fn is_peer(&self) -> bool {
+        !OURS.contains(&self.server)
+    }
 }
 
-/// The ratios for each number of connections in `rows`.
+/// The servers in here.
+const OURS: [&str; 3] = ["phalanx", "floor", "twin"];
+
+/// The ratios for each scene and number of connections in `rows`.
 pub(crate) fn ratios(rows: &[Row]) -> Vec<Ratios> {
-    let mut numbers: Vec<usize> = rows.iter().map(|row| row.connections).collect();
-    numbers.dedup();
-    let of = |connections| {
-        let best = |server: &str, driver: Option<&str>| {
+    let mut settings: Vec<_> = rows.iter().map(|row| (row.scene, row.connections)).collect();
+    settings.dedup();
+    let of = |(scene, connections)| {
+        let best = |fits: &dyn Fn(&Row) -> bool| {
             rows.iter()
-                .filter(|row| row.connections == connections && row.serves_all())
-                .filter(|row| {
-                    row.server == server || row.server.strip_suffix("-nosf") == Some(server)
-                })
-                .filter(|row| driver.is_none() || row.driver == driver)
+                .filter(|row| (row.scene, row.connections) == (scene, connections))
+                .filter(|row| row.serves_all() && fits(row))
                 .min_by(|a, b| a.cpu_us_per_request_min.total_cmp(&b.cpu_us_per_request_min))
         };
         let over = |above: Option<&Row>, below: Option<&Row>| {
             Some(above?.cpu_us_per_request_min / below?.cpu_us_per_request_min)
         };
-        let phalanx = best("phalanx", None);
+        let phalanx = best(&|row| row.is("phalanx"));
         let driver = phalanx.and_then(|row| row.driver);
+        let peer = best(&Row::is_peer);
         Ratios {
+            scene,
             connections,
-            phalanx_over_nginx: over(phalanx, best("nginx", None)),
-            phalanx_over_floor: over(
-                phalanx,
-                driver.and_then(|driver| best("floor", Some(driver))),
-            ),
-            twin_over_phalanx: over(best("twin", None), phalanx),
+            phalanx_over_nginx: over(phalanx, best(&|row| row.is("nginx"))),
+            phalanx_over_best_peer: over(phalanx, peer),
+            best_peer: peer.map(|row| row.server),
+            phalanx_over_floor: over(phalanx, best(&|row| row.is("floor") && row.driver == driver)),
+            twin_over_phalanx: over(best(&|row| row.is("twin")), phalanx),
         }
     };
-    numbers.into_iter().map(of).collect()
+    settings.into_iter().map(of).collect()
+}
+
+/// How each server's cost grows with the connections, in scenes with more than one number of them.
+pub(crate) fn growth(rows: &[Row]) -> Vec<Growth> {
+    let same = |a: &Row, b: &Row| (a.scene, a.server, a.driver) == (b.scene, b.server, b.driver);
+    let first = |row: &&Row| {
+        rows.iter().find(|other| same(other, row)).is_some_and(|f| std::ptr::eq(f, *row))
+    };
+    let of = |few: &Row| {
+        let many = rows.iter().rfind(|row| same(row, few) && row.serves_all())?;
+        (many.connections > few.connections).then(|| Growth {
+            scene: few.scene,
+            server: few.server,
+            driver: few.driver,
+            connections: [few.connections, many.connections],
+            cpu_ratio: many.cpu_us_per_request_min / few.cpu_us_per_request_min,
+        })
+    };
+    rows.iter().filter(first).filter_map(of).collect()
 }
 
 /// The best of those that count, by `of`; the smallest, or with `largest` the largest.
@@ -152,7 +211,7 @@ pub(crate) fn judged(
     let better = if largest { f64::max } else { f64::min };
     ratios
         .iter()
-        .filter(|ratios| JUDGED.contains(&ratios.connections))
+        .filter(|ratios| ratios.scene == Scene::Small && JUDGED.contains(&ratios.connections))
         .filter_map(of)
         .reduce(better)
 }
@@ -176,7 +235,13 @@ mod tests {
             failed: 0,
             noisy: cpu_us < 1.0,
         };
-        Row::new(server, driver, connections, &cpu.iter().map(figures).collect::<Vec<_>>())
+        Row::new(
+            Scene::Small,
+            server,
+            driver,
+            connections,
+            &cpu.iter().map(figures).collect::<Vec<_>>(),
+        )
     }
 
     #[test]
@@ -197,6 +262,7 @@ mod tests {
             row("twin", None, 64, &[9.0]),
             row("nginx", None, 64, &[12.0]),
             row("nginx-nosf", None, 64, &[10.0]),
+            row("lighttpd", None, 64, &[8.0]),
             row("phalanx", Some("uring"), 256, &[8.0]),
             row("nginx", None, 256, &[10.0]),
             row("phalanx", Some("uring"), 1000, &[1.0]),
@@ -206,8 +272,11 @@ mod tests {
         assert_eq!(
             ratios[0],
             Ratios {
+                scene: Scene::Small,
                 connections: 64,
                 phalanx_over_nginx: Some(0.6),
+                phalanx_over_best_peer: Some(0.75),
+                best_peer: Some("lighttpd"),
                 phalanx_over_floor: Some(1.2),
                 twin_over_phalanx: Some(1.5),
             }
@@ -216,5 +285,12 @@ mod tests {
         assert_eq!(judged(&ratios, |r| r.phalanx_over_nginx, false), Some(0.6));
         assert_eq!(judged(&ratios, |r| r.phalanx_over_nginx, true), Some(0.8));
         assert_eq!(judged(&[], |r| r.phalanx_over_nginx, true), None);
+        let growth = growth(&rows);
+        let of = |server| growth.iter().find(|growth| growth.server == server);
+        assert_eq!(
+            of("nginx").map(|g| (g.connections, g.cpu_ratio)),
+            Some(([64, 1000], 10.0 / 12.0))
+        );
+        assert_eq!(of("twin"), None);
     }
 }

@@ -1,9 +1,11 @@
-//! The files that are served: a thousand small ones, of which some are popular.
+//! The files that are served. By default a thousand small ones, of which some are popular.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Advice, fadvise};
 
 /// How many files.
 pub(crate) const FILES: usize = 1000;
@@ -48,6 +50,18 @@ impl Site {
         }
         fs::write(&paths, list)?;
         Ok(Self { root, paths, alpha, probe })
+    }
+
+    /// Has the kernel forget what the files hold, as far as it does: on a file system in memory there
+    /// is nothing to forget.
+    pub(crate) fn forget(&self) -> io::Result<()> {
+        for file in fs::read_dir(&self.root)? {
+            let file = fs::File::open(file?.path())?;
+            // What was not written back yet cannot be forgotten.
+            file.sync_all()?;
+            fadvise(&file, 0, None, Advice::DontNeed)?;
+        }
+        Ok(())
     }
 }
 

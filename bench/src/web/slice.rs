@@ -31,6 +31,15 @@ pub(crate) struct Shot {
     pub(crate) rate: Option<f64>,
     /// For an answer.
     pub(crate) patience: Duration,
+    /// Requests under way on each connection.
+    pub(crate) pipeline: usize,
+}
+
+impl Shot {
+    /// In closed loop, one request at a time on each connection.
+    pub(crate) fn closed(connections: usize, seed: usize, patience: Duration) -> Self {
+        Self { connections, seed, rate: None, patience, pipeline: 1 }
+    }
 }
 
 /// What one slice has shown.
@@ -48,18 +57,6 @@ pub(crate) struct Figures {
 }
 
 impl Load<'_> {
-    /// Sends it to `server` in closed loop, and takes nothing but successes.
-    pub(crate) fn send(
-        &self,
-        server: &Server,
-        connections: usize,
-        seed: usize,
-    ) -> Result<Figures, Error> {
-        let patience = self.slice + Duration::from_secs(1);
-        let report = self.report(server, Shot { connections, seed, rate: None, patience })?;
-        figures(&report).map_err(|why| Error::Load { name: server.name.clone(), why })
-    }
-
     /// Sends it to `server`. The process is bound as its parent is.
     pub(crate) fn report(&self, server: &Server, shot: Shot) -> Result<load::Report, Error> {
         use std::os::unix::process::CommandExt;
@@ -72,6 +69,7 @@ impl Load<'_> {
             .arg(format!("http://{}/", server.address))
             .args(["--connections", &shot.connections.to_string()])
             .args(["--seed", &shot.seed.to_string()])
+            .args(["--pipeline", &shot.pipeline.to_string()])
             .args(["--duration", &seconds(self.slice), "--warmup", &seconds(self.slice / 10)])
             .args(["--timeout", &seconds(shot.patience), "--json"])
             .args(shot.rate.iter().map(|rate| format!("--rate={rate}")))
@@ -103,18 +101,20 @@ impl Load<'_> {
     }
 }
 
-/// A server that answers wrongly is not measured.
-fn figures(report: &load::Report) -> Result<Figures, String> {
-    if report.status.success != report.completed || report.errors.malformed > 0 {
-        return Err(format!("wrong answers: {:?} {:?}", report.status, report.errors));
+impl Figures {
+    /// What a report says. A server that answers wrongly is not measured.
+    pub(crate) fn of(report: &load::Report, noisy: bool) -> Result<Self, String> {
+        if report.status.success != report.completed || report.errors.malformed > 0 {
+            return Err(format!("wrong answers: {:?} {:?}", report.status, report.errors));
+        }
+        Ok(Self {
+            cpu_us: report.server_cpu_us_per_request.ok_or("its processor time cannot be read")?,
+            client_cpu_us: report.client_cpu_us_per_request,
+            rps: report.requests_per_second,
+            p50_us: report.latency.p50_us,
+            p99_us: report.latency.p99_us,
+            failed: report.errors.total() + report.starved,
+            noisy,
+        })
     }
-    Ok(Figures {
-        cpu_us: report.server_cpu_us_per_request.ok_or("its processor time cannot be read")?,
-        client_cpu_us: report.client_cpu_us_per_request,
-        rps: report.requests_per_second,
-        p50_us: report.latency.p50_us,
-        p99_us: report.latency.p99_us,
-        failed: report.errors.total() + report.starved,
-        noisy: false,
-    })
 }

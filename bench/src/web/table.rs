@@ -3,35 +3,28 @@
 use std::fmt;
 
 use super::report::Report;
+use super::scene::Scene;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let machine = &self.machine;
         let processor = machine.processor.as_deref().unwrap_or("unknown processor");
         writeln!(f, "{processor}, {} cores, {}", machine.cores, machine.kernel)?;
-        writeln!(
-            f,
-            "servers on core {}, load on core {}, 1000 files of 1 to 4 KiB",
-            machine.server_core, machine.load_core
-        )?;
-        let mut connections = 0;
+        writeln!(f, "servers on core {}, load on core {}", machine.server_core, machine.load_core)?;
+        let mut setting = None;
         for row in &self.rows {
-            if row.connections != connections {
-                connections = row.connections;
-                let title = format!("{connections} connections");
+            if setting.replace((row.scene, row.connections)) != Some((row.scene, row.connections)) {
+                let title = format!("{}, {} connections", row.scene, row.connections);
                 writeln!(
                     f,
-                    "\n  {title:<18}{:>8}{:>8}{:>12}{:>10}{:>10}{:>9}",
+                    "\n  {title:<28}{:>9}{:>9}{:>12}{:>10}{:>10}{:>8}",
                     "µs min", "median", "requests/s", "p50 µs", "p99 µs", "slices"
                 )?;
             }
-            let name = match row.driver {
-                Some(driver) => format!("{} ({driver})", row.server),
-                None => row.server.to_owned(),
-            };
+            let name = name(row.server, row.driver);
             write!(
                 f,
-                "  {name:<18}{:>8.2}{:>8.2}{:>12.0}{:>10.0}{:>10.0}{:>9}",
+                "  {name:<28}{:>9.2}{:>9.2}{:>12.0}{:>10.0}{:>10.0}{:>8}",
                 row.cpu_us_per_request_min,
                 row.cpu_us_per_request_median,
                 row.rps,
@@ -47,20 +40,45 @@ impl fmt::Display for Report {
             }
             writeln!(f)?;
         }
-        writeln!(f, "\n  processor time per request, smallest to smallest; best of 64 and 256")?;
-        for (name, ratio) in [
-            ("phalanx / nginx", self.phalanx_over_nginx),
-            ("phalanx / floor", self.phalanx_over_floor),
-            ("twin / phalanx", self.twin_over_phalanx),
-        ] {
-            match ratio {
-                Some(ratio) => writeln!(f, "  {name:<18}{ratio:>8.2}")?,
-                None => writeln!(f, "  {name:<18}{:>8}", "-")?,
-            }
+        writeln!(f, "\n  processor time per request, smallest to smallest")?;
+        writeln!(
+            f,
+            "\n  {:<28}{:>9}{:>9}{:>9}{:>10}  best peer",
+            "phalanx over", "nginx", "floor", "peer", "twin over"
+        )?;
+        let number =
+            |ratio: Option<f64>| ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+        for ratios in &self.ratios {
+            writeln!(
+                f,
+                "  {:<28}{:>9}{:>9}{:>9}{:>10}  {}",
+                format!("{}, {} connections", ratios.scene, ratios.connections),
+                number(ratios.phalanx_over_nginx),
+                number(ratios.phalanx_over_floor),
+                number(ratios.phalanx_over_best_peer),
+                number(ratios.twin_over_phalanx),
+                ratios.best_peer.unwrap_or("-"),
+            )?;
+        }
+        for growth in self.growth.iter().filter(|growth| growth.scene == Scene::Many) {
+            let [few, many] = growth.connections;
+            let name = name(growth.server, growth.driver);
+            writeln!(
+                f,
+                "  {name:<28}{:>9.2} times as much with {many} connections as with {few}",
+                growth.cpu_ratio
+            )?;
         }
         if self.quick {
             writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
         }
         Ok(())
+    }
+}
+
+fn name(server: &str, driver: Option<&str>) -> String {
+    match driver {
+        Some(driver) => format!("{server} ({driver})"),
+        None => server.to_owned(),
     }
 }

@@ -1,0 +1,37 @@
+//! h2o, with one thread. What it has to tune for files is its default.
+
+use super::{Ground, Peer, SBIN, Tuning};
+
+pub(super) const H2O: Peer = Peer {
+    program: "h2o",
+    folders: SBIN,
+    version: &["-v"],
+    install: "apt-get install h2o",
+    tunings: &[Tuning {
+        name: "h2o",
+        configuration: h2o,
+        arguments: &["-m", "worker", "-c", "{}"],
+    }],
+    environment: &[],
+};
+
+fn h2o(ground: &Ground<'_>) -> String {
+    let Ground { port, root_user, .. } = *ground;
+    let (here, root) = (ground.directory.display(), ground.root.display());
+    let user = if root_user { "user: root\n" } else { "" };
+    format!(
+        "{user}\
+         num-threads: 1\n\
+         max-connections: 16384\n\
+         http1-request-timeout: 600\n\
+         error-log: {here}/h2o-{port}.log\n\
+         hosts:\n\
+         \x20 default:\n\
+         \x20   listen:\n\
+         \x20     host: 127.0.0.1\n\
+         \x20     port: {port}\n\
+         \x20   paths:\n\
+         \x20     \"/\":\n\
+         \x20       file.dir: {root}\n"
+    )
+}

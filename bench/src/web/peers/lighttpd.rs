@@ -1,0 +1,58 @@
+//! lighttpd, with one worker; `writev` is its best way for small files, `sendfile` for large ones.
+
+use super::{Ground, Peer, SBIN, Tuning};
+
+pub(super) const LIGHTTPD: Peer = Peer {
+    program: "lighttpd",
+    folders: SBIN,
+    version: &["-v"],
+    install: "apt-get install lighttpd",
+    tunings: &[
+        Tuning {
+            name: "lighttpd",
+            configuration: |ground| lighttpd(ground, "writev"),
+            arguments: &["-D", "-f", "{}"],
+        },
+        Tuning {
+            name: "lighttpd-sf",
+            configuration: |ground| lighttpd(ground, "sendfile"),
+            arguments: &["-D", "-f", "{}"],
+        },
+    ],
+    environment: &[],
+};
+
+fn lighttpd(ground: &Ground<'_>, backend: &str) -> String {
+    let port = ground.port;
+    let (here, root) = (ground.directory.display(), ground.root.display());
+    // More requests on a connection than this it cannot count.
+    format!(
+        "server.document-root = \"{root}\"\n\
+         server.bind = \"127.0.0.1\"\n\
+         server.port = {port}\n\
+         server.errorlog = \"{here}/lighttpd-{port}.log\"\n\
+         server.network-backend = \"{backend}\"\n\
+         server.event-handler = \"linux-sysepoll\"\n\
+         server.stat-cache-engine = \"simple\"\n\
+         server.max-keep-alive-requests = 65535\n\
+         server.max-keep-alive-idle = 600\n\
+         server.max-fds = 20000\n\
+         server.max-connections = 16384\n\
+         server.listen-backlog = 4096\n\
+         server.max-worker = 0\n\
+         mimetype.assign = ( \".html\" => \"text/html\" )\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::ground;
+    use super::*;
+
+    #[test]
+    fn it_writes_whole() {
+        let text = lighttpd(&ground(false), "writev");
+        assert!(text.contains("server.network-backend = \"writev\"\n"));
+        assert!(text.contains("server.port = 81\n") && text.contains("\"/d/site\"\n"));
+    }
+}

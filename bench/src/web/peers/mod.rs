@@ -1,0 +1,154 @@
+//! The others' servers: where they are, and how each is at its best with static files on one core.
+
+mod caddy;
+mod h2o;
+mod lighttpd;
+mod nginx;
+mod sws;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::server::{Recipe, ReservedPort};
+
+/// All that are known.
+pub(crate) const PEERS: [Peer; 5] =
+    [nginx::NGINX, lighttpd::LIGHTTPD, h2o::H2O, caddy::CADDY, sws::SWS];
+
+/// Where servers may be beside the search path, since not every user has these in it.
+const SBIN: &[&str] =
+    &["/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin", "/opt/homebrew/bin"];
+
+/// Another's server.
+pub(crate) struct Peer {
+    program: &'static str,
+    folders: &'static [&'static str],
+    /// What it is asked with for its version.
+    version: &'static [&'static str],
+    /// How to get it.
+    pub(crate) install: &'static str,
+    tunings: &'static [Tuning],
+    environment: &'static [(&'static str, &'static str)],
+}
+
+/// A way to run it.
+struct Tuning {
+    name: &'static str,
+    /// Its configuration file.
+    configuration: fn(&Ground<'_>) -> String,
+    /// `{}` stands for that file.
+    arguments: &'static [&'static str],
+}
+
+/// What a server is to work on.
+struct Ground<'a> {
+    /// For its own files.
+    directory: &'a Path,
+    /// What it serves.
+    root: &'a Path,
+    port: u16,
+    /// Whether we are root: some give up its rights, and may not read the files then.
+    root_user: bool,
+}
+
+impl Peer {
+    /// As it is called here, in its first tuning.
+    pub(crate) fn name(&self) -> &'static str {
+        self.tunings[0].name
+    }
+
+    /// Its executable, if it is here.
+    pub(crate) fn find(&self) -> Option<PathBuf> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path).chain(self.folders.iter().map(PathBuf::from));
+        folders.map(|folder| folder.join(self.program)).find(|file| file.is_file())
+    }
+
+    /// What the executable at `path` says of its version, on whichever stream.
+    pub(crate) fn version(&self, path: &Path) -> Option<String> {
+        let output = Command::new(path).args(self.version).output().ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        parse_version(&String::from_utf8_lossy(&text))
+    }
+
+    /// How to start the executable at `path` on the files in `root`, in each tuning.
+    ///
+    /// # Errors
+    /// When a configuration cannot be written.
+    pub(crate) fn recipes(
+        &self,
+        path: &Path,
+        directory: &Path,
+        root: &Path,
+    ) -> io::Result<Vec<Recipe>> {
+        let root_user = rustix::process::geteuid().is_root();
+        let recipe = |tuning: &Tuning| {
+            let port = ReservedPort::take()?;
+            let ground = Ground { directory, root, port: port.number(), root_user };
+            let file = directory.join(format!("{}.conf", tuning.name));
+            fs::write(&file, (tuning.configuration)(&ground))?;
+            let mut command = Command::new(path);
+            command.envs(self.environment.iter().copied());
+            for argument in tuning.arguments {
+                match *argument {
+                    "{}" => command.arg(&file),
+                    argument => command.arg(argument),
+                };
+            }
+            Ok(Recipe {
+                name: tuning.name.to_owned(),
+                server: tuning.name,
+                driver: None,
+                command,
+                port: Some(port),
+                serves_files: true,
+            })
+        };
+        self.tunings.iter().map(recipe).collect()
+    }
+}
+
+/// The first word that is a version: digits and dots, maybe behind a `v` or a name and a slash.
+fn parse_version(text: &str) -> Option<String> {
+    let bare = |word: &str| {
+        let word = word.rsplit_once('/').map_or(word, |(_, version)| version);
+        word.trim_start_matches('v').to_owned()
+    };
+    let number =
+        |word: &String| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
+    text.split_whitespace().map(bare).find(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn ground(root_user: bool) -> Ground<'static> {
+        Ground { directory: Path::new("/d"), root: Path::new("/d/site"), port: 81, root_user }
+    }
+
+    #[test]
+    fn versions_are_found() {
+        for (text, wanted) in [
+            ("nginx version: nginx/1.22.1\n", Some("1.22.1")),
+            ("lighttpd/1.4.69 (ssl) - a light and fast webserver\n", Some("1.4.69")),
+            ("h2o version 2.2.5\nOpenSSL: OpenSSL 3.0.22 25 Aug 2026", Some("2.2.5")),
+            ("v2.10.0 h1:abc=\n", Some("2.10.0")),
+            ("no/thing", None),
+        ] {
+            assert_eq!(parse_version(text).as_deref(), wanted);
+        }
+    }
+
+    #[test]
+    fn configurations_name_what_they_work_on() {
+        for tuning in PEERS.iter().flat_map(|peer| peer.tunings) {
+            let text = (tuning.configuration)(&ground(true));
+            let braces = |which: char| text.matches(which).count();
+            assert!(text.contains("/d/site") && text.contains("81"), "{}: {text}", tuning.name);
+            assert_eq!(braces('{'), braces('}'), "{}: {text}", tuning.name);
+        }
+    }
+}

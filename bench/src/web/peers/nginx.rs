@@ -1,0 +1,87 @@
+//! nginx, with one worker, in both of its tunings: without `sendfile` it is the faster with small files.
+
+use super::{Ground, Peer, SBIN, Tuning};
+
+pub(super) const NGINX: Peer = Peer {
+    program: "nginx",
+    folders: SBIN,
+    version: &["-v"],
+    install: "apt-get install nginx-light",
+    tunings: &[
+        Tuning {
+            name: "nginx",
+            configuration: |ground| nginx(ground, true),
+            arguments: &["-c", "{}"],
+        },
+        Tuning {
+            name: "nginx-nosf",
+            configuration: |ground| nginx(ground, false),
+            arguments: &["-c", "{}"],
+        },
+    ],
+    environment: &[],
+};
+
+fn nginx(ground: &Ground<'_>, sendfile: bool) -> String {
+    let Ground { port, root_user, .. } = *ground;
+    let (here, root) = (ground.directory.display(), ground.root.display());
+    let send = if sendfile { "sendfile on;\n  tcp_nopush on;" } else { "sendfile off;" };
+    // Workers give up root's rights, and then may not read the temporary directory.
+    let user = if root_user { "user root;\n" } else { "" };
+    let scratch: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .iter()
+        .map(|kind| format!("  {kind}_temp_path {here}/nginx-{port}-{kind};\n"))
+        .collect();
+    format!(
+        "daemon off;\n\
+         worker_processes 1;\n\
+         worker_rlimit_nofile 20000;\n\
+         {user}\
+         pid {here}/nginx-{port}.pid;\n\
+         error_log {here}/nginx-{port}.log crit;\n\
+         events {{\n  worker_connections 16384;\n  multi_accept on;\n}}\n\
+         http {{\n\
+         \x20 types {{ text/html html; }}\n\
+         \x20 default_type application/octet-stream;\n\
+         \x20 access_log off;\n\
+         \x20 {send}\n\
+         \x20 tcp_nodelay on;\n\
+         \x20 keepalive_timeout 600s;\n\
+         \x20 keepalive_requests 1000000000;\n\
+         \x20 open_file_cache max=4096 inactive=600s;\n\
+         \x20 open_file_cache_valid 600s;\n\
+         \x20 open_file_cache_min_uses 1;\n\
+         {scratch}\
+         \x20 server {{\n\
+         \x20   listen 127.0.0.1:{port} backlog=4096;\n\
+         \x20   root {root};\n\
+         \x20 }}\n\
+         }}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::ground;
+    use super::*;
+
+    #[test]
+    fn both_tunings() {
+        let fast = nginx(&ground(false), true);
+        for line in [
+            "  sendfile on;\n",
+            "  tcp_nopush on;\n",
+            "    listen 127.0.0.1:81 backlog=4096;\n",
+            "    root /d/site;\n",
+            "  access_log off;\n",
+            "daemon off;\n",
+            "  proxy_temp_path /d/nginx-81-proxy;\n",
+        ] {
+            assert!(fast.contains(line), "{line:?} in {fast}");
+        }
+        assert_eq!(fast.matches('{').count(), fast.matches('}').count());
+        let plain = nginx(&ground(true), false);
+        assert!(!fast.contains("user ") && plain.contains("\nuser root;\n"));
+        assert!(plain.contains("  sendfile off;\n") && !plain.contains("nopush"));
+    }
+}
