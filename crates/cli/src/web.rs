@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::{Choice, Runtime};
-use phalanx_web::{Config, serve};
+use phalanx::Choice;
+use phalanx_web::{Config, Listen, RuntimeConfig, serve};
 
 /// Serve a directory of files over HTTP.
 ///
@@ -108,9 +108,11 @@ impl Web {
             if let Some(admin) = serving.up.admin {
                 eprintln!("phalanx: look inside at http://{admin}/");
             }
-            // One line, and at once: scripts wait for it. Nobody may be there to read it.
+            // One line for each, and at once: scripts wait for it. Nobody may be there to read it.
             let mut stdout = std::io::stdout();
-            let _ = writeln!(stdout, "listening on http://{}", serving.address);
+            for address in serving.addresses {
+                let _ = writeln!(stdout, "listening on http://{address}");
+            }
             let _ = stdout.flush();
         });
         match served {
@@ -125,23 +127,24 @@ impl Web {
     fn config(self) -> Config {
         let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
         let processors = self.processors.map_or_else(cores, usize::from);
-        let runtime = Runtime::new()
-            .driver(self.driver)
-            .pin(!self.no_pin)
-            .spin(Duration::from_micros(self.spin))
-            .drain(Duration::from_secs(self.drain))
-            .long_operation(Duration::from_millis(self.long_operation))
-            .admin(self.admin);
-        let mut config = Config::new();
+        let runtime = RuntimeConfig {
+            processors,
+            driver: self.driver,
+            pin: !self.no_pin,
+            spin: Duration::from_micros(self.spin),
+            drain: Duration::from_secs(self.drain),
+            long_operation: Duration::from_millis(self.long_operation),
+            admin: self.admin,
+            ..RuntimeConfig::default()
+        };
+        let mut config = Config::of(self.directory);
         config.timeouts.request = Duration::from_secs(self.request_timeout);
         config.timeouts.idle = Duration::from_secs(self.idle_timeout);
         Config {
-            root: self.directory,
-            listen: self.listen,
+            listen: vec![Listen::plain(self.listen)],
             runtime,
-            processors,
             cache_bytes: self.cache,
-            max_connections: self.max_connections.get().div_ceil(processors),
+            max_connections: self.max_connections.get(),
             target_wait: (self.target_wait > 0).then(|| Duration::from_millis(self.target_wait)),
             ..config
         }

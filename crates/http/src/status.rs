@@ -41,12 +41,18 @@ statuses! {
     PartialContent = 206 "Partial Content",
     /// The resource lives elsewhere for good; a client may change POST to GET (15.4.2).
     MovedPermanently = 301 "Moved Permanently",
+    /// The resource is elsewhere for now; a client may change POST to GET (15.4.3).
+    Found = 302 "Found",
     /// What the client has is still current (15.4.5).
     NotModified = 304 "Not Modified",
+    /// The resource is elsewhere for now; the method stays (15.4.8).
+    TemporaryRedirect = 307 "Temporary Redirect",
     /// The resource lives elsewhere for good; the method stays (15.4.9).
     PermanentRedirect = 308 "Permanent Redirect",
     /// The message breaks the syntax or the framing rules (15.5.1).
     BadRequest = 400 "Bad Request",
+    /// A name and a password are asked for (15.5.2).
+    Unauthorized = 401 "Unauthorized",
     /// Understood, and refused (15.5.4).
     Forbidden = 403 "Forbidden",
     /// Nothing here, or nothing that may be told of (15.5.5).
@@ -67,6 +73,10 @@ statuses! {
     RangeNotSatisfiable = 416 "Range Not Satisfiable",
     /// The `Expect` field asks for something unknown (15.5.18).
     ExpectationFailed = 417 "Expectation Failed",
+    /// The request is for a host that is not served here (15.5.20).
+    MisdirectedRequest = 421 "Misdirected Request",
+    /// The client asks too often (RFC 6585, 4).
+    TooManyRequests = 429 "Too Many Requests",
     /// The head is larger, or has more fields, than will be read (RFC 6585, 5).
     FieldsTooLarge = 431 "Request Header Fields Too Large",
     /// Something went wrong that is not the client's doing (15.6.1).

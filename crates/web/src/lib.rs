@@ -20,7 +20,12 @@ mod config;
 mod connection;
 mod files;
 mod serve;
+mod site;
 mod stages;
 
-pub use config::{Config, Timeouts};
+pub use config::{
+    AccessLog, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Listen, LogFormat, LogTarget,
+    PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig, SecurityHeaders, Symlinks,
+    Timeouts, Tls, UnknownHost,
+};
 pub use serve::{ServeError, Server, Serving, serve};

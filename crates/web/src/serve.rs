@@ -3,15 +3,15 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use phalanx::fs::Dir;
 use phalanx::net::{Listener, Listeners};
 use phalanx::{CallError, Graph, RunError, Start, Up};
 
 use crate::config::Config;
-use crate::connection::accept::accept;
-use crate::stages::{Site, Stages};
+use crate::connection::accept::{Accepting, accept};
+use crate::site::{Live, Site};
+use crate::stages::Stages;
 
 /// Why a directory cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +40,8 @@ pub enum ServeError {
 
 /// A server that is up.
 pub struct Serving<'a> {
-    /// Where it listens.
-    pub address: SocketAddr,
+    /// Where it listens, in the order of [`Config::listen`].
+    pub addresses: &'a [SocketAddr],
     /// What the runtime says.
     pub up: &'a Up,
 }
@@ -50,25 +50,37 @@ pub struct Serving<'a> {
 /// simulations.
 #[derive(Clone)]
 pub struct Server {
-    site: Arc<Site>,
+    live: Live,
     stages: Stages,
 }
 
 impl Server {
-    /// Declares the server's stages as the next of `graph`. Files come from `root`, and not from
-    /// the root that `config` names; what it says of the runtime is for [`serve`].
-    pub fn declare(graph: &mut Graph, config: &Config, root: Dir) -> Self {
-        let site = Site::new(config, root);
-        Self { stages: Stages::declare(graph, config, &site), site }
+    /// Declares the server's stages as the next of `graph`. Files come from `roots`, one for each
+    /// of the hosts in their order, and not from the roots that `config` names; what it says of
+    /// the runtime is for [`serve`].
+    ///
+    /// # Panics
+    /// When there are not as many roots as hosts.
+    pub fn declare(
+        graph: &mut Graph,
+        config: &Config,
+        roots: impl IntoIterator<Item = Dir>,
+    ) -> Self {
+        let live = Live::new(Site::new(config, roots.into_iter().collect()));
+        Self { stages: Stages::declare(graph, config, &live), live }
     }
 
     /// Begins to accept on this processor, until the program drains.
     ///
     /// # Errors
-    /// When the operation that accepts is refused.
-    pub fn accept(&self, listener: Listener) -> Result<(), CallError> {
-        let Self { site, stages } = self.clone();
-        self.stages.network.dispatch(move |_| accept(listener, stages, site))
+    /// When the operations that accept are refused.
+    pub fn accept(&self, listeners: impl IntoIterator<Item = Listener>) -> Result<(), CallError> {
+        let accepting = Accepting::new(self.stages, self.live.clone());
+        for listener in listeners {
+            let accepting = accepting.clone();
+            self.stages.network.dispatch(move |_| accept(listener, accepting))?;
+        }
+        Ok(())
     }
 }
 
@@ -78,18 +90,30 @@ impl Server {
 /// # Errors
 /// [`ServeError`]; when the server was up before, only `Run`.
 pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
-    let root = Dir::open(&config.root)
-        .map_err(|source| ServeError::Root { path: config.root.clone(), source })?;
-    let listeners = Listeners::bind(config.listen, config.processors)
-        .map_err(|source| ServeError::Listen { address: config.listen, source })?;
+    let open = |path: &PathBuf| {
+        Dir::open(path).map_err(|source| ServeError::Root { path: path.clone(), source })
+    };
+    let roots =
+        config.hosts.iter().map(|host| open(&host.root)).collect::<Result<Vec<_>, ServeError>>()?;
+    let bind = |address| {
+        Listeners::bind(address, config.runtime.processors)
+            .map_err(|source| ServeError::Listen { address, source })
+    };
+    let listeners = config
+        .listen
+        .iter()
+        .map(|listen| bind(listen.address))
+        .collect::<Result<Vec<_>, ServeError>>()?;
 
     let mut graph = Graph::new();
-    let server = Server::declare(&mut graph, &config, root);
+    let server = Server::declare(&mut graph, &config, roots);
     let start = |start: &Start| {
-        server.accept(listeners.listener(start)?)?;
+        let own = listeners.iter().map(|listeners| listeners.listener(start));
+        server.accept(own.collect::<io::Result<Vec<_>>>()?)?;
         Ok(())
     };
-    let runtime = config.runtime.processors(config.processors);
-    runtime.run_and(graph, start, |up| ready(&Serving { address: listeners.local_addr(), up }))?;
+    let addresses: Vec<_> = listeners.iter().map(Listeners::local_addr).collect();
+    let up = |up: &Up| ready(&Serving { addresses: &addresses, up });
+    config.runtime.build().run_and(graph, start, up)?;
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx::{Choice, Control, Runtime};
-use phalanx_web::{Config, serve};
+use phalanx::{Choice, Control};
+use phalanx_web::{Config, Listen, serve};
 
 /// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
 const LONG: Duration = Duration::from_secs(30);
@@ -22,15 +22,15 @@ fn on_each_driver(test: fn(SocketAddr)) {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("large"), vec![7; 24 << 20]).unwrap();
         std::fs::write(root.path().join("small"), "small").unwrap();
-        let mut config = Config::new();
-        config.root = root.path().to_owned();
-        config.listen = (Ipv4Addr::LOCALHOST, 0).into();
-        config.runtime = Runtime::new().driver(driver).pin(false).signals(false);
+        let mut config = Config::of(root.path());
+        config.listen = vec![Listen::plain((Ipv4Addr::LOCALHOST, 0))];
+        let runtime = &mut config.runtime;
+        (runtime.driver, runtime.pin, runtime.signals) = (driver, false, false);
         config.timeouts.send = LIMIT;
         let (up, is_up) = channel::<(SocketAddr, Control)>();
         let server = thread::spawn(move || {
             let ready = |serving: &phalanx_web::Serving<'_>| {
-                up.send((serving.address, serving.up.control.clone())).unwrap();
+                up.send((serving.addresses[0], serving.up.control.clone())).unwrap();
             };
             serve(config, ready).map_err(|error| error.to_string())
         });

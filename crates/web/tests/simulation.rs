@@ -53,7 +53,7 @@ static FILES: LazyLock<Files> = LazyLock::new(|| {
 
 fn serve(world: &mut World, hurries: bool) {
     let mut config = Config::new();
-    config.processors = world.processors();
+    config.runtime.processors = world.processors();
     config.hash_seed = Some(world.seed());
     config.cache_bytes = [0, 100_000, 10 << 20][world.draw(3) as usize];
     config.open_files = world.draw(3) as usize;
@@ -65,11 +65,11 @@ fn serve(world: &mut World, hurries: bool) {
         config.timeouts.revalidate = Duration::from_millis(world.draw(3));
     }
     let mut graph = Graph::new();
-    let server = Server::declare(&mut graph, &config, world.root());
+    let server = Server::declare(&mut graph, &config, [world.root()]);
     let listeners = RefCell::new(world.listen(address()));
     world.program(graph, move |_| {
         let listener = listeners.borrow_mut().pop().expect("one for each");
-        Ok(server.accept(Listener::new(listener)?)?)
+        Ok(server.accept([Listener::new(listener)?])?)
     });
 }
 

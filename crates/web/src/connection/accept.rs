@@ -2,32 +2,51 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use phalanx::Admission;
 use phalanx::net::Listener;
 
 use crate::connection::Connection;
 use crate::connection::refusal::turn_away;
-use crate::stages::{Site, Stages};
+use crate::site::Live;
+use crate::stages::Stages;
+
+/// What the listeners of one processor share.
+#[derive(Clone)]
+pub(crate) struct Accepting {
+    stages: Stages,
+    live: Live,
+    entry: Option<Admission>,
+    /// Connections that are open, and those that are being turned away.
+    open: Rc<Cell<usize>>,
+    told: Rc<Cell<usize>>,
+}
+
+impl Accepting {
+    pub(crate) fn new(stages: Stages, live: Live) -> Self {
+        let entry = live.newest().target_wait.map(Admission::with_target);
+        Self { stages, live, entry, open: Rc::default(), told: Rc::default() }
+    }
+}
 
 /// Accepts until the program drains. Each connection becomes an operation of the control stage.
-pub(crate) async fn accept(listener: Listener, stages: Stages, site: Arc<Site>) {
-    let (open, told) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
-    let entry = site.target_wait.map(Admission::with_target);
+pub(crate) async fn accept(listener: Listener, accepting: Accepting) {
+    let Accepting { stages, live, entry, open, told } = accepting;
+    let mut site = live.newest();
     loop {
         // Rather than let a queue grow that is long already.
         stages.control.room().await;
         let Some(stream) = listener.accept_next().await else { return };
+        live.refresh(&mut site);
         if open.get() >= site.max_connections {
             turn_away(stream, stages, &told);
             continue;
         }
         let (counted, entry) = (Counted::new(&open), entry.clone());
         // Refused at a bound of operations: the connection closes, and the next may fit again.
-        let _ = stages.control.dispatch(move |site| async move {
+        let _ = stages.control.dispatch(move |live| async move {
             let _counted = counted;
-            Connection::new(stream.into(), stages, site, entry).serve().await;
+            Connection::new(stream.into(), stages, &live, entry).serve().await;
         });
     }
 }

@@ -27,7 +27,8 @@ use crate::connection::outgoing::Outgoing;
 use crate::connection::refusal::refuse;
 use crate::connection::respond::respond;
 use crate::connection::transport::Transport;
-use crate::stages::{Site, Stages};
+use crate::site::{Live, Site};
+use crate::stages::Stages;
 
 /// After an error the client is listened to for so long, so that it gets to read the answer before
 /// the connection is reset under it (RFC 9112 §9.6).
@@ -39,6 +40,8 @@ const LINGER_BYTES: usize = 256 * 1024;
 pub(crate) struct Connection {
     transport: Rc<Transport>,
     stages: Stages,
+    live: Live,
+    /// The version of it that the request at hand is answered from.
     site: Arc<Site>,
     /// Who asks here is let in, or not.
     entry: Option<Admission>,
@@ -70,10 +73,10 @@ impl Connection {
     pub(crate) fn new(
         transport: Transport,
         stages: Stages,
-        site: Shared<Arc<Site>>,
+        live: &Shared<Live>,
         entry: Option<Admission>,
     ) -> Self {
-        let (transport, site) = (Rc::new(transport), Arc::clone(&site));
+        let (transport, live, site) = (Rc::new(transport), Live::clone(live), live.newest());
         let out = Outgoing {
             transport: transport.clone(),
             stages,
@@ -84,6 +87,7 @@ impl Connection {
         Self {
             transport,
             stages,
+            live,
             site,
             entry,
             permit: None,
@@ -111,11 +115,24 @@ impl Connection {
     /// Answers one request, or waits for more of it.
     async fn turn(&mut self) -> io::Result<Next> {
         let Self {
-            input, taken, scan, begun, out, site, stages, path, entry, permit, refused, ..
+            input,
+            taken,
+            scan,
+            begun,
+            out,
+            live,
+            site,
+            stages,
+            path,
+            entry,
+            permit,
+            refused,
+            ..
         } = self;
         if *taken == input.len() {
             return self.receive().await;
         }
+        live.refresh(site);
         let (request, length) = match scan.parse(&input[*taken..], &site.limits) {
             Ok(Parse::Complete(request, length)) => (request, length),
             Ok(Parse::Incomplete) => {

@@ -12,7 +12,8 @@ use crate::connection::network::send;
 use crate::connection::transport::Transport;
 use crate::files::blocks::{BLOCK, block};
 use crate::files::entry::{Content, Entry};
-use crate::stages::{Site, Stages};
+use crate::site::Site;
+use crate::stages::Stages;
 
 /// Gathered answers are sent when there are this many bytes of them.
 const GATHER: usize = 64 * 1024;

@@ -9,7 +9,8 @@ use crate::connection::answer;
 use crate::connection::clock::with_date;
 use crate::connection::outgoing::Outgoing;
 use crate::files::lookup::{Found, Looked, look_up};
-use crate::stages::{Site, Stages};
+use crate::site::Site;
+use crate::stages::Stages;
 
 /// Answers one request into `out`.
 pub(super) async fn respond(
@@ -22,6 +23,10 @@ pub(super) async fn respond(
 ) -> io::Result<()> {
     let error = |out: &mut Outgoing, status| {
         with_date(|date| error_page(&mut out.bytes, status, date, reply));
+    };
+    let Some(host) = site.host(request.host) else {
+        error(out, site.unknown_host);
+        return Ok(());
     };
     match request.method {
         Method::Get | Method::Head => (),
@@ -48,7 +53,7 @@ pub(super) async fn respond(
         path.extend_from_slice(b"index.html");
     }
     let looked: Looked;
-    (*path, looked) = look_up(stages, site, std::mem::take(path)).await;
+    (*path, looked) = look_up(stages, site, host, std::mem::take(path)).await;
     match looked {
         Ok(Found::File(entry)) => {
             let part = with_date(|date| answer::file(&mut out.bytes, request, &entry, date, reply));

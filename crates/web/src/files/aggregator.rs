@@ -2,14 +2,14 @@
 //! handler sees all reads of a cohort at once, and starts a disk operation for each run of them.
 
 use std::io;
-use std::sync::Arc;
 
 use phalanx::fs::File;
 use phalanx::{Bytes, Cohort, Reply, SharedStage};
 
 use crate::files::disk;
 use crate::files::entry::FileId;
-use crate::stages::{Site, Stages};
+use crate::site::Site;
+use crate::stages::Stages;
 
 /// A merged read is at most this long.
 const MAX_RUN: usize = 1024 * 1024;
@@ -58,7 +58,7 @@ pub(crate) async fn read(
 }
 
 /// Handles a cohort: each run is read by an operation of the disk stage.
-pub(crate) fn gather(disk: SharedStage<Arc<Site>>, cohort: &mut Cohort<Read, Answer>) {
+pub(crate) fn gather(disk: SharedStage<()>, cohort: &mut Cohort<Read, Answer>) {
     for run in merge(cohort) {
         // A run that is refused drops its replies: its askers hear of it.
         let _ = disk.dispatch(move |_| disk::read(run));
@@ -117,8 +117,8 @@ fn copy(error: &io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use phalanx::fs::Dir;
     use phalanx::{CallError, CohortStage, Graph, Runtime, join};

@@ -9,7 +9,8 @@ use phalanx::{Bytes, Call};
 use crate::files::aggregator;
 use crate::files::cache::Value;
 use crate::files::entry::FileId;
-use crate::stages::{Site, Stages};
+use crate::site::Site;
+use crate::stages::Stages;
 
 /// A block's bytes: as much as one send of an answer carries.
 pub(crate) const BLOCK: u64 = 128 * 1024;

@@ -12,10 +12,11 @@ use phalanx::{Bytes, Trigger};
 
 use crate::files::entry::{Content, Entry, FileId};
 use crate::files::lookup::Looked;
+use crate::site::HostId;
 
 /// What is kept, and what for.
 pub(crate) enum Value {
-    Entry { path: Box<[u8]>, entry: Arc<Entry>, checked: Duration },
+    Entry { host: HostId, path: Box<[u8]>, entry: Arc<Entry>, checked: Duration },
     Block { file: FileId, block: u64, bytes: Bytes },
 }
 
@@ -46,6 +47,7 @@ pub(crate) struct FileCache {
 
 /// A file that is being loaded, and who else waits for it.
 struct Loading {
+    host: HostId,
     path: Box<[u8]>,
     waiting: Vec<Trigger<Looked>>,
 }
@@ -71,25 +73,27 @@ impl FileCache {
         }
     }
 
-    /// The entry of `path`, whose key is `key`.
+    /// The entry of `path` of a host, whose key is `key`.
     pub(crate) fn entry(
         &mut self,
         key: u64,
+        host: HostId,
         path: &[u8],
         now: Duration,
         revalidate: Duration,
     ) -> Option<Hit> {
         let record = self.records.get_mut(&key)?;
-        let Value::Entry { path: own, entry, checked } = &mut record.value else { return None };
-        if **own != *path {
-            return None;
+        match &mut record.value {
+            Value::Entry { host: h, path: p, entry, checked } if (*h, &**p) == (host, path) => {
+                record.used = true;
+                let stale = now.saturating_sub(*checked) >= revalidate;
+                if stale {
+                    *checked = now;
+                }
+                Some(Hit { entry: entry.clone(), stale })
+            }
+            _ => None,
         }
-        record.used = true;
-        let stale = now.saturating_sub(*checked) >= revalidate;
-        if stale {
-            *checked = now;
-        }
-        Some(Hit { entry: entry.clone(), stale })
     }
 
     /// A block of a file.
@@ -157,20 +161,26 @@ impl FileCache {
     }
 
     /// Says that somebody loads `path`. False if somebody does already, or a path of the same key.
-    pub(crate) fn begin_loading(&mut self, key: u64, path: &[u8]) -> bool {
+    pub(crate) fn begin_loading(&mut self, key: u64, host: HostId, path: &[u8]) -> bool {
         match self.loading.entry(key) {
             std::collections::hash_map::Entry::Occupied(_) => false,
             std::collections::hash_map::Entry::Vacant(vacant) => {
-                vacant.insert(Loading { path: path.into(), waiting: Vec::new() });
+                vacant.insert(Loading { host, path: path.into(), waiting: Vec::new() });
                 true
             }
         }
     }
 
     /// Waits with others for `path` to be loaded, if it is `path` that is being loaded.
-    pub(crate) fn wait_for(&mut self, key: u64, path: &[u8], trigger: Trigger<Looked>) -> bool {
+    pub(crate) fn wait_for(
+        &mut self,
+        key: u64,
+        host: HostId,
+        path: &[u8],
+        trigger: Trigger<Looked>,
+    ) -> bool {
         match self.loading.get_mut(&key) {
-            Some(loading) if *loading.path == *path => {
+            Some(loading) if (loading.host, &*loading.path) == (host, path) => {
                 loading.waiting.push(trigger);
                 true
             }
@@ -245,12 +255,16 @@ mod tests {
         cache.insert(1, block(1));
         assert!(cache.block(1, FileId::of_length(2), 0).is_none());
         assert!(cache.block(1, FileId::of_length(1), 1).is_none());
-        assert!(cache.entry(1, b"x", Duration::ZERO, Duration::ZERO).is_none());
-        assert!(cache.begin_loading(9, b"a") && !cache.begin_loading(9, b"b"));
+        assert!(cache.entry(1, HostId(0), b"x", Duration::ZERO, Duration::ZERO).is_none());
+        assert!(
+            cache.begin_loading(9, HostId(0), b"a") && !cache.begin_loading(9, HostId(0), b"b")
+        );
         let (trigger, _event) = phalanx::event();
-        assert!(!cache.wait_for(9, b"b", trigger), "another path of the same key");
+        assert!(!cache.wait_for(9, HostId(0), b"b", trigger), "another path of the same key");
         let (trigger, _event) = phalanx::event();
-        assert!(cache.wait_for(9, b"a", trigger));
+        assert!(cache.wait_for(9, HostId(0), b"a", trigger));
+        let (trigger, _event) = phalanx::event();
+        assert!(!cache.wait_for(9, HostId(1), b"a", trigger), "another host's");
         assert_eq!(cache.end_loading(9).len(), 1);
     }
 }

@@ -1,10 +1,12 @@
 //! The disk stage: opens files, and reads what the aggregator has merged.
 
 use std::io;
+use std::sync::Arc;
 
 use phalanx::fs::{File, Metadata};
 
 use crate::files::aggregator::Run;
+use crate::site::Host;
 use crate::stages::Stages;
 
 /// An open file and what is known of it.
@@ -13,15 +15,16 @@ pub(crate) struct Opened {
     pub(crate) metadata: Metadata,
 }
 
-/// Opens `path` beneath the root, by an operation of the disk stage.
+/// Opens `path` beneath the host's root, by an operation of the disk stage.
 ///
 /// # Errors
 /// As [`phalanx::fs::Dir::open_file`].
-pub(crate) async fn open(stages: Stages, path: &[u8]) -> io::Result<Opened> {
+pub(crate) async fn open(stages: Stages, host: &Arc<Host>, path: &[u8]) -> io::Result<Opened> {
     // The root itself has no name beneath itself.
     let path = if path.is_empty() { b".".to_vec() } else { path.to_vec() };
-    let call = stages.disk.call(move |site| async move {
-        let file = site.root.open_file(&path, true).await?;
+    let host = host.clone();
+    let call = stages.disk.call(move |_| async move {
+        let file = host.root.open_file(&path, true).await?;
         let metadata = file.metadata()?;
         Ok(Opened { file, metadata })
     });

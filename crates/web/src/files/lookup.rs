@@ -13,7 +13,8 @@ use crate::files::cache::{FileCache, Value};
 use crate::files::disk::{self, Opened};
 use crate::files::entry::{Content, Entry, WHOLE};
 use crate::files::failure::Failure;
-use crate::stages::{Site, Stages};
+use crate::site::{Host, HostId, HostIndex, Site};
+use crate::stages::Stages;
 
 /// What a path names.
 #[derive(Clone)]
@@ -28,70 +29,114 @@ pub(crate) type Looked = Result<Found, Failure>;
 /// A file that changes while it is read is read again so many times.
 const ATTEMPTS: usize = 3;
 
-/// Looks `path` up, on the processor that owns it. Gives the path's memory back.
-pub(crate) async fn look_up(stages: Stages, site: &Arc<Site>, path: Vec<u8>) -> (Vec<u8>, Looked) {
-    let key = site.key(&path);
-    let site = site.clone();
+/// Looks `path` of a host up, on the processor that owns it. Gives the path's memory back.
+pub(crate) async fn look_up(
+    stages: Stages,
+    site: &Arc<Site>,
+    host: HostIndex,
+    path: Vec<u8>,
+) -> (Vec<u8>, Looked) {
+    let key = site.key(site[host].id, &path);
+    let asked = Asked { stages, site: site.clone(), host, key, path };
     let call = stages.cache.call(key, move |cache| async move {
+        let Asked { site, path, .. } = &asked;
         let limit = site.timeouts.revalidate;
-        let looked = match cache.with(|cache| cache.entry(key, &path, now(), limit)) {
+        let looked = match cache.with(|cache| cache.entry(key, asked.id(), path, now(), limit)) {
             Some(hit) if !hit.stale => Ok(Found::File(hit.entry)),
             // Boxed: a hit should not pay for the memory of a miss.
-            Some(hit) => Box::pin(revalidate(&cache, stages, &site, key, &path, hit.entry)).await,
-            None => Box::pin(load(&cache, stages, &site, key, &path)).await,
+            Some(hit) => Box::pin(asked.revalidate(&cache, hit.entry)).await,
+            None => Box::pin(asked.load(&cache)).await,
         };
-        (path, looked)
+        (asked.path, looked)
     });
     call.await.unwrap_or((Vec::new(), Err(Failure::Broken)))
 }
 
-/// Looks whether the file is still the one in the cache.
-async fn revalidate(
-    cache: &Partition<FileCache>,
+/// What is looked up.
+struct Asked {
     stages: Stages,
-    site: &Site,
+    site: Arc<Site>,
+    host: HostIndex,
     key: u64,
-    path: &[u8],
-    entry: Arc<Entry>,
-) -> Looked {
-    match disk::open(stages, path).await {
-        Ok(Opened { metadata, .. }) if entry.id == metadata.into() && entry.is_current() => {
-            Ok(Found::File(entry))
-        }
-        _ => {
-            cache.with(|cache| cache.remove(key));
-            load(cache, stages, site, key, path).await
-        }
-    }
+    path: Vec<u8>,
 }
 
-/// Loads a file, or waits for whoever loads it already.
-async fn load(
-    cache: &Partition<FileCache>,
-    stages: Stages,
-    site: &Site,
-    key: u64,
-    path: &[u8],
-) -> Looked {
-    while !cache.with(|cache| cache.begin_loading(key, path)) {
-        let (trigger, loaded) = event();
-        if !cache.with(|cache| cache.wait_for(key, path, trigger)) {
-            // Another path with the same key: as rare as it gets, so without the cache.
-            return fetch(stages, site, path).await;
-        }
-        if let Some(looked) = loaded.await {
-            return looked;
-        }
-        // Whoever loaded it was ended. Now it is our turn, or another's.
+impl Asked {
+    fn host(&self) -> &Arc<Host> {
+        &self.site[self.host]
     }
-    let loading = Loading { cache, key };
-    let looked = fetch(stages, site, path).await;
-    if let Ok(Found::File(entry)) = &looked {
-        let value = Value::Entry { path: path.into(), entry: entry.clone(), checked: now() };
-        cache.with(|cache| cache.insert(key, value));
+
+    fn id(&self) -> HostId {
+        self.host().id
     }
-    loading.end(&looked);
-    looked
+
+    /// Looks whether the file is still the one in the cache.
+    async fn revalidate(&self, cache: &Partition<FileCache>, entry: Arc<Entry>) -> Looked {
+        match disk::open(self.stages, self.host(), &self.path).await {
+            Ok(Opened { metadata, .. }) if entry.id == metadata.into() && entry.is_current() => {
+                Ok(Found::File(entry))
+            }
+            _ => {
+                cache.with(|cache| cache.remove(self.key));
+                self.load(cache).await
+            }
+        }
+    }
+
+    /// Loads a file, or waits for whoever loads it already.
+    async fn load(&self, cache: &Partition<FileCache>) -> Looked {
+        let Self { key, path, .. } = self;
+        let (key, host) = (*key, self.id());
+        while !cache.with(|cache| cache.begin_loading(key, host, path)) {
+            let (trigger, loaded) = event();
+            if !cache.with(|cache| cache.wait_for(key, host, path, trigger)) {
+                // Another path with the same key: as rare as it gets, so without the cache.
+                return self.fetch().await;
+            }
+            if let Some(looked) = loaded.await {
+                return looked;
+            }
+            // Whoever loaded it was ended. Now it is our turn, or another's.
+        }
+        let loading = Loading { cache, key };
+        let looked = self.fetch().await;
+        if let Ok(Found::File(entry)) = &looked {
+            let (path, entry) = (path[..].into(), entry.clone());
+            let value = Value::Entry { host, path, entry, checked: now() };
+            cache.with(|cache| cache.insert(key, value));
+        }
+        loading.end(&looked);
+        looked
+    }
+
+    /// Opens a file, and reads it if it is small.
+    async fn fetch(&self) -> Looked {
+        let Self { stages, site, path, .. } = self;
+        for _ in 0..ATTEMPTS {
+            let opened = disk::open(*stages, self.host(), path).await;
+            let Opened { file, metadata } = opened.map_err(Failure::from)?;
+            match metadata.kind {
+                FileKind::Directory => return Ok(Found::Directory),
+                FileKind::Other => return Err(Failure::Forbidden),
+                FileKind::File => (),
+            }
+            if metadata.length > WHOLE {
+                return Ok(found(path, metadata, Content::Blocks(file)));
+            }
+            let length = metadata.length as usize;
+            let bytes = match length {
+                0 => Bytes::new(),
+                _ => aggregator::read(*stages, site, &file, metadata.into(), 0, length)
+                    .await
+                    .map_err(Failure::from)?,
+            };
+            // Read whole, and the same before and after: not torn by a writer.
+            if bytes.len() == length && file.metadata().map_err(Failure::from)? == metadata {
+                return Ok(found(path, metadata, Content::Whole(bytes)));
+            }
+        }
+        Err(Failure::Broken)
+    }
 }
 
 /// Ends the loading also when the operation that loads is dropped: the others then get nothing,
@@ -113,33 +158,6 @@ impl Drop for Loading<'_> {
     fn drop(&mut self) {
         drop(self.cache.with(|cache| cache.end_loading(self.key)));
     }
-}
-
-/// Opens a file, and reads it if it is small.
-async fn fetch(stages: Stages, site: &Site, path: &[u8]) -> Looked {
-    for _ in 0..ATTEMPTS {
-        let Opened { file, metadata } = disk::open(stages, path).await.map_err(Failure::from)?;
-        match metadata.kind {
-            FileKind::Directory => return Ok(Found::Directory),
-            FileKind::Other => return Err(Failure::Forbidden),
-            FileKind::File => (),
-        }
-        if metadata.length > WHOLE {
-            return Ok(found(path, metadata, Content::Blocks(file)));
-        }
-        let length = metadata.length as usize;
-        let bytes = match length {
-            0 => Bytes::new(),
-            _ => aggregator::read(stages, site, &file, metadata.into(), 0, length)
-                .await
-                .map_err(Failure::from)?,
-        };
-        // Read whole, and the same before and after: not torn by a writer.
-        if bytes.len() == length && file.metadata().map_err(Failure::from)? == metadata {
-            return Ok(found(path, metadata, Content::Whole(bytes)));
-        }
-    }
-    Err(Failure::Broken)
 }
 
 fn found(path: &[u8], metadata: Metadata, content: Content) -> Found {

@@ -1,0 +1,57 @@
+//! How the server is run: what it takes from the machine, and how it ends.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use phalanx::{Choice, Runtime};
+
+/// How many processors, with which driver, and how the program ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuntimeConfig {
+    /// Processors, each with listening sockets of its own.
+    pub processors: usize,
+    /// How the kernel is reached.
+    pub driver: Choice,
+    /// Whether each processor is bound to a core.
+    pub pin: bool,
+    /// How long a processor without work looks for some before it sleeps.
+    pub spin: Duration,
+    /// How long the program may finish what is under way.
+    pub drain: Duration,
+    /// After how long an operation that does not suspend is told on stderr; zero for never.
+    pub long_operation: Duration,
+    /// Where the admin pages are.
+    pub admin: Option<SocketAddr>,
+    /// Whether signals end the program. It is no key of a configuration file.
+    pub signals: bool,
+}
+
+impl Default for RuntimeConfig {
+    fn default() -> Self {
+        Self {
+            processors: 1,
+            driver: Choice::Auto,
+            pin: true,
+            spin: phalanx::DEFAULT_SPIN,
+            drain: phalanx::DEFAULT_DRAIN,
+            long_operation: phalanx::DEFAULT_LONG_OPERATION,
+            admin: None,
+            signals: true,
+        }
+    }
+}
+
+impl RuntimeConfig {
+    /// The runtime as it is asked for here.
+    pub(crate) fn build(&self) -> Runtime {
+        Runtime::new()
+            .processors(self.processors)
+            .driver(self.driver)
+            .pin(self.pin)
+            .spin(self.spin)
+            .drain(self.drain)
+            .long_operation(self.long_operation)
+            .admin(self.admin)
+            .signals(self.signals)
+    }
+}

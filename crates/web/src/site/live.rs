@@ -1,0 +1,36 @@
+//! Where the newest version of the configuration is found.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::site::Site;
+
+/// The newest [`Site`]. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Live(Arc<Shared>);
+
+struct Shared {
+    /// Of `newest`: looked at by every request, so apart from the lock.
+    generation: AtomicU64,
+    newest: Mutex<Arc<Site>>,
+}
+
+impl Live {
+    pub(crate) fn new(site: Arc<Site>) -> Self {
+        let generation = AtomicU64::new(site.generation);
+        Self(Arc::new(Shared { generation, newest: Mutex::new(site) }))
+    }
+
+    /// The newest.
+    pub(crate) fn newest(&self) -> Arc<Site> {
+        self.0.newest.lock().unwrap_or_else(|poison| poison.into_inner()).clone()
+    }
+
+    /// Makes `site` the newest, if it is not: one load where it is.
+    #[inline]
+    pub(crate) fn refresh(&self, site: &mut Arc<Site>) {
+        if self.0.generation.load(Ordering::Acquire) != site.generation {
+            *site = self.newest();
+        }
+    }
+}

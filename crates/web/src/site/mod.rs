@@ -1,0 +1,118 @@
+//! The compiled form of a configuration: what requests are answered from.
+//!
+//! A [`Site`] does not change. A reload makes another, and [`Live`] is where the newest is found; a
+//! request is answered from one of them throughout.
+
+mod host;
+mod live;
+mod names;
+
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::ops::Index;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::fs::Dir;
+use phalanx_http::{Limits, Status};
+
+pub(crate) use host::{Host, HostId};
+pub(crate) use live::Live;
+
+use crate::config::{Config, Timeouts, UnknownHost};
+use crate::files::entry::FileId;
+use crate::site::names::Names;
+
+/// What all operations may read.
+pub(crate) struct Site {
+    /// Which version of the configuration this is: the first is 1.
+    pub(crate) generation: u64,
+    /// In the order of [`Config::hosts`].
+    hosts: Vec<Arc<Host>>,
+    names: Names,
+    /// What is answered for a host that is not known.
+    pub(crate) unknown_host: Status,
+    pub(crate) limits: Limits,
+    pub(crate) timeouts: Timeouts,
+    /// On each processor.
+    pub(crate) max_connections: usize,
+    pub(crate) target_wait: Option<Duration>,
+    /// Files above this many bytes are streamed by blocks that are not kept.
+    pub(crate) streamed: u64,
+    hashing: Hashing,
+}
+
+/// Where a host is in its [`Site`].
+#[derive(Clone, Copy)]
+pub(crate) struct HostIndex(u32);
+
+impl Index<HostIndex> for Site {
+    type Output = Arc<Host>;
+
+    fn index(&self, HostIndex(index): HostIndex) -> &Arc<Host> {
+        &self.hosts[index as usize]
+    }
+}
+
+/// How keys are made.
+#[derive(Clone)]
+enum Hashing {
+    Drawn(RandomState),
+    Seeded(u64),
+}
+
+impl Hashing {
+    fn hash(&self, value: impl Hash) -> u64 {
+        match self {
+            Self::Drawn(state) => state.hash_one(value),
+            Self::Seeded(seed) => {
+                let mut hasher = DefaultHasher::new();
+                (seed, value).hash(&mut hasher);
+                hasher.finish()
+            }
+        }
+    }
+}
+
+impl Site {
+    /// Compiles a configuration; `roots` are the directories of its hosts, in their order.
+    pub(crate) fn new(config: &Config, roots: Vec<Dir>) -> Arc<Self> {
+        assert_eq!(config.hosts.len(), roots.len(), "one root for each host");
+        let hosts = config.hosts.iter().zip(roots).enumerate();
+        Arc::new(Self {
+            generation: 1,
+            hosts: hosts
+                .map(|(n, (host, root))| Arc::new(Host::new(HostId(n as u32), host.clone(), root)))
+                .collect(),
+            names: Names::new(config),
+            unknown_host: match config.unknown_host {
+                UnknownHost::NotFound => Status::NotFound,
+                UnknownHost::First | UnknownHost::Misdirected => Status::MisdirectedRequest,
+            },
+            limits: config.limits,
+            timeouts: config.timeouts,
+            max_connections: config.max_connections.div_ceil(config.runtime.processors),
+            target_wait: config.target_wait,
+            streamed: config.cache_bytes as u64 / 8,
+            hashing: config
+                .hash_seed
+                .map_or_else(|| Hashing::Drawn(RandomState::new()), Hashing::Seeded),
+        })
+    }
+
+    /// The host that answers for this authority; none if it is not known, and not to be answered
+    /// for by another.
+    #[inline]
+    pub(crate) fn host(&self, authority: Option<&str>) -> Option<HostIndex> {
+        self.names.find(authority).map(|index| HostIndex(index as u32))
+    }
+
+    /// The key of a path of a host: a keyed hash, so that clients cannot choose collisions.
+    pub(crate) fn key(&self, host: HostId, path: &[u8]) -> u64 {
+        self.hashing.hash((host, path))
+    }
+
+    /// The key of a block of a file.
+    pub(crate) fn block_key(&self, file: FileId, block: u64) -> u64 {
+        self.hashing.hash((file, block))
+    }
+}
