@@ -30,6 +30,22 @@ impl Reply {
     /// The last one on a connection: after a [`Reject`](crate::Reject), or when shedding.
     pub const CLOSE: Reply = Reply { minor: 1, keep_alive: false, head_only: false };
 
+    /// The last one on a connection whose request was refused before its head was read: `bytes` is
+    /// what came of it. An answer to HEAD has no content, whatever else is wrong with the request
+    /// (RFC 9110, 9.3.2).
+    ///
+    /// ```
+    /// use phalanx_http::Reply;
+    ///
+    /// assert!(Reply::to_refused(b"HEAD / HTTP/1.1\r\nX : y\r\n").head_only);
+    /// assert!(!Reply::to_refused(b"HEADS / HTTP/1.1\r\n").head_only);
+    /// assert_eq!(Reply::to_refused(b"GET"), Reply::CLOSE);
+    /// ```
+    pub fn to_refused(bytes: &[u8]) -> Reply {
+        let line = bytes.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(bytes.len());
+        Reply { head_only: bytes[line..].starts_with(b"HEAD "), ..Reply::CLOSE }
+    }
+
     /// The same, and then the connection closes.
     #[must_use]
     pub fn closing(self) -> Reply {

@@ -186,7 +186,8 @@ impl Connection {
 
     /// Answers with an error of the request itself; the connection cannot go on after it.
     async fn refuse(&mut self, status: Status) -> io::Result<Next> {
-        with_date(|date| error_page(&mut self.out.bytes, status, date, Reply::CLOSE));
+        let reply = Reply::to_refused(&self.input[self.taken..]);
+        with_date(|date| error_page(&mut self.out.bytes, status, date, reply));
         self.out.send().await?;
         Ok(Next::Linger)
     }

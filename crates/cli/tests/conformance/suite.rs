@@ -1,0 +1,74 @@
+//! The whole table against one server.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::case::get;
+use crate::judge::judge;
+use crate::server::{LONG, Server};
+use crate::table::{self, Group};
+use crate::tree::{Facts, Tree};
+use crate::wire::Wire;
+
+/// What became of one group.
+pub(crate) struct Score {
+    pub(crate) group: &'static str,
+    pub(crate) cases: usize,
+    pub(crate) faults: Vec<String>,
+}
+
+/// `phalanx web` on this driver passes every case.
+pub(crate) fn conforms(driver: &'static str) {
+    let tree = Tree::new();
+    let server = Server::start(driver, &tree.root());
+    let scores = run(server.address, LONG).expect("the server answers");
+    for Score { group, cases, faults } in &scores {
+        println!("{group}: {} of {cases}", cases - faults.len());
+    }
+    let cases: usize = scores.iter().map(|score| score.cases).sum();
+    let faults: Vec<_> = scores.into_iter().flat_map(|score| score.faults).collect();
+    assert!(
+        faults.is_empty(),
+        "{} of {cases} cases failed:\n\n{}",
+        faults.len(),
+        faults.join("\n\n")
+    );
+    println!("{cases} cases passed on {driver}");
+}
+
+/// Runs all cases against a server.
+///
+/// # Errors
+/// When it does not even answer a plain request.
+pub(crate) fn run(address: SocketAddr, limit: Duration) -> Result<Vec<Score>, String> {
+    let facts = facts(address, limit)?;
+    let groups = table::all(&facts);
+    check_names(&groups);
+    Ok(groups
+        .into_iter()
+        .map(|(group, cases)| Score {
+            group,
+            cases: cases.len(),
+            faults: cases.iter().filter_map(|case| judge(address, case, limit).err()).collect(),
+        })
+        .collect())
+}
+
+fn facts(address: SocketAddr, limit: Duration) -> Result<Facts, String> {
+    let mut wire = Wire::connect(address, limit)?;
+    wire.send(get("/file.txt", "").as_bytes());
+    let answer = wire.answer(false)?;
+    let etag = answer.field("ETag").unwrap_or("\"none\"").to_owned();
+    Ok(Facts { etag })
+}
+
+/// Names tell cases apart, and there are as many cases as was promised.
+fn check_names(groups: &[Group]) {
+    let mut names = BTreeSet::new();
+    for case in groups.iter().flat_map(|(_, cases)| cases) {
+        assert!(names.insert(&case.name), "two cases are named {}", case.name);
+        assert!(case.section.starts_with("RFC "), "{} has no section", case.name);
+    }
+    assert!(names.len() >= 250, "only {} cases", names.len());
+}
