@@ -27,6 +27,7 @@ pub mod path;
 pub mod range;
 
 mod accept;
+mod access;
 mod body;
 mod bytes;
 mod conditional;
@@ -48,6 +49,7 @@ mod scan;
 mod status;
 
 pub use accept::{accepts, names};
+pub use access::{Access, LogFormat, LogTime};
 pub use body::Discard;
 pub use conditional::{Outcome, Validators, evaluate};
 pub use date::{DateLine, parse_date};

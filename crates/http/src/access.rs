@@ -1,0 +1,259 @@
+//! Lines of access logs: what was asked by whom, and what came of it.
+//!
+//! The text forms are those that every log reader knows: Common (NCSA's) and Combined, which adds the
+//! referer and the agent. What a client sends is escaped so that it can neither end its field nor its line.
+
+use std::io::Write as _;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::date::format_date;
+
+/// How a line is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// `address - user [time] "request line" status bytes`.
+    #[default]
+    Common,
+    /// As Common, and behind it `"referer" "agent"`.
+    Combined,
+    /// One JSON object on a line, with all fields.
+    Json,
+}
+
+/// One answered request. What is not known is empty, and written as `-`, or `null` in JSON.
+///
+/// ```
+/// use std::time::Duration;
+/// use phalanx_http::{Access, LogFormat, LogTime};
+///
+/// let access = Access {
+///     address: [192, 0, 2, 7].into(),
+///     user: b"",
+///     host: b"example.org",
+///     line: b"GET /\"x HTTP/1.1",
+///     status: 200,
+///     bytes: 2326,
+///     referer: b"",
+///     agent: b"curl/8",
+///     began: Duration::from_millis(784_111_777_250),
+///     took: Duration::from_micros(1500),
+/// };
+/// let (mut out, mut time) = (Vec::new(), LogTime::default());
+/// access.write(LogFormat::Combined, &mut time, &mut out);
+/// let line = r#"192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] "GET /\"x HTTP/1.1" 200 2326 "-" "curl/8""#;
+/// assert_eq!(out, format!("{line}\n").as_bytes());
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Access<'a> {
+    /// Who asked.
+    pub address: IpAddr,
+    /// As whom.
+    pub user: &'a [u8],
+    /// Which host (JSON only).
+    pub host: &'a [u8],
+    /// The request line.
+    pub line: &'a [u8],
+    /// The answer's status code.
+    pub status: u16,
+    /// Bytes of content that were sent.
+    pub bytes: u64,
+    /// `Referer`.
+    pub referer: &'a [u8],
+    /// `User-Agent`.
+    pub agent: &'a [u8],
+    /// When the request came, since 1970. Written in UTC.
+    pub began: Duration,
+    /// From then until its answer was handed to the network (JSON only, in microseconds).
+    pub took: Duration,
+}
+
+/// The text of the last second that was written: it changes less often than lines are.
+#[derive(Debug, Clone, Default)]
+pub struct LogTime {
+    second: Option<u64>,
+    common: Vec<u8>,
+    iso: Vec<u8>,
+}
+
+impl LogTime {
+    fn set(&mut self, second: u64) {
+        if self.second == Some(second) {
+            return;
+        }
+        self.second = Some(second);
+        // `Sun, 06 Nov 1994 08:49:37 GMT`
+        let date = format_date(second);
+        let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
+        self.common.clear();
+        for part in [day, b"/", month, b"/", year, b":", time, b" +0000"] {
+            self.common.extend_from_slice(part);
+        }
+        let number = MONTHS.iter().position(|name| *name == month).map_or(0, |n| n as u8 + 1);
+        let number = [b'0' + number / 10, b'0' + number % 10];
+        self.iso.clear();
+        for part in [year, b"-", &number, b"-", day, b"T", time] {
+            self.iso.extend_from_slice(part);
+        }
+    }
+}
+
+const MONTHS: [&[u8]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
+
+impl Access<'_> {
+    /// Appends the line, with its line end.
+    pub fn write(&self, format: LogFormat, time: &mut LogTime, out: &mut Vec<u8>) {
+        time.set(self.began.as_secs());
+        match format {
+            LogFormat::Common => self.common(time, out),
+            LogFormat::Combined => {
+                self.common(time, out);
+                out.extend_from_slice(b" \"");
+                text(out, self.referer);
+                out.extend_from_slice(b"\" \"");
+                text(out, self.agent);
+                out.push(b'"');
+            }
+            LogFormat::Json => self.json(time, out),
+        }
+        out.push(b'\n');
+    }
+
+    fn common(&self, time: &LogTime, out: &mut Vec<u8>) {
+        address(out, self.address);
+        out.extend_from_slice(b" - ");
+        name(out, self.user);
+        out.extend_from_slice(b" [");
+        out.extend_from_slice(&time.common);
+        out.extend_from_slice(b"] \"");
+        text(out, self.line);
+        out.extend_from_slice(b"\" ");
+        number(out, self.status.into());
+        out.push(b' ');
+        number(out, self.bytes);
+    }
+
+    fn json(&self, time: &LogTime, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"time\":\"");
+        out.extend_from_slice(&time.iso);
+        let thousandths = self.began.subsec_millis();
+        let digit = |n: u32| b'0' + (n % 10) as u8;
+        out.extend_from_slice(&[
+            b'.',
+            digit(thousandths / 100),
+            digit(thousandths / 10),
+            digit(thousandths),
+            b'Z',
+        ]);
+        out.extend_from_slice(b"\",\"address\":\"");
+        address(out, self.address);
+        out.push(b'"');
+        for (key, value) in [
+            (&b",\"user\":"[..], self.user),
+            (b",\"host\":", self.host),
+            (b",\"request\":", self.line),
+        ] {
+            out.extend_from_slice(key);
+            json(out, value);
+        }
+        out.extend_from_slice(b",\"status\":");
+        number(out, self.status.into());
+        out.extend_from_slice(b",\"bytes\":");
+        number(out, self.bytes);
+        out.extend_from_slice(b",\"referer\":");
+        json(out, self.referer);
+        out.extend_from_slice(b",\"agent\":");
+        json(out, self.agent);
+        out.extend_from_slice(b",\"duration_us\":");
+        number(out, self.took.as_micros() as u64);
+        out.push(b'}');
+    }
+}
+
+fn number(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// An address; one that a socket for both families has wrapped, as what it is.
+fn address(out: &mut Vec<u8>, address: IpAddr) {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            for (n, part) in address.octets().into_iter().enumerate() {
+                if n > 0 {
+                    out.push(b'.');
+                }
+                number(out, part.into());
+            }
+        }
+        // Writing to memory does not fail.
+        IpAddr::V6(address) => drop(write!(out, "{address}")),
+    }
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// Appends `bytes` with those escaped that `plain` does not let pass.
+fn escaped(
+    out: &mut Vec<u8>,
+    bytes: &[u8],
+    plain: impl Fn(u8) -> bool,
+    escape: impl Fn(&mut Vec<u8>, u8),
+) {
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|byte| !plain(*byte)) {
+        out.extend_from_slice(&rest[..at]);
+        escape(out, rest[at]);
+        rest = &rest[at + 1..];
+    }
+    out.extend_from_slice(rest);
+}
+
+/// Within quotes of a text form.
+fn text(out: &mut Vec<u8>, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return out.push(b'-');
+    }
+    escaped(out, bytes, |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\', hex);
+}
+
+/// Without quotes around it, so without spaces in it.
+fn name(out: &mut Vec<u8>, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return out.push(b'-');
+    }
+    escaped(out, bytes, |byte| matches!(byte, b'!'..=b'~') && byte != b'"' && byte != b'\\', hex);
+}
+
+fn hex(out: &mut Vec<u8>, byte: u8) {
+    match byte {
+        b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+        byte => {
+            out.extend_from_slice(b"\\x");
+            out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        }
+    }
+}
+
+/// A JSON string. Bytes that are no UTF-8 are written as if they were Latin-1.
+fn json(out: &mut Vec<u8>, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return out.extend_from_slice(b"null");
+    }
+    let unicode = |out: &mut Vec<u8>, byte: u8| match byte {
+        b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+        byte => {
+            out.extend_from_slice(b"\\u00");
+            out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        }
+    };
+    // Delete is let through by the standard, and is no more welcome on a terminal than the others.
+    let plain = |byte| !matches!(byte, 0..b' ' | b'"' | b'\\' | 0x7f);
+    out.push(b'"');
+    for chunk in bytes.utf8_chunks() {
+        escaped(out, chunk.valid().as_bytes(), plain, unicode);
+        escaped(out, chunk.invalid(), |_| false, unicode);
+    }
+    out.push(b'"');
+}

@@ -1,0 +1,160 @@
+//! Access log lines: the forms, and that no client can write one of its own.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use phalanx_http::{Access, LogFormat, LogTime};
+use proptest::prelude::*;
+
+fn access<'a>(line: &'a [u8], agent: &'a [u8]) -> Access<'a> {
+    Access {
+        address: [127, 0, 0, 1].into(),
+        user: b"",
+        host: b"h",
+        line,
+        status: 404,
+        bytes: 9,
+        referer: b"",
+        agent,
+        began: Duration::from_millis(784_111_777_045),
+        took: Duration::from_micros(12),
+    }
+}
+
+fn written(access: Access<'_>, format: LogFormat) -> String {
+    let mut out = Vec::new();
+    access.write(format, &mut LogTime::default(), &mut out);
+    String::from_utf8(out).expect("a line is UTF-8")
+}
+
+#[test]
+fn the_three_forms() {
+    let asked = access(b"GET / HTTP/1.1", b"a \"b\"");
+    let common = r#"127.0.0.1 - - [06/Nov/1994:08:49:37 +0000] "GET / HTTP/1.1" 404 9"#;
+    assert_eq!(written(asked, LogFormat::Common), format!("{common}\n"));
+    assert_eq!(written(asked, LogFormat::Combined), format!("{common} \"-\" \"a \\\"b\\\"\"\n"));
+    let json = r#"{"time":"1994-11-06T08:49:37.045Z","address":"127.0.0.1","user":null,"host":"h","request":"GET / HTTP/1.1","status":404,"bytes":9,"referer":null,"agent":"a \"b\"","duration_us":12}"#;
+    assert_eq!(written(asked, LogFormat::Json), format!("{json}\n"));
+}
+
+#[test]
+fn what_is_escaped() {
+    let table: &[(&[u8], &str, &str)] = &[
+        (b"", "-", "null"),
+        (b"-", "-", "\"-\""),
+        (b"a\\x", "a\\\\x", "\"a\\\\x\""),
+        (b"\r\n1.2.3.4", "\\x0d\\x0a1.2.3.4", "\"\\u000d\\u000a1.2.3.4\""),
+        (b"\x1b[2J\x7f", "\\x1b[2J\\x7f", "\"\\u001b[2J\\u007f\""),
+        ("ä".as_bytes(), "\\xc3\\xa4", "\"ä\""),
+        (b"x\xffy", "x\\xffy", "\"x\\u00ffy\""),
+        (b"\xc3", "\\xc3", "\"\\u00c3\""),
+    ];
+    for (bytes, text, json) in table {
+        let line = written(access(b"x", bytes), LogFormat::Combined);
+        assert!(line.ends_with(&format!("\"-\" \"{text}\"\n")), "{bytes:?}: {line}");
+        let line = written(access(b"x", bytes), LogFormat::Json);
+        assert!(line.contains(&format!("\"agent\":{json},")), "{bytes:?}: {line}");
+    }
+    let line = written(Access { user: b"a b", ..access(b"x", b"") }, LogFormat::Common);
+    assert!(line.starts_with("127.0.0.1 - a\\x20b ["), "a user has no space: {line}");
+}
+
+#[test]
+fn addresses_and_times() {
+    let from = |address: &str| {
+        written(
+            Access { address: address.parse().unwrap(), ..access(b"x", b"") },
+            LogFormat::Common,
+        )
+    };
+    assert!(from("255.0.10.1").starts_with("255.0.10.1 - "));
+    assert!(from("2001:db8::1").starts_with("2001:db8::1 - "));
+    assert!(from("::ffff:10.0.0.9").starts_with("10.0.0.9 - "), "as what it is");
+
+    // One that is kept: the second changes with it, back and forth.
+    let (mut time, mut out) = (LogTime::default(), Vec::new());
+    for second in [951_782_399, 951_782_400, 951_782_400, 0, 1_709_164_800] {
+        Access { began: Duration::from_secs(second), ..access(b"x", b"") }.write(
+            LogFormat::Json,
+            &mut time,
+            &mut out,
+        );
+    }
+    let out = String::from_utf8(out).unwrap();
+    let times: Vec<_> = out.lines().map(|line| &line[9..33]).collect();
+    assert_eq!(
+        times,
+        [
+            "2000-02-28T23:59:59.000Z",
+            "2000-02-29T00:00:00.000Z",
+            "2000-02-29T00:00:00.000Z",
+            "1970-01-01T00:00:00.000Z",
+            "2024-02-29T00:00:00.000Z",
+        ]
+    );
+}
+
+/// Undoes a text form's escapes.
+fn unescaped(text: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        match (first, after) {
+            (b'\\', [b'x', hex @ ..]) => {
+                let digits = str::from_utf8(&hex[..2]).unwrap();
+                bytes.push(u8::from_str_radix(digits, 16).unwrap());
+                rest = &hex[2..];
+            }
+            (b'\\', [quoted, after @ ..]) => {
+                bytes.push(*quoted);
+                rest = after;
+            }
+            _ => bytes.push(*first),
+        }
+    }
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_sent_stays_in_its_field(
+        line in prop::collection::vec(any::<u8>(), 1..60),
+        referer in prop::collection::vec(any::<u8>(), 1..40),
+        agent in prop::collection::vec(any::<u8>(), 1..40),
+        user in prop::collection::vec(any::<u8>(), 1..20),
+        address in any::<u128>(),
+    ) {
+        let asked = Access {
+            user: &user,
+            referer: &referer,
+            address: IpAddr::V6(Ipv6Addr::from(address)),
+            ..access(&line, &agent)
+        };
+        let combined = written(asked, LogFormat::Combined);
+        prop_assert!(combined.bytes().all(|byte| byte == b'\n' || matches!(byte, b' '..=b'~')));
+        prop_assert_eq!(combined.matches('\n').count(), 1);
+        // As a reader takes it apart: at the quotes that are not escaped.
+        let mut quotes = Vec::new();
+        let mut bytes = combined.bytes().enumerate();
+        while let Some((at, byte)) = bytes.next() {
+            match byte {
+                b'\\' => drop(bytes.next()),
+                b'"' => quotes.push(at),
+                _ => (),
+            }
+        }
+        prop_assert_eq!(quotes.len(), 6);
+        let field = |n: usize| unescaped(&combined[quotes[2 * n] + 1..quotes[2 * n + 1]]);
+        prop_assert_eq!(field(0), &line[..]);
+        prop_assert_eq!(field(1), &referer[..]);
+        prop_assert_eq!(field(2), &agent[..]);
+        prop_assert_eq!(unescaped(combined.split(' ').nth(2).unwrap()), &user[..]);
+
+        let json = written(asked, LogFormat::Json);
+        prop_assert_eq!(json.matches('\n').count(), 1);
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        if let Ok(line) = str::from_utf8(&line) {
+            prop_assert_eq!(value["request"].as_str(), Some(line));
+        }
+    }
+}
