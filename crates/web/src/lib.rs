@@ -19,6 +19,8 @@
 mod config;
 mod connection;
 mod files;
+mod guard;
+mod log;
 mod serve;
 mod site;
 mod stages;

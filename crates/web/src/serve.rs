@@ -8,8 +8,9 @@ use phalanx::fs::Dir;
 use phalanx::net::{Listener, Listeners};
 use phalanx::{CallError, Graph, RunError, Start, Up};
 
-use crate::config::Config;
+use crate::config::{Config, LogTarget};
 use crate::connection::accept::{Accepting, accept};
+use crate::log::{Reopening, Sink};
 use crate::site::{Live, Site};
 use crate::stages::Stages;
 
@@ -30,6 +31,14 @@ pub enum ServeError {
     Listen {
         /// As configured.
         address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The access log cannot be opened.
+    #[error("cannot write the access log{}: {source}", where_to(target))]
+    Log {
+        /// As configured.
+        target: LogTarget,
         /// Why.
         source: io::Error,
     },
@@ -57,7 +66,7 @@ pub struct Server {
 impl Server {
     /// Declares the server's stages as the next of `graph`. Files come from `roots`, one for each
     /// of the hosts in their order, and not from the roots that `config` names; what it says of
-    /// the runtime is for [`serve`].
+    /// the runtime and of the access log is for [`serve`].
     ///
     /// # Panics
     /// When there are not as many roots as hosts.
@@ -66,8 +75,17 @@ impl Server {
         config: &Config,
         roots: impl IntoIterator<Item = Dir>,
     ) -> Self {
-        let live = Live::new(Site::new(config, roots.into_iter().collect()));
-        Self { stages: Stages::declare(graph, config, &live), live }
+        Self::declare_with(graph, config, roots.into_iter().collect(), None)
+    }
+
+    fn declare_with(
+        graph: &mut Graph,
+        config: &Config,
+        roots: Vec<Dir>,
+        log: Option<Sink>,
+    ) -> Self {
+        let live = Live::new(Site::new(config, roots));
+        Self { stages: Stages::declare(graph, config, &live, log), live }
     }
 
     /// Begins to accept on this processor, until the program drains.
@@ -106,7 +124,9 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
         .collect::<Result<Vec<_>, ServeError>>()?;
 
     let mut graph = Graph::new();
-    let server = Server::declare(&mut graph, &config, roots);
+    let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
+    let _signal = log.as_ref().filter(|_| config.runtime.signals).map(Reopening::of);
+    let server = Server::declare_with(&mut graph, &config, roots, log);
     let start = |start: &Start| {
         let own = listeners.iter().map(|listeners| listeners.listener(start));
         server.accept(own.collect::<io::Result<Vec<_>>>()?)?;
@@ -116,4 +136,15 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
     let up = |up: &Up| ready(&Serving { addresses: &addresses, up });
     config.runtime.build().run_and(graph, start, up)?;
     Ok(())
+}
+
+fn open_log(target: &LogTarget) -> Result<Sink, ServeError> {
+    Sink::open(target).map_err(|source| ServeError::Log { target: target.clone(), source })
+}
+
+fn where_to(target: &LogTarget) -> String {
+    match target {
+        LogTarget::Stdout => " to the standard output".to_owned(),
+        LogTarget::File(path) => format!(" {}", path.display()),
+    }
 }

@@ -5,6 +5,7 @@ use phalanx::{Graph, PartitionedCohortStage, PartitionedStage, SharedStage};
 use crate::config::Config;
 use crate::files::aggregator;
 use crate::files::cache::FileCache;
+use crate::log::{Log, Sink};
 use crate::site::Live;
 
 /// A cohort of operations that touch sockets: beyond this their kernel state, some 10 KiB each,
@@ -29,10 +30,17 @@ pub(crate) struct Stages {
     pub(crate) cache: PartitionedStage<FileCache>,
     pub(crate) aggregator: PartitionedCohortStage<aggregator::Read, aggregator::Answer>,
     pub(crate) disk: SharedStage<()>,
+    /// Where requests are written down, if they are.
+    pub(crate) log: Option<Log>,
 }
 
 impl Stages {
-    pub(crate) fn declare(graph: &mut Graph, config: &Config, live: &Live) -> Self {
+    pub(crate) fn declare(
+        graph: &mut Graph,
+        config: &Config,
+        live: &Live,
+        log: Option<Sink>,
+    ) -> Self {
         let partitions = config.runtime.processors * phalanx::DEFAULT_PARTITIONS_PER_PROCESSOR;
         let budget = config.cache_bytes / partitions;
         let open = config.open_files.div_ceil(partitions);
@@ -54,6 +62,10 @@ impl Stages {
         let aggregator = graph
             .stage_at(aggregator)
             .partitioned_cohort(|_| (), move |(), cohort| aggregator::gather(disk, cohort));
-        Self { network, refusals, control, cache, aggregator, disk }
+        let log = match (log, &config.access_log) {
+            (Some(sink), Some(wanted)) => Some(Log::declare(graph, wanted.format, sink, disk)),
+            _ => None,
+        };
+        Self { network, refusals, control, cache, aggregator, disk, log }
     }
 }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use phalanx_http::LogFormat;
+
 /// How long to wait for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
@@ -51,18 +53,6 @@ pub struct AccessLog {
     pub format: LogFormat,
     /// Where.
     pub target: LogTarget,
-}
-
-/// What a line of the access log looks like.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogFormat {
-    /// The Common Log Format.
-    #[default]
-    Common,
-    /// Common, then referer and user agent.
-    Combined,
-    /// An object a line.
-    Json,
 }
 
 /// Where the access log is written to.

@@ -5,8 +5,10 @@ use std::rc::Rc;
 
 use phalanx::Admission;
 use phalanx::net::Listener;
+use phalanx_http::Status;
 
 use crate::connection::Connection;
+use crate::connection::guest::Guest;
 use crate::connection::refusal::turn_away;
 use crate::site::Live;
 use crate::stages::Stages;
@@ -39,14 +41,18 @@ pub(crate) async fn accept(listener: Listener, accepting: Accepting) {
         let Some(stream) = listener.accept_next().await else { return };
         live.refresh(&mut site);
         if open.get() >= site.max_connections {
-            turn_away(stream, stages, &told);
+            turn_away(stream, stages, &told, Status::ServiceUnavailable);
             continue;
         }
+        let Ok(guest) = Guest::of(&stream, &site, stages) else {
+            turn_away(stream, stages, &told, Status::TooManyRequests);
+            continue;
+        };
         let (counted, entry) = (Counted::new(&open), entry.clone());
         // Refused at a bound of operations: the connection closes, and the next may fit again.
         let _ = stages.control.dispatch(move |live| async move {
             let _counted = counted;
-            Connection::new(stream.into(), stages, &live, entry).serve().await;
+            Connection::new(stream.into(), stages, &live, entry, guest).serve().await;
         });
     }
 }

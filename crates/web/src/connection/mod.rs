@@ -7,11 +7,15 @@
 pub(crate) mod accept;
 mod answer;
 pub(crate) mod clock;
+mod guest;
+mod health;
 mod network;
 mod outgoing;
+mod pace;
 mod refusal;
 mod respond;
 mod transport;
+mod watch;
 
 use std::io;
 use std::rc::Rc;
@@ -22,11 +26,15 @@ use phalanx::{Admission, Patience, Permit, Shared, is_draining, now};
 use phalanx_http::{Body, Discard, Parse, Reply, Scan, Status, error_page};
 
 use crate::connection::clock::with_date;
+use crate::connection::guest::Guest;
 use crate::connection::network::{Buffers, Received, converse};
 use crate::connection::outgoing::Outgoing;
-use crate::connection::refusal::refuse;
+use crate::connection::pace::Pace;
+use crate::connection::refusal::{refuse, refuse_for};
 use crate::connection::respond::respond;
 use crate::connection::transport::Transport;
+use crate::connection::watch::Answer;
+use crate::log::{Journal, Leaving};
 use crate::site::{Live, Site};
 use crate::stages::Stages;
 
@@ -59,6 +67,7 @@ pub(crate) struct Connection {
     out: Outgoing,
     /// Kept for its memory.
     path: Vec<u8>,
+    guest: Guest,
 }
 
 /// What becomes of the connection.
@@ -75,13 +84,15 @@ impl Connection {
         stages: Stages,
         live: &Shared<Live>,
         entry: Option<Admission>,
+        guest: Guest,
     ) -> Self {
         let (transport, live, site) = (Rc::new(transport), Live::clone(live), live.newest());
         let out = Outgoing {
             transport: transport.clone(),
             stages,
-            patience: Patience::limit(site.timeouts.send),
+            pace: Pace::new(&site.timeouts),
             bytes: Vec::new(),
+            answer: Answer::default(),
         };
         let (input, path) = (Vec::new(), Vec::new());
         Self {
@@ -98,6 +109,7 @@ impl Connection {
             begun: None,
             out,
             path,
+            guest,
         }
     }
 
@@ -106,8 +118,14 @@ impl Connection {
         loop {
             match self.turn().await {
                 Ok(Next::Request) => (),
-                Ok(Next::Linger) => return self.linger().await,
-                Ok(Next::Close) | Err(_) => return,
+                Ok(Next::Linger) => {
+                    Leaving::written(self.notes());
+                    return self.linger().await;
+                }
+                Ok(Next::Close) | Err(_) => {
+                    Leaving::written(self.notes());
+                    return;
+                }
             }
         }
     }
@@ -127,6 +145,7 @@ impl Connection {
             entry,
             permit,
             refused,
+            guest: Guest { open, journal },
             ..
         } = self;
         if *taken == input.len() {
@@ -142,6 +161,10 @@ impl Connection {
             }
             Err(reject) => return self.refuse(reject.status).await,
         };
+        if let Some(journal) = journal {
+            journal.request(&request, begun.unwrap_or_else(now));
+            out.answer.begins(&out.bytes);
+        }
         *begun = None;
         let after = *taken + length;
         let reply =
@@ -156,16 +179,32 @@ impl Connection {
         };
         let expects = body.is_some() && request.expect_continue;
         let reply = if expects { reply.closing() } else { reply };
-        if let (None, Some(entry)) = (&permit, &entry) {
+        let well = health::is_asked(site.health.as_deref(), &request);
+        let early = match open {
+            Some(open) if !well => open.request(now()).err(),
+            _ => None,
+        };
+        if let (None, Some(entry), false) = (&permit, &entry, well || early.is_some()) {
             *permit = entry.admit().ok();
         }
-        if permit.is_some() || entry.is_none() {
-            respond(out, *stages, site, path, &request, reply).await?;
+        let answered = if well {
+            health::answer(&mut out.bytes, reply);
+            out.send_if_many().await
+        } else if let Some(wait) = early {
+            refuse_for(&mut out.bytes, wait, reply);
+            out.send_if_many().await
+        } else if permit.is_some() || entry.is_none() {
+            respond(out, *stages, site, path, &request, reply).await
         } else {
             *refused = true;
             refuse(&mut out.bytes, reply);
-            out.send_if_many().await?;
+            out.send_if_many().await
+        };
+        if let Some(journal) = journal {
+            let (status, bytes) = out.answer.ends(&out.bytes);
+            journal.answered(status, bytes);
         }
+        answered?;
         *taken = after;
         if !reply.keep_alive {
             out.send().await?;
@@ -186,10 +225,26 @@ impl Connection {
 
     /// Answers with an error of the request itself; the connection cannot go on after it.
     async fn refuse(&mut self, status: Status) -> io::Result<Next> {
+        let Self { out, guest, .. } = self;
+        if let Some(journal) = &mut guest.journal
+            && !out.answer.is_watched()
+        {
+            journal.rejected(&self.input[self.taken..], self.begun.unwrap_or_else(now));
+            out.answer.begins(&out.bytes);
+        }
         let reply = Reply::to_refused(&self.input[self.taken..]);
-        with_date(|date| error_page(&mut self.out.bytes, status, date, reply));
-        self.out.send().await?;
+        with_date(|date| error_page(&mut out.bytes, status, date, reply));
+        if let Some(journal) = &mut guest.journal {
+            let (status, bytes) = out.answer.ends(&out.bytes);
+            journal.answered(status, bytes);
+        }
+        out.send().await?;
         Ok(Next::Linger)
+    }
+
+    /// What is written down of the requests that were answered.
+    fn notes(&mut self) -> Option<Leaving> {
+        self.guest.journal.as_mut().and_then(Journal::take)
     }
 
     /// Sends what was gathered, then waits for more of the client's bytes.
@@ -217,8 +272,9 @@ impl Connection {
         let out = std::mem::take(&mut self.out.bytes);
         let (input, permit) = (std::mem::take(&mut self.input), self.permit.take());
         let refused = std::mem::take(&mut self.refused);
-        let buffers = Buffers { out, input, permit };
-        let sending = self.out.patience;
+        let sending = self.out.pace.patience(out.len() as u64);
+        self.out.pace.rest();
+        let buffers = Buffers { out, input, permit, notes: self.notes() };
         let (buffers, received) =
             converse(self.stages, &self.transport, buffers, refused, sending, patience).await;
         (self.out.bytes, self.input) = (buffers.out, buffers.input);
@@ -238,7 +294,7 @@ impl Connection {
             }
             self.input.clear();
             self.taken = 0;
-            let limit = self.site.timeouts.request.saturating_sub(now() - begun);
+            let limit = self.site.timeouts.body.saturating_sub(now() - begun);
             if !matches!(self.more(Patience::limit(limit)).await, Received::Bytes(1..)) {
                 return false;
             }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use phalanx::{Bytes, Patience, Payload, Permit};
 
 use crate::connection::transport::Transport;
+use crate::log::Leaving;
 use crate::stages::Stages;
 
 /// What waiting for bytes came to.
@@ -27,6 +28,8 @@ pub(crate) struct Buffers {
     pub(crate) input: Vec<u8>,
     /// The credit of the requests that `out` answers; none if they were refused.
     pub(crate) permit: Option<Permit>,
+    /// What is written down of them once they have left.
+    pub(crate) notes: Option<Leaving>,
 }
 
 /// Sends the answers in `buffers`, if there are any, and then appends what the client sends next:
@@ -46,16 +49,20 @@ pub(crate) async fn converse(
         _ => stages.network,
     };
     let call = stage.call(move |_| async move {
-        let permit = buffers.permit.take();
+        let (permit, notes) = (buffers.permit.take(), buffers.notes.take());
         if !buffers.out.is_empty() {
             let head = std::mem::take(&mut buffers.out);
             match transport.write(Payload { head, body: Bytes::new() }, sending).await {
                 Ok(memory) => buffers.out = memory,
-                Err(_) => return (buffers, Received::Broken),
+                Err(_) => {
+                    Leaving::written(notes);
+                    return (buffers, Received::Broken);
+                }
             }
         }
         // Answered: what is waited for now is the client.
         drop(permit);
+        Leaving::written(notes);
         let received = match transport.read(&mut buffers.input, receiving).await {
             Ok(bytes) => Received::Bytes(bytes),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Received::TimedOut,

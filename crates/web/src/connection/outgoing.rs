@@ -5,11 +5,13 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use phalanx::{Bytes, Patience, Payload};
+use phalanx::{Bytes, Payload, now};
 
 use crate::connection::answer::Part;
 use crate::connection::network::send;
+use crate::connection::pace::Pace;
 use crate::connection::transport::Transport;
+use crate::connection::watch::Answer;
 use crate::files::blocks::{BLOCK, block};
 use crate::files::entry::{Content, Entry};
 use crate::site::Site;
@@ -24,8 +26,10 @@ const COPY: u64 = 16 * 1024;
 pub(super) struct Outgoing {
     pub(super) transport: Rc<Transport>,
     pub(super) stages: Stages,
-    pub(super) patience: Patience,
+    pub(super) pace: Pace,
     pub(super) bytes: Vec<u8>,
+    /// What has become of the answer that is written down, where answers are.
+    pub(super) answer: Answer,
 }
 
 impl Outgoing {
@@ -44,8 +48,13 @@ impl Outgoing {
 
     /// Sends what was gathered, and `body` behind it.
     async fn send_with(&mut self, body: Bytes) -> io::Result<()> {
+        self.answer.leaves(&self.bytes);
         let payload = Payload { head: std::mem::take(&mut self.bytes), body };
-        self.bytes = send(self.stages, &self.transport, payload, self.patience).await?;
+        let (length, begun) = (payload.len() as u64, now());
+        let patience = self.pace.patience(length);
+        self.bytes = send(self.stages, &self.transport, payload, patience).await?;
+        self.pace.sent(length, now() - begun);
+        self.answer.sent(length);
         Ok(())
     }
 

@@ -31,8 +31,20 @@ pub(crate) fn refuse(out: &mut Vec<u8>, reply: Reply) {
     });
 }
 
-/// Turns away a connection there is no room for.
-pub(crate) fn turn_away(stream: Stream, stages: Stages, told: &Rc<Cell<usize>>) {
+/// Adds the answer to a request of an address that asks too often: the next is taken after `wait`.
+#[cold]
+pub(crate) fn refuse_for(out: &mut Vec<u8>, wait: Duration, reply: Reply) {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    with_date(|date| {
+        Head::new(out, Status::TooManyRequests, date, reply)
+            .field("Retry-After", seconds.to_string().as_bytes())
+            .length(0)
+            .finish();
+    });
+}
+
+/// Turns away a connection there is no room for: of the server's, or with 429 of its address's.
+pub(crate) fn turn_away(stream: Stream, stages: Stages, told: &Rc<Cell<usize>>, status: Status) {
     if told.get() >= TOLD {
         return;
     }
@@ -42,7 +54,9 @@ pub(crate) fn turn_away(stream: Stream, stages: Stages, told: &Rc<Cell<usize>>) 
     let _ = stages.refusals.dispatch(move |_| async move {
         let _told = told;
         let mut head = Vec::with_capacity(256);
-        refuse(&mut head, Reply::CLOSE);
+        with_date(|date| {
+            Head::new(&mut head, status, date, Reply::CLOSE).block(LINES).finish();
+        });
         let begun = now();
         let left = || Patience::limit(LINGER.saturating_sub(now() - begun)).or_drain();
         if stream.write(Payload { head, body: Bytes::new() }, left()).await.is_err() {

@@ -8,6 +8,7 @@ mod live;
 mod names;
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::net::IpAddr;
 use std::ops::Index;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub(crate) use live::Live;
 
 use crate::config::{Config, Timeouts, UnknownHost};
 use crate::files::entry::FileId;
+use crate::guard::addresses::{AddressKey, Addresses, client};
 use crate::site::names::Names;
 
 /// What all operations may read.
@@ -36,6 +38,10 @@ pub(crate) struct Site {
     /// On each processor.
     pub(crate) max_connections: usize,
     pub(crate) target_wait: Option<Duration>,
+    /// Where what one address may do is limited.
+    pub(crate) addresses: Option<Arc<Addresses>>,
+    /// The path that says whether the server is well.
+    pub(crate) health: Option<Box<str>>,
     /// Files above this many bytes are streamed by blocks that are not kept.
     pub(crate) streamed: u64,
     hashing: Hashing,
@@ -92,6 +98,8 @@ impl Site {
             timeouts: config.timeouts,
             max_connections: config.max_connections.div_ceil(config.runtime.processors),
             target_wait: config.target_wait,
+            addresses: Addresses::new(&config.per_address),
+            health: config.health.as_deref().map(Into::into),
             streamed: config.cache_bytes as u64 / 8,
             hashing: config
                 .hash_seed
@@ -109,6 +117,11 @@ impl Site {
     /// The key of a path of a host: a keyed hash, so that clients cannot choose collisions.
     pub(crate) fn key(&self, host: HostId, path: &[u8]) -> u64 {
         self.hashing.hash((host, path))
+    }
+
+    /// The key of a client's address.
+    pub(crate) fn address_key(&self, address: IpAddr) -> AddressKey {
+        AddressKey::new(self.hashing.hash(client(address)))
     }
 
     /// The key of a block of a file.

@@ -1,0 +1,43 @@
+//! What is known of a connection's other end, where anything wants to know it: the log, and the limits
+//! on what one address may do. Where nothing does, nobody asks the kernel for the address.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use phalanx::net::Stream;
+use phalanx::now;
+
+use crate::guard::addresses::Open;
+use crate::log::Journal;
+use crate::site::Site;
+use crate::stages::Stages;
+
+/// A client, as far as it is known.
+#[derive(Default)]
+pub(crate) struct Guest {
+    /// Its address's connections, of which this is one.
+    pub(super) open: Option<Open>,
+    /// What is written down of its requests.
+    pub(super) journal: Option<Journal>,
+}
+
+/// The client's address has as many connections as it may.
+pub(crate) struct TooMany;
+
+impl Guest {
+    /// Who has connected.
+    pub(crate) fn of(stream: &Stream, site: &Site, stages: Stages) -> Result<Self, TooMany> {
+        if site.addresses.is_none() && stages.log.is_none() {
+            return Ok(Self::default());
+        }
+        // Refused where it has gone already: then it does not matter whose it was.
+        let address =
+            stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
+        let open = match &site.addresses {
+            Some(addresses) => {
+                Some(addresses.open(site.address_key(address), now()).ok_or(TooMany)?)
+            }
+            None => None,
+        };
+        Ok(Self { open, journal: stages.log.map(|log| Journal::new(log, address)) })
+    }
+}

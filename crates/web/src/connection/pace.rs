@@ -1,0 +1,79 @@
+//! How long a client may take for what it asked for.
+//!
+//! Each piece of an answer has a limit of its own. Where a rate is asked for, all pieces of an answer
+//! together have one too: what was sent, at that rate, and some seconds of grace. Only the time in
+//! which the client was waited for counts; what the server's disk takes is not the client's fault.
+
+use std::time::Duration;
+
+use phalanx::Patience;
+
+use crate::config::Timeouts;
+
+/// A client may fall so far behind the least rate.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How a client takes an answer.
+pub(super) struct Pace {
+    /// For each piece.
+    piece: Duration,
+    /// Bytes a second; zero for none.
+    rate: u64,
+    /// Sent since the last rest, in bytes, and the time that took.
+    sent: u64,
+    spent: Duration,
+}
+
+impl Pace {
+    pub(super) fn new(timeouts: &Timeouts) -> Self {
+        let rate = timeouts.min_send_rate.unwrap_or(0);
+        Self { piece: timeouts.send, rate, sent: 0, spent: Duration::ZERO }
+    }
+
+    /// How long to wait for the next `bytes` to be taken.
+    pub(super) fn patience(&self, bytes: u64) -> Patience {
+        if self.rate == 0 {
+            return Patience::limit(self.piece);
+        }
+        let due = Duration::from_millis((self.sent + bytes).saturating_mul(1000) / self.rate);
+        Patience::limit(self.piece.min((GRACE + due).saturating_sub(self.spent)))
+    }
+
+    /// They were taken in this time.
+    pub(super) fn sent(&mut self, bytes: u64, spent: Duration) {
+        self.sent += bytes;
+        self.spent += spent;
+    }
+
+    /// All is sent, and the next answer counts for itself: who was fast has no right to be slow.
+    pub(super) fn rest(&mut self) {
+        (self.sent, self.spent) = (0, Duration::ZERO);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(rate: Option<u64>) -> Pace {
+        let send = Duration::from_secs(30);
+        Pace::new(&Timeouts { send, min_send_rate: rate, ..Timeouts::default() })
+    }
+
+    #[test]
+    fn the_least_rate_is_an_average() {
+        let seconds = |seconds| Patience::limit(Duration::from_secs(seconds));
+        assert_eq!(pace(None).patience(1 << 40), seconds(30));
+        let mut pace = pace(Some(1000));
+        assert_eq!(pace.patience(2000), seconds(7), "two at the rate, and five of grace");
+        assert_eq!(pace.patience(1 << 60), seconds(30), "no more than for any piece");
+        pace.sent(10_000, Duration::from_secs(1));
+        assert_eq!(pace.patience(2000), seconds(5 + 12 - 1));
+        pace.sent(2_000, Duration::from_secs(16));
+        assert_eq!(pace.patience(1000), seconds(5 + 13 - 17));
+        pace.sent(1000, Duration::from_secs(9));
+        assert_eq!(pace.patience(1000), seconds(0), "its time is up");
+        pace.rest();
+        assert_eq!(pace.patience(2000), seconds(7));
+    }
+}

@@ -1,0 +1,87 @@
+//! What an answer was, seen from where it leaves: its status and how much content went out. So whoever
+//! answers need not tell the log.
+
+use memchr::memmem;
+
+/// The answer that is being written.
+#[derive(Default)]
+pub(super) struct Answer {
+    watched: bool,
+    /// Where it begins in what is gathered.
+    start: usize,
+    /// Zero until the head has been looked at.
+    status: u16,
+    head: u64,
+    /// Bytes that have left.
+    sent: u64,
+}
+
+impl Answer {
+    /// Whether one has begun and not ended.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watched
+    }
+
+    /// One begins behind what is `gathered`.
+    pub(super) fn begins(&mut self, gathered: &[u8]) {
+        *self = Self { watched: true, start: gathered.len(), ..Self::default() };
+    }
+
+    /// What is gathered leaves, and perhaps more behind it.
+    pub(super) fn leaves(&mut self, gathered: &[u8]) {
+        if self.watched && self.status == 0 {
+            self.look(&gathered[self.start..]);
+        }
+    }
+
+    /// It has left: so many bytes.
+    pub(super) fn sent(&mut self, bytes: u64) {
+        if self.watched {
+            self.sent += bytes - self.start as u64;
+            self.start = 0;
+        }
+    }
+
+    /// It is whole. Its status, and its bytes of content.
+    pub(super) fn ends(&mut self, gathered: &[u8]) -> (u16, u64) {
+        self.leaves(gathered);
+        self.watched = false;
+        let bytes = self.sent + gathered.len().saturating_sub(self.start) as u64;
+        (self.status, bytes.saturating_sub(self.head))
+    }
+
+    fn look(&mut self, answer: &[u8]) {
+        let digits = answer.get(b"HTTP/1.1 ".len()..).and_then(|rest| rest.get(..3));
+        let Some(digits) = digits else { return };
+        self.status = digits.iter().fold(0, |n, digit| n * 10 + u16::from(digit - b'0'));
+        let end = memmem::find(answer, b"\r\n\r\n");
+        self.head = end.map_or(answer.len(), |end| end + 4) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_leaves_in_pieces() {
+        let mut answer = Answer::default();
+        let mut gathered = b"HTTP/1.1 200 OK\r\n\r\nbefore".to_vec();
+        answer.begins(&gathered);
+        gathered.extend_from_slice(b"HTTP/1.1 206 Partial Content\r\nA: b\r\n\r\nab");
+        answer.leaves(&gathered);
+        answer.sent(gathered.len() as u64 + 1000);
+        answer.leaves(b"");
+        answer.sent(500);
+        assert_eq!(answer.ends(b"xyz"), (206, 1505));
+        // And one that stays together.
+        answer.begins(b"xyz");
+        assert_eq!(answer.ends(b"xyzHTTP/1.1 304 Not Modified\r\n\r\n"), (304, 0));
+        // Nothing was answered: the connection broke before.
+        answer.begins(b"xyz");
+        assert_eq!(answer.ends(b"xyz"), (0, 0));
+        // Nobody watches.
+        answer.leaves(b"");
+        answer.sent(7);
+    }
+}

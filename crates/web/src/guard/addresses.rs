@@ -1,0 +1,284 @@
+//! What each client's address has open and how often it asks: a table of fixed size for the whole
+//! program.
+//!
+//! It is exact over all processors, and paid for only where a limit is set: the table is cut into
+//! shards, each under a lock that is held for a dozen instructions, once for a connection and once for
+//! a request. How often an address asks is kept as one moment (the generic cell rate algorithm, a
+//! token bucket turned around): when its requests so far will have been paid for. An address whose
+//! moment has passed and that has nothing open is as good as unknown, so what is forgotten first when
+//! room is needed loses nothing. An address for which there is no room is not limited; that takes
+//! sixty thousand others at once, and `max_connections` holds for all of them together.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::config::PerAddress;
+
+/// Shards: more than processors, so that two seldom want the same.
+const SHARDS: usize = 64;
+/// Sets in a shard.
+const SETS: usize = 128;
+/// Addresses in a set: one may be in any place of its set, and in no other.
+const WAYS: usize = 8;
+
+/// An address, hashed with a key that clients do not know. Never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AddressKey(u64);
+
+impl AddressKey {
+    /// Of an address's hash.
+    pub(crate) fn new(hash: u64) -> Self {
+        Self(hash.max(1))
+    }
+}
+
+/// What stands for a client: its address, or of IPv6 the network of 64 bits that it may choose its
+/// address from.
+pub(crate) fn client(address: IpAddr) -> u64 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        // No network begins with zeros alone but that of the loopback.
+        IpAddr::V6(address) => (address.to_bits() >> 64) as u64 | 1 << 63,
+    }
+}
+
+/// The table.
+pub(crate) struct Addresses {
+    shards: Box<[Mutex<Box<[Set]>>]>,
+    /// Connections at once.
+    most_open: u32,
+    /// What a request costs in nanoseconds, and how far ahead of time an address may be.
+    rate: Option<(u64, u64)>,
+}
+
+type Set = [Slot; WAYS];
+
+/// One address.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    /// Zero for nobody.
+    key: u64,
+    /// When its requests will have been paid for, in nanoseconds.
+    paid: u64,
+    /// Connections.
+    open: u32,
+}
+
+/// One of an address's connections, counted until it is dropped.
+pub(crate) struct Open {
+    table: Arc<Addresses>,
+    key: AddressKey,
+    counted: bool,
+}
+
+impl Addresses {
+    /// A table for these limits; none where there are none.
+    pub(crate) fn new(limits: &PerAddress) -> Option<Arc<Self>> {
+        if limits.connections.is_none() && limits.requests_per_second.is_none() {
+            return None;
+        }
+        let rate = limits.requests_per_second.map(|rate| {
+            let cost = (1e9 / rate) as u64;
+            (cost, cost.saturating_mul(u64::from(limits.burst)))
+        });
+        let shard = || Mutex::new(vec![Set::default(); SETS].into_boxed_slice());
+        Some(Arc::new(Self {
+            shards: (0..SHARDS).map(|_| shard()).collect(),
+            most_open: limits.connections.unwrap_or(u32::MAX),
+            rate,
+        }))
+    }
+
+    /// Notes a connection; none when the address has as many as it may.
+    pub(crate) fn open(self: &Arc<Self>, key: AddressKey, now: Duration) -> Option<Open> {
+        let counted = match self.with(key, now, |slot| {
+            let fits = slot.open < self.most_open;
+            slot.open += u32::from(fits);
+            fits
+        }) {
+            Some(false) => return None,
+            Some(true) => true,
+            None => false,
+        };
+        Some(Open { table: self.clone(), key, counted })
+    }
+
+    /// Runs `f` on the address's slot, if there is room for it.
+    fn with<R>(&self, key: AddressKey, now: Duration, f: impl FnOnce(&mut Slot) -> R) -> Option<R> {
+        let (mut sets, set) = self.set(key);
+        let set = &mut sets[set];
+        let at = match set.iter().position(|slot| slot.key == key.0) {
+            Some(at) => at,
+            None => {
+                let free = (0..WAYS).filter(|at| set[*at].open == 0);
+                let at = free.min_by_key(|at| set[*at].paid)?;
+                set[at] = Slot { key: key.0, paid: now.as_nanos() as u64, open: 0 };
+                at
+            }
+        };
+        Some(f(&mut set[at]))
+    }
+
+    fn set(&self, key: AddressKey) -> (MutexGuard<'_, Box<[Set]>>, usize) {
+        let shard = &self.shards[key.0 as usize % SHARDS];
+        // Nothing that may panic runs under the lock.
+        let sets = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        (sets, key.0 as usize / SHARDS % SETS)
+    }
+}
+
+impl Open {
+    /// Takes a request in.
+    ///
+    /// # Errors
+    /// How long until the next is taken, when the address asks too often.
+    pub(crate) fn request(&self, now: Duration) -> Result<(), Duration> {
+        let Some((cost, ahead)) = self.table.rate else { return Ok(()) };
+        let now_ns = now.as_nanos() as u64;
+        let taken = self.table.with(self.key, now, |slot| {
+            let paid = slot.paid.max(now_ns);
+            let early = (paid - now_ns).saturating_sub(ahead);
+            if early > 0 {
+                return Err(Duration::from_nanos(early));
+            }
+            slot.paid = paid + cost;
+            Ok(())
+        });
+        taken.unwrap_or(Ok(()))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if !self.counted {
+            return;
+        }
+        let (mut sets, set) = self.table.set(self.key);
+        // Not forgotten while it has something open.
+        if let Some(slot) = sets[set].iter_mut().find(|slot| slot.key == self.key.0) {
+            slot.open -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn table(connections: Option<u32>, rate: Option<f64>, burst: u32) -> Arc<Addresses> {
+        Addresses::new(&PerAddress { connections, requests_per_second: rate, burst }).unwrap()
+    }
+
+    fn at(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn as_many_connections_as_it_may_have() {
+        let table = table(Some(2), None, 0);
+        let (one, other) = (AddressKey::new(5), AddressKey::new(6));
+        let first = table.open(one, at(0)).unwrap();
+        let second = table.open(one, at(0)).unwrap();
+        assert!(table.open(one, at(9)).is_none());
+        assert!(table.open(other, at(9)).is_some(), "another address is another");
+        drop(first);
+        let third = table.open(one, at(9)).unwrap();
+        assert!(table.open(one, at(9)).is_none());
+        drop((second, third));
+        assert!(table.open(one, at(9)).is_some());
+    }
+
+    #[test]
+    fn a_burst_and_then_the_rate() {
+        let table = table(None, Some(10.0), 2);
+        let open = table.open(AddressKey::new(7), at(1000)).unwrap();
+        for _ in 0..3 {
+            assert_eq!(open.request(at(1000)), Ok(()), "one, and two beyond");
+        }
+        assert_eq!(open.request(at(1000)), Err(at(100)));
+        assert_eq!(open.request(at(1040)), Err(at(60)), "asking costs nothing");
+        assert_eq!(open.request(at(1100)), Ok(()));
+        assert_eq!(open.request(at(1100)), Err(at(100)));
+        for _ in 0..3 {
+            assert_eq!(open.request(at(9000)), Ok(()), "after a rest, the burst again");
+        }
+        assert_eq!(open.request(at(9000)), Err(at(100)));
+    }
+
+    /// What is forgotten is what nothing is lost with.
+    #[test]
+    fn a_full_set_keeps_those_that_are_limited() {
+        let table = table(Some(9), Some(1.0), 0);
+        // All of one set.
+        let key = |n: u64| AddressKey::new((n + 1) * (SHARDS * SETS) as u64 + 3);
+        let limited = table.open(key(0), at(0)).unwrap();
+        limited.request(at(0)).unwrap();
+        drop(limited);
+        for n in 1..100 {
+            drop(table.open(key(n), at(0)));
+        }
+        let again = table.open(key(0), at(10)).unwrap();
+        assert!(again.request(at(10)).is_err(), "still known");
+        // While all places have open connections, others are let in and not counted.
+        let open: Vec<_> = (1..8).map(|n| table.open(key(n), at(10)).unwrap()).collect();
+        assert!(open.iter().all(|open| open.counted));
+        let more = table.open(key(50), at(10)).unwrap();
+        assert!(!more.counted);
+        assert_eq!((more.request(at(10)), more.request(at(10))), (Ok(()), Ok(())));
+        drop((open, more));
+        assert!(table.open(key(50), at(10)).unwrap().counted);
+    }
+
+    /// Against a map without bounds, with fewer addresses than there is room for.
+    #[test]
+    fn counts_as_a_map_does() {
+        let table = table(Some(3), Some(2.0), 1);
+        let mut random = 88172645463325252u64;
+        let mut draw = |bound: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % bound
+        };
+        let mut model: HashMap<u64, Vec<Open>> = HashMap::new();
+        let mut tokens: HashMap<u64, (f64, u64)> = HashMap::new();
+        let mut now = 0;
+        for _ in 0..20_000 {
+            let address = draw(40);
+            let open = model.entry(address).or_default();
+            match draw(3) {
+                0 => {
+                    let key = AddressKey::new((address + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+                    let got = table.open(key, at(now));
+                    assert_eq!(got.is_some(), open.len() < 3);
+                    open.extend(got);
+                }
+                1 => drop(open.pop()),
+                _ => {
+                    if let Some(open) = open.first() {
+                        let (had, since) = tokens.get(&address).copied().unwrap_or((2.0, now));
+                        let has = f64::min(2.0, had + (now - since) as f64 * 2.0 / 1000.0);
+                        let taken = open.request(at(now));
+                        assert_eq!(taken.is_ok(), has >= 1.0 - 1e-9, "{has} at {now}");
+                        let has = if taken.is_ok() { has - 1.0 } else { has };
+                        tokens.insert(address, (has, now));
+                    }
+                }
+            }
+            now += draw(50);
+        }
+    }
+
+    #[test]
+    fn clients_by_their_networks() {
+        let of = |text: &str| client(text.parse().unwrap());
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+        assert_eq!(of("10.0.0.1"), of("::ffff:10.0.0.1"));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8:0:1::1"), of("2001:db8:0:2::1"));
+        assert_ne!(of("::1"), of("0.0.0.0"));
+    }
+}

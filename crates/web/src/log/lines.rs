@@ -1,0 +1,122 @@
+//! The log stage: lines of a cohort into one buffer, and the buffer to the file.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::{
+    BlockingStage, Cohort, CohortStage, SharedStage, draining, first, now, sleep, time_of_day,
+};
+use phalanx_http::{LogFormat, LogTime};
+
+use crate::log::notes::Notes;
+use crate::log::sink::Sink;
+
+pub(crate) type LogStage = CohortStage<Box<Notes>, ()>;
+
+/// Lines are gathered for so long before they are written, so that a thread is woken a hundred times a
+/// second at most.
+const GATHER: Duration = Duration::from_millis(10);
+/// The most that a processor gathers while the file cannot follow, in bytes; beyond it lines are
+/// dropped.
+const MOST: usize = 4 << 20;
+/// Memory that is kept for the next lines.
+const KEPT: usize = 256 * 1024;
+
+/// A processor's lines.
+pub(crate) struct Lines {
+    format: LogFormat,
+    file: BlockingStage<Sink>,
+    flush: SharedStage<()>,
+    buffer: RefCell<Vec<u8>>,
+    spare: RefCell<Vec<u8>>,
+    time: RefCell<LogTime>,
+    /// Whether an operation is at it to write the buffer.
+    writing: Cell<bool>,
+    /// Lines dropped since the last write.
+    dropped: Cell<u64>,
+}
+
+impl Lines {
+    pub(super) fn new(
+        format: LogFormat,
+        file: BlockingStage<Sink>,
+        flush: SharedStage<()>,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            format,
+            file,
+            flush,
+            buffer: RefCell::default(),
+            spare: RefCell::default(),
+            time: RefCell::default(),
+            writing: Cell::new(false),
+            dropped: Cell::new(0),
+        })
+    }
+
+    fn drop_lines(&self, count: usize) {
+        self.dropped.set(self.dropped.get() + count as u64);
+    }
+}
+
+/// The stage's cohort operation.
+pub(super) fn handle(lines: &mut Rc<Lines>, cohort: &mut Cohort<Box<Notes>, ()>) {
+    let day = time_of_day().saturating_sub(now());
+    let (buffer, time) = (&mut *lines.buffer.borrow_mut(), &mut *lines.time.borrow_mut());
+    for (notes, reply) in cohort.drain() {
+        match buffer.len() < MOST {
+            true => notes.write(lines.format, day, time, buffer),
+            false => lines.drop_lines(notes.len()),
+        }
+        notes.recycle();
+        reply.send(());
+    }
+    if !lines.writing.replace(true) {
+        let writer = lines.clone();
+        if lines.flush.dispatch(move |_| write_all(writer)).is_err() {
+            // The processor is full. The next cohort tries again.
+            lines.writing.set(false);
+        }
+    }
+}
+
+/// Writes what is gathered, and what is gathered meanwhile, until nothing is.
+async fn write_all(lines: Rc<Lines>) {
+    let _writing = Writing(&lines.writing);
+    loop {
+        if lines.buffer.borrow().is_empty() && lines.dropped.get() == 0 {
+            return;
+        }
+        // A program that is asked to finish waits for nothing.
+        first(draining(), sleep(GATHER)).await;
+        let bytes = lines.buffer.replace(lines.spare.take());
+        let dropped = lines.dropped.take();
+        let count = bytes.iter().filter(|byte| **byte == b'\n').count();
+        let call = lines.file.call(move |sink| {
+            sink.append(&bytes, dropped);
+            bytes
+        });
+        match call.await {
+            Ok(mut bytes) => {
+                bytes.clear();
+                if bytes.capacity() <= KEPT {
+                    lines.spare.replace(bytes);
+                }
+            }
+            Err(_) => {
+                lines.dropped.set(lines.dropped.get() + dropped);
+                lines.drop_lines(count);
+            }
+        }
+    }
+}
+
+/// Says that nobody writes any more, also when the operation is dropped.
+struct Writing<'a>(&'a Cell<bool>);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}

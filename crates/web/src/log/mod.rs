@@ -1,0 +1,108 @@
+//! The access log: who asked for what, and what came of it.
+//!
+//! A connection notes its requests (`notes.rs`) and hands the notes over when their answers have left.
+//! The log stage's cohort operation writes the lines of a whole cohort into its processor's buffer
+//! (`lines.rs`), and a thread that may block appends the buffer to the file (`sink.rs`): one write for
+//! all that was answered meanwhile. No processor ever waits for the log. When the file cannot follow,
+//! lines are dropped, and it is said how many.
+
+mod lines;
+mod notes;
+mod reopen;
+mod sink;
+
+use std::net::IpAddr;
+
+use phalanx::{Graph, SharedStage, blocking, now};
+use phalanx_http::{LogFormat, Request};
+
+use crate::log::lines::{Lines, LogStage};
+use crate::log::notes::Notes;
+pub(crate) use crate::log::reopen::Reopening;
+pub(crate) use crate::log::sink::Sink;
+
+/// A cohort of answered requests: their notes are small.
+const COHORT: usize = 256;
+
+/// A handle on the log's stage.
+#[derive(Clone, Copy)]
+pub(crate) struct Log(LogStage);
+
+impl Log {
+    /// Declares the log's stages. What gathers lines until they are written is an operation of
+    /// `flush`.
+    pub(crate) fn declare(
+        graph: &mut Graph,
+        format: LogFormat,
+        sink: Sink,
+        flush: SharedStage<()>,
+    ) -> Self {
+        // One thread: buffers are appended one after the other, each whole.
+        let file = blocking(graph, "log file").threads(1).state(sink);
+        let make = move |_| Lines::new(format, file, flush);
+        Self(graph.stage("log").max_cohort(COHORT).in_order().cohort(make, lines::handle))
+    }
+}
+
+/// What a connection notes of its requests; nothing where there is no log.
+pub(crate) struct Journal {
+    log: Log,
+    address: IpAddr,
+    notes: Option<Box<Notes>>,
+}
+
+impl Journal {
+    /// A connection's, from this address.
+    pub(crate) fn new(log: Log, address: IpAddr) -> Self {
+        Self { log, address, notes: None }
+    }
+
+    /// A request is about to be answered. It began to come at `began`.
+    pub(crate) fn request(&mut self, request: &Request<'_>, began: std::time::Duration) {
+        let host = request.host.unwrap_or_default().as_bytes();
+        let [referer, agent] = [request.referer, request.user_agent].map(Option::unwrap_or_default);
+        self.notes().push(began, [request.line, host, referer, agent]);
+    }
+
+    /// What is no request is about to be answered: all that is known of it are its bytes.
+    pub(crate) fn rejected(&mut self, bytes: &[u8], began: std::time::Duration) {
+        let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+        self.notes().push(began, [line, b"", b"", b""]);
+    }
+
+    /// The name that the request has proved to come from.
+    #[expect(dead_code, reason = "for those who ask for passwords")]
+    pub(crate) fn user(&mut self, name: &[u8]) {
+        self.notes().user(name);
+    }
+
+    /// What the last request was answered with: the status, and bytes of content.
+    pub(crate) fn answered(&mut self, status: u16, bytes: u64) {
+        self.notes().answered(status, bytes);
+    }
+
+    /// Takes the notes out, to be handed over once the answers have left.
+    pub(crate) fn take(&mut self) -> Option<Leaving> {
+        self.notes.take().map(|notes| Leaving { log: self.log, notes })
+    }
+
+    fn notes(&mut self) -> &mut Notes {
+        self.notes.get_or_insert_with(|| Notes::of(self.address))
+    }
+}
+
+/// Notes of requests whose answers are leaving.
+pub(crate) struct Leaving {
+    log: Log,
+    notes: Box<Notes>,
+}
+
+impl Leaving {
+    /// The answers have left, or never will: the lines may be written, if there are any.
+    pub(crate) fn written(leaving: Option<Self>) {
+        let Some(Self { log, mut notes }) = leaving else { return };
+        notes.left = now();
+        // Refused at the bound of operations: then there is more amiss than a log without a line.
+        let _ = log.0.dispatch(notes);
+    }
+}

@@ -1,0 +1,164 @@
+//! Notes of requests until their lines are written: the texts of some requests behind each other, in
+//! memory that is used again.
+
+use std::cell::RefCell;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use phalanx_http::{Access, LogFormat, LogTime};
+
+/// The texts of a request, in the order in which they are noted; the user comes last, since it is
+/// known last.
+const TEXTS: usize = 5;
+/// Notes that are kept for the next connection to write.
+const KEPT: usize = 256;
+/// Of these, no more than so many bytes of text each.
+const KEPT_BYTES: usize = 8 * 1024;
+
+/// A connection's notes.
+pub(crate) struct Notes {
+    address: IpAddr,
+    requests: Vec<Noted>,
+    text: Vec<u8>,
+    /// When the answers left.
+    pub(super) left: Duration,
+}
+
+/// One request.
+struct Noted {
+    began: Duration,
+    bytes: u64,
+    status: u16,
+    lengths: [u16; TEXTS],
+}
+
+thread_local! {
+    #[expect(clippy::vec_box, reason = "they travel boxed, and are kept as they travel")]
+    static POOL: RefCell<Vec<Box<Notes>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Notes {
+    /// Empty ones, of a connection from `address`.
+    pub(super) fn of(address: IpAddr) -> Box<Self> {
+        let mut notes = POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| {
+            Box::new(Self {
+                address: Ipv4Addr::UNSPECIFIED.into(),
+                requests: Vec::new(),
+                text: Vec::new(),
+                left: Duration::ZERO,
+            })
+        });
+        notes.address = address;
+        notes
+    }
+
+    /// Gives the memory back.
+    pub(super) fn recycle(mut self: Box<Self>) {
+        self.requests.clear();
+        self.text.clear();
+        POOL.with_borrow_mut(|pool| {
+            if pool.len() < KEPT && self.text.capacity() <= KEPT_BYTES {
+                pool.push(self);
+            }
+        });
+    }
+
+    /// Requests noted.
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub(super) fn push(&mut self, began: Duration, texts: [&[u8]; TEXTS - 1]) {
+        let mut lengths = [0; TEXTS];
+        for (length, text) in lengths.iter_mut().zip(texts) {
+            *length = self.text(text);
+        }
+        self.requests.push(Noted { began, bytes: 0, status: 0, lengths });
+    }
+
+    /// Adds a text, or as much of it as a length can say.
+    fn text(&mut self, text: &[u8]) -> u16 {
+        let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+        self.text.extend_from_slice(&text[..usize::from(length)]);
+        length
+    }
+
+    pub(super) fn user(&mut self, name: &[u8]) {
+        let length = self.text(name);
+        if let Some(last) = self.requests.last_mut() {
+            last.lengths[TEXTS - 1] = length;
+        }
+    }
+
+    pub(super) fn answered(&mut self, status: u16, bytes: u64) {
+        if let Some(last) = self.requests.last_mut() {
+            (last.status, last.bytes) = (status, bytes);
+        }
+    }
+
+    /// Writes the lines. `day` is the time of day at which the runtime's clock began.
+    pub(super) fn write(
+        &self,
+        format: LogFormat,
+        day: Duration,
+        time: &mut LogTime,
+        out: &mut Vec<u8>,
+    ) {
+        let mut rest = &self.text[..];
+        for noted in &self.requests {
+            let mut next = |n: usize| {
+                let (text, after) = rest.split_at(usize::from(noted.lengths[n]));
+                rest = after;
+                text
+            };
+            let [line, host, referer, agent, user] = std::array::from_fn(&mut next);
+            let access = Access {
+                address: self.address,
+                user,
+                host,
+                line,
+                status: noted.status,
+                bytes: noted.bytes,
+                referer,
+                agent,
+                began: day + noted.began,
+                took: self.left.saturating_sub(noted.began),
+            };
+            access.write(format, time, out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_connection() {
+        let mut notes = Notes::of(Ipv4Addr::LOCALHOST.into());
+        let second = Duration::from_secs(1);
+        notes.push(second, [b"GET /a HTTP/1.1", b"h", b"", b"agent"]);
+        notes.answered(200, 5);
+        notes.push(2 * second, [b"GET /b HTTP/1.1", b"h", b"from", b""]);
+        notes.user(b"eve");
+        notes.answered(401, 0);
+        notes.left = 3 * second;
+        assert_eq!(notes.len(), 2);
+        let mut out = Vec::new();
+        notes.write(LogFormat::Combined, Duration::ZERO, &mut LogTime::default(), &mut out);
+        let wanted = "127.0.0.1 - - [01/Jan/1970:00:00:01 +0000] \"GET /a HTTP/1.1\" 200 5 \"-\" \"agent\"\n\
+             127.0.0.1 - eve [01/Jan/1970:00:00:02 +0000] \"GET /b HTTP/1.1\" 401 0 \"from\" \"-\"\n";
+        assert_eq!(String::from_utf8(out).unwrap(), wanted);
+        notes.recycle();
+        assert_eq!(Notes::of(Ipv4Addr::LOCALHOST.into()).len(), 0);
+    }
+
+    #[test]
+    fn a_text_beyond_all_bounds_is_cut() {
+        let mut notes = Notes::of(Ipv4Addr::LOCALHOST.into());
+        notes.push(Duration::ZERO, [&[b'x'; 70_000], b"h", b"", b"end"]);
+        let mut out = Vec::new();
+        notes.write(LogFormat::Combined, Duration::ZERO, &mut LogTime::default(), &mut out);
+        assert!(out.ends_with(b"\"-\" \"end\"\n"));
+    }
+}

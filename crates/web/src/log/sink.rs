@@ -1,0 +1,217 @@
+//! Where the log's lines go: a file that is appended to, or the standard output.
+//!
+//! Used on a thread that may block. A file that was renamed or removed is opened anew before the next
+//! write, so that rotating a log takes no signal; a signal has it done without looking. A pipe that
+//! nobody reads is given a second, and what it has not taken then is lost: a log may fall behind, but
+//! it never keeps the server from ending.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::config::LogTarget;
+
+/// A pipe that says it can be written to takes so many bytes without blocking.
+const PIPE: usize = 4096;
+/// How long to wait for whoever reads a pipe.
+const READER: Duration = Duration::from_secs(1);
+
+/// The log's end.
+pub(crate) struct Sink {
+    target: Mutex<Target>,
+    /// Set when the file is to be opened anew.
+    reopen: Arc<AtomicBool>,
+}
+
+enum Target {
+    Stdout(Stream),
+    File { path: PathBuf, file: Stream },
+}
+
+/// An open file or pipe.
+struct Stream {
+    file: File,
+    /// Whether it may have to wait for a reader.
+    waits: bool,
+    /// Whether a line was cut off.
+    cut: bool,
+}
+
+impl Sink {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As `open(2)`.
+    pub(crate) fn open(target: &LogTarget) -> io::Result<Self> {
+        let target = match target {
+            LogTarget::Stdout => {
+                Target::Stdout(Stream::new(io::stdout().as_fd().try_clone_to_owned()?.into())?)
+            }
+            LogTarget::File(path) => {
+                Target::File { path: path.clone(), file: Stream::append_to(path)? }
+            }
+        };
+        Ok(Self { target: Mutex::new(target), reopen: Arc::default() })
+    }
+
+    /// Set it to have the file opened anew before the next write.
+    pub(crate) fn reopen(&self) -> Arc<AtomicBool> {
+        self.reopen.clone()
+    }
+
+    /// Appends whole lines, and says on stderr what was lost.
+    pub(super) fn append(&self, lines: &[u8], mut lost: u64) {
+        let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut why = String::from("the log could not follow");
+        if let Target::File { path, file } = &mut *target
+            && (self.reopen.swap(false, Ordering::Relaxed) || !file.is(path))
+        {
+            match Stream::append_to(path) {
+                Ok(new) => *file = new,
+                // What was opened before is written on; better there than nowhere.
+                Err(error) => {
+                    eprintln!("phalanx: access log: cannot open {} anew: {error}", path.display());
+                }
+            }
+        }
+        let stream = match &mut *target {
+            Target::Stdout(stream) | Target::File { file: stream, .. } => stream,
+        };
+        if let Err((taken, error)) = stream.append(lines) {
+            lost += lines[taken..].iter().filter(|byte| **byte == b'\n').count() as u64;
+            why = error.to_string();
+        }
+        if lost > 0 {
+            // Nobody may be there to read it.
+            let _ = writeln!(io::stderr(), "phalanx: access log: {lost} lines lost: {why}");
+        }
+    }
+}
+
+impl Stream {
+    fn new(file: File) -> io::Result<Self> {
+        let waits = !file.metadata()?.is_file();
+        Ok(Self { file, waits, cut: false })
+    }
+
+    fn append_to(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        // Not waiting for a reader, where it is a pipe by name.
+        Self::new(options.append(true).create(true).open(path)?)
+    }
+
+    /// Whether `path` still leads here.
+    fn is(&self, path: &Path) -> bool {
+        let here = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        match (self.file.metadata(), std::fs::metadata(path)) {
+            (Ok(this), Ok(there)) => here(this) == here(there),
+            (_, Err(error)) => error.kind() != io::ErrorKind::NotFound,
+            (Err(_), _) => true,
+        }
+    }
+
+    /// Appends; the error says how many bytes were taken.
+    fn append(&mut self, lines: &[u8]) -> Result<(), (usize, io::Error)> {
+        if std::mem::take(&mut self.cut) {
+            self.all(b"\n").map_err(|(_, error)| {
+                self.cut = true;
+                (0, error)
+            })?;
+        }
+        let result = self.all(lines);
+        if let Err((taken @ 1.., _)) = &result {
+            self.cut = lines[taken - 1] != b'\n';
+        }
+        result
+    }
+
+    fn all(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+        let begun = Instant::now();
+        let mut taken = 0;
+        while taken < bytes.len() {
+            let rest = match self.waits {
+                true => &bytes[taken..bytes.len().min(taken + PIPE)],
+                false => &bytes[taken..],
+            };
+            if self.waits && !writable(self.file.as_fd(), READER.saturating_sub(begun.elapsed())) {
+                return Err((taken, io::Error::other("nobody reads it")));
+            }
+            match self.file.write(rest) {
+                Ok(0) => return Err((taken, io::ErrorKind::WriteZero.into())),
+                Ok(count) => taken += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
+                Err(error) => return Err((taken, error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits until it can be written to, for at most `limit`.
+fn writable(fd: BorrowedFd<'_>, limit: Duration) -> bool {
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+    let mut polled = [PollFd::new(&fd, PollFlags::OUT)];
+    // An error is told by the write.
+    !matches!(poll(&mut polled, Some(&limit)), Ok(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(path: &Path) -> String {
+        std::fs::read_to_string(path).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_file_that_is_moved_away_is_made_anew() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, old) = (home.path().join("log"), home.path().join("old"));
+        std::fs::write(&path, "before\n").unwrap();
+        let sink = Sink::open(&LogTarget::File(path.clone())).unwrap();
+        sink.append(b"one\n", 0);
+        std::fs::rename(&path, &old).unwrap();
+        sink.append(b"two\n", 0);
+        assert_eq!((&*lines(&old), &*lines(&path)), ("before\none\n", "two\n"));
+        // Cut down in place, as some do it: the next line is at its beginning.
+        std::fs::write(&path, "").unwrap();
+        sink.append(b"three\n", 0);
+        assert_eq!(lines(&path), "three\n");
+        // Moved away and made by somebody else.
+        std::fs::rename(&path, &old).unwrap();
+        std::fs::write(&path, "").unwrap();
+        sink.append(b"four\n", 0);
+        assert_eq!((&*lines(&old), &*lines(&path)), ("three\n", "four\n"));
+        sink.reopen().store(true, Ordering::Relaxed);
+        sink.append(b"five\n", 0);
+        assert_eq!(lines(&path), "four\nfive\n");
+    }
+
+    #[test]
+    fn a_reader_that_stands_still_is_not_waited_for() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let file = File::from(std::os::fd::OwnedFd::from(writer));
+        let mut stream = Stream::new(file).unwrap();
+        let many = "a line of the log\n".repeat(20_000);
+        let (taken, _) = stream.append(many.as_bytes()).unwrap_err();
+        assert!(taken > 0 && taken < many.len());
+        let read = std::thread::spawn(move || {
+            let mut text = String::new();
+            io::Read::read_to_string(&mut reader, &mut text).unwrap();
+            text
+        });
+        stream.append(b"the next\n").unwrap();
+        drop(stream);
+        let text = read.join().unwrap();
+        assert!(text.ends_with("\nthe next\n"), "a line that was cut off is ended");
+        assert_eq!(text.lines().filter(|line| *line == "the next").count(), 1);
+    }
+}

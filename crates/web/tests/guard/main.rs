@@ -1,0 +1,8 @@
+//! What keeps a server well among clients that are not: the access log, limits on addresses and on slow
+//! clients, the health path.
+
+mod addresses;
+mod harness;
+mod health;
+mod log;
+mod slow;
