@@ -10,6 +10,7 @@
 //! - [`load`]: HTTP load from one thread, in closed and open loop.
 //! - [`floor`]: the least that a server on our drivers costs; [`twin`]: the same server with threads.
 //! - [`web`]: the web server beside both and beside the servers that others use.
+//! - [`figure6`]: both under the load of users who read and think.
 //! - [`light`]: its latency when there is little to do; [`overload`]: its goodput when there is too
 //!   much.
 //!
@@ -19,6 +20,7 @@
 
 pub mod cli;
 pub mod figure2;
+pub mod figure6;
 pub mod floor;
 pub mod interleave;
 pub mod light;
@@ -28,6 +30,7 @@ pub mod overload;
 pub mod pipeline;
 pub mod procfs;
 pub mod stats;
+mod surge;
 pub mod twin;
 pub mod web;
 

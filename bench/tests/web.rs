@@ -10,7 +10,7 @@ use clap::Parser;
 use phalanx_bench::cli::{BenchCommand, LoadCommand};
 use phalanx_bench::procfs::family;
 use phalanx_bench::web::{self, Error, Options, Scene};
-use phalanx_bench::{light, overload};
+use phalanx_bench::{figure6, light, overload};
 
 #[derive(Parser)]
 enum Command {
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             everybody_is_measured();
             scenes_are_set();
             nobody_is_left_behind();
-            light_and_overload_run();
+            the_other_loads_run();
             ExitCode::SUCCESS
         }
     }
@@ -106,7 +106,7 @@ fn nobody_is_left_behind() {
     assert_eq!(family(std::process::id()).unwrap(), [std::process::id()], "all are gone");
 }
 
-fn light_and_overload_run() {
+fn the_other_loads_run() {
     let executable = std::env::var_os("PHALANX_EXECUTABLE").map(PathBuf::from);
     let only = if executable.is_some() { "--only=phalanx,twin,nginx" } else { "--only=twin,nginx" };
     let mut asked: overload::Options = options(&[only]);
@@ -119,6 +119,14 @@ fn light_and_overload_run() {
     let json = serde_json::to_value(&report).unwrap();
     for key in ["goodput_at_2_over_best", "p99_ms", "shed_below_saturation", "unanswered", "rows"] {
         assert!(json.get(key).is_some(), "{key}");
+    }
+    let mut asked: figure6::Options = options(&[]);
+    asked.place.phalanx = executable.clone();
+    if executable.is_some() {
+        let report = figure6::run(&asked).unwrap_or_else(|error| panic!("{error}"));
+        println!("{report}");
+        assert!(report.rows.iter().all(|row| row.rps > 0.0 && row.failed == 0), "{report}");
+        assert!(report.twin_growth_over_phalanx.is_some());
     }
     let nobody: overload::Options = options(&["--only=lighttpd"]);
     assert!(matches!(overload::run(&nobody), Err(Error::Nobody)));

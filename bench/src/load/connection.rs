@@ -6,11 +6,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::Stream;
-use phalanx::{Bytes, Patience, Payload, now, sleep};
+use phalanx::{Bytes, Draining, First, Patience, Payload, draining, first, now, sleep};
 
 use super::answers::{Answer, Answers};
 use super::drive::Drive;
 use super::tally::Failure;
+use crate::surge;
 
 /// How long to leave a server alone that refuses connections: at first, and at most.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(320));
@@ -27,6 +28,9 @@ pub(crate) struct Client {
     /// Since when the server has been owing an answer.
     since: Duration,
     back_off: Duration,
+    /// Of a user: what the page still lacks.
+    objects: u32,
+    draining: Draining,
 }
 
 impl Client {
@@ -39,12 +43,16 @@ impl Client {
             flight: VecDeque::new(),
             since: Duration::ZERO,
             back_off: BACK_OFF.0,
+            objects: 0,
+            draining: draining(),
         }
     }
 
     /// Lives until the run is over.
     pub(crate) async fn live(mut self) {
-        if self.drive.plan.keep_alive { self.stay().await } else { self.come_and_go().await }
+        let plan = &self.drive.plan;
+        let stays = plan.keep_alive && plan.think.is_none();
+        if stays { self.stay().await } else { self.come_and_go().await }
     }
 
     /// Keeps a connection as long as the server does. It is made for no request in particular.
@@ -68,10 +76,13 @@ impl Client {
         }
     }
 
-    /// Makes a connection for each request, whose time it counts to.
+    /// Makes a connection for each request, whose time it counts to; or for each page of a user.
     async fn come_and_go(&mut self) {
         self.drive.gathered.set(self.drive.gathered.get() + 1);
-        while let Some(start) = self.drive.wait().await {
+        loop {
+            self.pause(surge::thinking).await;
+            let Some(start) = self.drive.wait().await else { return };
+            self.objects = self.draw(surge::objects).map_or(0, |objects| objects - 1);
             self.ask(start);
             let failure = match self.connect().await {
                 Ok(stream) => self.converse(&stream).await.err(),
@@ -114,11 +125,32 @@ impl Client {
         Ok(())
     }
 
+    /// Of a user: what `of` draws.
+    fn draw<T>(&self, of: fn(&mut fastrand::Rng) -> T) -> Option<T> {
+        self.drive.plan.think.map(|_| of(&mut self.drive.random.borrow_mut()))
+    }
+
+    /// A user's pause, in units of the shortest between two pages. The run's end ends it.
+    async fn pause(&mut self, of: fn(&mut fastrand::Rng) -> f64) {
+        let Some((think, times)) = self.drive.plan.think.zip(self.draw(of)) else { return };
+        let _: First<(), ()> = first(&mut self.draining, sleep(think.mul_f64(times))).await;
+    }
+
+    /// When the next request is to start that this connection is for; none if there is none.
+    async fn await_next(&mut self) -> Option<u64> {
+        if self.drive.plan.think.is_none() {
+            return self.drive.wait().await;
+        }
+        self.objects = self.objects.checked_sub(1)?;
+        self.pause(surge::between).await;
+        self.drive.next()
+    }
+
     /// Takes up requests until there are as many as may be under way. False if there are none.
     async fn fill(&mut self) -> bool {
         while self.flight.len() < self.drive.plan.depth {
             let next = match self.flight.is_empty() {
-                true => self.drive.wait().await,
+                true => self.await_next().await,
                 false => self.drive.next(),
             };
             let Some(start) = next else { break };

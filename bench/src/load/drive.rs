@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) connections: usize,
     pub(crate) depth: usize,
     pub(crate) keep_alive: bool,
+    /// Connections are users, who pause for this long at least between pages.
+    pub(crate) think: Option<Duration>,
     /// Open loop: when requests are meant to start.
     pub(crate) arrivals: Option<Arrivals>,
     pub(crate) patience: Duration,

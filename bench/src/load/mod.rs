@@ -120,6 +120,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         connections: options.connections,
         depth: if options.no_keep_alive { 1 } else { options.pipeline },
         keep_alive: !options.no_keep_alive,
+        think: options.think,
         arrivals: options
             .rate
             .map(|rate| Arrivals::new(Pace::new(rate, options.constant), random.fork())),

@@ -52,6 +52,12 @@ pub struct Options {
     #[arg(long, conflicts_with = "pipeline")]
     pub no_keep_alive: bool,
 
+    /// Connections are users, as SURGE has them: each asks for a page and what it embeds over a
+    /// connection of its own, and reads it before the next: for this time at least, three times as
+    /// long on average, in seconds (1 in SURGE)
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["rate", "pipeline", "no_keep_alive"], value_parser = seconds)]
+    pub think: Option<Duration>,
+
     /// Requests under way on each connection at a time
     #[arg(long, value_name = "DEPTH", default_value_t = 1,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1024))]
@@ -97,6 +103,7 @@ impl Options {
             constant: false,
             objective: Duration::from_millis(50),
             no_keep_alive: false,
+            think: None,
             pipeline: 1,
             paths: None,
             zipf: 1.0,
@@ -172,6 +179,7 @@ mod tests {
             "http://a/ --duration NaN",
             "http://a/ --no-keep-alive --pipeline 2",
             "http://a/ --zipf 1",
+            "http://a/ --think 1 --rate 9",
             "http://a/ --driver epoll",
         ] {
             assert_eq!(read(wrong).unwrap_err().exit_code(), 2, "{wrong}");

@@ -23,6 +23,8 @@ pub struct Report {
     pub connections: usize,
     /// Requests under way on each at a time.
     pub pipeline: usize,
+    /// Where connections are users: how long they pause between pages at least, in seconds.
+    pub think: Option<f64>,
     /// Open loop: requests per second that were meant to start. Closed loop: none.
     pub rate: Option<f64>,
     /// Measured time, in seconds, without what is under way at its end.
@@ -104,6 +106,7 @@ impl Report {
             driver: driver.to_string(),
             connections: options.connections,
             pipeline: options.pipeline,
+            think: options.think.map(|think| think.as_secs_f64()),
             rate: options.rate,
             seconds: 0.0,
             offered: 0,

@@ -33,12 +33,14 @@ pub(crate) struct Shot {
     pub(crate) patience: Duration,
     /// Requests under way on each connection.
     pub(crate) pipeline: usize,
+    /// Connections are users, who pause for this long at least.
+    pub(crate) think: Option<Duration>,
 }
 
 impl Shot {
     /// In closed loop, one request at a time on each connection.
     pub(crate) fn closed(connections: usize, seed: usize, patience: Duration) -> Self {
-        Self { connections, seed, rate: None, patience, pipeline: 1 }
+        Self { connections, seed, rate: None, patience, pipeline: 1, think: None }
     }
 }
 
@@ -69,7 +71,8 @@ impl Load<'_> {
             .arg(format!("http://{}/", server.address))
             .args(["--connections", &shot.connections.to_string()])
             .args(["--seed", &shot.seed.to_string()])
-            .args(["--pipeline", &shot.pipeline.to_string()])
+            .args((shot.pipeline > 1).then(|| format!("--pipeline={}", shot.pipeline)))
+            .args(shot.think.map(|think| format!("--think={}", seconds(think))))
             .args(["--duration", &seconds(self.slice), "--warmup", &seconds(self.slice / 10)])
             .args(["--timeout", &seconds(shot.patience), "--json"])
             .args(shot.rate.iter().map(|rate| format!("--rate={rate}")))

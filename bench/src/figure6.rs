@@ -1,0 +1,259 @@
+//! `phalanx bench figure6`: the web server, its threaded twin and others under the load of users.
+//!
+//! The 2002 paper's Figure 6 (§5.1): throughput and latency against the number of users, each of whom
+//! asks for pages, reads them and thinks, as SURGE has it. There, from light to heavy load, the latency
+//! of the staged server grew 2.3 times and that of the threaded one 45 times.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::load::seconds;
+use crate::stats::median;
+use crate::surge;
+use crate::web::arena::{Arena, Place, Plan};
+use crate::web::site::Site;
+use crate::web::slice::Shot;
+use crate::web::{Error, Machine};
+
+/// Memory of the server's own cache, as a part of the site: all of it does not fit.
+const CACHE: &str = "128M";
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Who takes part: our better driver by choice, the twin, and others in the tuning for mixed sizes.
+const SERVERS: [&str; 4] = ["twin", "nginx", "lighttpd", "h2o"];
+
+/// Measure throughput and latency against the number of users, as in the 2002 paper's Figure 6.
+///
+/// Users ask for pages of one or more files, each page over a connection of its own, and pause between
+/// them (SURGE, with its second made shorter by --think, so that fewer users make as much load). The
+/// sizes of files and their popularity are SURGE's too. All servers are up at once, on one core; the
+/// load comes from another and visits them in turn. Medians of the slices count.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Users at a time
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,256,512,1024,2048,4096",
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=15_000))]
+    pub users: Vec<usize>,
+
+    /// The shortest pause between pages, in seconds; the mean is three times as long
+    #[arg(long, value_name = "SECONDS", default_value = "0.02", value_parser = seconds)]
+    pub think: Duration,
+
+    /// Files of the site
+    #[arg(long, value_name = "N", default_value_t = 8192,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
+    pub files: usize,
+
+    /// Slices for each server and number of users
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub slices: usize,
+
+    /// Length of a slice, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    pub slice: Duration,
+
+    /// Where
+    #[command(flatten)]
+    pub place: Place,
+
+    /// One short slice each with few users: only shows that it runs
+    #[arg(long, conflicts_with_all = ["users", "files", "slices", "slice"])]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `phalanx bench figure6` reports.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// One for each server and number of users.
+    pub rows: Vec<Row>,
+    /// For each server: its mean latency with the most users over that with the fewest.
+    pub latency_growth: BTreeMap<&'static str, f64>,
+    /// The twin's growth over ours: above 1, ours grows less.
+    pub twin_growth_over_phalanx: Option<f64>,
+    /// With the most users: our answers per second over the twin's.
+    pub throughput_over_twin: Option<f64>,
+    /// The shortest pause between pages, in seconds.
+    pub think: f64,
+    /// Bytes of the site.
+    pub site_bytes: u64,
+    /// Where this was measured.
+    pub machine: Machine,
+    /// Whether it was only to show that it runs: then the figures mean nothing.
+    pub quick: bool,
+}
+
+/// One server with one number of users; medians of the slices.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// `phalanx`, `twin`, `nginx`, `lighttpd` or `h2o`.
+    pub server: &'static str,
+    /// Users at a time.
+    pub users: usize,
+    /// Answers per second.
+    pub rps: f64,
+    /// Mebibytes per second.
+    pub mib_per_second: f64,
+    /// From the intended start of a request to its last byte, in milliseconds. The first of a page
+    /// includes its connection.
+    pub mean_ms: f64,
+    /// The 99th percentile.
+    pub p99_ms: f64,
+    /// Processor time per request, in microseconds.
+    pub cpu_us_per_request: f64,
+    /// The part of the load's core that the load used: close to 1, the load is what is measured.
+    pub client_busy: f64,
+    /// Requests without an answer, in all slices.
+    pub failed: u64,
+    /// Slices measured.
+    pub slices: usize,
+    /// Of these, kept although others used our cores meanwhile.
+    pub noisy_slices: usize,
+}
+
+/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+///
+/// # Errors
+/// When something cannot be measured; no process is left behind then either.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let (users, files, slices, slice) = match options.quick {
+        true => (vec![16, 64], 256, 1, Duration::from_millis(300)),
+        false => (options.users.clone(), options.files, options.slices, options.slice),
+    };
+    let driver =
+        if phalanx_driver::choose(phalanx::Choice::Uring).is_ok() { "uring" } else { "poll" };
+    let ours = format!("phalanx-{driver}");
+    let sizes = surge::sizes(files, &mut fastrand::Rng::with_seed(1));
+    let plan = Plan {
+        wants: &|name| name == ours || SERVERS.contains(&name),
+        arguments: &["--target-wait", "0", "--cache", CACHE],
+        site: &|directory: &Path| Site::of(directory, &sizes, 1.0),
+        check_noise: !options.quick,
+        cold: false,
+    };
+    let arena = Arena::start(&options.place, &plan)?;
+    let mut rows = Vec::new();
+    for &users in &users {
+        let mut reports: Vec<Vec<_>> = arena.servers.iter().map(|_| Vec::new()).collect();
+        for seed in 1..=slices {
+            eprintln!("{users} users, slice {seed} of {slices}");
+            for (server, reports) in arena.servers.iter().zip(&mut reports) {
+                let shot =
+                    Shot { think: Some(options.think), ..Shot::closed(users, seed, PATIENCE) };
+                reports.push(arena.slice(server, slice, shot)?);
+            }
+        }
+        let row = |(server, reports): (&crate::web::server::Server, &Vec<_>)| {
+            Row::new(server.server, users, reports)
+        };
+        rows.extend(arena.servers.iter().zip(&reports).map(row));
+    }
+    Ok(Report::new(rows, options, sizes.iter().map(|size| *size as u64).sum(), &arena))
+}
+
+impl Row {
+    fn new(server: &'static str, users: usize, reports: &[(crate::load::Report, bool)]) -> Self {
+        let of = |figure: &dyn Fn(&crate::load::Report) -> f64| {
+            median(&reports.iter().map(|(report, _)| figure(report)).collect::<Vec<_>>())
+        };
+        Self {
+            server,
+            users,
+            rps: of(&|report| report.requests_per_second),
+            mib_per_second: of(&|report| report.bytes as f64 / report.seconds / f64::from(1 << 20)),
+            mean_ms: of(&|report| report.latency.mean_us / 1e3),
+            p99_ms: of(&|report| report.latency.p99_us / 1e3),
+            cpu_us_per_request: of(&|report| report.server_cpu_us_per_request.unwrap_or(f64::NAN)),
+            client_busy: of(&|report| {
+                report.client_cpu_us_per_request * report.requests_per_second / 1e6
+            }),
+            failed: reports.iter().map(|(report, _)| report.errors.total()).sum(),
+            slices: reports.len(),
+            noisy_slices: reports.iter().filter(|(_, noisy)| *noisy).count(),
+        }
+    }
+}
+
+impl Report {
+    fn new(rows: Vec<Row>, options: &Options, site_bytes: u64, arena: &Arena) -> Self {
+        let of = |server: &str| {
+            let mut rows = rows.iter().filter(|row| row.server == server);
+            let few = rows.next()?;
+            Some((few, rows.next_back().unwrap_or(few)))
+        };
+        let growth = |server| of(server).map(|(few, many)| many.mean_ms / few.mean_ms);
+        let names: Vec<&'static str> = arena.servers.iter().map(|server| server.server).collect();
+        let latency_growth: BTreeMap<_, _> =
+            names.into_iter().filter_map(|name| Some((name, growth(name)?))).collect();
+        let most = |server| of(server).map(|(_, many)| many.rps);
+        let ratio = |above: Option<f64>, below: Option<f64>| Some(above? / below?);
+        Self {
+            twin_growth_over_phalanx: ratio(growth("twin"), growth("phalanx")),
+            throughput_over_twin: ratio(most("phalanx"), most("twin")),
+            latency_growth,
+            rows,
+            think: options.think.as_secs_f64(),
+            site_bytes,
+            machine: arena.machine.clone(),
+            quick: options.quick,
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "users who think for {} s at least; a site of {} MiB",
+            self.think,
+            self.site_bytes >> 20
+        )?;
+        let mut users = 0;
+        for row in &self.rows {
+            if row.users != users {
+                users = row.users;
+                let title = format!("{users} users");
+                writeln!(
+                    f,
+                    "\n  {title:<12}{:>10}{:>9}{:>10}{:>10}{:>9}{:>11}",
+                    "answers/s", "MiB/s", "mean ms", "p99 ms", "µs each", "load busy"
+                )?;
+            }
+            write!(
+                f,
+                "  {:<12}{:>10.0}{:>9.0}{:>10.2}{:>10.2}{:>9.1}{:>10.0}%",
+                row.server,
+                row.rps,
+                row.mib_per_second,
+                row.mean_ms,
+                row.p99_ms,
+                row.cpu_us_per_request,
+                row.client_busy * 100.0,
+            )?;
+            if row.failed > 0 {
+                write!(f, "  {} unanswered", row.failed)?;
+            }
+            if row.noisy_slices > 0 {
+                write!(f, "  {} of {} slices disturbed", row.noisy_slices, row.slices)?;
+            }
+            writeln!(f)?;
+        }
+        writeln!(f, "\n  mean latency with the most users over that with the fewest")?;
+        for (server, growth) in &self.latency_growth {
+            writeln!(f, "  {server:<12}{growth:>10.1}")?;
+        }
+        if self.quick {
+            writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
+        }
+        Ok(())
+    }
+}
