@@ -56,8 +56,11 @@ impl<'p> Steps<'p> {
         let Self(processor) = self;
         processor.in_turn(|| {
             processor.now.set(world.now());
-            let reaped = world.reap();
-            processor.open_post() | reaped
+            let mut received = world.reap();
+            received |= processor.open_post();
+            // Here a turn begins; admission goes by what it measures.
+            processor.congestion.turn(processor.now.get(), received, &processor.stages);
+            received
         })
     }
 
@@ -155,6 +158,7 @@ impl<'p> Steps<'p> {
     /// The sleep is over.
     pub fn wake(self) {
         self.0.post.parking.woke();
+        self.0.congestion.slept();
     }
 
     /// Whether others have put something into this processor's post that it has not seen. Of one

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use common::{Bench, alone, run, settle};
 use phalanx_core::{
-    Admission, CallError, Cohort, Control, Graph, PartitionedStage, Session, SharedStage, Shed,
-    sleep,
+    Admission, CallError, Cohort, Control, Graph, PartitionedStage, Processor, Session,
+    SharedStage, Shed, sleep,
 };
 
 const MS: u64 = 1_000_000;
@@ -205,11 +205,25 @@ fn drive(
 
 #[test]
 fn an_overloaded_processor_serves_whom_it_admits() {
+    serves_whom_it_admits(|processor, world| processor.turn(world).ran);
+}
+
+/// Admission is moved by the steps that a simulation takes, too.
+#[test]
+fn so_does_one_that_is_driven_by_steps() {
+    serves_whom_it_admits(|processor, world| {
+        let steps = processor.stepping();
+        steps.receive(world);
+        steps.ready().map(|stage| steps.run(stage, usize::MAX, |left| left - 1, world)).sum()
+    });
+}
+
+fn serves_whom_it_admits(turn: impl Fn(&Processor, &Bench) -> usize) {
     let mut graph = Graph::new();
     let (entry, work) = (graph.shared("entry", ()), graph.stage("work").max_cohort(16).shared(()));
     let (processor, world) = (alone(graph), world());
     let admission = processor.enter(Admission::new);
-    let turn = || processor.turn(world).ran;
+    let turn = || turn(&processor, world);
     let during = |load, ms| drive(world, entry, work, &admission, &turn, load, ms);
     assert_eq!(during(0.9, 1000).refused.get(), 0);
     assert_eq!(admission.limit(), None, "no limit without congestion");

@@ -3,7 +3,8 @@
 //! One queue under one lock for all processors: a call that blocks costs more than that. A thread is
 //! started when a call finds none idle, up to the bound. The processors that have used the pool are
 //! counted; when the last of them ends, what no thread has begun is dropped and the threads are
-//! joined. So a program's `run` returns after its blocking calls have.
+//! joined. So a program's `run` returns after its blocking calls have. In a simulation there are no
+//! threads: its scheduler takes the calls out of the queue and makes them.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,9 +12,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::BlockingError;
+use crate::sim::workers;
 
 /// One call, with all that it needs. It catches its own panics; a destructor's is caught here.
-type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// Names a job in its pool.
 pub(crate) type JobNumber = u64;
@@ -50,7 +52,8 @@ impl Pool {
         if state.jobs.len() >= self.bound {
             return Err(BlockingError::Full { stage: self.name, bound: self.bound });
         }
-        if state.idle <= state.jobs.len() && state.threads.len() < self.most_threads {
+        let simulated = workers::are_simulated();
+        if !simulated && state.idle <= state.jobs.len() && state.threads.len() < self.most_threads {
             let pool = self.clone();
             let thread = thread::Builder::new().name(self.name.to_owned());
             match thread.spawn(move || pool.serve()) {
@@ -66,7 +69,10 @@ impl Pool {
         state.next += 1;
         state.jobs.push_back((number, job));
         drop(state);
-        self.work.notify_one();
+        match simulated {
+            true => workers::enter(self),
+            false => self.work.notify_one(),
+        }
         Ok(number)
     }
 
@@ -78,6 +84,21 @@ impl Pool {
         drop(state);
         // Its destructors are foreign code: not under the lock.
         drop(job);
+    }
+
+    /// The call that has waited longest, for a simulated thread.
+    pub(crate) fn take(&self) -> Option<Job> {
+        self.lock().jobs.pop_front().map(|(_, job)| job)
+    }
+
+    /// Whether a call waits for a thread.
+    pub(crate) fn has_jobs(&self) -> bool {
+        !self.lock().jobs.is_empty()
+    }
+
+    /// The most threads.
+    pub(crate) fn most_threads(&self) -> usize {
+        self.most_threads
     }
 
     /// A thread's life.
@@ -126,7 +147,7 @@ impl Pool {
 }
 
 /// Runs foreign code whose panic is nobody's.
-pub(super) fn contain(foreign: impl FnOnce()) {
+pub(crate) fn contain(foreign: impl FnOnce()) {
     let caught = catch_unwind(AssertUnwindSafe(foreign));
     let again = caught.map_err(|panic| catch_unwind(AssertUnwindSafe(|| drop(panic))));
     // The payload of a panic may panic when it is dropped. Once is enough.

@@ -1,13 +1,16 @@
-//! Places in a program where a simulation may have it fail.
+//! Places in a program where a simulation may have it fail, or take time.
 
 use std::cell::RefCell;
 use std::panic::resume_unwind;
+use std::time::Duration;
 
 use fastrand::Rng;
+use phalanx_driver::sim::World;
 
 struct Plan {
     rng: Rng,
     per_mille: u32,
+    world: World,
 }
 
 thread_local! {
@@ -37,9 +40,29 @@ pub fn fault_point(name: &'static str) {
     }
 }
 
-/// Fault points strike so often until [`stop`].
-pub(super) fn start(seed: u64, per_mille: u32) {
-    PLAN.set(Some(Plan { rng: Rng::with_seed(seed), per_mille }));
+/// Says that what is done here keeps a processor busy for `duration`: in a simulation, where running
+/// takes next to no time, so much virtual time passes. For programs whose load is simulated, with
+/// their admission and deadlines. Outside of a simulation it does nothing, as [`fault_point`].
+///
+/// ```
+/// fn digest(block: &[u8]) {
+///     phalanx::sim::spend(std::time::Duration::from_nanos(block.len() as u64));
+///     // ...
+/// }
+/// # digest(b"");
+/// ```
+pub fn spend(duration: Duration) {
+    PLAN.with_borrow(|plan| {
+        if let Some(Plan { world, .. }) = plan {
+            let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4);
+            world.advance_to(world.now().saturating_add(nanoseconds));
+        }
+    });
+}
+
+/// Fault points strike so often, in this world, until [`stop`].
+pub(super) fn start(seed: u64, per_mille: u32, world: World) {
+    PLAN.set(Some(Plan { rng: Rng::with_seed(seed), per_mille, world }));
 }
 
 pub(super) fn stop() {

@@ -7,6 +7,8 @@
 //! the network and the disk do, and which [`fault_point`] panics. The same seed decides the same
 //! again, so what failed once can be looked at as often as need be.
 //!
+//! The calls of blocking stages are made on the one thread too, in virtual time.
+//!
 //! When everybody's clients have gone the program is asked to finish, and an oracle looks whether
 //! it has come to rest: nothing runs, waits, is queued, held or open any more, on any processor.
 //! A program that does not come to rest is *stuck*, and the report says what waits for what.
@@ -61,13 +63,14 @@ mod place;
 mod rest;
 mod scheduler;
 mod trace;
+pub(crate) mod workers;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 pub use client::{Client, Net};
-pub use fault::fault_point;
+pub use fault::{fault_point, spend};
 pub use phalanx_driver::sim::Faults;
 pub use world::World;
 

@@ -11,6 +11,7 @@ use super::client::Task;
 use super::habits::{Habits, sizes};
 use super::place::{Bell, Place};
 use super::trace::{Did, Trace};
+use super::workers::{self, Chore};
 use super::world::World;
 use super::{Report, fault, rest};
 use crate::io::Io;
@@ -37,17 +38,37 @@ enum Next {
     Processor(usize),
     Sleeper(usize, &'static str),
     Client(usize),
+    Worker(Chore),
 }
 
 pub(super) fn run(world: World) -> Result<Report, String> {
     let most_steps = world.most_steps;
     let (seed, panics) = (world.seed, world.panics);
     let mut run = Run::start(world)?;
-    fault::start(seed, panics);
+    let guard = Guard::new(seed, panics, run.outside.clone());
     let result = run.until_rest(most_steps);
-    fault::stop();
+    workers::stop();
+    drop(guard);
     result.map_err(|failure| format!("{failure}\n{}", run.trace))?;
     run.end()
+}
+
+/// What the program's code finds on the thread while a simulation runs.
+struct Guard;
+
+impl Guard {
+    fn new(seed: u64, panics: u32, world: phalanx_driver::sim::World) -> Self {
+        fault::start(seed, panics, world);
+        workers::start();
+        Self
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        fault::stop();
+        workers::forget();
+    }
 }
 
 impl Run {
@@ -131,6 +152,10 @@ impl Run {
         match all[self.rng.usize(..all.len())] {
             Next::Sleeper(number, reason) => self.wake(number, reason),
             Next::Client(number) => self.poll_client(number),
+            Next::Worker(chore) => {
+                workers::attend(chore, self.outside.now(), &mut self.rng);
+                self.trace.note(Did::Blocked { chore });
+            }
             Next::Processor(number) => {
                 self.drive(number)?;
                 if self.habits.audits || self.rng.u8(..32) == 0 {
@@ -154,6 +179,7 @@ impl Run {
         }
         let clients = self.clients.iter().enumerate();
         all.extend(clients.filter(|(_, task)| task.may_run(changes)).map(|(n, _)| Next::Client(n)));
+        workers::chores(now, |chore| all.push(Next::Worker(chore)));
         all
     }
 
@@ -161,7 +187,8 @@ impl Run {
     fn nobody_can(&mut self) -> Result<(), String> {
         let now = self.outside.now();
         let wakes = self.places.iter().filter(|place| !place.over).map(Place::next);
-        let next = wakes.chain(self.outside.next_arrival()).filter(|at| *at > now).min();
+        let ends = wakes.chain(self.outside.next_arrival()).chain(workers::next());
+        let next = ends.filter(|at| *at > now).min();
         if let Some(next) = next.filter(|next| *next < u64::MAX) {
             let late = if self.rng.u8(..4) == 0 { self.rng.u64(..20_000_000) } else { 0 };
             self.pass_to(next + late);

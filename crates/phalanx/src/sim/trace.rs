@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 
+use super::workers::Chore;
+
 /// So many of the last steps are told of a run that fails.
 const TOLD: usize = 40;
 
@@ -19,6 +21,7 @@ pub(super) enum Did {
     Over { processor: usize },
     Polled { client: usize, finished: bool },
     Time { now: u64 },
+    Blocked { chore: Chore },
     Drained,
     Ended,
 }
@@ -40,6 +43,8 @@ impl Did {
             Self::Time { now } => [10, now, 0, 0],
             Self::Drained => [11, 0, 0, 0],
             Self::Ended => [12, 0, 0, 0],
+            Self::Blocked { chore: Chore::Begin(crew) } => [13, crew as u64, 0, 0],
+            Self::Blocked { chore: Chore::Finish(crew, call) } => [14, crew as u64, call as u64, 0],
         }
     }
 }

@@ -1,0 +1,79 @@
+//! Overload in virtual time: admission refuses while too much comes, and none when it is over. Whether
+//! work waits for long depends on how a seed's scheduler goes about; not each has a congestion.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use phalanx::sim::{self, spend};
+use phalanx::{Admission, Graph, SharedStage, join, sleep};
+
+/// What one request costs.
+const SERVICE: Duration = Duration::from_micros(100);
+const TARGET: Duration = Duration::from_millis(5);
+
+type Stage = SharedStage<()>;
+
+/// `count` requests at once. How many were refused.
+async fn burst(entry: Stage, work: Stage, admission: Rc<Admission>, count: usize) -> usize {
+    let refused = Rc::new(Cell::new(0));
+    let calls: Vec<_> = (0..count)
+        .map(|_| {
+            let (admission, refused) = (admission.clone(), refused.clone());
+            entry.call(move |_| async move {
+                let Ok(_permit) = admission.admit() else {
+                    return refused.set(refused.get() + 1);
+                };
+                work.call(|_| async { spend(SERVICE) }).await.unwrap();
+            })
+        })
+        .collect();
+    join(calls).await.into_iter().for_each(|outcome| outcome.unwrap());
+    refused.get()
+}
+
+#[test]
+fn overload_is_shed_and_gets_over() {
+    let (shed, over) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    sim::explore_each(4, |seed| {
+        sim::run(seed, |world| {
+            world.set_processors(1);
+            let mut graph = Graph::new();
+            let entry = graph.shared("entry", ());
+            let work = graph.shared("work", ());
+            let main = graph.shared("main", ());
+            let (shed, over) = (shed.clone(), over.clone());
+            world.program(graph, move |_| {
+                let (shed, over) = (shed.clone(), over.clone());
+                main.dispatch(move |_| async move {
+                    let admission = Rc::new(Admission::with_target(TARGET));
+                    // Six times what the target lets wait, over and over, until some is refused.
+                    for _ in 0..8 {
+                        if burst(entry, work, admission.clone(), 300).await > 0 {
+                            shed.fetch_add(1, Ordering::Relaxed);
+                            break;
+                        }
+                    }
+                    // Then next to nothing, until there is no limit any more.
+                    let mut rounds = 0;
+                    while admission.limit().is_some() {
+                        rounds += 1;
+                        assert!(rounds < 1000, "never recovered: {admission:?}");
+                        sleep(Duration::from_millis(20)).await;
+                        burst(entry, work, admission.clone(), 2).await;
+                    }
+                    assert_eq!(burst(entry, work, admission, 2).await, 0);
+                    over.fetch_add(1, Ordering::Relaxed);
+                })?;
+                Ok(())
+            });
+        });
+    });
+    let (shed, over) = (shed.load(Ordering::Relaxed), over.load(Ordering::Relaxed));
+    if std::env::var_os("PHALANX_SEED").is_none() {
+        assert!(shed > 0, "{shed} have shed");
+        assert!(over >= 4, "{over} have got over it; a panic is above");
+    }
+}
