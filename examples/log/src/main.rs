@@ -10,6 +10,8 @@
 
 mod client;
 mod commit;
+#[cfg(test)]
+mod power;
 
 use std::path::PathBuf;
 use std::sync::Arc;

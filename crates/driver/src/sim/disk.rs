@@ -5,6 +5,9 @@ use std::ffi::CStr;
 use std::fmt;
 use std::io;
 
+use fastrand::Rng;
+
+use super::durable::Durable;
 use super::{State, World};
 use crate::{Access, FileKind, Metadata, OpenHow, ReadNow};
 
@@ -24,6 +27,8 @@ pub(crate) struct Disk {
 struct Inode {
     content: Content,
     modified_ns: i128,
+    /// What of it would survive a power cut.
+    durable: Durable,
 }
 
 enum Content {
@@ -39,7 +44,7 @@ fn code(code: i32) -> io::Error {
 impl Disk {
     pub(super) fn new() -> Self {
         let content = Content::Directory(BTreeMap::new());
-        Self { nodes: vec![Inode { content, modified_ns: 0 }] }
+        Self { nodes: vec![Inode { content, modified_ns: 0, durable: Durable::default() }] }
     }
 
     fn entries(&mut self, directory: usize) -> &mut BTreeMap<Vec<u8>, usize> {
@@ -68,21 +73,21 @@ impl Disk {
 
     fn add(&mut self, directory: usize, name: Vec<u8>, content: Content, now: i128) -> usize {
         let node = self.nodes.len();
-        self.nodes.push(Inode { content, modified_ns: now });
+        self.nodes.push(Inode { content, modified_ns: now, durable: Durable::default() });
         self.entries(directory).insert(name, node);
         node
     }
 
     pub(super) fn write(&mut self, path: &str, bytes: Vec<u8>, now: i128) {
         let (directory, name) = self.place(path);
-        match self.entries(directory).get(&name).copied() {
-            None => _ = self.add(directory, name, Content::File(bytes), now),
-            Some(node) => {
-                let inode = &mut self.nodes[node];
-                assert!(matches!(inode.content, Content::File(_)), "{path} is a file");
-                *inode = Inode { content: Content::File(bytes), modified_ns: now };
-            }
-        }
+        let durable = Durable::whole(&bytes);
+        let node = match self.entries(directory).get(&name).copied() {
+            None => self.add(directory, name, Content::File(Vec::new()), now),
+            Some(node) => node,
+        };
+        let inode = &mut self.nodes[node];
+        assert!(matches!(inode.content, Content::File(_)), "{path} is a file");
+        *inode = Inode { content: Content::File(bytes), modified_ns: now, durable };
     }
 
     pub(super) fn link(&mut self, path: &str, target: &str) {
@@ -93,6 +98,13 @@ impl Disk {
     pub(super) fn remove(&mut self, path: &str) -> bool {
         let (directory, name) = self.place(path);
         self.entries(directory).remove(&name).is_some()
+    }
+
+    /// What a power cut now would leave of the file at `path`; none if its name would be gone.
+    pub(super) fn survivors(&mut self, path: &str, rng: &mut Rng) -> Option<Vec<u8>> {
+        let (directory, name) = self.place(path);
+        let node = *self.entries(directory).get(&name)?;
+        self.nodes[node].durable.survivors(rng)
     }
 
     /// The node of `path` beneath `root`, as `openat2(2)` with `RESOLVE_BENEATH` finds it.
@@ -279,15 +291,25 @@ impl Node {
         content.resize(content.len().max(end), 0);
         content[from..end].copy_from_slice(&bytes[..count]);
         inode.modified_ns = now;
+        inode.durable.wrote(from, &bytes[..count]);
         Ok(count)
     }
 
     /// Brings it to the disk, where it is, or fails as a disk may.
     pub(super) fn sync(&self) -> io::Result<()> {
         let state = &mut *self.world.state();
-        if state.chance(state.faults.disk) {
+        let fails = state.chance(state.faults.disk);
+        let nodes = &mut state.disk.nodes;
+        if fails {
+            nodes[self.node].durable.failed();
             return Err(code(libc::EIO));
         }
+        let children: Vec<usize> = match &nodes[self.node].content {
+            Content::Directory(entries) => entries.values().copied().collect(),
+            _ => Vec::new(),
+        };
+        children.into_iter().for_each(|child| nodes[child].durable.named());
+        nodes[self.node].durable.synced();
         Ok(())
     }
 

@@ -10,6 +10,7 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | `durable` | what of a file a power cut leaves |
 //! | `faults` | how often things go wrong |
 //! | `clock` | virtual time, and when something will happen next |
 //! | `net`, `peer` | connections as pairs of bounded pipes, and the end that a client holds |
@@ -20,6 +21,7 @@ mod attempt;
 mod clock;
 mod disk;
 mod driver;
+mod durable;
 mod faults;
 mod net;
 mod peer;
@@ -215,6 +217,14 @@ impl World {
     /// Takes a name away. Who has the file open keeps it. True if there was one.
     pub fn remove(&self, path: &str) -> bool {
         self.state().disk.remove(path)
+    }
+
+    /// What a power cut now would leave of the file at `path`: all that was synced, and of what was
+    /// written since, some, as chance has it. None if there is no such file, or its directory was
+    /// not synced since it was made and it would be gone.
+    pub fn survivors(&self, path: &str) -> Option<Vec<u8>> {
+        let state = &mut *self.state();
+        state.disk.survivors(path, &mut state.rng)
     }
 
     /// Sockets, connections and listeners that are open: none when every program and every client

@@ -69,6 +69,12 @@ impl Net {
         self.0.write(path, bytes);
     }
 
+    /// What a power cut at this moment would leave of a file: all that was synced, and of what was
+    /// written since, some, by the seed. None if it would be gone altogether.
+    pub fn survivors(&self, path: &str) -> Option<Vec<u8>> {
+        self.0.survivors(path)
+    }
+
     /// Takes a file's name away. True if there was one.
     pub fn remove_file(&self, path: &str) -> bool {
         self.0.remove(path)

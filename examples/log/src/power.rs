@@ -1,0 +1,114 @@
+//! The log under simulation, on a disk that is full, fails and writes in pieces: what a client was
+//! told is in the log after a power cut at any moment, and after another one.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use phalanx::Graph;
+use phalanx::net::Listener;
+use phalanx::sim::{self, Client, Faults, Net, World};
+
+use crate::client::accept;
+use crate::commit::{Commits, Stages};
+
+/// Lines that clients were told the places of.
+type Told = Rc<RefCell<Vec<(usize, String)>>>;
+
+const ADDRESS: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 7008);
+
+/// A server over what is left of a log, and clients that write to it.
+fn server(world: &mut World, left: Option<Vec<u8>>) {
+    if let Some(bytes) = left {
+        world.file("log", bytes);
+    }
+    // Connections are not what is tested; a file that cannot be opened is no log.
+    let Faults { disk, full, short, uncached, slow, again, .. } = Faults::drawn(world.seed());
+    let (disk, full) = (disk / 8, full / 8);
+    world.set_faults(Faults { disk, full, short, uncached, slow, again, ..Faults::NONE });
+    let mut graph = Graph::new();
+    let stages = Stages::declare(&mut graph, &world.root(), &Arc::new(Commits::default()));
+    let listeners = RefCell::new(world.listen(ADDRESS));
+    world.program(graph, move |_| {
+        let listener = Listener::new(listeners.borrow_mut().pop().expect("one for each"))?;
+        stages.clients.dispatch(move |_| accept(listener, stages))?;
+        Ok(())
+    });
+}
+
+/// Sends lines, some at once, and notes what it is told of them.
+async fn write(net: Net, name: String, told: Told) {
+    let Ok(mut client) = net.connect(ADDRESS).await else { return };
+    let mut input = Vec::new();
+    for round in 0..4 {
+        let lines: Vec<_> = (0..=net.draw(2)).map(|n| format!("{name}:{round}:{n}\n")).collect();
+        if client.write_all(lines.concat().as_bytes()).await.is_err() {
+            return;
+        }
+        for line in lines {
+            let Some(place) = place(&mut client, &mut input).await else { return };
+            told.borrow_mut().push((place, line));
+        }
+    }
+}
+
+/// One place; none when the server has given up. `input` has what came beyond it.
+async fn place(client: &mut Client, input: &mut Vec<u8>) -> Option<usize> {
+    let end = loop {
+        if let Some(end) = input.iter().position(|byte| *byte == b'\n') {
+            break end;
+        }
+        if !matches!(client.read(input).await, Ok(1..)) {
+            return None;
+        }
+    };
+    let line = input.drain(..=end).collect();
+    Some(String::from_utf8(line).unwrap().trim().parse().unwrap())
+}
+
+/// Runs a server until a cut at some moment. What is left of the log then.
+fn until_cut(seed: u64, left: Option<Vec<u8>>, told: &Told) -> Option<Vec<u8>> {
+    let cut = Rc::new(Cell::new(None));
+    sim::run(seed, |world| {
+        server(world, left);
+        for n in 0..3 {
+            world.client(write(world.net(), format!("{seed}.{n}"), told.clone()));
+        }
+        let (net, told, cut) = (world.net(), told.clone(), cut.clone());
+        world.client(async move {
+            // After so many answers, or when nothing comes any more.
+            let enough = told.borrow().len() + net.draw(20) as usize;
+            for _ in 0..200 {
+                if told.borrow().len() >= enough {
+                    break;
+                }
+                net.sleep(std::time::Duration::from_micros(100)).await;
+            }
+            cut.set(Some((net.survivors("log"), told.borrow().len())));
+        });
+    });
+    let (left, known) = cut.take().expect("the cut has come");
+    // What was told later belongs to a future that has not been.
+    told.borrow_mut().truncate(known);
+    left
+}
+
+#[test]
+fn what_was_told_survives_power_cuts() {
+    let most = Cell::new(0);
+    sim::explore_each(60, |seed| {
+        let (told, mut left) = (Told::default(), None);
+        for cut in 0..2 {
+            left = until_cut(seed * 2 + cut, left, &told);
+            let log = left.clone().unwrap_or_default();
+            for (place, line) in told.borrow().iter() {
+                let found = log.get(*place..place + line.len());
+                assert_eq!(found, Some(line.as_bytes()), "seed {seed}, cut {cut}");
+            }
+        }
+        most.set(most.get() + told.borrow().len());
+    });
+    assert!(most.get() > 0, "nobody was told anything");
+}
