@@ -82,6 +82,12 @@ pub(crate) struct Web {
     #[arg(long, value_name = "MICROSECONDS", default_value_t = phalanx::DEFAULT_SPIN.as_micros() as u64, env = "PHALANX_SPIN")]
     spin: u64,
 
+    /// Microseconds that a processor without work may wait for more than one thing to come, so that
+    /// requests are worked on in larger cohorts and cost less, at the price of latency: 1000 is a good
+    /// value. Waits only where the load fills a cohort within this time. 0 never waits.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=10_000), env = "PHALANX_HOLD")]
+    hold: u64,
+
     /// Milliseconds after which an operation that does not suspend is told on stderr; 0 for never.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = phalanx::DEFAULT_LONG_OPERATION.as_millis() as u64, value_parser = clap::value_parser!(u64).range(0..=86_400_000), env = "PHALANX_LONG_OPERATION")]
     long_operation: u64,
@@ -132,6 +138,7 @@ impl Web {
             driver: self.driver,
             pin: !self.no_pin,
             spin: Duration::from_micros(self.spin),
+            hold: Duration::from_micros(self.hold),
             drain: Duration::from_secs(self.drain),
             long_operation: Duration::from_millis(self.long_operation),
             admin: self.admin,

@@ -26,6 +26,13 @@ pub trait World {
     /// Submits, then sleeps until something has completed, the processor's
     /// [`Unpark`](crate::Unpark) is called, or `timeout` nanoseconds are over.
     fn park(&self, timeout: Option<u64>);
+    /// Called after a turn that did something, when nothing is left to do here: whether to wait a
+    /// little for more than one thing to come, `timeout` nanoseconds at most. Nothing ends such a
+    /// wait from this program, so it is to be short. None by default.
+    #[inline]
+    fn gather(&self, timeout: Option<u64>) {
+        let _ = timeout;
+    }
     /// Told of a panic in an operation of `stage`, which was contained.
     fn panicked(&self, stage: &'static str, message: &str) {
         let _ = (stage, message);
@@ -83,6 +90,9 @@ impl Processor {
                 }
                 if turn.ran > 0 || turn.received {
                     last_work = self.now.get();
+                    if phase == Phase::Running && self.is_quiet() {
+                        world.gather(self.next_timer());
+                    }
                 } else if self.ready.get() != 0 || !self.outbox.borrow().is_empty() {
                     // Another processor is in our exclusive stage, or has a full post.
                     world.relax();
@@ -237,6 +247,16 @@ impl Processor {
     /// Says, before others can know otherwise, that there is something alive here.
     pub(crate) fn say_busy(&self) {
         self.share.say_busy();
+    }
+
+    /// Nothing is to be done here.
+    fn is_quiet(&self) -> bool {
+        self.ready.get() == 0 && self.outbox.borrow().is_empty() && self.post.pending.is_quiet()
+    }
+
+    /// Nanoseconds until the next timer fires.
+    fn next_timer(&self) -> Option<u64> {
+        self.wheel.borrow().next().map(|at| at.saturating_sub(self.now.get()))
     }
 
     fn sleep(&self, world: &impl World) {

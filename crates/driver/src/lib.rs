@@ -162,6 +162,14 @@ pub trait Driver {
     /// As [`submit`](Driver::submit).
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
+    /// Submits, then sleeps until `completions` of them can be reaped or `limit` is over: for cohorts
+    /// that are worth their turn. It is not ended by [`Unpark::unpark`], so `limit` is to be short;
+    /// the next [`park`](Driver::park) then is. May also return early for no reason.
+    ///
+    /// # Errors
+    /// As [`submit`](Driver::submit).
+    fn gather(&mut self, completions: usize, limit: Duration) -> io::Result<()>;
+
     /// Ends a [`park`](Driver::park) of this driver from any thread.
     fn unparker(&self) -> Arc<dyn Unpark>;
 

@@ -16,6 +16,10 @@ struct Thresholds;
 #[doc = include_str!("../../../docs/mechanisms/hold.md")]
 struct Hold;
 
+/// Gathering.
+#[doc = include_str!("../../../docs/mechanisms/gathering.md")]
+struct Gathering;
+
 /// Backpressure.
 #[doc = include_str!("../../../docs/mechanisms/backpressure.md")]
 struct Backpressure;

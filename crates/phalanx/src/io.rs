@@ -132,16 +132,16 @@ impl Io {
         f(&mut **self.driver.borrow_mut())
     }
 
-    /// Wakes the operations whose requests were answered. True if there were any.
-    pub(crate) fn reap(&self) -> io::Result<bool> {
+    /// Wakes the operations whose requests were answered. Says how many there were.
+    pub(crate) fn reap(&self) -> io::Result<usize> {
         let mut completed = self.completed.take();
         self.driver.borrow_mut().reap(&mut completed)?;
-        let any = !completed.is_empty();
+        let count = completed.len();
         for Completion { token, result } in completed.drain(..) {
             self.complete(token.0 as usize, result);
         }
         self.completed.replace(completed);
-        Ok(any)
+        Ok(count)
     }
 
     fn complete(&self, key: usize, result: io::Result<Done>) {

@@ -82,7 +82,8 @@ impl Launch<'_> {
         io.install();
         let processor = seed.grow(Box::new(move || unparker.unpark()));
         let caller = Caller { processor: index, events: events.clone(), rest };
-        let world = DriverWorld::new(io.clone(), epoch, control.clone(), calls, caller);
+        let world =
+            DriverWorld::new(io.clone(), epoch, control.clone(), calls, caller, runtime.gather);
         let begin = || {
             if let (0, Some(admin)) = (index, admin) {
                 admin.start()?;

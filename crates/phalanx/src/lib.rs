@@ -53,6 +53,7 @@ mod error;
 mod events;
 mod first;
 pub mod fs;
+mod gathering;
 mod io;
 mod launch;
 mod limits;

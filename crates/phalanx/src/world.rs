@@ -1,5 +1,6 @@
 //! The world of a processor that runs for real: its driver and the monotonic clock.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use phalanx_core::{Control, Phase, World};
 
 use crate::events;
+use crate::gathering::Gathering;
 use crate::io::Io;
 use crate::rest::Rest;
 use crate::supervisor::Event;
@@ -20,6 +22,8 @@ pub(crate) struct DriverWorld {
     /// Where others read how many system calls the driver has made.
     system_calls: Arc<AtomicU64>,
     caller: Caller,
+    /// None where nothing is waited for.
+    gathering: Option<RefCell<Gathering>>,
 }
 
 /// A processor's way to its supervisor.
@@ -60,8 +64,10 @@ impl DriverWorld {
         control: Control,
         system_calls: Arc<AtomicU64>,
         caller: Caller,
+        gather: Duration,
     ) -> Self {
-        Self { io, epoch, control, system_calls, caller }
+        let gathering = (!gather.is_zero()).then(|| RefCell::new(Gathering::new(gather)));
+        Self { io, epoch, control, system_calls, caller, gathering }
     }
 }
 
@@ -75,13 +81,31 @@ impl World for DriverWorld {
             self.caller.say(Event::Drains);
         }
         self.io.expire(phalanx_core::now());
-        self.io.reap().unwrap_or_else(|error| fail("reap", &error))
+        let completions = self.io.reap().unwrap_or_else(|error| fail("reap", &error));
+        if let Some(gathering) = &self.gathering {
+            gathering.borrow_mut().came(completions, phalanx_core::now());
+        }
+        completions > 0
     }
 
     fn submit(&self) {
         self.io.driver(|driver| {
             driver.submit().unwrap_or_else(|error| fail("submit", &error));
             self.system_calls.store(driver.system_calls(), Ordering::Relaxed);
+        });
+    }
+
+    #[inline]
+    fn gather(&self, timeout: Option<u64>) {
+        let Some(gathering) = &self.gathering else { return };
+        let Some((wanted, limit)) = gathering.borrow_mut().wish(self.epoch.elapsed()) else {
+            return;
+        };
+        let expiry = self.io.next_expiry().map(|at| at.saturating_sub(self.epoch.elapsed()));
+        let ends = [timeout.map(Duration::from_nanos), expiry];
+        let limit = ends.into_iter().flatten().fold(limit, Duration::min);
+        self.io.driver(|driver| {
+            driver.gather(wanted, limit).unwrap_or_else(|error| fail("gather", &error));
         });
     }
 

@@ -128,6 +128,17 @@ impl Driver for Poll {
         Ok(())
     }
 
+    /// Readiness cannot be waited for in numbers, so this sleeps for all of `limit`.
+    fn gather(&mut self, completions: usize, limit: Duration) -> io::Result<()> {
+        self.attempt();
+        self.take_answers();
+        if self.done.len() < completions {
+            self.calls += 1;
+            std::thread::sleep(limit);
+        }
+        Ok(())
+    }
+
     fn unparker(&self) -> Arc<dyn Unpark> {
         Arc::clone(&self.unparker) as Arc<dyn Unpark>
     }

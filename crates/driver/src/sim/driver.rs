@@ -274,6 +274,11 @@ impl Driver for Sim {
         }
     }
 
+    /// Once there is something there is enough: waits are drawn elsewhere.
+    fn gather(&mut self, _: usize, limit: Duration) -> io::Result<()> {
+        self.park(Some(limit))
+    }
+
     fn unparker(&self) -> Arc<dyn Unpark> {
         self.bell.clone()
     }

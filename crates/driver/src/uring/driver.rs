@@ -133,9 +133,17 @@ impl Driver for Uring {
         if ready || timeout.is_some_and(|timeout| timeout.is_zero()) {
             return self.submit();
         }
-        self.ring.wait(timeout)?;
+        self.ring.wait(1, timeout)?;
         self.unparker.take();
         Ok(())
+    }
+
+    fn gather(&mut self, completions: usize, limit: Duration) -> io::Result<()> {
+        self.replenish(true);
+        match completions.saturating_sub(self.done.len()) {
+            0 => self.submit(),
+            wanted => self.ring.wait(wanted as u32, Some(limit)),
+        }
     }
 
     fn unparker(&self) -> Arc<dyn Unpark> {

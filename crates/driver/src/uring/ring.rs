@@ -119,15 +119,16 @@ impl Ring {
         self.enter(0, None).map(drop)
     }
 
-    /// As [`submit`](Self::submit), then sleeps until there is a completion or `timeout` is over.
-    pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+    /// As [`submit`](Self::submit), then sleeps until there are as many completions as `wanted` or
+    /// `timeout` is over.
+    pub(super) fn wait(&mut self, wanted: u32, timeout: Option<Duration>) -> io::Result<()> {
         while !self.backlog.is_empty() {
             if !self.enter(0, None)? {
                 return Ok(());
             }
             self.refill();
         }
-        self.enter(1, timeout).map(drop)
+        self.enter(wanted, timeout).map(drop)
     }
 
     fn refill(&mut self) {

@@ -29,7 +29,7 @@ impl Uring {
         let deadline = Instant::now() + PATIENCE;
         while self.inflight.len() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.ring.wait(Some(left)).is_err() {
+            if left.is_zero() || self.ring.wait(1, Some(left)).is_err() {
                 return false;
             }
             self.complete();

@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::Harness;
+use crate::harness::{Harness, Kind};
 
 // In a simulation time passes at once.
-crate::on_both!(park_ends_after_its_timeout);
+crate::on_both!(park_ends_after_its_timeout, gathering_ends_after_its_limit);
+crate::on_all!(what_was_gathered_is_reaped);
 
 crate::on_all!(
     unpark_during_a_park,
@@ -26,6 +27,36 @@ fn park_ends_after_its_timeout(io: &mut Harness) {
     io.driver.park(Some(Duration::from_millis(50))).unwrap();
     let time = start.elapsed();
     assert!(time >= Duration::from_millis(45) && time < Duration::from_secs(5), "{time:?}");
+}
+
+fn gathering_ends_after_its_limit(io: &mut Harness) {
+    settle(io);
+    let start = Instant::now();
+    io.driver.gather(2, Duration::from_millis(50)).unwrap();
+    let time = start.elapsed();
+    assert!(time >= Duration::from_millis(45) && time < Duration::from_secs(5), "{time:?}");
+}
+
+/// Only a ring can be asked for several; the others may take their time.
+fn what_was_gathered_is_reaped(io: &mut Harness) {
+    let pairs = [io.pair(), io.pair(), io.pair()];
+    let tokens = pairs.each_ref().map(|(socket, _)| io.receive(*socket));
+    settle(io);
+    let limit = if io.kind == Kind::Uring { 10_000 } else { 20 };
+    let (start, [one, two, three]) = (Instant::now(), pairs.map(|(_, peer)| peer));
+    let other = thread::spawn(move || {
+        for peer in [&one, &two, &three] {
+            crate::harness::write_all(peer, *b"x").join().unwrap();
+        }
+        (one, two, three)
+    });
+    io.driver.gather(3, Duration::from_millis(limit)).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(9), "three are there");
+    let peers = other.join().unwrap();
+    for token in tokens {
+        io.chunk(token).unwrap();
+    }
+    drop(peers);
 }
 
 fn unpark_during_a_park(io: &mut Harness) {

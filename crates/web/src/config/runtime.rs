@@ -16,6 +16,8 @@ pub struct RuntimeConfig {
     pub pin: bool,
     /// How long a processor without work looks for some before it sleeps.
     pub spin: Duration,
+    /// How long a processor without work may wait for more than one thing to do; zero for not at all.
+    pub hold: Duration,
     /// How long the program may finish what is under way.
     pub drain: Duration,
     /// After how long an operation that does not suspend is told on stderr; zero for never.
@@ -33,6 +35,7 @@ impl Default for RuntimeConfig {
             driver: Choice::Auto,
             pin: true,
             spin: phalanx::DEFAULT_SPIN,
+            hold: Duration::ZERO,
             drain: phalanx::DEFAULT_DRAIN,
             long_operation: phalanx::DEFAULT_LONG_OPERATION,
             admin: None,
@@ -49,6 +52,7 @@ impl RuntimeConfig {
             .driver(self.driver)
             .pin(self.pin)
             .spin(self.spin)
+            .gather(self.hold)
             .drain(self.drain)
             .long_operation(self.long_operation)
             .admin(self.admin)
