@@ -258,9 +258,12 @@ impl Processor {
         let mut taken = 0u64;
         self.batching.next_cohort();
         while tally.size.get() < local.max_cohort.get() {
-            let Some(slot) = local.queue.pop(order).or_else(|| self.next_parcel(stage)) else {
-                break;
+            let parcel = match tally.parcels.get() {
+                0 => None,
+                _ => self.parcels_turn(stage, local, tally),
             };
+            let next = parcel.or_else(|| local.queue.pop(order));
+            let Some(slot) = next.or_else(|| self.next_parcel(stage)) else { break };
             tally.size.set(tally.size.get() + 1);
             if slot.has(ENDED) {
                 bump(&tally.ended);

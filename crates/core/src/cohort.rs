@@ -58,6 +58,8 @@ pub(crate) struct Tally {
     /// Resumptions after prefetches, and how many there are when the time is looked at.
     pub(crate) fetched: Cell<usize>,
     pub(crate) fetched_look: Cell<usize>,
+    /// So many parcels of other processors go first in this cohort.
+    pub(crate) parcels: Cell<usize>,
     /// The size at which is looked up from the work.
     look: Cell<usize>,
     /// The size at which the time is looked at.
@@ -81,6 +83,19 @@ impl Drop for Inside<'_> {
     }
 }
 
+impl LocalStage {
+    /// How many parcels a cohort begins with that finds both them and local operations: none, and in
+    /// the next such cohort their part of what waits, so that neither starves, whether it is the
+    /// count or the time that ends cohorts.
+    #[cold]
+    fn parcels_share(&self, parcels: usize, waiting: usize) -> usize {
+        let first = !self.rules.parcels_first.get();
+        self.rules.parcels_first.set(first);
+        let part = self.max_cohort.get().saturating_mul(parcels) / waiting;
+        if first { part.clamp(1, parcels) } else { 0 }
+    }
+}
+
 impl Processor {
     /// Runs one cohort of a stage: what is there, bounded by the stage's count and time. Returns
     /// how many operations ran; none when another processor is in an exclusive stage.
@@ -94,7 +109,8 @@ impl Processor {
             },
         };
         let start = self.now.get();
-        let waiting = local.queue.len() + self.post.stages[stage].len();
+        let parcels = self.post.stages[stage].len();
+        let waiting = local.queue.len() + parcels;
         let oldest = local.queue.oldest().map(|slot| slot.queued_at.get());
         local.rules.waits.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));
         let order = match local.in_order {
@@ -108,6 +124,9 @@ impl Processor {
             look_at_clock: Cell::new(FIRST_LOOK),
             ..Tally::default()
         };
+        if parcels > 0 && waiting > parcels {
+            tally.parcels.set(local.parcels_share(parcels, waiting));
+        }
         self.set_running_stage(stage);
         self.counters.watch.turn_to(Some(stage));
         if let Some(batch) = &local.local.batch {
@@ -160,6 +179,9 @@ impl Processor {
     ) {
         loop {
             tally.limit.set(self.interleaved.limit(local.max_cohort.get()));
+            if tally.parcels.get() > 0 && self.start_parcels(stage, local, start, world, tally) {
+                break;
+            }
             self.start_operations(stage, local, order, start, world, tally);
             if self.interleaved.is_empty() || !self.resume_interleaved(local, start, world, tally) {
                 break;
@@ -178,7 +200,8 @@ impl Processor {
         tally: &Tally,
     ) {
         while tally.size.get() < tally.limit.get() {
-            // The local stack first, then what other processors sent (tr2001 §5.1.1).
+            // The local stack first, then what other processors sent (tr2001 §5.1.1); every other
+            // time some of that before.
             let slot = match local.queue.pop(order) {
                 Some(slot) => slot,
                 None => match self.next_parcel(stage) {
@@ -192,6 +215,50 @@ impl Processor {
                 break;
             }
         }
+    }
+
+    /// What other processors sent, as far as it is its turn. Whether the cohort's time is over.
+    #[cold]
+    fn start_parcels(
+        &self,
+        stage: usize,
+        local: &LocalStage,
+        start: u64,
+        world: &impl World,
+        tally: &Tally,
+    ) -> bool {
+        while tally.size.get() < tally.limit.get()
+            && let Some(slot) = self.parcels_turn(stage, local, tally)
+        {
+            tally.size.set(tally.size.get() + 1);
+            self.run_operation(slot, start, tally);
+            if tally.size.get() == tally.look.get() && self.look_up(stage, start, world, tally) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The next operation while it is the parcels' turn; none when that is over.
+    #[cold]
+    pub(crate) fn parcels_turn(
+        &self,
+        stage: usize,
+        local: &LocalStage,
+        tally: &Tally,
+    ) -> Option<Slot> {
+        let left = tally.parcels.get().checked_sub(1)?;
+        // Not refused because the queue is full: it is there for a moment only.
+        let aside = match local.queue.has_room() {
+            true => None,
+            false => local.queue.pop(Order::NewestFirst),
+        };
+        let next = self.next_parcel(stage);
+        if let Some(aside) = aside {
+            local.queue.push(aside);
+        }
+        tally.parcels.set(if next.is_some() { left } else { 0 });
+        next
     }
 
     /// Looks up from the work between two operations: other stages may be overdue, or the cohort's

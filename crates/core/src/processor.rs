@@ -62,6 +62,8 @@ pub(crate) struct Rules {
     pub(crate) end_of_cohort: Option<EndOfCohort>,
     /// Since when parcels wait here, as far as was looked.
     pub(crate) parcels_since: Cell<Option<u64>>,
+    /// Whether the last cohort that found parcels and local operations began with parcels.
+    pub(crate) parcels_first: Cell<bool>,
     /// How long its cohorts of this interval have found work waiting.
     pub(crate) waits: Smallest,
 }
@@ -182,6 +184,7 @@ impl Seed {
                     capacity: Capacity::new(declared.capacity),
                     end_of_cohort: declared.end_of_cohort.clone(),
                     parcels_since: Cell::new(None),
+                    parcels_first: Cell::new(false),
                     waits: Smallest::default(),
                 }),
             }
