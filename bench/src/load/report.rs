@@ -126,6 +126,11 @@ impl Report {
         }
     }
 
+    /// Of the whole answers within the measured time, those that were successes.
+    pub(crate) fn successes_per_second(&self) -> f64 {
+        self.requests_per_second * self.status.success as f64 / self.completed.max(1) as f64
+    }
+
     /// Takes in what was counted and measured.
     pub(crate) fn fill(
         &mut self,

@@ -25,8 +25,14 @@ use crate::web::slice::Shot;
 const SITE: usize = 64 << 20;
 /// Memory of the server's own cache.
 const CACHE: &str = "1M";
-/// Connections in closed loop, to learn the capacity.
-const FULL: usize = 64;
+/// Connections in closed loop, to learn the capacity: the most of these with which nothing is refused.
+const FULL: [usize; 4] = [64, 32, 16, 8];
+/// For at least so long, so that there are answers to count.
+const SHORTEST: Duration = Duration::from_millis(300);
+/// The part of the answers to these that may be refusals all the same: a bad moment's.
+const FEW: f64 = 0.01;
+/// Two capacities further apart than this part of the larger are of two machines, so to speak.
+const SAME: f64 = 0.2;
 /// How long an answer may take before its client is one without an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The goal for an answer.
@@ -65,17 +71,38 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         cold: false,
     };
     let arena = Arena::start(&options.place, &plan)?;
+    let calibration = (slice / 2).max(SHORTEST);
     let mut measured = Vec::new();
     for round in 1..=slices {
         for server in &arena.servers {
             eprintln!("round {round} of {slices}: {}", server.name);
-            let capacity = arena.capacity(server, slice, FULL)?;
+            let mut before = capacity(&arena, server, calibration)?;
             for &load in &loads {
-                measured.push(measure(&arena, server, options, capacity, load, round, slice)?);
+                let shot = measure(&arena, server, options, before, load, round, slice)?;
+                let after = capacity(&arena, server, calibration)?;
+                measured.push(shot.between(before, after));
+                before = after;
             }
         }
     }
     Ok(Report::new(options, &arena, &measured))
+}
+
+/// Successful answers a second in closed loop: what the server can do at this moment.
+fn capacity(arena: &Arena, server: &Server, slice: Duration) -> Result<f64, Error> {
+    let mut best = 0.0;
+    for connections in FULL {
+        let shot = Shot::closed(connections, 1, PATIENCE);
+        let report = arena.slice(server, slice, shot)?.0;
+        best = f64::max(best, report.successes_per_second());
+        if report.status.server_error as f64 <= FEW * report.status.success as f64 {
+            break;
+        }
+    }
+    match best > 0.0 {
+        true => Ok(best),
+        false => Err(Error::Load { name: server.name.clone(), why: "it answers nothing".into() }),
+    }
 }
 
 fn measure(
@@ -96,5 +123,5 @@ fn measure(
         let why = format!("wrong answers: {:?} {:?}", report.status, report.errors);
         return Err(Error::Load { name: server.name.clone(), why });
     }
-    Ok(Slice::new(server.server, round, load, capacity, noisy, &report))
+    Ok(Slice::new(server.server, load, capacity, noisy, &report))
 }

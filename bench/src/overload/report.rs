@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::OBJECTIVE;
 use super::options::Options;
+use super::{OBJECTIVE, SAME};
 use crate::load;
 use crate::stats::median;
 use crate::web::Machine;
@@ -15,7 +15,6 @@ use crate::web::arena::Arena;
 #[derive(Clone, Debug)]
 pub(crate) struct Slice {
     pub(crate) server: &'static str,
-    pub(crate) round: usize,
     pub(crate) load: f64,
     pub(crate) capacity: f64,
     /// Per second, as the next.
@@ -36,7 +35,6 @@ pub(crate) struct Slice {
 impl Slice {
     pub(crate) fn new(
         server: &'static str,
-        round: usize,
         load: f64,
         capacity: f64,
         noisy: bool,
@@ -49,7 +47,6 @@ impl Slice {
         let busy = |cpu_us: f64| cpu_us * report.requests_per_second / 1e6;
         Self {
             server,
-            round,
             load,
             capacity,
             goodput: per_second(report.good),
@@ -69,6 +66,16 @@ impl Slice {
     }
 }
 
+impl Slice {
+    /// The server's capacity just before and just after. Where they differ much, the machine has
+    /// changed meanwhile and the load was not what it was meant to be.
+    pub(crate) fn between(mut self, before: f64, after: f64) -> Self {
+        self.capacity = f64::midpoint(before, after);
+        self.noisy |= (before - after).abs() > SAME * before.max(after);
+        self
+    }
+}
+
 /// One server under one load: medians of its slices.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
@@ -80,7 +87,9 @@ pub struct Row {
     pub capacity: f64,
     /// Successful answers within the objective, per second.
     pub goodput: f64,
-    /// Goodput over the best of the same server's loads, round by round.
+    /// Goodput over what the server could do just before and after.
+    pub goodput_over_capacity: f64,
+    /// That, over the best of the same server's loads.
     pub goodput_over_best: f64,
     /// Median latency of successful answers, in milliseconds, from the intended start.
     pub p50_ms: f64,
@@ -180,16 +189,13 @@ fn rows(slices: &[Slice]) -> Vec<Row> {
         let of = |figure: &dyn Fn(&Slice) -> f64| {
             median(&kept.iter().map(|slice| figure(slice)).collect::<Vec<_>>())
         };
-        let best = |round| {
-            let same = slices.iter().filter(|s| s.server == server && s.round == round);
-            same.map(|slice| slice.goodput).fold(1e-9, f64::max)
-        };
         Row {
             server,
             load,
             capacity: of(&|slice| slice.capacity),
             goodput: of(&|slice| slice.goodput),
-            goodput_over_best: of(&|slice| slice.goodput / best(slice.round)),
+            goodput_over_capacity: of(&|slice| slice.goodput / slice.capacity.max(1e-9)),
+            goodput_over_best: 0.0,
             p50_ms: of(&|slice| slice.p50_ms),
             p99_ms: of(&|slice| slice.p99_ms),
             shed_share: of(&|slice| slice.shed_share),
@@ -200,7 +206,15 @@ fn rows(slices: &[Slice]) -> Vec<Row> {
             noisy_slices: all.len() - quiet.len(),
         }
     };
-    keys.into_iter().map(row).collect()
+    let mut rows: Vec<Row> = keys.into_iter().map(row).collect();
+    let medians: Vec<_> = rows.iter().map(|row| (row.server, row.goodput_over_capacity)).collect();
+    for row in &mut rows {
+        // The best of medians: the best of single slices would be the luckiest one's.
+        let same = medians.iter().filter(|median| median.0 == row.server);
+        let best = same.map(|median| median.1).fold(1e-9, f64::max);
+        row.goodput_over_best = row.goodput_over_capacity / best;
+    }
+    rows
 }
 
 /// What an admitted and a refused request cost, so that `busy = admitted × a + refused × r` comes
@@ -223,10 +237,9 @@ fn costs<'a>(slices: impl Iterator<Item = &'a Slice>) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
 
-    fn slice(round: usize, load: f64, goodput: f64, refused: f64, noisy: bool) -> Slice {
+    fn slice(load: f64, goodput: f64, refused: f64, noisy: bool) -> Slice {
         Slice {
             server: "phalanx",
-            round,
             load,
             capacity: 1000.0,
             goodput,
@@ -244,18 +257,19 @@ mod tests {
     }
 
     #[test]
-    fn goodput_is_compared_within_a_round() {
+    fn goodput_is_compared_with_the_capacity_of_the_moment() {
+        // In the second round the machine was half as fast, in the third it changed.
         let slices = [
-            slice(1, 1.0, 800.0, 0.0, false),
-            slice(1, 2.0, 760.0, 900.0, false),
-            slice(2, 1.0, 400.0, 0.0, false),
-            slice(2, 2.0, 400.0, 900.0, false),
-            slice(3, 1.0, 900.0, 0.0, false),
-            slice(3, 2.0, 9.0, 0.0, true),
+            slice(1.0, 800.0, 0.0, false),
+            slice(2.0, 760.0, 900.0, false),
+            slice(1.0, 400.0, 0.0, false).between(520.0, 480.0),
+            slice(2.0, 400.0, 900.0, false).between(480.0, 520.0),
+            slice(1.0, 900.0, 0.0, false),
+            slice(2.0, 9.0, 0.0, false).between(1000.0, 700.0),
         ];
         let rows = rows(&slices);
         assert_eq!((rows.len(), rows[1].slices, rows[1].noisy_slices), (2, 3, 1));
-        assert!((rows[1].goodput_over_best - 0.975).abs() < 1e-9);
+        assert!((rows[1].goodput_over_best - 0.78 / 0.8).abs() < 1e-9, "{rows:?}");
         assert_eq!((rows[1].shed, rows[0].unanswered), (1800, 3));
         let (admitted, refused) = costs(slices.iter()).unwrap();
         assert!((admitted - 100.0).abs() < 1e-6 && (refused - 5.0).abs() < 1e-6);

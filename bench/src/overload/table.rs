@@ -21,9 +21,10 @@ impl fmt::Display for Report {
                 server = row.server;
                 writeln!(
                     f,
-                    "\n  {server:<9}{:>9}/s{:>11}{:>9}{:>10}{:>10}{:>8}{:>12}{:>8}",
+                    "\n  {server:<9}{:>9}/s{:>11}{:>9}{:>9}{:>10}{:>10}{:>8}{:>12}{:>8}",
                     row.capacity.round(),
                     "goodput",
+                    "of cap.",
                     "of best",
                     "p50 ms",
                     "p99 ms",
@@ -34,9 +35,10 @@ impl fmt::Display for Report {
             }
             write!(
                 f,
-                "  {:>20}{:>11.0}{:>9.2}{:>10.1}{:>10.1}{:>7.0}%{:>12}{:>8}",
+                "  {:>20}{:>11.0}{:>9.2}{:>9.2}{:>10.1}{:>10.1}{:>7.0}%{:>12}{:>8}",
                 format!("{} ×", row.load),
                 row.goodput,
+                row.goodput_over_capacity,
                 row.goodput_over_best,
                 row.p50_ms,
                 row.p99_ms,

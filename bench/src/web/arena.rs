@@ -131,7 +131,7 @@ impl Arena {
         }
     }
 
-    /// Answers a second in closed loop: what the server can do.
+    /// Successful answers a second in closed loop: what the server can do.
     pub(crate) fn capacity(
         &self,
         server: &Server,
@@ -140,6 +140,6 @@ impl Arena {
     ) -> Result<f64, Error> {
         let patience = slice + Duration::from_secs(5);
         let shot = Shot::closed(connections, 1, patience);
-        Ok(self.slice(server, slice, shot)?.0.requests_per_second)
+        Ok(self.slice(server, slice, shot)?.0.successes_per_second())
     }
 }
