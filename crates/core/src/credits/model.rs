@@ -1,0 +1,265 @@
+//! A server, its machine and its clients, as far as the law of admission is concerned.
+//!
+//! A processor turns: it takes in what has come, decides, and works. An answer is made in several
+//! passes, and in each turn all requests in flight get one: they share the processor. The client
+//! reads one answer after the other, and a credit is held until it has: what is in flight is not only
+//! what the server has to do. Either end may be held up by its machine, as ours are.
+
+use std::collections::VecDeque;
+
+use super::Credits;
+
+pub(super) const MS: u64 = 1_000_000;
+/// What a client wants.
+pub(super) const OBJECTIVE: u64 = 50 * MS;
+pub(super) const TARGET: u64 = 10 * MS;
+pub(super) const INTERVAL: u64 = 10 * MS;
+/// And the fewest turns of an interval, as in `congestion`.
+const TURNS: u32 = 3;
+/// Operations of a turn, as in a stage that touches sockets.
+const COHORT: usize = 64;
+/// What a turn costs by itself.
+const TURN: u64 = 5_000;
+
+/// What does not change by itself.
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    /// Nanoseconds of work of an admitted request.
+    pub(super) service: u64,
+    /// In so many pieces.
+    pub(super) passes: u64,
+    /// Of one in ten: this many times as much, in as many more pieces. One where all are alike.
+    pub(super) large: u64,
+    /// Nanoseconds that a refusal takes.
+    pub(super) refusal: u64,
+    /// Nanoseconds that the client needs to read an answer.
+    pub(super) reading: u64,
+    /// Requests that the client has under way at most.
+    pub(super) connections: usize,
+    pub(super) target: u64,
+    /// How many times as long everything takes at present.
+    pub(super) slowness: f64,
+}
+
+impl World {
+    pub(super) fn new(service: u64, refusal: f64) -> Self {
+        Self {
+            service,
+            passes: 1,
+            large: 1,
+            refusal: (service as f64 * refusal) as u64,
+            reading: 0,
+            connections: 2000,
+            target: TARGET,
+            slowness: 1.0,
+        }
+    }
+
+    /// Nanoseconds of a request, on average.
+    fn mean(&self) -> f64 {
+        self.service as f64 * (0.9 + 0.1 * self.large as f64)
+    }
+}
+
+/// An admitted request.
+struct Job {
+    intended: u64,
+    queued: u64,
+    passes: u64,
+}
+
+/// An answer that the client has not read yet.
+struct Answer {
+    read: u64,
+    admitted: bool,
+}
+
+/// What a while of load has come to.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) good: usize,
+    pub(super) refused: usize,
+    /// Of those served, in nanoseconds.
+    pub(super) latency: Vec<u64>,
+}
+
+impl Outcome {
+    pub(super) fn p99(&mut self) -> u64 {
+        self.latency.sort_unstable();
+        self.latency.get(self.latency.len() * 99 / 100).copied().unwrap_or(0)
+    }
+}
+
+pub(super) struct Server {
+    pub(super) world: World,
+    pub(super) credits: Credits,
+    now: u64,
+    random: u64,
+    /// Mean gap between arrivals; none in closed loop.
+    gap: Option<f64>,
+    next: u64,
+    /// Requests that no connection has taken yet; those that have come, and when they were seen.
+    backlog: VecDeque<u64>,
+    arrived: VecDeque<(u64, u64)>,
+    work: VecDeque<Job>,
+    answers: VecDeque<Answer>,
+    under_way: usize,
+    turned: u64,
+    turns: u32,
+    began: u64,
+    /// Waits of this interval: outside, before it is decided, and then.
+    smallest: [u64; 3],
+}
+
+impl Server {
+    pub(super) fn new(world: World, seed: u64) -> Self {
+        Self {
+            credits: Credits::new(world.target),
+            world,
+            now: 0,
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            gap: None,
+            next: 0,
+            backlog: VecDeque::new(),
+            arrived: VecDeque::new(),
+            work: VecDeque::new(),
+            answers: VecDeque::new(),
+            under_way: 0,
+            turned: 0,
+            turns: 0,
+            began: 0,
+            smallest: [u64::MAX; 3],
+        }
+    }
+
+    fn uniform(&mut self) -> f64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        ((self.random >> 11) as f64 + 1.0) / (1u64 << 53) as f64
+    }
+
+    /// Open loop; `load` is in capacities.
+    pub(super) fn run(&mut self, load: f64, duration: u64) -> Outcome {
+        if self.gap.is_none() {
+            self.next = self.now;
+        }
+        self.gap = Some(self.world.mean() / load);
+        self.go_on(duration)
+    }
+
+    /// Closed loop: whoever is answered asks again.
+    pub(super) fn run_closed(&mut self, duration: u64) -> Outcome {
+        self.gap = None;
+        let idle = self.world.connections - self.under_way;
+        self.arrived.extend(std::iter::repeat_n((self.now, self.now), idle));
+        self.under_way += idle;
+        self.go_on(duration)
+    }
+
+    /// Nothing runs for a while; what is asked meanwhile comes all at once.
+    pub(super) fn stand_still(&mut self, duration: u64) {
+        self.now += duration;
+    }
+
+    fn go_on(&mut self, duration: u64) -> Outcome {
+        let (mut outcome, end) = (Outcome::default(), self.now + duration);
+        while self.now < end {
+            self.outside();
+            if self.arrived.is_empty() && self.work.is_empty() {
+                let answer = self.answers.front().map(|answer| answer.read);
+                let next = self.gap.map(|_| self.next);
+                self.now = answer.into_iter().chain(next).min().unwrap_or(end).max(self.now);
+                self.turned = self.now;
+                self.outside();
+            }
+            self.turn(&mut outcome);
+        }
+        outcome
+    }
+
+    /// The client reads and asks, until now.
+    fn outside(&mut self) {
+        while self.answers.front().is_some_and(|answer| answer.read <= self.now) {
+            let Some(answer) = self.answers.pop_front() else { break };
+            if answer.admitted {
+                self.credits.give();
+            }
+            match self.gap {
+                None => self.arrived.push_back((answer.read, self.now)),
+                Some(_) => self.under_way -= 1,
+            }
+        }
+        while let Some(gap) = self.gap
+            && self.next <= self.now
+        {
+            self.backlog.push_back(self.next);
+            self.next += (-self.uniform().ln() * gap) as u64 + 1;
+        }
+        while self.under_way < self.world.connections
+            && let Some(intended) = self.backlog.pop_front()
+        {
+            self.under_way += 1;
+            self.arrived.push_back((intended, self.now));
+        }
+    }
+
+    fn spend(&mut self, time: u64) {
+        self.now += (time as f64 * self.world.slowness) as u64;
+    }
+
+    /// Sends an answer, and says when the client has read it.
+    fn answer(&mut self, admitted: bool) -> u64 {
+        let reading = if admitted { self.world.reading } else { self.world.reading / 4 };
+        let read = self.answers.back().map_or(0, |last| last.read).max(self.now) + reading;
+        self.answers.push_back(Answer { read, admitted });
+        read
+    }
+
+    fn wait(&mut self, place: usize, wait: u64) {
+        self.smallest[place] = self.smallest[place].min(wait);
+    }
+
+    fn turn(&mut self, outcome: &mut Outcome) {
+        let seen = self.arrived.front().map_or(self.now, |arrival| arrival.1);
+        let came = self.arrived.back().is_some_and(|arrival| arrival.1 == self.now);
+        let outside = if came { self.now - self.turned } else { 0 };
+        self.wait(0, outside);
+        self.wait(1, self.now - seen);
+        self.turned = self.now;
+        self.turns += 1;
+        if self.now - self.began >= INTERVAL && self.turns >= TURNS {
+            let wait = self.smallest.iter().sum();
+            self.credits.interval_over(wait, self.now - self.began);
+            (self.began, self.turns, self.smallest) = (self.now, 0, [u64::MAX; 3]);
+        }
+        for _ in 0..self.arrived.len().min(COHORT) {
+            let Some((intended, _)) = self.arrived.pop_front() else { break };
+            if self.credits.take() {
+                let large = if self.uniform() < 0.1 { self.world.large } else { 1 };
+                let passes = self.world.passes * large;
+                self.work.push_back(Job { intended, queued: self.now, passes });
+            } else {
+                self.spend(self.world.refusal);
+                self.answer(false);
+                outcome.refused += 1;
+            }
+        }
+        let queued = self.work.front().map_or(self.now, |job| job.queued);
+        self.wait(2, self.now - queued);
+        for _ in 0..self.work.len().min(COHORT) {
+            let Some(mut job) = self.work.pop_front() else { break };
+            self.spend(self.world.service / self.world.passes);
+            job.passes -= 1;
+            if job.passes > 0 {
+                job.queued = self.now;
+                self.work.push_back(job);
+                continue;
+            }
+            let latency = self.answer(true) - job.intended;
+            outcome.good += usize::from(latency <= OBJECTIVE);
+            outcome.latency.push(latency);
+        }
+        self.spend(TURN);
+    }
+}

@@ -1,0 +1,193 @@
+//! The law against the model, and its steps by themselves.
+
+use proptest::prelude::*;
+
+use super::model::{INTERVAL, MS, OBJECTIVE, Server, TARGET, World};
+use super::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever a request costs, and a refusal: below saturation there is none.
+    #[test]
+    fn nothing_is_refused_below_saturation(
+        service in 50_000u64..400_000, passes in 1u64..8, refusal in 0.0..1.0, load in 0.01..0.88,
+        seed: u64,
+    ) {
+        let world = World { passes, ..World::new(service, refusal) };
+        let mut server = Server::new(world, seed);
+        let outcome = server.run(load, 2000 * MS);
+        prop_assert_eq!(outcome.refused, 0);
+        prop_assert_eq!(server.credits.limit(), None);
+    }
+
+    /// After a step to any overload: once what was let in before it was noticed is done, what
+    /// can be done is done in time.
+    #[test]
+    fn overload_does_not_collapse(
+        service in 50_000u64..400_000, passes in 1u64..3, refusal in 0.005..0.05, load in 1.3..3.5,
+        reading in 0.0..0.3, seed: u64,
+    ) {
+        let reading = (service as f64 * reading) as u64;
+        let world = World { passes, reading, ..World::new(service, refusal) };
+        let mut server = Server::new(world, seed);
+        let calm = server.run(0.7, 300 * MS);
+        prop_assert_eq!(calm.refused, 0);
+        server.run(load, 600 * MS);
+        let mut outcome = server.run(load, 1000 * MS);
+        // What refusing leaves of the time.
+        let possible = (1.0 - load * refusal) / (1.0 - refusal) * 1e9 / service as f64;
+        let good = outcome.good as f64;
+        prop_assert!(good > 0.9 * possible, "{good} of {possible}");
+        prop_assert!(outcome.p99() < 2 * OBJECTIVE, "{} ms", outcome.p99() / MS);
+    }
+
+    /// When it is over nobody is refused any more, and the limit goes.
+    #[test]
+    fn overload_ends(
+        service in 50_000u64..400_000, passes in 1u64..4, load in 1.5..3.0, seed: u64,
+    ) {
+        let mut server = Server::new(World { passes, ..World::new(service, 0.03) }, seed);
+        let over = server.run(load, 500 * MS);
+        prop_assert!(over.refused > 0);
+        server.run(0.5, 700 * MS);
+        let calm = server.run(0.7, 1000 * MS);
+        prop_assert_eq!(calm.refused, 0);
+        prop_assert_eq!(server.credits.limit(), None);
+    }
+
+    /// A machine that stood still costs what it must, and is forgotten soon.
+    #[test]
+    fn a_held_up_machine_is_forgotten(
+        service in 50_000u64..400_000, passes in 1u64..4, still in 50u64..200, seed: u64,
+    ) {
+        let mut server = Server::new(World { passes, ..World::new(service, 0.05) }, seed);
+        server.run(0.5, 300 * MS);
+        server.stand_still(still * MS);
+        // What had come takes as long again at half of the load.
+        server.run(0.5, (still + 300) * MS);
+        let after = server.run(0.5, 500 * MS);
+        prop_assert_eq!(after.refused, 0);
+    }
+
+    /// A machine that is slower for seconds has less capacity, and that is used.
+    #[test]
+    fn a_slow_machine_does_what_it_can(
+        service in 100_000u64..400_000, passes in 1u64..4, slowness in 1.5..2.0, seed: u64,
+    ) {
+        let mut server = Server::new(World { passes, ..World::new(service, 0.05) }, seed);
+        server.run(1.0, 300 * MS);
+        server.world.slowness = slowness;
+        server.run(1.0, 1000 * MS);
+        let mut slow = server.run(1.0, 1000 * MS);
+        let possible = (1.0 / slowness - 0.05) / 0.95 * 1e9 / service as f64;
+        prop_assert!(slow.good as f64 > 0.85 * possible, "{} of {possible}", slow.good);
+        prop_assert!(slow.p99() < 3 * OBJECTIVE, "{} ms", slow.p99() / MS);
+        server.world.slowness = 1.0;
+        server.run(0.5, 500 * MS);
+        prop_assert_eq!(server.run(0.7, 500 * MS).refused, 0);
+    }
+
+    /// Large requests among small ones: their share of the work is not lost.
+    #[test]
+    fn costs_may_differ(large in 2u64..40, load in 1.3..2.5, seed: u64) {
+        let world = World { large, ..World::new(50_000, 0.1) };
+        let mut server = Server::new(world.clone(), seed);
+        server.run(load, 500 * MS);
+        let outcome = server.run(load, 1000 * MS);
+        let mean = 50_000.0 * (0.9 + 0.1 * large as f64);
+        let refusal = 5_000.0 / mean;
+        let possible = (1.0 - load * refusal) / (1.0 - refusal) * 1e9 / mean;
+        prop_assert!(outcome.good as f64 > 0.75 * possible, "{} of {possible}", outcome.good);
+    }
+}
+
+/// A thousand clients of small files wait for each other, and refusing some would help nobody.
+#[test]
+fn clients_that_wait_for_each_other_are_no_overload() {
+    for slowness in [1.0, 1.7] {
+        let world =
+            World { connections: 1000, target: 15 * MS, slowness, ..World::new(7_000, 0.8) };
+        assert_eq!(Server::new(world, 1).run_closed(2000 * MS).refused, 0, "{slowness}");
+    }
+}
+
+#[test]
+fn one_bad_moment_is_no_congestion() {
+    let mut credits = Credits::new(TARGET);
+    for _ in 0..100 {
+        credits.interval_over(9 * TARGET, INTERVAL);
+        credits.interval_over(9 * TARGET, INTERVAL);
+        credits.interval_over(0, INTERVAL);
+    }
+    assert_eq!(credits.limit(), None);
+}
+
+#[test]
+fn refusing_what_costs_nothing_less_ends_somewhere() {
+    let mut credits = Credits::new(TARGET);
+    let mut served = Vec::new();
+    for _ in 0..1000 {
+        let admitted = (0..1500).filter(|_| credits.take()).count();
+        (0..admitted).for_each(|_| credits.give());
+        // All the same to the wait.
+        credits.interval_over(5 * TARGET, INTERVAL);
+        served.push(admitted);
+    }
+    let last = &served[500..];
+    let mean = last.iter().sum::<usize>() / last.len();
+    assert!((300..500).contains(&mean), "about a quarter is served: {mean}");
+}
+
+/// Credits of which `in_flight` are taken, with a limit of half of them.
+fn limited(in_flight: u32) -> Credits {
+    let mut credits = Credits::new(TARGET);
+    assert!((0..in_flight).all(|_| credits.take()));
+    (0..PATIENCE).for_each(|_| credits.interval_over(2 * TARGET, 1000 * INTERVAL));
+    assert_eq!(credits.limit(), Some(in_flight / 2));
+    credits
+}
+
+#[test]
+fn a_limit_is_judged_only_while_it_is_kept() {
+    let mut credits = limited(8);
+    for _ in 0..100 {
+        credits.interval_over(9 * TARGET, INTERVAL);
+    }
+    assert_eq!(credits.limit(), Some(4), "all of that wait came before it");
+    assert!(!credits.take());
+    (0..5).for_each(|_| credits.give());
+    assert!(credits.take() && !credits.take());
+    credits.interval_over(3 * TARGET, 1000 * INTERVAL);
+    assert_eq!(credits.limit(), Some(4), "it was exceeded when the interval began");
+    credits.interval_over(3 * TARGET, 1000 * INTERVAL);
+    assert_eq!(credits.limit(), Some(2), "by half at most");
+}
+
+#[test]
+fn credits_come_back() {
+    let mut credits = limited(200);
+    (0..200).for_each(|_| credits.give());
+    for _ in 0..4 {
+        assert!((0..=300).any(|_| !credits.take()), "refused");
+        (0..credits.in_flight()).for_each(|_| credits.give());
+        credits.interval_over(0, INTERVAL);
+    }
+    assert_eq!(
+        credits.limit(),
+        Some(245),
+        "a quarter more with each interval that waited for nothing"
+    );
+}
+
+#[test]
+fn a_quiet_moment_is_not_the_end() {
+    let mut credits = limited(8);
+    (0..8).for_each(|_| credits.give());
+    for _ in 0..5 {
+        credits.interval_over(0, INTERVAL);
+        assert!(credits.limit().is_some());
+    }
+    (5..CALM).for_each(|_| credits.interval_over(0, INTERVAL));
+    assert_eq!(credits.limit(), None);
+}
