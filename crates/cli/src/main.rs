@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod content;
 mod top;
 mod web;
 

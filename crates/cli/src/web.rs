@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::content::Content;
 use clap::Args;
 use phalanx::Choice;
 use phalanx_web::{Config, Listen, RuntimeConfig, serve};
@@ -95,6 +96,9 @@ pub(crate) struct Web {
     /// Do not bind processors to cores.
     #[arg(long, env = "PHALANX_NO_PIN")]
     no_pin: bool,
+
+    #[command(flatten)]
+    content: Content,
 }
 
 impl Web {
@@ -145,6 +149,7 @@ impl Web {
             ..RuntimeConfig::default()
         };
         let mut config = Config::of(self.directory);
+        self.content.apply(&mut config.hosts[0]);
         config.timeouts.request = Duration::from_secs(self.request_timeout);
         config.timeouts.idle = Duration::from_secs(self.idle_timeout);
         Config {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 
 use crate::OpenHow;
+use crate::list::Names;
 use crate::sim::Node;
 
 /// An open file or directory. Clones share it; it is closed with the last of them.
@@ -133,6 +134,18 @@ impl File {
         match &self.0 {
             Inner::Real(fd) => crate::cached::read(fd.as_fd(), buffer, offset),
             Inner::Simulated(node) => node.read_now(buffer, offset),
+        }
+    }
+
+    /// The names in this directory for which `keep` is true, at most `most` of them; neither `.` nor
+    /// `..` is told of. This call may block: it is for a thread that may.
+    ///
+    /// # Errors
+    /// As `readdir(3)` and `fstatat(2)`; `ENOTDIR` for what is no directory.
+    pub fn list(&self, most: usize, keep: &dyn Fn(&[u8]) -> bool) -> io::Result<Names> {
+        match &self.0 {
+            Inner::Real(fd) => crate::list::list(fd.as_fd(), most, keep),
+            Inner::Simulated(node) => node.list(most, keep),
         }
     }
 

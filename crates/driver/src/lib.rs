@@ -35,6 +35,7 @@ mod chunk;
 mod config;
 mod endpoint;
 mod file;
+mod list;
 mod request;
 mod table;
 mod tokens;
@@ -56,6 +57,7 @@ pub use chunk::Chunk;
 pub use config::Config;
 pub use endpoint::Endpoint;
 pub use file::{File, FileKind, Metadata, ReadNow};
+pub use list::{Named, NamedKind, Names};
 pub use request::{Access, Completion, Done, OpenHow, Payload, Request, Socket, Token};
 
 /// What a processor needs of the operating system, and the only way to it.

@@ -25,6 +25,26 @@ impl ContentType {
         out.extend_from_slice(self.parameter().as_bytes());
     }
 
+    /// Whether files of this type become much smaller when they are compressed: text, and what is not
+    /// compressed already by its own format.
+    pub fn is_compressible(self) -> bool {
+        self.utf8
+            || matches!(
+                self.essence,
+                "application/wasm"
+                    | "application/x-javascript"
+                    | "application/rtf"
+                    | "application/vnd.ms-fontobject"
+                    | "font/ttf"
+                    | "font/otf"
+                    | "application/x-font-ttf"
+                    | "application/font-sfnt"
+                    | "image/bmp"
+                    | "image/x-icon"
+                    | "image/vnd.microsoft.icon"
+            )
+    }
+
     fn parameter(self) -> &'static str {
         if self.utf8 { "; charset=utf-8" } else { "" }
     }
@@ -110,5 +130,11 @@ mod tests {
             assert_eq!(content_type(path.as_bytes()).to_string(), wanted, "{path}");
         }
         assert_eq!(content_type(b"a.\xff"), ContentType::UNKNOWN);
+        for (name, wanted) in [("a.js", true), ("a.svg", true), ("a.wasm", true), ("a.ttf", true)]
+            .into_iter()
+            .chain(["a.png", "a.woff2", "a.zip", "a.mp4", "a"].map(|name| (name, false)))
+        {
+            assert_eq!(content_type(name.as_bytes()).is_compressible(), wanted, "{name}");
+        }
     }
 }

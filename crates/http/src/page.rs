@@ -16,6 +16,17 @@ pub fn error_page(out: &mut Vec<u8>, status: Status, date: &DateLine, reply: Rep
     });
 }
 
+/// As [`error_page`], with more whole lines in the head, each with its line end.
+pub fn error_page_with(
+    out: &mut Vec<u8>,
+    status: Status,
+    lines: &[u8],
+    date: &DateLine,
+    reply: Reply,
+) {
+    page(out, status, date, reply, |head| head.block(lines));
+}
+
 /// Adds a 416 for a representation of `length` bytes, with `Content-Range: bytes */length`
 /// (RFC 9110, 15.5.17).
 pub fn unsatisfiable(out: &mut Vec<u8>, length: u64, date: &DateLine, reply: Reply) {

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 use phalanx_driver::{Access, Done, OpenHow, Request};
-pub use phalanx_driver::{FileKind, Metadata};
+pub use phalanx_driver::{FileKind, Metadata, Named, NamedKind, Names};
 
 use crate::io::{Patience, request};
 
@@ -66,6 +66,16 @@ impl File {
     /// As `fstat(2)`.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.0.metadata()
+    }
+
+    /// The names in this directory for which `keep` is true, at most `most` of them; neither `.` nor
+    /// `..` is told of, and links are not followed. This call may block: it is for a
+    /// [blocking stage](crate::blocking()), to which a file may be sent.
+    ///
+    /// # Errors
+    /// As `readdir(3)` and `fstatat(2)`; `ENOTDIR` for what is no directory.
+    pub fn list(&self, most: usize, keep: impl Fn(&[u8]) -> bool) -> io::Result<Names> {
+        self.0.list(most, &keep)
     }
 
     /// Reads up to `length` bytes from `offset`; fewer only at the end of the file.

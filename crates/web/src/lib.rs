@@ -13,6 +13,7 @@
 //! | file cache | `files/lookup.rs`, `cache.rs`, `blocks.rs` | finds a file, or a block of a large one |
 //! | aggregator | `files/aggregator.rs` | a cohort operation: merges the reads of a cohort |
 //! | disk | `files/disk.rs` | opens a file; reads what was gathered, merged |
+//! | slow | `files/make.rs`, `list.rs` | compresses a file, or reads a directory, on threads of its own |
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ mod config;
 mod connection;
 mod files;
 mod guard;
+mod listing;
 mod log;
 mod serve;
 mod site;

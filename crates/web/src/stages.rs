@@ -1,6 +1,8 @@
 //! The server's stages, in wavefront order.
 
-use phalanx::{Graph, PartitionedCohortStage, PartitionedStage, SharedStage};
+use phalanx::{
+    BlockingStage, Graph, PartitionedCohortStage, PartitionedStage, SharedStage, blocking,
+};
 
 use crate::config::Config;
 use crate::files::aggregator;
@@ -20,6 +22,9 @@ const CONTROL_QUEUE: usize = 4096;
 /// A cohort of refusals: they are short, and are not to wait for another turn.
 const REFUSALS: usize = 256;
 
+/// Threads for what takes long: they share the cores with the processors.
+const SLOW_THREADS: usize = 2;
+
 /// Handles on all stages; copied wherever an operation may invoke others.
 #[derive(Clone, Copy)]
 pub(crate) struct Stages {
@@ -32,6 +37,8 @@ pub(crate) struct Stages {
     pub(crate) disk: SharedStage<()>,
     /// Where requests are written down, if they are.
     pub(crate) log: Option<Log>,
+    /// What takes long: compressing files, reading directories.
+    pub(crate) slow: BlockingStage<()>,
 }
 
 impl Stages {
@@ -59,6 +66,7 @@ impl Stages {
             .partitioned(move |_| FileCache::new(budget, open));
         let aggregator = graph.keep("aggregator");
         let disk = graph.shared("disk", ());
+        let slow = blocking(graph, "slow").threads(SLOW_THREADS).state(());
         let aggregator = graph
             .stage_at(aggregator)
             .partitioned_cohort(|_| (), move |(), cohort| aggregator::gather(disk, cohort));
@@ -66,6 +74,6 @@ impl Stages {
             (Some(sink), Some(wanted)) => Some(Log::declare(graph, wanted.format, sink, disk)),
             _ => None,
         };
-        Self { network, refusals, control, cache, aggregator, disk, log }
+        Self { network, refusals, control, cache, aggregator, disk, slow, log }
     }
 }

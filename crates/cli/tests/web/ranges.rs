@@ -102,7 +102,7 @@ fn unheeded(driver: &'static str) {
     let server = Server::start(driver, &site.root());
     let mut client = Client::connect(server.address);
     let many = format!("bytes={}", vec!["0-"; 200].join(","));
-    for specifier in ["bytes=5-1", "lines=0-1", "bytes=a-b", "bytes=", "bytes=0-1,3-4", &many] {
+    for specifier in ["bytes=5-1", "lines=0-1", "bytes=a-b", "bytes=", "bytes=0-1,x", &many] {
         for length in LENGTHS {
             let path = format!("/{length}.bin");
             let response = client.get_with(&path, &format!("Range: {specifier}\r\n"));

@@ -9,6 +9,7 @@ use fastrand::Rng;
 
 use super::durable::Durable;
 use super::{State, World};
+use crate::list::{Named, NamedKind, Names};
 use crate::{Access, FileKind, Metadata, OpenHow, ReadNow};
 
 /// Links followed in one path, as in the kernel.
@@ -311,6 +312,29 @@ impl Node {
         children.into_iter().for_each(|child| nodes[child].durable.named());
         nodes[self.node].durable.synced();
         Ok(())
+    }
+
+    /// The names in a directory, or fails as a disk may.
+    pub(crate) fn list(&self, most: usize, keep: &dyn Fn(&[u8]) -> bool) -> io::Result<Names> {
+        let state = &mut *self.world.state();
+        if state.chance(state.faults.disk) {
+            return Err(code(libc::EIO));
+        }
+        let Content::Directory(entries) = &state.disk.nodes[self.node].content else {
+            return Err(code(libc::ENOTDIR));
+        };
+        let kept = entries.iter().filter(|(name, _)| keep(name));
+        let cut = kept.clone().count() > most;
+        let names = kept.take(most).map(|(name, node)| {
+            let Inode { content, modified_ns } = &state.disk.nodes[*node];
+            let (kind, length) = match content {
+                Content::File(bytes) => (NamedKind::File, bytes.len() as u64),
+                Content::Directory(_) => (NamedKind::Directory, 0),
+                Content::Link(_) => (NamedKind::Link, 0),
+            };
+            Named { name: name.clone(), kind, length, modified_ns: *modified_ns }
+        });
+        Ok(Names { names: names.collect(), cut })
     }
 
     pub(crate) fn metadata(&self) -> Metadata {

@@ -1,8 +1,10 @@
 //! What to answer: from a request and a file to the bytes of a head, and which bytes follow it.
 
+use std::borrow::Cow;
+
 use phalanx_http::{
-    DateLine, Head, Outcome, Ranged, Reply, Request, Status, error_page, evaluate, path, range,
-    redirect, unsatisfiable,
+    ALLOW, DateLine, Head, Outcome, Parts, Ranged, Reply, Request, Status, evaluate, path, range,
+    redirect,
 };
 
 use crate::files::entry::Entry;
@@ -20,19 +22,35 @@ pub(crate) struct Part {
 impl Part {
     const NONE: Self = Self { start: 0, end: 0 };
 
+    /// All of a file.
+    pub(crate) fn all(entry: &Entry) -> Self {
+        Self { start: 0, end: entry.length }
+    }
+
     pub(crate) fn length(self) -> u64 {
         self.end - self.start
     }
 }
 
+/// What follows the head of a file's answer.
+pub(crate) enum Follows {
+    /// Some of its bytes, or none.
+    Part(Part),
+    /// Several parts of it; their head is still to be written, too.
+    Parts(Parts),
+}
+
 /// Writes the head for a file that exists, and says what of it follows.
+///
+/// # Errors
+/// The status of the error to answer with; nothing is written then.
 pub(crate) fn file(
     out: &mut Vec<u8>,
     request: &Request<'_>,
     entry: &Entry,
     date: &DateLine,
     reply: Reply,
-) -> Part {
+) -> Result<Follows, Status> {
     let validators = entry.validators();
     match evaluate(request, &validators) {
         Outcome::Proceed => (),
@@ -40,17 +58,14 @@ pub(crate) fn file(
             Head::new(out, Status::NotModified, date, reply)
                 .block(entry.entity.unchanged())
                 .finish();
-            return Part::NONE;
+            return Ok(Follows::Part(Part::NONE));
         }
-        Outcome::PreconditionFailed => {
-            error_page(out, Status::PreconditionFailed, date, reply);
-            return Part::NONE;
-        }
+        Outcome::PreconditionFailed => return Err(Status::PreconditionFailed),
     }
     let part = match range::resolve(request, &validators, entry.length) {
-        Ranged::Full | Ranged::Parts(_) => {
+        Ranged::Full => {
             Head::new(out, Status::Ok, date, reply).block(entry.entity.full()).finish();
-            Part { start: 0, end: entry.length }
+            Part::all(entry)
         }
         Ranged::Partial { start, end } => {
             Head::new(out, Status::PartialContent, date, reply)
@@ -59,12 +74,23 @@ pub(crate) fn file(
                 .finish();
             Part { start, end }
         }
-        Ranged::Unsatisfiable => {
-            unsatisfiable(out, entry.length, date, reply);
-            Part::NONE
-        }
+        Ranged::Parts(parts) => return Ok(Follows::Parts(parts)),
+        Ranged::Unsatisfiable => return Err(Status::RangeNotSatisfiable),
     };
-    if reply.head_only { Part::NONE } else { part }
+    Ok(Follows::Part(if reply.head_only { Part::NONE } else { part }))
+}
+
+/// What an error's head has to say beside the usual; `whole` is the length of the representation
+/// that the request was for, where it came so far.
+pub(crate) fn error_lines(status: Status, whole: Option<u64>) -> Cow<'static, [u8]> {
+    match (status, whole) {
+        (Status::MethodNotAllowed, _) => format!("Allow: {ALLOW}\r\n").into_bytes().into(),
+        (Status::NotAcceptable, _) => b"Vary: Accept-Encoding\r\n"[..].into(),
+        (Status::RangeNotSatisfiable, Some(whole)) => {
+            format!("Content-Range: bytes */{whole}\r\n").into_bytes().into()
+        }
+        _ => Cow::Borrowed(&[]),
+    }
 }
 
 /// Sends the client of a directory without its slash to the one with it.

@@ -7,12 +7,15 @@
 pub(crate) mod accept;
 mod answer;
 pub(crate) mod clock;
+mod fail;
 mod guest;
 mod health;
+mod instead;
 mod network;
 mod outgoing;
 mod pace;
 mod refusal;
+mod represent;
 mod respond;
 mod transport;
 mod watch;

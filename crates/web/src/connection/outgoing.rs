@@ -73,7 +73,16 @@ impl Outgoing {
                     self.bytes.extend_from_slice(&bytes[range]);
                     return Ok(());
                 }
-                self.send_with(bytes.slice(range)).await
+                if part.length() <= BLOCK {
+                    return self.send_with(bytes.slice(range)).await;
+                }
+                // Something made that is large: each piece has its time, as a block has.
+                let mut rest = bytes.slice(range);
+                while !rest.is_empty() {
+                    let piece = rest.split_to(rest.len().min(BLOCK as usize));
+                    self.send_with(piece).await?;
+                }
+                Ok(())
             }
             Content::Blocks(file) => {
                 let stages = self.stages;

@@ -3,14 +3,28 @@
 use std::io;
 use std::sync::Arc;
 
-use phalanx_http::{Method, Reply, Request, Status, error_page, options, path};
+use phalanx_http::{Method, Reply, Request, error_page, options, path};
 
 use crate::connection::answer;
 use crate::connection::clock::with_date;
+use crate::connection::fail::fail;
+use crate::connection::instead::instead;
 use crate::connection::outgoing::Outgoing;
+use crate::connection::represent::represent;
+use crate::files::failure::Failure;
 use crate::files::lookup::{Found, Looked, look_up};
-use crate::site::Site;
+use crate::site::{HostIndex, Site};
 use crate::stages::Stages;
+
+/// A request to one of the hosts, and how its answer is put on the wire.
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
+    pub(super) stages: Stages,
+    pub(super) site: &'a Arc<Site>,
+    pub(super) host: HostIndex,
+    pub(super) request: &'a Request<'a>,
+    pub(super) reply: Reply,
+}
 
 /// Answers one request into `out`.
 pub(super) async fn respond(
@@ -21,13 +35,11 @@ pub(super) async fn respond(
     request: &Request<'_>,
     reply: Reply,
 ) -> io::Result<()> {
-    let error = |out: &mut Outgoing, status| {
-        with_date(|date| error_page(&mut out.bytes, status, date, reply));
-    };
     let Some(host) = site.host(request.host) else {
-        error(out, site.unknown_host);
+        with_date(|date| error_page(&mut out.bytes, site.unknown_host, date, reply));
         return Ok(());
     };
+    let ask = Ask { stages, site, host, request, reply };
     match request.method {
         Method::Get | Method::Head => (),
         Method::Options => {
@@ -35,36 +47,38 @@ pub(super) async fn respond(
             return Ok(());
         }
         Method::Other(method) => {
-            error(out, answer::refused_method(method));
-            return Ok(());
+            return fail(out, ask, answer::refused_method(method), None).await;
         }
     }
     let resolved = match path::resolve(request.path.as_bytes(), path) {
         Ok(resolved) => resolved,
-        Err(refused) => {
-            error(out, refused.status());
-            return Ok(());
-        }
+        Err(refused) => return fail(out, ask, refused.status(), None).await,
     };
-    if resolved.directory {
+    if resolved.directory
+        && let Some(index) = site[host].config.index.first()
+    {
         if !path.is_empty() {
             path.push(b'/');
         }
-        path.extend_from_slice(b"index.html");
+        path.extend_from_slice(index.as_bytes());
     }
     let looked: Looked;
     (*path, looked) = look_up(stages, site, host, std::mem::take(path)).await;
-    match looked {
-        Ok(Found::File(entry)) => {
-            let part = with_date(|date| answer::file(&mut out.bytes, request, &entry, date, reply));
-            out.content(site, &entry, part).await?;
-        }
-        // An index that is itself a directory is none.
-        Ok(Found::Directory) if resolved.directory => error(out, Status::NotFound),
-        Ok(Found::Directory) => {
+    let found = match looked {
+        Ok(Found::File(entry)) => Ok(entry),
+        Ok(Found::Directory) if !resolved.directory => {
             with_date(|date| answer::directory(&mut out.bytes, request, path, date, reply));
+            return out.send_if_many().await;
         }
-        Err(failure) => error(out, answer::status(failure)),
+        Ok(Found::Directory) | Err(Failure::Missing) => {
+            // Boxed, as all that is rare: a connection holds the memory of its largest part.
+            Box::pin(instead(ask, path, resolved.directory)).await
+        }
+        Err(failure) => Err(answer::status(failure)),
+    };
+    match found {
+        Ok(entry) => represent(out, ask, path, &entry).await?,
+        Err(status) => fail(out, ask, status, None).await?,
     }
     out.send_if_many().await
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use phalanx::{Bytes, Trigger};
 
-use crate::files::entry::{Content, Entry, FileId};
+use crate::files::entry::{Entry, FileId};
 use crate::files::lookup::Looked;
 use crate::site::HostId;
 
@@ -23,7 +23,7 @@ pub(crate) enum Value {
 impl Value {
     /// Whether it keeps a file open.
     fn is_open(&self) -> bool {
-        matches!(self, Self::Entry { entry, .. } if matches!(entry.content, Content::Blocks(_)))
+        matches!(self, Self::Entry { entry, .. } if entry.is_open())
     }
 }
 
@@ -31,6 +31,17 @@ struct Record {
     value: Value,
     bytes: usize,
     used: bool,
+}
+
+impl Record {
+    /// About how much memory a value takes, kept.
+    fn bytes(value: &Value) -> usize {
+        let bytes = match value {
+            Value::Entry { path, entry, .. } => path.len() + entry.bytes(),
+            Value::Block { bytes, .. } => bytes.len(),
+        };
+        bytes + size_of::<Self>()
+    }
 }
 
 /// One partition: its files and blocks, and those being loaded.
@@ -111,10 +122,7 @@ impl FileCache {
     /// Keeps `value`, in the place of what had its key, if it fits at all.
     pub(crate) fn insert(&mut self, key: u64, value: Value) {
         self.remove(key);
-        let bytes = match &value {
-            Value::Entry { path, entry, .. } => path.len() + entry.bytes(),
-            Value::Block { bytes, .. } => bytes.len(),
-        } + size_of::<Record>();
+        let bytes = Record::bytes(&value);
         if bytes > self.budget || self.max_open == 0 && value.is_open() {
             return;
         }
@@ -130,6 +138,37 @@ impl FileCache {
             self.evict();
         }
         self.hand.push_back(key);
+    }
+
+    /// Whether `entry` is what is kept by this key.
+    pub(crate) fn holds(&self, key: u64, entry: &Arc<Entry>) -> bool {
+        let value = self.records.get(&key).map(|record| &record.value);
+        matches!(value, Some(Value::Entry { entry: own, .. }) if Arc::ptr_eq(own, entry))
+    }
+
+    /// Whether so many bytes may be added to what is kept already: not so many that little else
+    /// would be left.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        bytes <= self.budget / 4 && self.max_open > 0
+    }
+
+    /// Counts anew what has this key: it has grown.
+    pub(crate) fn weigh(&mut self, key: u64) {
+        let Some(record) = self.records.get_mut(&key) else { return };
+        let bytes = Record::bytes(&record.value);
+        self.used = self.used - record.bytes + bytes;
+        record.bytes = bytes;
+        // It has just been asked for.
+        record.used = true;
+        if record.value.is_open() && !self.open.contains(&key) {
+            while self.open.len() >= self.max_open {
+                self.remove(self.open[0]);
+            }
+            self.open.push_back(key);
+        }
+        while self.used > self.budget {
+            self.evict();
+        }
     }
 
     /// Forgets what has this key.

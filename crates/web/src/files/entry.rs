@@ -1,13 +1,19 @@
 //! A file as it is served: its validators, its lines for a response's head, its content.
 
+use std::sync::Arc;
+
 use phalanx::Bytes;
 use phalanx::fs::{File, Metadata};
-use phalanx_http::{Entity, Validators, content_type};
+use phalanx_http::{Coding, ContentType, Entity, Validators, content_type};
 
 use crate::connection::clock::today;
+use crate::files::variants::{Sources, Variants};
 
 /// Files up to this size are kept whole, beside their lines; larger ones by blocks.
 pub(crate) const WHOLE: u64 = 64 * 1024;
+
+/// What is made, and not read, is made again after so many seconds.
+const MADE_FOR: u64 = 10;
 
 /// One state of one file: changes when the file does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,8 +37,15 @@ pub(crate) struct Entry {
     pub(crate) length: u64,
     pub(crate) entity: Entity,
     pub(crate) content: Content,
+    /// The same in other codings, if there may be any.
+    pub(crate) variants: Option<Box<Variants>>,
+    content_type: ContentType,
+    /// By which fields of a request it is chosen.
+    vary: &'static str,
     etag: String,
     modified: u64,
+    /// It says what it should up to this second.
+    until: u64,
 }
 
 /// Where a file's bytes are.
@@ -44,15 +57,52 @@ pub(crate) enum Content {
 }
 
 impl Entry {
-    pub(crate) fn new(path: &[u8], metadata: Metadata, content: Content) -> Self {
-        let modified = u64::try_from(metadata.modified_ns / 1_000_000_000).unwrap_or(0);
-        // A file changed within this second may change again without its time or length telling
-        // so: until then its tag is weak (RFC 9110 §8.8.1).
-        let weak = if is_fresh(modified) { "W/" } else { "" };
-        let etag = format!("{weak}\"{:x}-{:x}\"", metadata.modified_ns, metadata.length);
-        let validators = Validators { etag: &etag, modified };
-        let entity = Entity::new(content_type(path), &validators, metadata.length, &[]);
-        Self { id: metadata.into(), length: metadata.length, entity, content, etag, modified }
+    /// The file at `path` as it is, with what there is beside it.
+    pub(crate) fn new(path: &[u8], metadata: Metadata, content: Content, sources: Sources) -> Self {
+        let etag = file_tag(metadata);
+        let (length, modified) = (metadata.length, seconds(metadata));
+        let variants = Variants::new(sources);
+        let vary = if variants.is_some() { "Accept-Encoding" } else { "" };
+        let parts = Parts { content_type: content_type(path), vary, etag, modified, length };
+        Self { variants, ..parts.build(Coding::Identity, metadata.into(), content, &[]) }
+    }
+
+    /// Something made of `id`, by more of the request than its path, and as old as `metadata` says.
+    /// With the bytes comes their hash.
+    pub(crate) fn made(
+        content_type: ContentType,
+        id: FileId,
+        metadata: Metadata,
+        (bytes, tag): (Vec<u8>, u64),
+        sources: Sources,
+    ) -> Self {
+        let variants = Variants::new(sources);
+        let vary = if variants.is_some() { "Accept, Accept-Encoding" } else { "Accept" };
+        let (etag, modified) = (format!("\"{tag:x}\""), seconds(metadata));
+        let parts = Parts { content_type, vary, etag, modified, length: bytes.len() as u64 };
+        // Browsers would guess how long it stays as it is.
+        let others = [("Cache-Control", "no-cache")];
+        let content = Content::Whole(bytes.into());
+        let made = parts.build(Coding::Identity, id, content, &others);
+        Self { variants, until: today() + MADE_FOR, ..made }
+    }
+
+    /// The same in another coding, from a file of its own, which `metadata` tells of.
+    pub(crate) fn beside(&self, coding: Coding, metadata: Metadata, content: Content) -> Self {
+        let etag = with_coding(&file_tag(metadata), metadata.length, coding);
+        let Self { content_type, vary, .. } = *self;
+        let (modified, length) = (seconds(metadata), metadata.length);
+        let parts = Parts { content_type, vary, etag, modified, length };
+        parts.build(coding, metadata.into(), content, &[])
+    }
+
+    /// The same in another coding, made of it.
+    pub(crate) fn encoded(&self, coding: Coding, bytes: Vec<u8>) -> Self {
+        let length = bytes.len() as u64;
+        let etag = with_coding(&self.etag, length, coding);
+        let Self { content_type, vary, modified, .. } = *self;
+        let parts = Parts { content_type, vary, etag, modified, length };
+        parts.build(coding, self.id, Content::Whole(bytes.into()), &[])
     }
 
     pub(crate) fn validators(&self) -> Validators<'_> {
@@ -61,7 +111,19 @@ impl Entry {
 
     /// Whether the entry still says what it should of a file that has not changed.
     pub(crate) fn is_current(&self) -> bool {
-        !self.etag.starts_with("W/") || is_fresh(self.modified)
+        (!self.etag.starts_with("W/") || is_fresh(self.modified))
+            && (self.until == u64::MAX || today() <= self.until)
+            && self.others().all(|variant| variant.is_current())
+    }
+
+    /// What has been made of it in other codings.
+    fn others(&self) -> impl Iterator<Item = &Arc<Self>> {
+        self.variants.iter().flat_map(|variants| variants.made())
+    }
+
+    /// Whether it keeps a file open.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.content, Content::Blocks(_)) || self.others().any(|variant| variant.is_open())
     }
 
     /// About how much memory it takes.
@@ -70,8 +132,52 @@ impl Entry {
             Content::Whole(bytes) => bytes.len(),
             Content::Blocks(_) => 0,
         };
-        content + self.entity.full().len() + self.etag.len() + size_of::<Self>()
+        let variants = self.variants.as_ref().map_or(0, |_| size_of::<Variants>());
+        let made: usize = self.others().map(|variant| variant.bytes()).sum();
+        content + self.entity.full().len() + self.etag.len() + size_of::<Self>() + variants + made
     }
+}
+
+/// What an entry's lines are made of.
+struct Parts {
+    content_type: ContentType,
+    vary: &'static str,
+    etag: String,
+    modified: u64,
+    length: u64,
+}
+
+impl Parts {
+    fn build(self, coding: Coding, id: FileId, content: Content, others: &[(&str, &str)]) -> Entry {
+        let Self { content_type, vary, etag, modified, length } = self;
+        let mut lines = others.to_vec();
+        if !vary.is_empty() {
+            lines.push(("Vary", vary));
+        }
+        let validators = Validators { etag: &etag, modified };
+        let entity = Entity::encoded(content_type, coding, &validators, length, &lines);
+        let (variants, until) = (None, u64::MAX);
+        Entry { id, length, entity, content, variants, content_type, vary, etag, modified, until }
+    }
+}
+
+/// The tag of a file's state.
+fn file_tag(metadata: Metadata) -> String {
+    // A file changed within this second may change again without its time or length telling so:
+    // until then its tag is weak (RFC 9110 §8.8.1).
+    let weak = if is_fresh(seconds(metadata)) { "W/" } else { "" };
+    format!("{weak}\"{:x}-{:x}\"", metadata.modified_ns, metadata.length)
+}
+
+/// A tag for the same in another coding: no two representations share one (RFC 9110 §8.8.3.3), nor
+/// do two makings of one that differ in length.
+fn with_coding(etag: &str, length: u64, coding: Coding) -> String {
+    let tag = etag.strip_suffix('"').unwrap_or(etag);
+    format!("{tag}-{length:x}-{}\"", coding.name())
+}
+
+fn seconds(metadata: Metadata) -> u64 {
+    u64::try_from(metadata.modified_ns / 1_000_000_000).unwrap_or(0)
 }
 
 fn is_fresh(modified: u64) -> bool {

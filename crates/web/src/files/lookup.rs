@@ -13,6 +13,7 @@ use crate::files::cache::{FileCache, Value};
 use crate::files::disk::{self, Opened};
 use crate::files::entry::{Content, Entry, WHOLE};
 use crate::files::failure::Failure;
+use crate::files::{list, sources};
 use crate::site::{Host, HostId, HostIndex, Site};
 use crate::stages::Stages;
 
@@ -36,8 +37,8 @@ pub(crate) async fn look_up(
     host: HostIndex,
     path: Vec<u8>,
 ) -> (Vec<u8>, Looked) {
-    let key = site.key(site[host].id, &path);
-    let asked = Asked { stages, site: site.clone(), host, key, path };
+    let asked = Asked::new(stages, site, host, path);
+    let key = asked.key;
     let call = stages.cache.call(key, move |cache| async move {
         let Asked { site, path, .. } = &asked;
         let limit = site.timeouts.revalidate;
@@ -53,16 +54,22 @@ pub(crate) async fn look_up(
 }
 
 /// What is looked up.
-struct Asked {
-    stages: Stages,
-    site: Arc<Site>,
+pub(crate) struct Asked {
+    pub(crate) stages: Stages,
+    pub(crate) site: Arc<Site>,
     host: HostIndex,
-    key: u64,
-    path: Vec<u8>,
+    pub(crate) key: u64,
+    pub(crate) path: Vec<u8>,
 }
 
 impl Asked {
-    fn host(&self) -> &Arc<Host> {
+    #[inline]
+    pub(crate) fn new(stages: Stages, site: &Arc<Site>, host: HostIndex, path: Vec<u8>) -> Self {
+        let key = site.key(site[host].id, &path);
+        Self { stages, site: site.clone(), host, key, path }
+    }
+
+    pub(crate) fn host(&self) -> &Arc<Host> {
         &self.site[self.host]
     }
 
@@ -72,15 +79,29 @@ impl Asked {
 
     /// Looks whether the file is still the one in the cache.
     async fn revalidate(&self, cache: &Partition<FileCache>, entry: Arc<Entry>) -> Looked {
-        match disk::open(self.stages, self.host(), &self.path).await {
-            Ok(Opened { metadata, .. }) if entry.id == metadata.into() && entry.is_current() => {
-                Ok(Found::File(entry))
-            }
-            _ => {
-                cache.with(|cache| cache.remove(self.key));
-                self.load(cache).await
-            }
+        if self.is_same(&entry).await {
+            return Ok(Found::File(entry));
         }
+        cache.with(|cache| cache.remove(self.key));
+        self.load(cache).await
+    }
+
+    /// Whether what is on the disk is what the entry was made of.
+    async fn is_same(&self, entry: &Entry) -> bool {
+        let listed = list::split(&self.path);
+        let path = listed.map_or(&self.path[..], |(directory, _)| directory);
+        let Ok(Opened { metadata, .. }) = disk::open(self.stages, self.host(), path).await else {
+            return false;
+        };
+        if entry.id != metadata.into() || !entry.is_current() {
+            return false;
+        }
+        if !self.host().config.precompressed || listed.is_some() {
+            return true;
+        }
+        // What lies beside it may have come or gone.
+        let known = entry.variants.as_ref().map(|variants| variants.sources()).unwrap_or_default();
+        sources::find(self.stages, self.host(), path, metadata).await == known
     }
 
     /// Loads a file, or waits for whoever loads it already.
@@ -112,6 +133,9 @@ impl Asked {
     /// Opens a file, and reads it if it is small.
     async fn fetch(&self) -> Looked {
         let Self { stages, site, path, .. } = self;
+        if let Some((directory, view)) = list::split(path) {
+            return list::fetch(self, directory, view).await;
+        }
         for _ in 0..ATTEMPTS {
             let opened = disk::open(*stages, self.host(), path).await;
             let Opened { file, metadata } = opened.map_err(Failure::from)?;
@@ -121,7 +145,7 @@ impl Asked {
                 FileKind::File => (),
             }
             if metadata.length > WHOLE {
-                return Ok(found(path, metadata, Content::Blocks(file)));
+                return Ok(self.found(metadata, Content::Blocks(file)).await);
             }
             let length = metadata.length as usize;
             let bytes = match length {
@@ -132,22 +156,27 @@ impl Asked {
             };
             // Read whole, and the same before and after: not torn by a writer.
             if bytes.len() == length && file.metadata().map_err(Failure::from)? == metadata {
-                return Ok(found(path, metadata, Content::Whole(bytes)));
+                return Ok(self.found(metadata, Content::Whole(bytes)).await);
             }
         }
         Err(Failure::Broken)
+    }
+
+    async fn found(&self, metadata: Metadata, content: Content) -> Found {
+        let sources = sources::find(self.stages, self.host(), &self.path, metadata).await;
+        Found::File(Arc::new(Entry::new(&self.path, metadata, content, sources)))
     }
 }
 
 /// Ends the loading also when the operation that loads is dropped: the others then get nothing,
 /// and try for themselves.
-struct Loading<'a> {
-    cache: &'a Partition<FileCache>,
-    key: u64,
+pub(crate) struct Loading<'a> {
+    pub(crate) cache: &'a Partition<FileCache>,
+    pub(crate) key: u64,
 }
 
 impl Loading<'_> {
-    fn end(self, looked: &Looked) {
+    pub(crate) fn end(self, looked: &Looked) {
         for trigger in self.cache.with(|cache| cache.end_loading(self.key)) {
             trigger.fire(looked.clone());
         }
@@ -158,8 +187,4 @@ impl Drop for Loading<'_> {
     fn drop(&mut self) {
         drop(self.cache.with(|cache| cache.end_loading(self.key)));
     }
-}
-
-fn found(path: &[u8], metadata: Metadata, content: Content) -> Found {
-    Found::File(Arc::new(Entry::new(path, metadata, content)))
 }

@@ -15,7 +15,6 @@ pub(crate) struct Host {
     /// Beneath it all of the host's files are opened.
     pub(crate) root: Dir,
     /// As it was asked for.
-    #[expect(dead_code, reason = "the features that read it are on their way")]
     pub(crate) config: HostConfig,
 }
 

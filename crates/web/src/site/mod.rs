@@ -124,6 +124,18 @@ impl Site {
         AddressKey::new(self.hashing.hash(client(address)))
     }
 
+    /// A tag for bytes: their hash.
+    pub(crate) fn tag(&self, bytes: &[u8]) -> u64 {
+        self.hashing.hash(bytes)
+    }
+
+    /// A boundary for parts of what has this tag: nobody knows it who has not the key, so nobody
+    /// can have written it into the file.
+    pub(crate) fn boundary(&self, etag: &str) -> u128 {
+        let half = |half: u8| u128::from(self.hashing.hash((half, etag)));
+        half(0) << 64 | half(1)
+    }
+
     /// The key of a block of a file.
     pub(crate) fn block_key(&self, file: FileId, block: u64) -> u64 {
         self.hashing.hash((file, block))

@@ -1,0 +1,82 @@
+//! What is sent of a directory: the options of `phalanx web` for the default host.
+
+use clap::Args;
+use phalanx_web::HostConfig;
+
+/// What is sent.
+#[derive(Args)]
+#[command(next_help_heading = "What is sent")]
+pub(crate) struct Content {
+    /// What stands for a directory, given several times: the first that is there.
+    #[arg(
+        long = "index",
+        value_name = "NAME",
+        default_value = "index.html",
+        env = "PHALANX_INDEX",
+        value_delimiter = ','
+    )]
+    index: Vec<String>,
+
+    /// List directories without an index: as a page, or as JSON for who asks for that.
+    #[arg(long, env = "PHALANX_LISTING")]
+    listing: bool,
+
+    /// The file that is sent, with 200, to browsers that open a page where there is nothing: for
+    /// programs that run in the browser and have paths of their own.
+    #[arg(long, value_name = "FILE", env = "PHALANX_FALLBACK")]
+    fallback: Option<String>,
+
+    /// The file that is shown with an error, as in 404=404.html; given several times.
+    #[arg(long = "error-page", value_name = "STATUS=FILE", value_parser = error_page, env = "PHALANX_ERROR_PAGES", value_delimiter = ',')]
+    error_pages: Vec<(u16, String)>,
+
+    /// Send file.br, file.zst or file.gz in the place of file to clients that take it, where it is
+    /// there and not older.
+    #[arg(long, env = "PHALANX_PRECOMPRESSED")]
+    precompressed: bool,
+
+    /// Compress text in the cache, once for each file, for clients that take it.
+    #[arg(long, env = "PHALANX_COMPRESS")]
+    compress: bool,
+}
+
+impl Content {
+    /// Sets what was asked for.
+    pub(crate) fn apply(self, host: &mut HostConfig) {
+        let Self { index, listing, fallback, error_pages, precompressed, compress } = self;
+        // An empty name is no index at all.
+        host.index = index.into_iter().filter(|name| !name.is_empty()).collect();
+        host.listing = listing;
+        host.fallback = fallback;
+        host.errors = error_pages;
+        host.precompressed = precompressed;
+        host.compress = compress;
+    }
+}
+
+fn error_page(text: &str) -> Result<(u16, String), String> {
+    let (status, file) = text.split_once('=').ok_or("a status and a file: 404=404.html")?;
+    match status.parse() {
+        Ok(code @ 400..=599) if !file.is_empty() => Ok((code, file.to_owned())),
+        Ok(400..=599) => Err("no file behind the equals sign".into()),
+        _ => Err(format!("{status:?} is no status of an error, which are 400 to 599")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_pages() {
+        assert_eq!(error_page("404=a=b.html"), Ok((404, "a=b.html".into())));
+        for (text, says) in [
+            ("404", "404=404.html"),
+            ("200=a", "400 to 599"),
+            ("x=a", "\"x\""),
+            ("500=", "no file"),
+        ] {
+            assert!(error_page(text).unwrap_err().contains(says), "{text}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What is in a directory. Unlike all else here this may wait for the disk: no kernel interface
+//! reads a directory otherwise, so it is for a thread that may block.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{AtFlags, Dir, FileType, statat};
+use rustix::io::Errno;
+
+/// A name in a directory, and what it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The name: bytes without a slash, as names of files need not be UTF-8.
+    pub name: Vec<u8>,
+    /// What it stands for.
+    pub kind: NamedKind,
+    /// In bytes; of no meaning for what is no file.
+    pub length: u64,
+    /// Last change of the content, in nanoseconds since 1970; a link's own.
+    pub modified_ns: i128,
+}
+
+/// What a name in a directory stands for. Links are not followed to find out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link, wherever it leads.
+    Link,
+    /// A pipe, socket or device.
+    Other,
+}
+
+/// Names of a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// In no order.
+    pub names: Vec<Named>,
+    /// Whether there are more than were asked for.
+    pub cut: bool,
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the fields' types differ between systems")]
+pub(crate) fn list(
+    directory: BorrowedFd<'_>,
+    most: usize,
+    keep: &dyn Fn(&[u8]) -> bool,
+) -> io::Result<Names> {
+    let mut found = Names::default();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") || !keep(name) {
+            continue;
+        }
+        if found.names.len() == most {
+            found.cut = true;
+            break;
+        }
+        let stat = match statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            // Gone meanwhile.
+            Err(Errno::NOENT) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let kind = match FileType::from_raw_mode(stat.st_mode as _) {
+            FileType::RegularFile => NamedKind::File,
+            FileType::Directory => NamedKind::Directory,
+            FileType::Symlink => NamedKind::Link,
+            _ => NamedKind::Other,
+        };
+        let modified_ns =
+            i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec);
+        let length = stat.st_size as u64;
+        found.names.push(Named { name: name.to_vec(), kind, length, modified_ns });
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_is_told_without_following_links() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("file"), "12345").unwrap();
+        std::fs::write(root.path().join(".hidden"), "").unwrap();
+        std::fs::create_dir(root.path().join("sub")).unwrap();
+        std::os::unix::fs::symlink("/etc", root.path().join("link")).unwrap();
+        let directory = std::fs::File::open(root.path()).unwrap();
+        let seen = |name: &[u8]| !name.starts_with(b".");
+        for _ in 0..2 {
+            let Names { names, cut } = list(directory.as_fd(), 3, &seen).unwrap();
+            let kinds: BTreeMap<_, _> =
+                names.iter().map(|named| (&named.name[..], named.kind)).collect();
+            let wanted: [(&[u8], _); 3] = [
+                (b"file", NamedKind::File),
+                (b"link", NamedKind::Link),
+                (b"sub", NamedKind::Directory),
+            ];
+            assert_eq!(kinds, wanted.into());
+            assert!(!cut, "just as many as there are");
+            assert_eq!(names.iter().find(|named| named.name == b"file").unwrap().length, 5);
+        }
+        let few = list(directory.as_fd(), 2, &seen).unwrap();
+        assert_eq!((few.names.len(), few.cut), (2, true));
+    }
+}

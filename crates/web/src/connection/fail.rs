@@ -1,0 +1,56 @@
+//! Answering with an error: by the host's own page for it, or by the one that is built in.
+
+use std::io;
+
+use phalanx_http::{Head, Status, error_page_with};
+
+use crate::connection::answer::{Part, error_lines};
+use crate::connection::clock::with_date;
+use crate::connection::outgoing::Outgoing;
+use crate::connection::respond::Ask;
+use crate::files::lookup::{Found, look_up};
+
+/// Answers with `status`. `whole` is the length of what was asked for, where it came so far.
+pub(super) async fn fail(
+    out: &mut Outgoing,
+    ask: Ask<'_>,
+    status: Status,
+    whole: Option<u64>,
+) -> io::Result<()> {
+    let errors = &ask.site[ask.host].config.errors;
+    let page = errors.iter().find(|(code, _)| *code == status.code());
+    if let Some((_, page)) = page
+        && Box::pin(own_page(out, ask, status, whole, page)).await?
+    {
+        return Ok(());
+    }
+    let lines = error_lines(status, whole);
+    with_date(|date| error_page_with(&mut out.bytes, status, &lines, date, ask.reply));
+    Ok(())
+}
+
+/// Answers with the host's page. False if it cannot be had: that is no further error.
+async fn own_page(
+    out: &mut Outgoing,
+    ask: Ask<'_>,
+    status: Status,
+    whole: Option<u64>,
+    page: &str,
+) -> io::Result<bool> {
+    let path = page.trim_start_matches('/').as_bytes().to_vec();
+    let (_, looked) = look_up(ask.stages, ask.site, ask.host, path).await;
+    let Ok(Found::File(entry)) = looked else { return Ok(false) };
+    with_date(|date| {
+        Head::new(&mut out.bytes, status, date, ask.reply)
+            .block(&error_lines(status, whole))
+            // What is wrong now may be right in a moment.
+            .block(b"Cache-Control: no-store\r\n")
+            .block(entry.entity.type_line())
+            .length(entry.length)
+            .finish();
+    });
+    if !ask.reply.head_only {
+        out.content(ask.site, &entry, Part::all(&entry)).await?;
+    }
+    Ok(true)
+}

@@ -1,0 +1,81 @@
+//! What is answered where a path itself leads to no file: another index, a listing, or the one file
+//! that answers for all.
+
+use std::sync::Arc;
+
+use phalanx_http::{Status, accepts, names};
+
+use crate::connection::answer;
+use crate::connection::respond::Ask;
+use crate::files::entry::Entry;
+use crate::files::failure::Failure;
+use crate::files::list;
+use crate::files::lookup::{Found, look_up};
+use crate::listing::{Form, Order, View};
+
+/// Finds what stands for the path, and puts its path in the place of it. `directory` says that the
+/// path is of a directory, and its first index is not there.
+///
+/// # Errors
+/// The status to answer with.
+pub(super) async fn instead(
+    ask: Ask<'_>,
+    path: &mut Vec<u8>,
+    directory: bool,
+) -> Result<Arc<Entry>, Status> {
+    let config = &ask.site[ask.host].config;
+    if directory {
+        let first = config.index.first().map_or(0, |index| index.len());
+        let name = without_slash(&path[..path.len() - first]).to_vec();
+        for index in config.index.iter().skip(1) {
+            let slash: &[u8] = if name.is_empty() { b"" } else { b"/" };
+            *path = [&name, slash, index.as_bytes()].concat();
+            if let Some(entry) = file(ask, path).await? {
+                return Ok(entry);
+            }
+        }
+        if config.listing {
+            *path = name;
+            list::name(path, view(ask));
+            if let Some(entry) = file(ask, path).await? {
+                return Ok(entry);
+            }
+        }
+    }
+    // Only who asks for a page: a script or an image that is missing is better missed.
+    if let Some(fallback) = &config.fallback
+        && names(ask.request, "text/html")
+    {
+        *path = fallback.trim_start_matches('/').as_bytes().to_vec();
+        if let Some(entry) = file(ask, path).await? {
+            return Ok(entry);
+        }
+    }
+    Err(Status::NotFound)
+}
+
+/// The file at `path`; none if it is not there.
+async fn file(ask: Ask<'_>, path: &mut Vec<u8>) -> Result<Option<Arc<Entry>>, Status> {
+    let (own, looked) = look_up(ask.stages, ask.site, ask.host, std::mem::take(path)).await;
+    *path = own;
+    match looked {
+        Ok(Found::File(entry)) => Ok(Some(entry)),
+        Ok(Found::Directory) | Err(Failure::Missing) => Ok(None),
+        Err(failure) => Err(answer::status(failure)),
+    }
+}
+
+/// As what the listing is asked for.
+fn view(ask: Ask<'_>) -> View {
+    let weight = |essence| accepts(ask.request, essence);
+    let (json, page) = (weight("application/json"), weight("text/html"));
+    // Who takes anything gets the page; who names JSON, and no page before it, gets that.
+    let wants_json = names(ask.request, "application/json")
+        && (json > page || json == page && !names(ask.request, "text/html"));
+    let form = if wants_json { Form::Json } else { Form::Page };
+    View { form, order: Order::of(ask.request.query) }
+}
+
+fn without_slash(path: &[u8]) -> &[u8] {
+    path.strip_suffix(b"/").unwrap_or(path)
+}

@@ -1,0 +1,58 @@
+//! A directory as the file cache has it: its listing, made on a thread that may wait for the disk and
+//! kept beside the files, by a name that no file has.
+
+use std::sync::Arc;
+
+use phalanx::fs::FileKind;
+use phalanx_http::Coding;
+
+use crate::config::Symlinks;
+use crate::files::disk::{self, Opened};
+use crate::files::encode;
+use crate::files::entry::Entry;
+use crate::files::failure::Failure;
+use crate::files::lookup::{Asked, Found, Looked};
+use crate::files::variants::{Source, Sources};
+use crate::listing::{MOST, View, is_shown, render};
+
+/// Makes the name of a directory to that of a listing of it.
+pub(crate) fn name(directory: &mut Vec<u8>, view: View) {
+    // No file's name has a zero byte.
+    directory.extend_from_slice(&[0, view.to_byte()]);
+}
+
+/// The other way; none for the name of a file.
+pub(crate) fn split(name: &[u8]) -> Option<(&[u8], View)> {
+    let [directory @ .., 0, view] = name else { return None };
+    Some((directory, View::from_byte(*view)?))
+}
+
+/// Reads the directory and writes what it looks like.
+pub(crate) async fn fetch(asked: &Asked, directory: &[u8], view: View) -> Looked {
+    let Opened { file, mut metadata } =
+        disk::open(asked.stages, asked.host(), directory).await.map_err(Failure::from)?;
+    if metadata.kind != FileKind::Directory {
+        return Err(Failure::Missing);
+    }
+    let (site, path) = (asked.site.clone(), directory.to_vec());
+    let config = &asked.host().config;
+    let links = config.symlinks != Symlinks::Refused;
+    let call = asked.stages.slow.call(move |()| {
+        let names = file.list(MOST, is_shown)?;
+        let newest = names.names.iter().map(|named| named.modified_ns).max();
+        let bytes = render(&path, names, view, links);
+        let tag = site.tag(&bytes);
+        std::io::Result::Ok((bytes, tag, newest))
+    });
+    let listed = call.await.map_err(|_| Failure::Busy)?;
+    let (bytes, tag, newest) = listed.map_err(Failure::from)?;
+    let length = bytes.len() as u64;
+    let makes = config.compress && (encode::SMALLEST..=encode::LARGEST).contains(&length);
+    let source = if makes { Source::Made } else { Source::None };
+    let sources: Sources = [source; Coding::ENCODED.len()];
+    let id = metadata.into();
+    // It shows when its files were changed, so it is no older than they are.
+    metadata.modified_ns = newest.map_or(metadata.modified_ns, |at| at.max(metadata.modified_ns));
+    let entry = Entry::made(view.form.content_type(), id, metadata, (bytes, tag), sources);
+    Ok(Found::File(Arc::new(entry)))
+}

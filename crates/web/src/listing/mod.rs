@@ -1,0 +1,112 @@
+//! What a directory looks like from the outside: a page, or JSON for programs.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `order` | by what it is sorted, as the query says |
+//! | `page` | the page: no script, nothing from elsewhere, dark and light, wide and narrow |
+//! | `json` | the same for programs |
+//! | `words` | names, sizes and times as pages have them |
+//!
+//! All here is pure, and runs on a thread that may take its time: a page of thousands of names takes
+//! a processor longer than a request should.
+
+mod json;
+mod order;
+mod page;
+mod words;
+
+use phalanx::fs::{Named, NamedKind, Names};
+use phalanx_http::ContentType;
+
+pub(crate) use order::Order;
+
+/// More names of a directory are not shown; the page says so.
+pub(crate) const MOST: usize = 10_000;
+
+/// As what a listing is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Page,
+    Json,
+}
+
+/// Which listing of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct View {
+    pub(crate) form: Form,
+    pub(crate) order: Order,
+}
+
+impl Form {
+    pub(crate) fn content_type(self) -> ContentType {
+        match self {
+            Self::Page => ContentType::HTML,
+            Self::Json => ContentType { essence: "application/json", utf8: false },
+        }
+    }
+}
+
+impl View {
+    const FORMS: [Form; 2] = [Form::Page, Form::Json];
+
+    /// A byte that stands for it in a key of the cache.
+    pub(crate) fn to_byte(self) -> u8 {
+        let form = Self::FORMS.iter().position(|form| *form == self.form).unwrap_or(0) as u8;
+        b'A' + form * 16 + self.order.to_byte()
+    }
+
+    /// The other way.
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        let byte = byte.checked_sub(b'A')?;
+        let form = *Self::FORMS.get(usize::from(byte / 16))?;
+        Some(Self { form, order: Order::from_byte(byte % 16)? })
+    }
+}
+
+/// Whether a name is shown: hidden ones are not served either.
+pub(crate) fn is_shown(name: &[u8]) -> bool {
+    !name.starts_with(b".") && !name.contains(&b'\\') && !name.iter().any(u8::is_ascii_control)
+}
+
+/// Writes the listing of the directory at `path`, relative to the root and without slashes at its
+/// ends. `links` says whether symbolic links are shown.
+pub(crate) fn render(path: &[u8], names: Names, view: View, links: bool) -> Vec<u8> {
+    let Names { mut names, cut } = names;
+    names.retain(|named| match named.kind {
+        NamedKind::File | NamedKind::Directory => true,
+        NamedKind::Link => links,
+        NamedKind::Other => false,
+    });
+    view.order.sort(&mut names);
+    match view.form {
+        Form::Page => page::write(path, &names, cut, view.order),
+        Form::Json => json::write(path, &names, cut),
+    }
+}
+
+/// Whether it leads to more names.
+fn is_directory(named: &Named) -> bool {
+    named.kind == NamedKind::Directory
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_are_told_apart() {
+        let all: Vec<u8> = (0..=255).filter(|byte| View::from_byte(*byte).is_some()).collect();
+        assert_eq!(all.len(), 2 * 6);
+        for byte in all {
+            assert_eq!(View::from_byte(byte).unwrap().to_byte(), byte);
+        }
+    }
+
+    #[test]
+    fn what_is_not_served_is_not_shown() {
+        for name in [&b".git"[..], b"a\\b", b"a\nb", b"a\x7fb"] {
+            assert!(!is_shown(name), "{name:?}");
+        }
+        assert!(is_shown(b"a b") && is_shown(b"\xff") && is_shown("ü".as_bytes()));
+    }
+}
