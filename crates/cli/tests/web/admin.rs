@@ -37,7 +37,7 @@ fn sum(snapshot: &Value, stage: &str, figure: &str) -> u64 {
 }
 
 pub(crate) const STAGES: [&str; 7] =
-    ["network", "refusals", "control", "file cache", "aggregator", "disk", "admin"];
+    ["network", "refusals", "control", "file cache", "aggregator", "disk", "slow", "admin"];
 
 /// What holds of every snapshot, whatever the load.
 fn check(snapshot: &Value, driver: &str) {
