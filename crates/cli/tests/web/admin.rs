@@ -36,7 +36,7 @@ fn sum(snapshot: &Value, stage: &str, figure: &str) -> u64 {
         .sum()
 }
 
-pub(crate) const STAGES: [&str; 7] =
+pub(crate) const STAGES: [&str; 8] =
     ["network", "refusals", "control", "file cache", "aggregator", "disk", "slow", "admin"];
 
 /// What holds of every snapshot, whatever the load.

@@ -326,7 +326,7 @@ impl Node {
         let kept = entries.iter().filter(|(name, _)| keep(name));
         let cut = kept.clone().count() > most;
         let names = kept.take(most).map(|(name, node)| {
-            let Inode { content, modified_ns } = &state.disk.nodes[*node];
+            let Inode { content, modified_ns, .. } = &state.disk.nodes[*node];
             let (kind, length) = match content {
                 Content::File(bytes) => (NamedKind::File, bytes.len() as u64),
                 Content::Directory(_) => (NamedKind::Directory, 0),
