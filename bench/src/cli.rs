@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use phalanx::Kind;
 
-use crate::{figure2, figure6, floor, interleave, light, load, op, overload, pipeline, twin, web};
+use crate::{
+    dial, figure2, figure6, floor, interleave, light, load, op, overload, pipeline, twin, web,
+};
 
 /// `phalanx load`.
 pub type LoadCommand = load::Options;
@@ -51,6 +53,8 @@ pub enum BenchCommand {
     Figure2(figure2::Options),
     /// The paper's Figure 6: servers under the load of users who read and think
     Figure6(figure6::Options),
+    /// The web server's cost and latency against how long it may wait for cohorts
+    Dial(dial::Options),
     /// The web server's latency at light load, beside its threaded twin's
     Light(light::Options),
     /// The web server's goodput when it is asked for too much, beside the twin's and nginx's
@@ -125,6 +129,7 @@ impl BenchCommand {
                 print("figure2", options.json, figure2::run(&options))
             }
             BenchCommand::Figure6(options) => show("figure6", options.json, figure6::run(&options)),
+            BenchCommand::Dial(options) => show("dial", options.json, dial::run(&options)),
             BenchCommand::Light(options) => show("light", options.json, light::run(&options)),
             BenchCommand::Overload(options) => {
                 show("overload", options.json, overload::run(&options))

@@ -11,6 +11,7 @@
 //! - [`floor`]: the least that a server on our drivers costs; [`twin`]: the same server with threads.
 //! - [`web`]: the web server beside both and beside the servers that others use.
 //! - [`figure6`]: both under the load of users who read and think.
+//! - [`dial`]: what waiting for larger cohorts saves, and what it costs.
 //! - [`light`]: its latency when there is little to do; [`overload`]: its goodput when there is too
 //!   much.
 //!
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod dial;
 pub mod figure2;
 pub mod figure6;
 pub mod floor;

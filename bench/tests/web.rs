@@ -10,7 +10,7 @@ use clap::Parser;
 use phalanx_bench::cli::{BenchCommand, LoadCommand};
 use phalanx_bench::procfs::family;
 use phalanx_bench::web::{self, Error, Options, Scene};
-use phalanx_bench::{figure6, light, overload};
+use phalanx_bench::{dial, figure6, light, overload};
 
 #[derive(Parser)]
 enum Command {
@@ -127,6 +127,12 @@ fn the_other_loads_run() {
         println!("{report}");
         assert!(report.rows.iter().all(|row| row.rps > 0.0 && row.failed == 0), "{report}");
         assert!(report.twin_growth_over_phalanx.is_some());
+        let mut asked: dial::Options = options(&[]);
+        asked.place.phalanx = executable.clone();
+        let report = dial::run(&asked).unwrap_or_else(|error| panic!("{error}"));
+        println!("{report}");
+        assert_eq!(report.rows.len(), 6 * 4);
+        assert!(report.rows.iter().all(|row| row.p50_us > 0.0 && row.cpu_us_per_request > 0.0));
     }
     let nobody: overload::Options = options(&["--only=lighttpd"]);
     assert!(matches!(overload::run(&nobody), Err(Error::Nobody)));

@@ -10,7 +10,7 @@ use super::cores::{Bound, Cores};
 use super::lineup::{self, Versions};
 use super::machine::Machine;
 use super::noise::{self, Moment};
-use super::server::Server;
+use super::server::{Recipe, Server};
 use super::site::Site;
 use super::slice::{Load, Shot};
 use super::{Error, REPEATS, SETTLE, heed_signals};
@@ -97,6 +97,19 @@ impl Arena {
             cold,
             _bound: bound,
         })
+    }
+
+    /// Starts one more `phalanx web`, beside those that are up.
+    pub(crate) fn add_web(
+        &mut self,
+        driver: &'static str,
+        arguments: &[&str],
+    ) -> Result<(), Error> {
+        let recipe = lineup::web(&self.phalanx, &self.site, driver, arguments);
+        let recipe = Recipe { name: format!("{}-{}", recipe.name, self.servers.len()), ..recipe };
+        let server = Server::start(recipe, self.cores.server, self.directory.path(), &self.site)?;
+        self.servers.push(server);
+        Ok(())
     }
 
     /// A slice of load on a server, repeated while others disturb it. True if it was to the end.

@@ -27,10 +27,7 @@ pub(crate) fn lineup(
     let mut recipes = Vec::new();
     let mut versions = Versions::new();
     for driver in ["uring", "poll"] {
-        let mut web = Command::new(phalanx);
-        web.arg("web").arg(&site.root).args(["--listen", "127.0.0.1:0", "--processors", "1"]);
-        web.args(["--driver", driver]).args(arguments);
-        recipes.push(own("phalanx", Some(driver), true, web));
+        recipes.push(web(phalanx, site, driver, arguments));
         let mut floor = Command::new(phalanx);
         floor.args(["bench", "floor-server", "--driver", driver]);
         recipes.push(own("floor", Some(driver), false, floor));
@@ -56,6 +53,14 @@ pub(crate) fn lineup(
         recipes.retain(|recipe| recipe.driver != Some("uring"));
     }
     Ok((recipes, versions))
+}
+
+/// `phalanx web` on one processor, with more arguments.
+pub(crate) fn web(phalanx: &Path, site: &Site, driver: &'static str, arguments: &[&str]) -> Recipe {
+    let mut web = Command::new(phalanx);
+    web.arg("web").arg(&site.root).args(["--listen", "127.0.0.1:0", "--processors", "1"]);
+    web.args(["--driver", driver]).args(arguments);
+    own("phalanx", Some(driver), true, web)
 }
 
 fn own(

@@ -1,0 +1,210 @@
+//! `phalanx bench dial`: what waiting for larger cohorts saves, and what it costs in latency.
+//!
+//! The 2002 paper's server was slower than threads at light load and faster at heavy load (§5.1). Here
+//! the trade is a setting, `phalanx web --hold`: this draws its curve.
+
+use std::fmt;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::load::{Report as Seen, seconds};
+use crate::stats::median;
+use crate::web::arena::{Arena, Place, Plan};
+use crate::web::site::Site;
+use crate::web::slice::Shot;
+use crate::web::{Error, Machine};
+
+/// Microseconds that a processor may wait.
+const HOLDS: [u64; 4] = [0, 200, 500, 1000];
+/// Shares of the capacity that are offered.
+const LOADS: [f64; 6] = [0.1, 0.3, 0.45, 0.6, 0.8, 0.95];
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Measure the web server's processor time and latency against how long it may wait for cohorts.
+///
+/// Small files over keep-alive connections in open loop, at parts of what the server does in closed
+/// loop. A server for each --hold; all are up at once, on one core, and visited in turn with the same
+/// arrivals. Ratios are taken slice by slice; medians count.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Connections at a time
+    #[arg(long, value_name = "N", default_value_t = 256,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=15_000))]
+    pub connections: usize,
+
+    /// Microseconds that a processor may wait; the first is what the others are compared with
+    #[arg(long, value_name = "MICROSECONDS,…", value_delimiter = ',', default_values_t = HOLDS,
+          value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    pub holds: Vec<u64>,
+
+    /// Slices for each
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub slices: usize,
+
+    /// Length of a slice, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub slice: Duration,
+
+    /// Where
+    #[command(flatten)]
+    pub place: Place,
+
+    /// One short slice each: only shows that it runs
+    #[arg(long, conflicts_with_all = ["slices", "slice"])]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `phalanx bench dial` reports.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// One for each load and each setting.
+    pub rows: Vec<Row>,
+    /// What the server without a wait does in closed loop, in requests per second.
+    pub capacity: f64,
+    /// Our driver.
+    pub driver: Option<&'static str>,
+    /// Where this was measured.
+    pub machine: Machine,
+    /// Whether it was only to show that it runs: then the figures mean nothing.
+    pub quick: bool,
+}
+
+/// One setting under one load; medians of the slices.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The share of the capacity.
+    pub load: f64,
+    /// Microseconds that a processor may wait.
+    pub hold_us: u64,
+    /// Processor time per request, in microseconds.
+    pub cpu_us_per_request: f64,
+    /// Of the slices' ratios to the first setting.
+    pub cpu_over_first: f64,
+    /// Median latency in microseconds.
+    pub p50_us: f64,
+    /// Beyond the first setting's.
+    pub p50_added_us: f64,
+    /// The 99th percentile.
+    pub p99_us: f64,
+    /// Slices measured.
+    pub slices: usize,
+    /// Of these, kept although others used our cores meanwhile.
+    pub noisy_slices: usize,
+}
+
+/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+///
+/// # Errors
+/// When something cannot be measured; no process is left behind then either.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let (slices, slice) = match options.quick {
+        true => (1, Duration::from_millis(300)),
+        false => (options.slices, options.slice),
+    };
+    let driver =
+        if phalanx_driver::choose(phalanx::Choice::Uring).is_ok() { "uring" } else { "poll" };
+    let ours = format!("phalanx-{driver}");
+    let first = options.holds[0].to_string();
+    let plan = Plan {
+        wants: &|name| name == ours,
+        arguments: &["--target-wait", "0", "--hold", &first],
+        site: &Site::make,
+        check_noise: !options.quick,
+        cold: false,
+    };
+    let mut arena = Arena::start(&options.place, &plan)?;
+    for hold in &options.holds[1..] {
+        arena.add_web(driver, &["--target-wait", "0", "--hold", &hold.to_string()])?;
+    }
+    let capacity = arena.capacity(&arena.servers[0], slice, options.connections)?;
+    let mut rows = Vec::new();
+    for load in LOADS {
+        let mut seen: Vec<Vec<(Seen, bool)>> = options.holds.iter().map(|_| Vec::new()).collect();
+        for seed in 1..=slices {
+            eprintln!("{:.0} % of {capacity:.0}/s, slice {seed} of {slices}", load * 100.0);
+            for (server, seen) in arena.servers.iter().zip(&mut seen) {
+                let shot = Shot::closed(options.connections, seed, PATIENCE);
+                let shot = Shot { rate: Some(capacity * load), ..shot };
+                seen.push(arena.slice(server, slice, shot)?);
+            }
+        }
+        let row = |(hold, of): (&u64, &Vec<_>)| Row::new(load, *hold, of, &seen[0]);
+        rows.extend(options.holds.iter().zip(&seen).map(row));
+    }
+    Ok(Report {
+        rows,
+        capacity,
+        driver: arena.servers[0].driver,
+        machine: arena.machine.clone(),
+        quick: options.quick,
+    })
+}
+
+impl Row {
+    fn new(load: f64, hold_us: u64, seen: &[(Seen, bool)], first: &[(Seen, bool)]) -> Self {
+        let cpu = |report: &Seen| report.server_cpu_us_per_request.unwrap_or(f64::NAN);
+        let p50 = |report: &Seen| report.latency.p50_us;
+        let of = |figure: &dyn Fn(&Seen) -> f64| {
+            median(&seen.iter().map(|(report, _)| figure(report)).collect::<Vec<_>>())
+        };
+        let pairs = |figure: &dyn Fn(&Seen, &Seen) -> f64| {
+            let pairs = seen.iter().zip(first);
+            median(&pairs.map(|((this, _), (first, _))| figure(this, first)).collect::<Vec<_>>())
+        };
+        Self {
+            load,
+            hold_us,
+            cpu_us_per_request: of(&cpu),
+            cpu_over_first: pairs(&|this, first| cpu(this) / cpu(first)),
+            p50_us: of(&p50),
+            p50_added_us: pairs(&|this, first| p50(this) - p50(first)),
+            p99_us: of(&|report| report.latency.p99_us),
+            slices: seen.len(),
+            noisy_slices: seen.iter().filter(|(_, noisy)| *noisy).count(),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:.0} requests/s in closed loop; open loop at parts of that", self.capacity)?;
+        let mut load = 0.0;
+        for row in &self.rows {
+            if row.load != load {
+                load = row.load;
+                let title = format!("{:.0} %", load * 100.0);
+                writeln!(
+                    f,
+                    "\n  {title:<14}{:>9}{:>9}{:>10}{:>10}{:>10}",
+                    "µs each", "of first", "p50 µs", "added", "p99 µs"
+                )?;
+            }
+            write!(
+                f,
+                "  {:<14}{:>9.2}{:>9.2}{:>10.0}{:>10.0}{:>10.0}",
+                format!("hold {} µs", row.hold_us),
+                row.cpu_us_per_request,
+                row.cpu_over_first,
+                row.p50_us,
+                row.p50_added_us,
+                row.p99_us,
+            )?;
+            if row.noisy_slices > 0 {
+                write!(f, "  {} of {} slices disturbed", row.noisy_slices, row.slices)?;
+            }
+            writeln!(f)?;
+        }
+        if self.quick {
+            writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
+        }
+        Ok(())
+    }
+}
