@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod counting;
+mod live;
 mod loom;
 mod tidy;
 
@@ -28,6 +29,16 @@ Tasks:
   cost-of-counting [PAIRS]
                   build `phalanx bench op` with and without core's counters, run both in
                   turn, and print what counting costs
+  idle [--connections N]
+                  open N (100000) connections, as far as the machine allows, and print what
+                  the server holds for each while it is idle
+  slow [--connections N] [--seconds N]
+                  N (1000) slow clients of each of slowhttptest's kinds beside a normal
+                  one: its p99 is to stay within twice what it was, and memory bounded
+  soak [--minutes N]
+                  everything at once for N (10) minutes: load, clients that go away, files
+                  that change, a cache too small, reloads. Every answer is checked, and at
+                  the end operations, descriptors and memory must be back
   help            print this
 
 Everything that a change must pass, these tasks included: .ci/run
@@ -43,6 +54,9 @@ fn main() -> ExitCode {
         Some((task, rest)) => match (task.as_str(), rest) {
             ("tidy", []) => tidy::run(&root()),
             ("cost-of-counting", arguments) => counting::run(&root(), arguments),
+            ("idle", arguments) => live::idle::run(&root(), arguments),
+            ("slow", arguments) => live::slow::run(&root(), arguments),
+            ("soak", arguments) => live::soak::run(&root(), arguments),
             ("loom", filters) => loom::run(&root(), filters),
             ("help" | "-h" | "--help", _) => {
                 print!("{HELP}");

@@ -107,7 +107,8 @@ impl Server {
 ///
 /// # Errors
 /// [`ServeError`]; when the server was up before, only `Run`.
-pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
+pub fn serve(mut config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
+    crate::guard::descriptors::reserve(&mut config);
     let open = |path: &PathBuf| {
         Dir::open(path).map_err(|source| ServeError::Root { path: path.clone(), source })
     };

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{Shutdown, SocketAddr};
+use std::rc::Rc;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -31,6 +32,27 @@ struct Weather {
     finishes: bool,
 }
 
+/// When the changing file got each of its versions, and how old a cached one may be.
+struct History {
+    written: RefCell<Vec<Duration>>,
+    stale: Duration,
+}
+
+impl History {
+    /// Whether the file had this version at some moment from `begun` until `now`, or so shortly before
+    /// that the cache need not have looked.
+    fn had(&self, version: usize, begun: Duration, now: Duration) -> bool {
+        let written = self.written.borrow();
+        let replaced = written.get(version + 1);
+        written.get(version).is_some_and(|from| *from <= now)
+            && replaced.is_none_or(|until| *until + self.stale >= begun)
+    }
+}
+
+/// From the moment at which a file is looked at until it is in the cache: what the simulated disk and
+/// the queues take.
+const LOADING: Duration = Duration::from_millis(250);
+
 fn address() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 80))
 }
@@ -51,7 +73,8 @@ static FILES: LazyLock<Files> = LazyLock::new(|| {
     files
 });
 
-fn serve(world: &mut World, hurries: bool) {
+/// Returns how old what is cached may be.
+fn serve(world: &mut World, hurries: bool) -> Duration {
     let mut config = Config::new();
     config.runtime.processors = world.processors();
     config.hash_seed = Some(world.seed());
@@ -64,6 +87,7 @@ fn serve(world: &mut World, hurries: bool) {
     if world.draw(4) == 0 {
         config.timeouts.revalidate = Duration::from_millis(world.draw(3));
     }
+    let stale = config.timeouts.revalidate + LOADING;
     let mut graph = Graph::new();
     let server = Server::declare(&mut graph, &config, [world.root()]);
     let listeners = RefCell::new(world.listen(address()));
@@ -71,6 +95,7 @@ fn serve(world: &mut World, hurries: bool) {
         let listener = listeners.borrow_mut().pop().expect("one for each");
         Ok(server.accept([Listener::new(listener)?])?)
     });
+    stale
 }
 
 /// One request, and what may be answered to it.
@@ -81,6 +106,8 @@ struct Ask {
     bodies: Option<Vec<Bytes>>,
     status: u16,
     closes: bool,
+    /// Its versions are those of the changing file, and it was asked for at this time.
+    changing: Option<Duration>,
 }
 
 impl Ask {
@@ -116,7 +143,8 @@ impl Ask {
             fields += "Connection: close\r\n";
         }
         let text = format!("{method} {path} HTTP/1.1\r\nHost: sim\r\n{fields}\r\n");
-        Self { text, head_only, bodies, status, closes }
+        let changing = (path == "/changing").then(|| net.now());
+        Self { text, head_only, bodies, status, closes, changing }
     }
 }
 
@@ -138,6 +166,7 @@ async fn response(
     got: &mut Vec<u8>,
     ask: &Ask,
     weather: Weather,
+    (net, history): (&Net, &History),
 ) -> Result<After, Gone> {
     let head = loop {
         if let Some(head) = parse_response(got, ask.head_only).expect("a response is well formed") {
@@ -171,7 +200,12 @@ async fn response(
         && let Some(bodies) = &ask.bodies
     {
         let body = &got[head.head..head.head + length];
-        assert!(bodies.iter().any(|right| right == body), "another body to {}", ask.text);
+        let version = bodies.iter().position(|right| right == body);
+        let Some(version) = version else { panic!("another body to {}", ask.text) };
+        if let Some(begun) = ask.changing {
+            let now = net.now();
+            assert!(history.had(version, begun, now), "version {version}, {begun:?} to {now:?}");
+        }
     }
     got.drain(..head.head + length);
     Ok(match head.keep_alive {
@@ -199,7 +233,7 @@ async fn send(net: &Net, client: &mut Client, mut bytes: &[u8]) -> bool {
 }
 
 /// One connection of a client that keeps to the rules.
-async fn converse(net: Net, weather: Weather) {
+async fn converse(net: Net, weather: Weather, history: Rc<History>) {
     let Ok(mut client) = net.connect(address()).await else {
         assert!(weather.finishes, "the server listens until it is asked to finish");
         return;
@@ -213,7 +247,7 @@ async fn converse(net: Net, weather: Weather) {
         let sent = send(&net, &mut client, text.as_bytes()).await;
         assert!(sent || weather.fails || weather.hurries, "cut off while asking");
         for ask in &asks {
-            match response(&mut client, &mut got, ask, weather).await {
+            match response(&mut client, &mut got, ask, weather, (&net, &history)).await {
                 Ok(After::More) => (),
                 Ok(After::End) if ask.closes => break 'all,
                 Ok(After::End) => return,
@@ -278,9 +312,10 @@ fn web(world: &mut World) {
         world.file(path, versions[0].clone());
     }
     world.link("/link", "small.txt");
-    serve(world, hurries);
+    let stale = serve(world, hurries);
+    let history = Rc::new(History { written: RefCell::new(vec![Duration::ZERO]), stale });
     for _ in 0..1 + world.draw(4) {
-        world.client(converse(world.net(), weather));
+        world.client(converse(world.net(), weather, history.clone()));
     }
     if world.draw(2) == 0 {
         world.client(misbehave(world.net()));
@@ -288,9 +323,11 @@ fn web(world: &mut World) {
     if world.draw(2) == 0 {
         let net = world.net();
         world.client(async move {
-            for version in &FILES["/changing"] {
-                net.sleep(Duration::from_millis(net.draw(20))).await;
+            // The first is there already.
+            for version in &FILES["/changing"][1..] {
+                net.sleep(Duration::from_millis(net.draw(2000))).await;
                 net.write_file("/changing", version.clone());
+                history.written.borrow_mut().push(net.now());
             }
         });
     }
@@ -298,7 +335,8 @@ fn web(world: &mut World) {
 
 #[test]
 fn whatever_is_answered_is_right() {
-    sim::explore(1000, web);
+    let seeds = std::env::var("PHALANX_SEEDS").ok().and_then(|text| text.parse().ok());
+    sim::explore(seeds.unwrap_or(1000), web);
 }
 
 #[test]

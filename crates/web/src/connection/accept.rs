@@ -41,24 +41,22 @@ pub(crate) async fn accept(listener: Listener, accepting: Accepting) {
         let Some(stream) = listener.accept_next().await else { return };
         live.refresh(&mut site);
         if open.get() >= site.max_connections {
-            turn_away(stream, stages, &told, Status::ServiceUnavailable);
+            turn_away(stream, stages, &told, site.max_connections, Status::ServiceUnavailable);
             continue;
         }
         let Ok(guest) = Guest::of(&stream, &site, stages) else {
-            turn_away(stream, stages, &told, Status::TooManyRequests);
+            turn_away(stream, stages, &told, site.max_connections, Status::TooManyRequests);
             continue;
         };
-        let (counted, entry) = (Counted::new(&open), entry.clone());
+        let guest = Guest { counted: Some(Counted::new(&open)), ..guest };
+        let connection = Connection::new(stream.into(), stages, live.clone(), entry.clone(), guest);
         // Refused at a bound of operations: the connection closes, and the next may fit again.
-        let _ = stages.control.dispatch(move |live| async move {
-            let _counted = counted;
-            Connection::new(stream.into(), stages, &live, entry, guest).serve().await;
-        });
+        let _ = stages.control.dispatch(move |_| connection.serve());
     }
 }
 
 /// One of the open connections.
-struct Counted(Rc<Cell<usize>>);
+pub(super) struct Counted(Rc<Cell<usize>>);
 
 impl Counted {
     fn new(open: &Rc<Cell<usize>>) -> Self {

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use phalanx::net::Stream;
 use phalanx::now;
 
+use crate::connection::accept::Counted;
 use crate::guard::addresses::Open;
 use crate::log::Journal;
 use crate::site::Site;
@@ -16,6 +17,9 @@ use crate::stages::Stages;
 pub(crate) struct Guest {
     /// Its address's connections, of which this is one.
     pub(super) open: Option<Open>,
+    /// One of the processor's connections.
+    #[expect(dead_code, reason = "it counts until it is dropped")]
+    pub(super) counted: Option<Counted>,
     /// What is written down of its requests.
     pub(super) journal: Option<Journal>,
 }
@@ -38,6 +42,6 @@ impl Guest {
             }
             None => None,
         };
-        Ok(Self { open, journal: stages.log.map(|log| Journal::new(log, address)) })
+        Ok(Self { open, counted: None, journal: stages.log.map(|log| Journal::new(log, address)) })
     }
 }

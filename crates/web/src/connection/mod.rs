@@ -6,6 +6,7 @@
 
 pub(crate) mod accept;
 mod answer;
+mod buffers;
 pub(crate) mod clock;
 mod fail;
 mod guest;
@@ -25,7 +26,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::{Admission, Patience, Permit, Shared, is_draining, now};
+use phalanx::{Admission, Patience, Permit, is_draining, now};
 use phalanx_http::{Body, Discard, Parse, Reply, Scan, Status, error_page};
 
 use crate::connection::clock::with_date;
@@ -85,11 +86,11 @@ impl Connection {
     pub(crate) fn new(
         transport: Transport,
         stages: Stages,
-        live: &Shared<Live>,
+        live: Live,
         entry: Option<Admission>,
         guest: Guest,
     ) -> Self {
-        let (transport, live, site) = (Rc::new(transport), Live::clone(live), live.newest());
+        let (transport, site) = (Rc::new(transport), live.newest());
         let out = Outgoing {
             transport: transport.clone(),
             stages,
@@ -117,17 +118,21 @@ impl Connection {
     }
 
     /// Serves until the client leaves, errs or is told to leave.
-    pub(crate) async fn serve(mut self) {
-        loop {
-            match self.turn().await {
-                Ok(Next::Request) => (),
-                Ok(Next::Linger) => {
-                    Leaving::written(self.notes());
-                    return self.linger().await;
-                }
-                Ok(Next::Close) | Err(_) => {
-                    Leaving::written(self.notes());
-                    return;
+    #[expect(clippy::manual_async_fn, reason = "which would have room for the connection twice")]
+    pub(crate) fn serve(mut self) -> impl Future<Output = ()> {
+        async move {
+            loop {
+                match self.turn().await {
+                    Ok(Next::Request) => (),
+                    Ok(Next::Linger) => {
+                        Leaving::written(self.notes());
+                        // Boxed: few come here, and all would hold the memory for it.
+                        return Box::pin(self.linger()).await;
+                    }
+                    Ok(Next::Close) | Err(_) => {
+                        Leaving::written(self.notes());
+                        return;
+                    }
                 }
             }
         }
@@ -148,7 +153,7 @@ impl Connection {
             entry,
             permit,
             refused,
-            guest: Guest { open, journal },
+            guest: Guest { open, journal, .. },
             ..
         } = self;
         if *taken == input.len() {
@@ -254,6 +259,8 @@ impl Connection {
     async fn receive(&mut self) -> io::Result<Next> {
         self.input.drain(..self.taken);
         self.taken = 0;
+        buffers::rest(&mut self.input);
+        buffers::rest(&mut self.path);
         let timeouts = &self.site.timeouts;
         // One limit for all bytes of a request, however they come.
         let patience = match self.begun {
@@ -280,7 +287,10 @@ impl Connection {
         let buffers = Buffers { out, input, permit, notes: self.notes() };
         let (buffers, received) =
             converse(self.stages, &self.transport, buffers, refused, sending, patience).await;
-        (self.out.bytes, self.input) = (buffers.out, buffers.input);
+        self.input = buffers.input;
+        if matches!(received, Received::Bytes(1..)) {
+            self.out.bytes = buffers::take();
+        }
         received
     }
 
@@ -305,7 +315,7 @@ impl Connection {
     }
 
     /// Says that nothing more comes, and reads on for a moment.
-    async fn linger(mut self) {
+    async fn linger(&mut self) {
         self.transport.finish();
         let (begun, mut bytes) = (now(), 0);
         while now() - begun < LINGER && bytes < LINGER_BYTES {
@@ -314,5 +324,22 @@ impl Connection {
             let Received::Bytes(more @ 1..) = self.more(patience).await else { return };
             bytes += more;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size<T, F: Future>(_: impl FnOnce(T) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// What a connection is while it waits is what it is at its largest: so what few connections
+    /// need, and none for long, is boxed.
+    #[test]
+    fn a_connection_fits_its_slot() {
+        let bytes = size(Connection::serve) + 2 * size_of::<usize>();
+        assert!(bytes <= 2048, "{bytes} bytes: the slab's next class is 4096");
     }
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use phalanx::{Bytes, Patience, Payload, Permit};
 
+use crate::connection::buffers;
 use crate::connection::transport::Transport;
 use crate::log::Leaving;
 use crate::stages::Stages;
@@ -53,7 +54,7 @@ pub(crate) async fn converse(
         if !buffers.out.is_empty() {
             let head = std::mem::take(&mut buffers.out);
             match transport.write(Payload { head, body: Bytes::new() }, sending).await {
-                Ok(memory) => buffers.out = memory,
+                Ok(memory) => buffers::give(memory),
                 Err(_) => {
                     Leaving::written(notes);
                     return (buffers, Received::Broken);

@@ -21,8 +21,9 @@ const LINES: &[u8] = b"Retry-After: 1\r\nContent-Length: 0\r\n";
 /// A connection that is turned away is listened to for so long, so that its client gets to read why
 /// before a request of its own resets the connection (RFC 9112 §9.6).
 const LINGER: Duration = Duration::from_millis(500);
-/// So many are told why at a time on each processor; more are closed without a word.
-const TOLD: usize = 256;
+/// So many are told why at a time on each processor, fewer than it has descriptors in reserve; more
+/// are closed without a word.
+const TOLD: usize = 128;
 
 /// Adds the answer to a request that was not admitted. The connection goes on if `reply` says so.
 pub(crate) fn refuse(out: &mut Vec<u8>, reply: Reply) {
@@ -44,8 +45,14 @@ pub(crate) fn refuse_for(out: &mut Vec<u8>, wait: Duration, reply: Reply) {
 }
 
 /// Turns away a connection there is no room for: of the server's, or with 429 of its address's.
-pub(crate) fn turn_away(stream: Stream, stages: Stages, told: &Rc<Cell<usize>>, status: Status) {
-    if told.get() >= TOLD {
+pub(crate) fn turn_away(
+    stream: Stream,
+    stages: Stages,
+    told: &Rc<Cell<usize>>,
+    most: usize,
+    status: Status,
+) {
+    if told.get() >= TOLD.min((most / 8).max(4)) {
         return;
     }
     told.set(told.get() + 1);

@@ -1,0 +1,77 @@
+//! `cargo xtask idle`: what the server holds for a connection that does nothing.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use super::server::{Client, Server};
+use super::{Home, binary, finish, option};
+
+/// Bytes of our own that an idle connection may hold.
+const GOAL: u64 = 4096;
+/// Descriptors that the server keeps for other things than connections, and some.
+const SPARE: u64 = 700;
+/// Connections from one address of the loopback to another: fewer than there are ports.
+const PORTS: u64 = 25_000;
+
+/// Opens connections, has each answered once, and tells the server's memory for each.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
+    finish("idle", measure(root, arguments))
+}
+
+fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
+    let wanted = option(arguments, "--connections")?.unwrap_or(100_000);
+    let text = |error: std::io::Error| error.to_string();
+    let limits = std::fs::read_to_string("/proc/self/limits").map_err(text)?;
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let limit = limit.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    let count = wanted.min(limit.unwrap_or(1024).saturating_sub(SPARE)).min(PORTS);
+    if count < wanted {
+        println!(
+            "{count} connections, and not {wanted}: this machine allows no more descriptors, or ports"
+        );
+    }
+    let home = Home::make("idle").map_err(text)?;
+    std::fs::write(home.root().join("small"), vec![b'x'; 2048]).map_err(text)?;
+    let binary = binary(root).map_err(text)?;
+    let mut good = true;
+    for driver in ["poll", "uring"] {
+        let arguments = ["--driver", driver, "--processors", "1"];
+        let arguments = [&arguments[..], &["--idle-timeout", "3600"]].concat();
+        let server = match Server::start(&binary, &home.root(), &arguments) {
+            Ok(server) => server,
+            Err(error) => {
+                println!("{driver}: not measured: {error}");
+                continue;
+            }
+        };
+        let mut open = Vec::new();
+        let mut at = Vec::new();
+        // What grows to a size and stays there is not the connections'.
+        let steps = [count / 4, count];
+        for step in steps {
+            while (open.len() as u64) < step {
+                let mut client = Client::connect(server.address).map_err(text)?;
+                let answer = client.get("/small").map_err(text)?;
+                if answer.status != 200 {
+                    return Err(format!("{} for connection {}", answer.status, open.len()));
+                }
+                open.push(client);
+            }
+            thread::sleep(Duration::from_millis(500));
+            at.push(server.memory().map_err(text)?);
+        }
+        let each = at[1].saturating_sub(at[0]) / (steps[1] - steps[0]).max(1);
+        let verdict = if each <= GOAL { "within" } else { "beyond" };
+        println!(
+            "{driver}: {} KiB with {} idle connections, {} KiB with {}: {each} bytes for each, {verdict} {GOAL}",
+            at[0] >> 10,
+            steps[0],
+            at[1] >> 10,
+            steps[1],
+        );
+        good &= each <= GOAL;
+    }
+    Ok(good)
+}

@@ -1,0 +1,118 @@
+//! `cargo xtask slow`: what a thousand slow clients of each kind do to one that is not.
+
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use super::server::{Client, LONG, Server};
+use super::{Home, binary, finish, option, quantile};
+
+/// slowhttptest's kinds: heads and bodies that trickle in, and answers that are not read.
+const KINDS: [(&str, &[&str]); 3] = [
+    ("heads", &["-H", "-i", "2", "-x", "24"]),
+    ("bodies", &["-B", "-i", "2", "-s", "60000", "-x", "10"]),
+    ("readers", &["-X", "-w", "64", "-y", "512", "-n", "1", "-z", "32", "-k", "1"]),
+];
+/// A normal client's slowest answers may take so many times as long as without the slow ones.
+const TIMES: f64 = 2.0;
+/// Answers of less than this are not told apart.
+const FLOOR: Duration = Duration::from_micros(500);
+/// The most memory that a slow connection may cost, in bytes: its own, and an answer of its.
+const MEMORY: u64 = 64 * 1024;
+
+/// Runs slowhttptest beside a normal client, on each driver, and prints what both have seen.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
+    finish("slow", measure(root, arguments))
+}
+
+fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
+    let count = option(arguments, "--connections")?.unwrap_or(1000);
+    let seconds = option(arguments, "--seconds")?.unwrap_or(10);
+    let text = |error: std::io::Error| error.to_string();
+    let home = Home::make("slow").map_err(text)?;
+    std::fs::write(home.root().join("small"), vec![b'x'; 2048]).map_err(text)?;
+    std::fs::write(home.root().join("large"), vec![b'x'; 8 << 20]).map_err(text)?;
+    let binary = binary(root).map_err(text)?;
+    let mut good = true;
+    println!("a GET of 2 KiB every millisecond, beside {count} slow connections, {seconds} s each");
+    for driver in ["poll", "uring"] {
+        let server = match Server::start(&binary, &home.root(), &["--driver", driver]) {
+            Ok(server) => server,
+            Err(error) => {
+                println!("{driver}: not measured: {error}");
+                continue;
+            }
+        };
+        // The first ones pay for what is made once.
+        probe(&server, Duration::from_secs(1))?;
+        for (kind, flags) in KINDS {
+            let before = server.memory().map_err(text)?;
+            let mut alone = probe(&server, Duration::from_secs(seconds))?;
+            let slow = slow_clients(&server, count, seconds + 4, flags)?;
+            // All of them are there after the first seconds.
+            std::thread::sleep(Duration::from_secs(3));
+            let open = server.descriptors().map_err(text)?;
+            let mut beside = probe(&server, Duration::from_secs(seconds))?;
+            let after = server.memory().map_err(text)?;
+            drop(slow);
+            let (p99, was) = (quantile(&mut beside, 0.99), quantile(&mut alone, 0.99));
+            let ratio = p99.as_secs_f64() / was.max(FLOOR).as_secs_f64();
+            let each = after.saturating_sub(before) / count;
+            let well = ratio <= TIMES && each <= MEMORY;
+            println!(
+                "{driver}, {kind}: p50 {:?} and {:?} beside, p99 {was:?} and {p99:?} (x {ratio:.2}); \
+                 {open} descriptors, {each} bytes of memory for each: {}",
+                quantile(&mut alone, 0.5),
+                quantile(&mut beside, 0.5),
+                if well { "well" } else { "NOT WELL" },
+            );
+            good &= well;
+        }
+    }
+    Ok(good)
+}
+
+/// How long answers take for a client that asks every millisecond. A server that is busy may refuse one
+/// in a hundred.
+fn probe(server: &Server, during: Duration) -> Result<Vec<Duration>, String> {
+    let failed = |error| format!("a normal client is not served: {error}");
+    let mut client = Client::connect(server.address).map_err(failed)?;
+    let (begun, mut times, mut refused) = (Instant::now(), Vec::new(), 0);
+    while begun.elapsed() < during {
+        let asked = Instant::now();
+        let answer = client.get("/small").map_err(failed)?;
+        match answer.status {
+            200 => times.push(asked.elapsed()),
+            503 => refused += 1,
+            status => return Err(format!("a normal client is answered with {status}")),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    match refused * 100 <= times.len() {
+        true => Ok(times),
+        false => {
+            Err(format!("a normal client is refused {refused} times, and served {}", times.len()))
+        }
+    }
+}
+
+/// slowhttptest, ended when dropped.
+struct Slow(Child);
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn slow_clients(server: &Server, count: u64, seconds: u64, flags: &[&str]) -> Result<Slow, String> {
+    let (count, seconds) = (count.to_string(), seconds.to_string());
+    let url = format!("http://{}/large", server.address);
+    let mut command = Command::new("slowhttptest");
+    command.args(flags).args(["-c", &*count, "-r", &*count, "-l", &*seconds, "-u", &*url]);
+    command.args(["-p", &*LONG.as_secs().to_string()]);
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().map_err(|error| format!("slowhttptest: {error}"))?;
+    Ok(Slow(child))
+}

@@ -1,0 +1,350 @@
+//! `cargo xtask soak`: everything at once, for minutes, and then a look at what is left.
+//!
+//! Clients ask for small and large files one by one and pipelined, leave in the middle of answers and of
+//! requests; files are replaced and cut off while they are sent; the cache is too small for the site; the
+//! configuration is reloaded where there is one. Each answer is checked: it is one version of its file
+//! throughout, and one that the file had during the request or shortly before.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::server::{Client, Server};
+use super::{Home, binary, finish, option};
+
+/// Sizes of files: within and beyond what the cache keeps whole, and what it keeps at all.
+const SIZES: [usize; 6] = [1, 3_000, 60_000, 70_000, 400_000, 3_000_000];
+/// Files that stay as they are: more than the cache holds.
+const STABLE: usize = 60;
+/// Files that are replaced all the time.
+const CHANGING: usize = 6;
+/// The cache, and how old what it has may be: looked at again after a second, and machines stand still.
+const CACHE: &str = "8M";
+const STALE: Duration = Duration::from_secs(4);
+const CLIENTS: u64 = 6;
+/// How much more memory may be resident after the load than after its first tenth.
+const GROWTH: u64 = 24 << 20;
+
+/// Runs it.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
+    finish("soak", soak(root, arguments))
+}
+
+/// What all threads share.
+struct Shared {
+    address: SocketAddr,
+    root: PathBuf,
+    over: AtomicBool,
+    answers: AtomicU64,
+    left: AtomicU64,
+    /// By changing file: when it got which version.
+    versions: Vec<Mutex<Vec<(Instant, u64)>>>,
+    faults: Mutex<Vec<String>>,
+}
+
+fn soak(root: &Path, arguments: &[String]) -> Result<bool, String> {
+    let seconds = 60 * option(arguments, "--minutes")?.unwrap_or(10);
+    let seconds = option(arguments, "--seconds")?.unwrap_or(seconds);
+    let text = |error: std::io::Error| error.to_string();
+    let home = Home::make("soak").map_err(text)?;
+    for n in 0..STABLE {
+        let content = content(n as u64, SIZES[n % SIZES.len()]);
+        std::fs::write(home.root().join(format!("stable-{n}")), content).map_err(text)?;
+    }
+    std::fs::write(home.root().join("cut"), vec![b'c'; 2_000_000]).map_err(text)?;
+    let binary = binary(root).map_err(text)?;
+    let admin = free_port().map_err(text)?.to_string();
+    let mut server = Server::start(
+        &binary,
+        &home.root(),
+        &["--processors", "2", "--cache", CACHE, "--admin", &admin, "--request-timeout", "2"],
+    )
+    .map_err(text)?;
+    let shared = Shared {
+        address: server.address,
+        root: home.root(),
+        over: AtomicBool::new(false),
+        answers: AtomicU64::new(0),
+        left: AtomicU64::new(0),
+        versions: (0..CHANGING).map(|_| Mutex::default()).collect(),
+        faults: Mutex::default(),
+    };
+    (0..CHANGING).try_for_each(|n| shared.replace(n, 1)).map_err(text)?;
+    let admin: SocketAddr = admin.parse().map_err(|_| "no address")?;
+    let reloads = has_reload(&binary);
+    println!("{seconds} s of everything at once{}", if reloads { ", reloads too" } else { "" });
+
+    shared.load(&mut server, Duration::from_secs(seconds / 10 + 1), reloads)?;
+    let before = at_rest(&server, admin)?;
+    println!("after the first tenth: {before}");
+    shared.load(&mut server, Duration::from_secs(seconds), reloads)?;
+    let after = at_rest(&server, admin)?;
+    println!("at the end:            {after}");
+    println!(
+        "{} answers checked, {} connections left early",
+        shared.answers.load(Ordering::Relaxed),
+        shared.left.load(Ordering::Relaxed)
+    );
+    let mut faults = shared.faults.into_inner().unwrap_or_default();
+    if after.operations > before.operations {
+        faults.push("operations are left".to_owned());
+    }
+    // The cache keeps files open, and which ones changes.
+    if after.descriptors > before.descriptors + 64 {
+        faults.push("descriptors are left".to_owned());
+    }
+    if after.memory > before.memory + GROWTH {
+        faults.push("memory has grown".to_owned());
+    }
+    if !server.end().map_err(text)? {
+        faults.push("the server did not end well".to_owned());
+    }
+    faults.iter().take(20).for_each(|fault| println!("FAULT: {fault}"));
+    Ok(faults.is_empty())
+}
+
+/// Whether the program reads its configuration anew on SIGHUP.
+fn has_reload(binary: &Path) -> bool {
+    let help = Command::new(binary).args(["web", "--help"]).output();
+    help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains("SIGHUP"))
+}
+
+fn free_port() -> std::io::Result<SocketAddr> {
+    TcpListener::bind("127.0.0.1:0")?.local_addr()
+}
+
+/// What the server holds.
+struct Held {
+    operations: u64,
+    descriptors: usize,
+    memory: u64,
+}
+
+impl std::fmt::Display for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { operations, descriptors, memory } = self;
+        write!(f, "{operations} operations, {descriptors} descriptors, {} KiB", memory >> 10)
+    }
+}
+
+/// Waits until nothing changes any more.
+fn at_rest(server: &Server, admin: SocketAddr) -> Result<Held, String> {
+    let look = || -> std::io::Result<Held> {
+        let snapshot = Client::connect(admin)?.get("/snapshot.json")?;
+        let text = String::from_utf8_lossy(&snapshot.body).into_owned();
+        let numbers = text.split("\"operations\":").skip(1).filter_map(|rest| {
+            let digits = rest.trim_start();
+            let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+            digits[..end].parse::<u64>().ok()
+        });
+        Ok(Held {
+            operations: numbers.sum(),
+            descriptors: server.descriptors()?,
+            memory: server.memory()?,
+        })
+    };
+    let mut last: Option<Held> = None;
+    for _ in 0..60 {
+        thread::sleep(Duration::from_millis(500));
+        let held = look().map_err(|error| format!("it does not show itself: {error}"))?;
+        let same = |last: &Held| {
+            (last.operations, last.descriptors) == (held.operations, held.descriptors)
+        };
+        if last.as_ref().is_some_and(same) {
+            return Ok(held);
+        }
+        last = Some(held);
+    }
+    last.ok_or_else(|| "it does not come to rest".to_owned())
+}
+
+/// A file's content in its version: of which each part tells which it is.
+fn content(version: u64, length: usize) -> Vec<u8> {
+    let length = length.max(8);
+    let mut bytes = version.to_le_bytes().repeat(length.div_ceil(8));
+    bytes.truncate(length);
+    bytes
+}
+
+/// The version of a whole content.
+fn version(bytes: &[u8]) -> Option<u64> {
+    let version = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
+    (bytes == content(version, bytes.len())).then_some(version)
+}
+
+impl Shared {
+    fn fault(&self, what: String) {
+        if let Ok(mut faults) = self.faults.lock() {
+            faults.push(what);
+        }
+    }
+
+    /// Gives a changing file its next content, whole at once.
+    fn replace(&self, n: usize, version: u64) -> std::io::Result<()> {
+        let (new, path) =
+            (self.root.join(format!(".new-{n}")), self.root.join(format!("changing-{n}")));
+        std::fs::write(&new, content(version, SIZES[1 + n % (SIZES.len() - 1)]))?;
+        let mut versions = self.versions[n].lock().expect("whole");
+        std::fs::rename(new, path)?;
+        versions.push((Instant::now(), version));
+        Ok(())
+    }
+
+    /// Whether the file had this version between `begun` and now, or shortly before.
+    fn had(&self, n: usize, version: u64, begun: Instant) -> bool {
+        let versions = self.versions[n].lock().expect("whole");
+        let at = versions.iter().position(|(_, one)| *one == version);
+        // Its end is the next one's beginning.
+        at.is_some_and(|at| versions.get(at + 1).is_none_or(|(end, _)| *end + STALE >= begun))
+    }
+
+    /// Loads the server for a time.
+    fn load(&self, server: &mut Server, during: Duration, reloads: bool) -> Result<(), String> {
+        self.over.store(false, Ordering::Relaxed);
+        let begun = Instant::now();
+        let result = thread::scope(|scope| {
+            for seed in 0..CLIENTS {
+                scope.spawn(move || self.client(seed));
+            }
+            scope.spawn(|| self.disturb());
+            let mut next = Duration::from_secs(2);
+            while begun.elapsed() < during {
+                thread::sleep(Duration::from_millis(100));
+                if !server.lives() {
+                    break;
+                }
+                if reloads && begun.elapsed() > next {
+                    next += Duration::from_secs(2);
+                    let _ = server.signal("HUP");
+                }
+            }
+            self.over.store(true, Ordering::Relaxed);
+            server.lives()
+        });
+        result.then_some(()).ok_or_else(|| "the server is gone".to_owned())
+    }
+
+    /// Replaces files, and cuts one off and makes it long again.
+    fn disturb(&self) {
+        let mut random = Random(77);
+        while !self.over.load(Ordering::Relaxed) {
+            let n = random.below(CHANGING as u64) as usize;
+            let last = self.versions[n].lock().expect("whole").last().map_or(0, |last| last.1);
+            if let Err(error) = self.replace(n, last + 1) {
+                self.fault(format!("cannot replace a file: {error}"));
+            }
+            if let Ok(file) = std::fs::OpenOptions::new().write(true).open(self.root.join("cut")) {
+                let _ = file.set_len(random.below(100_000));
+                let _ = (&file).write_all(&vec![b'c'; 2_000_000]);
+            }
+            thread::sleep(Duration::from_millis(20 + random.below(200)));
+        }
+    }
+
+    /// One client after the other.
+    fn client(&self, seed: u64) {
+        let mut random = Random(seed + 1);
+        while !self.over.load(Ordering::Relaxed) {
+            match random.below(10) {
+                0 => self.leave(&mut random),
+                1 => self.cut(),
+                _ => {
+                    if let Err(error) = self.converse(&mut random) {
+                        self.fault(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Goes away in the middle of a request or an answer.
+    fn leave(&self, random: &mut Random) {
+        let Ok(Client { mut stream, .. }) = Client::connect(self.address) else { return };
+        let n = random.below(STABLE as u64);
+        let request = format!("GET /stable-{n} HTTP/1.1\r\nHost: soak\r\n\r\n").repeat(3);
+        let length = random.below(request.len() as u64) as usize;
+        let _ = stream.write_all(&request.as_bytes()[..length]);
+        if random.below(2) == 0 {
+            let mut piece = [0; 1000];
+            let _ = stream.set_read_timeout(Some(Duration::from_millis(5)));
+            let _ = std::io::Read::read(&mut stream, &mut piece);
+        }
+        self.left.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A file that is cut off may end its connection, but no byte of it is wrong.
+    fn cut(&self) {
+        let Ok(mut client) = Client::connect(self.address) else { return };
+        let Ok(answer) = client.get("/cut") else { return };
+        // Between being cut off and written again it has parts that nobody has written.
+        let right = answer.body.iter().all(|byte| *byte == b'c' || *byte == 0);
+        if !(answer.status == 200 && right || matches!(answer.status, 500 | 503)) {
+            self.fault(format!("{} and wrong bytes for a file that was cut", answer.status));
+        }
+        self.answers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Some requests on one connection, some of them at once.
+    fn converse(&self, random: &mut Random) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("no answer: {error}");
+        let mut client = Client::connect(self.address).map_err(failed)?;
+        for _ in 0..1 + random.below(20) {
+            if self.over.load(Ordering::Relaxed) {
+                break;
+            }
+            let depth = match random.below(4) {
+                0 => 1 + random.below(16),
+                _ => 1,
+            };
+            let asked: Vec<_> = (0..depth)
+                .map(|_| match random.below(3) {
+                    0 => ("changing", random.below(CHANGING as u64) as usize),
+                    _ => ("stable", random.below(STABLE as u64) as usize),
+                })
+                .collect();
+            let lines = asked
+                .iter()
+                .map(|(kind, n)| format!("GET /{kind}-{n} HTTP/1.1\r\nHost: soak\r\n\r\n"));
+            let begun = Instant::now();
+            client.stream.write_all(lines.collect::<String>().as_bytes()).map_err(failed)?;
+            for (kind, n) in asked {
+                let answer = client.answer().map_err(failed)?;
+                self.answers.fetch_add(1, Ordering::Relaxed);
+                // Refused under load, which is an answer too.
+                if answer.status == 503 {
+                    continue;
+                }
+                let version = version(&answer.body);
+                let right = match kind {
+                    "stable" => version == Some(n as u64),
+                    _ => version.is_some_and(|version| self.had(n, version, begun)),
+                };
+                if answer.status != 200 || !right {
+                    let length = answer.body.len();
+                    return Err(format!(
+                        "{} and {length} bytes of version {version:?} for {kind}-{n}",
+                        answer.status,
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Numbers that are the same in each run (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
+}
