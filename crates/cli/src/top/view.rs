@@ -11,10 +11,10 @@ use super::app::App;
 use super::rows::{self, COLUMNS, Column};
 
 const HELP: &str = "\
- s, S, ←, →   sort by the next, the last column     w  wavefront order
- r            turn the order around                 a  all processors in one
- p, space     pause                                 +, -  look more, less often
- j, k, ↓, ↑   scroll                                q  leave
+ s, S, ←, →   sort by the next, the last column    w  wavefront order
+ r            turn the order around                a  all processors in one
+ p, space     pause                                +, -  look more, less often
+ j, k, ↓, ↑   scroll                               q  leave
 
  QUEUE  operations that a cohort found, mean        SIZE  of a cohort, mean
  OPS/s  operations started or restarted             SUSP  suspended now
@@ -86,8 +86,13 @@ fn lines(app: &App, frame: &mut Frame<'_>, area: Rect) {
     let place = Cell::from(Line::from("P").right_aligned());
     let titles = [Cell::from("STAGE"), place].into_iter().chain(shown.iter().map(title));
     let titles = Row::new(titles).style(Style::new().bold().fg(Color::Cyan));
-    let body = app.rows().into_iter().skip(app.scrolled).map(|row| line(&row, &shown));
-    let widths = [Constraint::Min(11), Constraint::Length(2)];
+    let rows = app.rows();
+    // As wide as the names, where there is room: figures far from their names are hard to read.
+    let figures: u16 = 3 + shown.iter().map(|(_, column)| column.width + 1).sum::<u16>();
+    let longest = rows.iter().map(|row| row.stage.chars().count()).max().unwrap_or(0);
+    let name = (longest as u16).clamp(11, area.width.saturating_sub(figures).max(11));
+    let body = rows.into_iter().skip(app.scrolled).map(|row| line(&row, &shown));
+    let widths = [Constraint::Length(name), Constraint::Length(2)];
     let widths = widths.into_iter().chain(shown.iter().map(|(_, c)| Constraint::Length(c.width)));
     frame.render_widget(Table::new(body, widths).header(titles).column_spacing(1), area);
 }

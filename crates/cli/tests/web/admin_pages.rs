@@ -141,6 +141,35 @@ fn a_trace(driver: &'static str) {
             event["dur"].as_f64().unwrap() > 0.0 && event["args"]["operations"].as_u64() > Some(0)
         );
     }
+    opens_in_a_viewer(events);
     // It is off again: another may begin.
     assert_eq!(get(admin, "/trace.json?seconds=0.01").status, 200);
+}
+
+/// What a viewer drops or refuses: slices of a track that overlap without one lying in the other,
+/// arrows that begin or end in no slice, or have one end.
+fn opens_in_a_viewer(events: &[Value]) {
+    let ns = |event: &Value, field: &str| (event[field].as_f64().unwrap() * 1000.0).round() as i64;
+    let track = |event: &Value| (event["pid"].as_u64().unwrap(), event["tid"].as_u64().unwrap());
+    let mut slices: Vec<_> = events
+        .iter()
+        .filter(|event| event["ph"] == "X")
+        .map(|event| (track(event), ns(event, "ts"), ns(event, "ts") + ns(event, "dur")))
+        .collect();
+    slices.sort_by_key(|(track, begin, end)| (*track, *begin, -end));
+    let mut open: Vec<(_, i64)> = Vec::new();
+    for (track, begin, end) in &slices {
+        open.retain(|(other, until)| other == track && until > begin);
+        assert!(open.iter().all(|(_, until)| end <= until), "{begin} to {end} on {track:?}");
+        open.push((*track, *end));
+    }
+    let mut arrows = std::collections::BTreeMap::<u64, Vec<i64>>::new();
+    for event in events.iter().filter(|event| event["ph"] == "s" || event["ph"] == "f") {
+        let at = ns(event, "ts");
+        let within =
+            |(on, begin, end): &(_, i64, i64)| *on == track(event) && *begin <= at && at <= *end;
+        assert!(slices.iter().any(within), "in no slice: {event}");
+        arrows.entry(event["id"].as_u64().unwrap()).or_default().push(at);
+    }
+    assert!(arrows.values().all(|ends| ends.len() == 2), "an arrow has two ends");
 }
