@@ -191,3 +191,15 @@ impl FileId {
         Self { device: 0, inode: 0, modified_ns: 0, length }
     }
 }
+
+#[cfg(test)]
+impl Entry {
+    /// A file of these bytes, for tests: without a clock, which only a processor has.
+    pub(crate) fn of(content: &'static str) -> Self {
+        let content_type = ContentType::UNKNOWN;
+        let (etag, length) = ("\"0-4\"".to_owned(), content.len() as u64);
+        let parts = Parts { content_type, vary: "", etag, modified: 0, length };
+        let content = Content::Whole(Bytes::from_static(content.as_bytes()));
+        parts.build(Coding::Identity, FileId::of_length(length), content, &[])
+    }
+}

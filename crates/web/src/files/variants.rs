@@ -135,3 +135,82 @@ impl Variants {
         self.0.iter().filter_map(|variant| variant.made.get()?.as_ref())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use phalanx_http::{Limits, Parse, parse};
+
+    use super::*;
+    use crate::files::entry::Content;
+
+    fn entry(coding: Option<Coding>) -> Arc<Entry> {
+        let own = Entry::of("file");
+        Arc::new(match coding {
+            Some(coding) => own.encoded(coding, coding.name().into()),
+            None => own,
+        })
+    }
+
+    /// What is chosen, in a word, and what is begun.
+    fn chosen(variants: &Variants, accept: &str) -> String {
+        let head = format!("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {accept}\r\n\r\n");
+        let Ok(Parse::Complete(request, _)) = parse(head.as_bytes(), &Limits::default()) else {
+            panic!("{head:?}")
+        };
+        let begun = |begin: Option<Coding>| begin.map_or("", |coding| coding.name()).to_owned();
+        match variants.choose(&Accepted::by(&request)) {
+            Choice::Own { begin } => format!("own {}", begun(begin)),
+            Choice::Ready { entry, begin } => {
+                let Content::Whole(bytes) = &entry.content else { panic!("it is small") };
+                format!("{} {}", String::from_utf8_lossy(bytes), begun(begin))
+            }
+            Choice::Wait(coding) => format!("wait {}", coding.name()),
+            Choice::Refused => "refused".into(),
+        }
+    }
+
+    #[test]
+    fn what_is_compressed_is_not_waited_for() {
+        let variants = Variants::new([Source::Made; 3]).unwrap();
+        assert_eq!(chosen(&variants, "gzip, br"), "own br", "the best is begun");
+        assert_eq!(chosen(&variants, "gzip"), "own gzip");
+        assert_eq!(chosen(&variants, "gzip, br"), "own ", "by one only");
+        assert_eq!(chosen(&variants, "gzip, *;q=0"), "wait gzip", "all that it takes");
+        variants.set(Coding::Gzip, Some(entry(Some(Coding::Gzip))));
+        assert_eq!(chosen(&variants, "gzip, br"), "gzip ", "the best that is here");
+        assert_eq!(chosen(&variants, "zstd, gzip, br"), "gzip zstd");
+        variants.give_up(Coding::Brotli);
+        assert_eq!(chosen(&variants, "gzip, br"), "gzip br", "it is begun again");
+        variants.set(Coding::Brotli, None);
+        variants.give_up(Coding::Brotli);
+        assert_eq!(chosen(&variants, "br, gzip"), "gzip ", "it was not worth it");
+        assert_eq!(chosen(&variants, "br"), "own ");
+        assert_eq!(chosen(&variants, "br, identity;q=0"), "refused");
+        assert_eq!(chosen(&variants, "identity, gzip;q=0.5"), "own ");
+        assert_eq!(variants.made().count(), 1);
+    }
+
+    #[test]
+    fn neighbours_are_waited_for() {
+        let id = FileId::of_length(3);
+        let sources = [Source::Made, Source::None, Source::Neighbour(id)];
+        let variants = Variants::new(sources).unwrap();
+        assert_eq!(variants.sources(), sources);
+        assert_eq!(chosen(&variants, "gzip, zstd"), "wait gzip");
+        assert_eq!(chosen(&variants, "zstd"), "own ", "there is none");
+        assert_eq!(chosen(&variants, "br, gzip"), "wait gzip");
+        variants.set(Coding::Gzip, Some(entry(Some(Coding::Gzip))));
+        assert_eq!(chosen(&variants, "br, gzip"), "gzip br", "begun once there is something");
+        assert_eq!(variants.wanted(Coding::Gzip), None, "it is here");
+        assert_eq!(variants.wanted(Coding::Brotli), Some(Source::Made));
+        assert!(Variants::new(Sources::default()).is_none());
+    }
+
+    #[test]
+    fn each_coding_has_its_tag() {
+        let (own, gzip) = (entry(None), entry(Some(Coding::Gzip)));
+        assert_eq!(own.validators().etag, "\"0-4\"");
+        assert_eq!(gzip.validators().etag, "\"0-4-4-gzip\"");
+        assert!(own.bytes() > 4 && !own.is_open());
+    }
+}
