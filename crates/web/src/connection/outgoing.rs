@@ -67,12 +67,21 @@ impl Outgoing {
     ) -> io::Result<()> {
         match &entry.content {
             _ if part.length() == 0 => Ok(()),
+            Content::Whole(bytes) if part.length() <= COPY => {
+                let range = part.start as usize..part.end as usize;
+                self.bytes.extend_from_slice(&bytes[range]);
+                Ok(())
+            }
+            // Boxed: a connection holds the memory of its largest part, also while it is idle.
+            _ => Box::pin(self.large(site, entry, part)).await,
+        }
+    }
+
+    /// Adds part of a file that is not copied.
+    async fn large(&mut self, site: &Arc<Site>, entry: &Entry, part: Part) -> io::Result<()> {
+        match &entry.content {
             Content::Whole(bytes) => {
                 let range = part.start as usize..part.end as usize;
-                if part.length() <= COPY {
-                    self.bytes.extend_from_slice(&bytes[range]);
-                    return Ok(());
-                }
                 if part.length() <= BLOCK {
                     return self.send_with(bytes.slice(range)).await;
                 }
