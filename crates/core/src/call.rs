@@ -19,7 +19,8 @@ use crate::waker;
 /// An invoked operation whose result can be awaited (WaitForChildren in tr2001 §5.2.1).
 ///
 /// The operation was queued when it was invoked and runs whether or not the call is awaited, but
-/// never before the caller has suspended or finished. Dropping the call leaves the operation running
+/// never before the caller has suspended or finished; where its stage is
+/// [direct](crate::StageOptions::direct), inside of the caller when that awaits it. Dropping the call leaves the operation running
 /// as an orphan; its result is dropped.
 ///
 /// A call belongs to the processor that made it. Awaited elsewhere it is [`CallError::Ended`];
@@ -155,6 +156,13 @@ impl<T> Future for Call<T> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let State::Waiting { slot, identity } = self.state {
+            processor::on(identity, |p| {
+                if p.is_direct(slot) {
+                    p.run_directly(slot)
+                }
+            });
+        }
         if let Some(result) = self.take() {
             return Poll::Ready(result);
         }

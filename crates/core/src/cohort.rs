@@ -150,6 +150,7 @@ impl Processor {
             discard_panic(panic);
         }
         self.running.set(None);
+        self.tell_of_panics(world);
         if let Some(hook) = &local.rules.end_of_cohort
             && tally.size.get() > 0
         {
@@ -335,6 +336,7 @@ impl Processor {
     #[inline(always)]
     pub(crate) fn poll_operation(&self, slot: Slot, tally: &Tally) {
         self.running.set(Some(slot));
+        self.direct.begin();
         self.counters.watch.operation(slot.vtable.get());
         let step = slot.poll(self);
         if slot.session.get() != NO_SESSION {
@@ -380,7 +382,7 @@ impl Processor {
     }
 
     /// An operation that re-enabled itself (it is still marked as queued) yields to all others of its stage.
-    fn requeue(&self, slot: Slot) {
+    pub(crate) fn requeue(&self, slot: Slot) {
         let stage = usize::from(slot.stage.get());
         slot.queued_at.set(self.now.get());
         self.stages[stage].queue.push_behind(slot);

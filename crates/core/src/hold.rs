@@ -21,6 +21,10 @@ pub(crate) struct Filling {
 impl Filling {
     pub(crate) const NONE: Self = Self { count: 0, time: 0 };
 
+    pub(crate) fn is_some(self) -> bool {
+        self.count > 1
+    }
+
     /// Not for more than a cohort can be.
     pub(crate) fn within(self, max_cohort: usize) -> Self {
         Self { count: self.count.min(max_cohort), ..self }
@@ -51,7 +55,7 @@ impl StageOptions<'_> {
 
 /// The stages that hold, a bit each.
 pub(crate) fn holding(stages: &[LocalStage]) -> u64 {
-    let declared = |(_, stage): &(usize, &LocalStage)| stage.rules.filling.count > 1;
+    let declared = |(_, stage): &(usize, &LocalStage)| stage.rules.filling.is_some();
     stages.iter().enumerate().filter(declared).fold(0, |set, (stage, _)| set | 1 << stage)
 }
 

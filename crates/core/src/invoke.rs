@@ -13,7 +13,7 @@ use std::mem::ManuallyDrop;
 use crate::call::Call;
 use crate::error::{CallError, Refused};
 use crate::operation::{
-    DYING, ENDED, HELD, Life, NO_SESSION, Payload, QUEUED, Slot, VTable, WOKEN, assert_fits,
+    DYING, ENDED, HELD, Life, NO_SESSION, OUTER, Payload, QUEUED, Slot, VTable, WOKEN, assert_fits,
     local_vtable,
 };
 use crate::processor::{LocalStage, Processor};
@@ -172,6 +172,12 @@ impl Processor {
         if ready & 1 << stage == 0 {
             self.ready.set(ready | 1 << stage);
         }
+        self.note_arc(stage);
+    }
+
+    /// Counts an invocation at `stage` by what runs now.
+    #[inline(always)]
+    pub(crate) fn note_arc(&self, stage: usize) {
         // SAFETY: see the top of the file.
         unsafe { (*self.arc_row.get().add(stage)).add(1) };
     }
@@ -184,7 +190,7 @@ impl Processor {
             return;
         }
         let flags = slot.flags.get();
-        if self.running.get() == Some(slot) {
+        if self.running.get() == Some(slot) || flags & OUTER != 0 {
             slot.flags.set(flags | WOKEN);
         } else if flags & (QUEUED | ENDED | DYING) == 0 && slot.life.get() == Life::Started {
             #[cfg(feature = "plant")]

@@ -7,7 +7,7 @@
 //!
 //! Read it in the order in which a request meets it: `graph` and `stage` (declaring and
 //! invoking), `policy` (reaching state), `operation` and `slab` (where an operation lives), `queue`
-//! (where it waits), `wavefront` and `cohort` (how it runs), `call`, `join`, `rendezvous` (how its
+//! (where it waits), `wavefront` and `cohort` (how it runs), `direct` (when it does not wait), `call`, `join`, `rendezvous` (how its
 //! result gets back), `remote`, `post`, `ring`, `parking`, `waker` (how processors and foreign
 //! threads reach each other), `session` (how it ends early), `admission`, `credits` and `congestion`
 //! (what is not even begun), `wheel` and `time`, `profile`; `stepping` and `residue` (how a
@@ -26,6 +26,7 @@ mod congestion;
 mod credits;
 mod custom;
 mod deadline;
+mod direct;
 mod error;
 mod event;
 mod first_of;
@@ -33,6 +34,7 @@ mod graph;
 mod histogram;
 mod hold;
 mod home;
+mod inside;
 mod invoke;
 mod join;
 #[cfg(all(test, loom))]

@@ -64,6 +64,8 @@ pub(crate) const ENDED: u8 = 8;
 pub(crate) const HELD: u8 = 16;
 /// Suspends for a prefetch: is resumed within its cohort.
 pub(crate) const FETCHING: u8 = 32;
+/// Is being polled, and inside of that a child of its own ([`crate::direct`]).
+pub(crate) const OUTER: u8 = 64;
 
 pub(crate) const NO_SESSION: u32 = u32::MAX;
 

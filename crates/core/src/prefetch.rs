@@ -183,7 +183,10 @@ impl Processor {
     /// Whether the running operation, polled with `context`, is to suspend for a prefetch; if so,
     /// it is marked.
     fn may_interleave(&self, context: &Context<'_>) -> bool {
-        let Some(slot) = self.running.get() else { return false };
+        // Inside of its caller an operation does not wait: the caller would wait with it.
+        let Some(slot) = self.running.get().filter(|_| !self.direct.is_inside()) else {
+            return false;
+        };
         // Under another's waker nothing would lead from here back to that task. An operation that
         // destroys itself or others is not polled again.
         if waker::named(context.waker(), self) != Some(slot.name.get())

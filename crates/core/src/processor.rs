@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use crate::batch::{Batching, EndOfCohort};
 use crate::congestion::{Congestion, Smallest};
+use crate::direct::Direct;
 use crate::error::CallError;
 use crate::graph::{Declared, LocalState};
 use crate::hold::{Filling, holding};
@@ -90,6 +91,7 @@ pub struct Processor {
     pub(crate) stages: Box<[LocalStage]>,
     pub(crate) thresholds: Thresholds,
     pub(crate) holding: u64,
+    pub(crate) direct: Direct,
     pub(crate) batching: Batching,
     /// One bit for each balanced stage.
     pub(crate) balanced: u64,
@@ -207,6 +209,7 @@ impl Seed {
             slab: Slab::new(program.max_operations, number),
             thresholds: Thresholds::new(&stages),
             holding: holding(&stages),
+            direct: Direct::new(&program.stages, &stages, &program.counters[index]),
             batching: Batching::default(),
             stages,
             balanced,

@@ -60,6 +60,8 @@ pub(crate) struct StageCounters {
     pub(crate) resumed_wait: Counter,
     pub(crate) resumed_wait_max: Counter,
     pub(crate) suspended: Counter,
+    /// Run to their end inside of their callers; not among `started` and `completed`.
+    pub(crate) direct: Counter,
     pub(crate) completed: Counter,
     pub(crate) panicked: Counter,
     pub(crate) ended: Counter,
@@ -165,6 +167,9 @@ pub struct StageView {
     pub resumed: Column,
     /// Completed, with the time run by this stage's cohorts: the maximum is a cohort's mean.
     pub completed: Column,
+    /// Of those completed, operations that ran inside of their callers, whose time is in their
+    /// callers' ([`direct`](crate::StageOptions::direct)).
+    pub direct: u64,
     /// Times that an operation suspended itself.
     pub suspended: u64,
     /// Operations that panicked.
@@ -264,13 +269,16 @@ impl StageCounters {
             total_ns: total.get(),
             max_ns: max.get(),
         };
+        let direct = self.direct.get();
+        let with_direct = |column: Column| Column { count: column.count + direct, ..column };
         StageView {
+            direct,
             queue_length: self.queue_length.get(),
             queue_length_max: self.queue_length_max.get(),
             queue_length_sum: self.queue_length_sum.get(),
-            started: column(&self.started, &self.started_wait, &self.started_wait_max),
+            started: with_direct(column(&self.started, &self.started_wait, &self.started_wait_max)),
             resumed: column(&self.resumed, &self.resumed_wait, &self.resumed_wait_max),
-            completed: column(&self.completed, &self.run, &self.run_max),
+            completed: with_direct(column(&self.completed, &self.run, &self.run_max)),
             suspended: self.suspended.get(),
             panicked: self.panicked.get(),
             ended: self.ended.get(),

@@ -152,6 +152,22 @@ impl<T: Copy> StageQueue<T> {
         Some(unsafe { (*self.cell(position)).assume_init() })
     }
 
+    /// Takes `item` out again, if it was the last to be queued.
+    #[inline(always)]
+    pub(crate) fn pop_newest(&self, item: T) -> bool
+    where
+        T: PartialEq,
+    {
+        let (oldest, end) = (self.oldest.get(), self.end.get());
+        let newest = end.wrapping_sub(1);
+        // SAFETY: as in `pop`.
+        let found = oldest != end && unsafe { (*self.cell(newest)).assume_init() } == item;
+        if found {
+            self.end.set(newest);
+        }
+        found
+    }
+
     pub(crate) fn oldest(&self) -> Option<T> {
         let oldest = self.oldest.get();
         // SAFETY: as in `pop`.

@@ -122,6 +122,11 @@ handle! {
 }
 
 impl<S: Send + Sync + 'static> SharedStage<S> {
+    #[inline(always)]
+    pub(crate) fn key(&self) -> Key {
+        self.key
+    }
+
     /// Invokes an operation on this processor. It runs after the caller has suspended or finished.
     /// Await the call for its result; dropping the call lets the operation run on for nobody.
     #[inline]
@@ -322,6 +327,7 @@ impl<S: 'static> PartitionedStage<S> {
         processor::current(|p| self.partitions(p).table().owner(partition))
     }
 
+    #[inline(always)]
     pub(crate) fn key(&self) -> Key {
         self.key
     }

@@ -121,6 +121,12 @@ impl<'p> Steps<'p> {
         ran
     }
 
+    /// Runs calls of exactly these stages, a bit each, inside of their callers from now on, as far as
+    /// that may be ([`direct`](crate::StageOptions::direct)), whatever they declare.
+    pub fn choose_direct(self, stages: u64) {
+        self.0.direct.choose(stages);
+    }
+
     /// Sends what waits to leave for other processors. True if anything is left.
     pub fn flush(self) -> bool {
         let Self(processor) = self;

@@ -45,6 +45,24 @@ impl Watch {
         self.operation.store(std::ptr::from_ref(vtable).cast_mut(), Ordering::Relaxed);
     }
 
+    /// An operation of `stage` is about to run inside of its caller. Returns what
+    /// [`leave`](Self::leave) puts back.
+    #[inline(always)]
+    pub(crate) fn enter(&self, stage: usize, vtable: &'static VTable) -> (u64, *mut VTable) {
+        let cohort = self.cohort.load(Ordering::Relaxed);
+        let operation = self.operation.load(Ordering::Relaxed);
+        self.cohort.store(cohort & !NOBODY | stage as u64, Ordering::Release);
+        self.operation(vtable);
+        (cohort, operation)
+    }
+
+    /// Its caller goes on.
+    #[inline(always)]
+    pub(crate) fn leave(&self, (cohort, operation): (u64, *mut VTable)) {
+        self.cohort.store(cohort, Ordering::Release);
+        self.operation.store(operation, Ordering::Relaxed);
+    }
+
     /// What runs: the stage's number, the cohort's, the operation's name.
     fn look(&self) -> Option<(usize, u64, Option<&'static str>)> {
         // A few times: a processor that turns so fast has nothing that runs for long.

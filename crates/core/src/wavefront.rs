@@ -191,6 +191,11 @@ impl Processor {
     /// The same, and nothing leaves.
     #[inline]
     pub(crate) fn visit_here(&self, stage: usize, world: &impl World) -> usize {
+        // Those that were ready may have run inside of their callers.
+        if self.queued(stage) == 0 {
+            self.ready.set(self.ready.get() & !(1 << stage));
+            return 0;
+        }
         let homed = self.homed & 1 << stage != 0;
         if homed && self.leave_to_home(stage) {
             return 0;

@@ -304,6 +304,7 @@ fn run(plan: &Plan, order: &[u8]) {
         });
         root.unwrap();
     });
+    let direct = order[4].is_multiple_of(2);
     let mut order = order.iter().cycle();
     let mut quiet = 0;
     for round in 0.. {
@@ -312,7 +313,12 @@ fn run(plan: &Plan, order: &[u8]) {
             "stuck: {:?}",
             processors.iter().map(|p| p.live()).collect::<Vec<_>>()
         );
-        let processor = &processors[usize::from(*order.next().unwrap()) % PROCESSORS];
+        let drawn = usize::from(*order.next().unwrap());
+        let processor = &processors[drawn % PROCESSORS];
+        // In half of the runs calls are run inside of their callers, now at these stages, now at those.
+        if direct {
+            processor.stepping().choose_direct(drawn as u64 >> 2);
+        }
         let turn = processor.turn(&world);
         quiet = if turn.ran > 0 || turn.received { 0 } else { quiet + 1 };
         if quiet > 3 * 64 {
@@ -325,11 +331,11 @@ fn run(plan: &Plan, order: &[u8]) {
     assert_eq!(*failed.borrow(), Some(false), "a check failed in the root");
     let control = processors[0].control();
     drop(processors);
-    count(&env, &control.profile());
+    count(&env, &control.profile(), direct);
 }
 
 /// The model's sums against the counters.
-fn count(env: &Env, profile: &phalanx_core::Profile) {
+fn count(env: &Env, profile: &phalanx_core::Profile, direct: bool) {
     let fates = env.fates.lock().unwrap();
     let sum = |of: fn(&Fate) -> &AtomicU32| -> u64 {
         fates.iter().map(|fate| u64::from(of(fate).load(Relaxed))).sum()
@@ -355,7 +361,10 @@ fn count(env: &Env, profile: &phalanx_core::Profile) {
         // A panic in the invocation itself would count as started, too.
         assert_eq!(run, stage.completed.count + stage.suspended + stage.panicked);
         assert!(stage.resumed.count <= stage.suspended);
-        assert!(run <= stage.cohorts * stage.cohort_max);
+        // What starts inside of its caller and suspends is of no cohort until it is resumed.
+        let of_cohorts = if direct { stage.resumed.count } else { run };
+        assert!(of_cohorts <= stage.cohorts * stage.cohort_max);
+        assert!(direct || stage.direct == 0);
         assert_eq!(stage.cohort_sizes.iter().sum::<u64>(), stage.cohorts);
     }
 }

@@ -19,6 +19,9 @@ pub(super) struct Habits {
     pub(super) jumps: u32,
     /// An awake processor looks for what has come in, in place of running a stage, so often.
     pub(super) receives: u32,
+    /// The stages whose calls run inside of their callers are chosen anew, so many times out of a
+    /// thousand.
+    pub(super) direct: u32,
     /// All books are checked after each step, and not just now and then.
     pub(super) audits: bool,
 }
@@ -33,6 +36,7 @@ impl Habits {
             jumps: [0, 1, 20][rng.usize(..3)],
             receives: [50, 200, 600][rng.usize(..3)],
             audits: rng.u8(..8) == 0,
+            direct: [0, 2, 100][rng.usize(..3)],
         }
     }
 }

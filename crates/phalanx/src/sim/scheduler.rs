@@ -245,6 +245,10 @@ impl Run {
     fn drive(&mut self, number: usize) -> Result<(), String> {
         let Self { rng, habits, places, trace, .. } = self;
         let (processor, place) = (number, &mut places[number]);
+        if rng.u32(..1000) < habits.direct {
+            let stages = rng.u64(..);
+            place.step(|steps, _| steps.choose_direct(stages));
+        }
         let ready: Vec<_> = place.step(|steps, _| steps.ready().collect());
         if !ready.is_empty() && rng.u32(..1000) >= habits.receives {
             let stage = ready[rng.usize(..ready.len())];

@@ -1,0 +1,281 @@
+//! Direct execution: a call that is awaited at once is run at once, like a procedure call.
+//!
+//! Where a stage's code is small, so that a cohort of it has nothing to gain, its calls need not
+//! wait in a queue for one. When the caller awaits such a call for the first time (never before:
+//! the order that a program sees is that of suspending callers) the child is taken from its queue
+//! and polled inside of the caller's own poll. If it completes, its result is there without a
+//! wake-up; if it suspends it has become an operation like any other, and the caller suspends too.
+//!
+//! How deep children run inside of one another is bounded, for the stack's sake, and how many run
+//! while one operation is polled, for the other operations' sake; beyond that a call waits in its
+//! queue, as all do elsewhere. [`crate::inside`] has what is cheaper still.
+//!
+//! # Safety
+//! The counters that [`Direct`] points to are the processor's, which keeps them as long as it lives;
+//! there are some for each stage of its graph, and only such are asked for (keys are checked).
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::CallError;
+use crate::graph::{Declared, StageOptions};
+use crate::operation::{ENDED, HELD, Life, NO_SESSION, OUTER, QUEUED, Slot, Step, VTable, WOKEN};
+use crate::processor::{LocalStage, Processor};
+use crate::profile::{Counter, ProcessorCounters};
+use crate::remote::panicked;
+use crate::rendezvous::discard_panic;
+use crate::wavefront::World;
+
+/// Children inside of one another.
+const DEPTH: u32 = 16;
+/// Children, and children of these, while one operation of a cohort goes on.
+const AT_ONCE: u32 = 64;
+
+impl StageOptions<'_> {
+    /// Runs a call of this stage inside of the caller when it is first awaited, where it stays on
+    /// its processor: for stages so small that no cohort pays. What is not awaited at once (joined,
+    /// dispatched, sent by another processor) runs in cohorts as ever, as does what a direct call
+    /// leaves suspended. [`run`](crate::SharedStage::run) is the cheapest way to invoke such a stage.
+    ///
+    /// A stage that [holds](Self::hold) or has work at the [end of a
+    /// cohort](crate::CohortStage), and one with a lock that is taken once a cohort (exclusive
+    /// stages), always runs in cohorts: for these the option does nothing.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let parse = graph.stage("parse").direct().shared(());
+    /// # let _ = parse;
+    /// ```
+    #[must_use]
+    pub fn direct(mut self) -> Self {
+        self.direct = true;
+        self
+    }
+}
+
+/// What a processor knows of its direct calls.
+pub(crate) struct Direct {
+    /// The stages whose calls are run at once, a bit each.
+    stages: Cell<u64>,
+    /// Those of which they may be.
+    able: u64,
+    /// Of these, those whose operations may become a part of their callers.
+    plain: u64,
+    depth: Cell<u32>,
+    /// How many more the operation of the cohort that is being polled may run.
+    left: Cell<u32>,
+    /// By stage; some in vain, so that no number is out of bounds.
+    counted: Box<[Counted; 64]>,
+    /// Panics that the world has not yet been told of.
+    panics: RefCell<Vec<(&'static str, String)>>,
+}
+
+impl Direct {
+    pub(crate) fn new(
+        declared: &[Declared],
+        stages: &[LocalStage],
+        counters: &ProcessorCounters,
+    ) -> Self {
+        let able = |(declared, stage): (&Declared, &LocalStage)| {
+            let alone = stage.local.gate.is_none() && stage.local.batch.is_none();
+            alone
+                && !stage.rules.filling.is_some()
+                && stage.rules.end_of_cohort.is_none()
+                && !declared.balanced
+        };
+        let each = || declared.iter().zip(stages).enumerate();
+        let able = each().fold(0, |set, (n, of)| set | u64::from(able(of)) << n);
+        let in_turn = |stage: &LocalStage| stage.in_order || stage.rules.capacity.is_some();
+        let plain = each().fold(able, |set, (n, (_, of))| set & !(u64::from(in_turn(of)) << n));
+        let counted = |n: usize| match n < stages.len() {
+            true => {
+                Counted { arcs: counters.local_row(n).as_ptr(), direct: &counters.stages[n].direct }
+            }
+            false => Counted { arcs: std::ptr::null(), direct: std::ptr::null() },
+        };
+        let chosen = each().fold(0, |set, (n, (of, _))| set | u64::from(of.direct) << n);
+        Self {
+            stages: Cell::new(chosen & able),
+            able,
+            depth: Cell::new(0),
+            plain,
+            left: Cell::new(0),
+            counted: Box::new(std::array::from_fn(counted)),
+            panics: RefCell::default(),
+        }
+    }
+
+    /// Runs the calls of exactly these stages at once, as far as may be.
+    pub(crate) fn choose(&self, stages: u64) {
+        self.stages.set(stages & self.able);
+    }
+
+    #[inline(always)]
+    pub(crate) fn has(&self, stage: u8) -> bool {
+        self.stages.get() & 1 << (stage & 63) != 0
+    }
+
+    /// The world is told when the cohort is over.
+    pub(crate) fn note_panic(&self, error: &CallError) {
+        if let CallError::Panicked { stage, message } = error {
+            self.panics.borrow_mut().push((stage, message.to_string()));
+        }
+    }
+
+    /// Whether a child is being run inside of its caller.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.depth.get() > 0
+    }
+
+    /// The same for operations that become a part of their callers.
+    #[inline(always)]
+    pub(crate) fn has_inside(&self, stage: u8) -> bool {
+        self.stages.get() & self.plain & 1 << (stage & 63) != 0
+    }
+
+    /// An operation of a cohort is about to be polled.
+    #[inline(always)]
+    pub(crate) fn begin(&self) {
+        self.left.set(AT_ONCE);
+    }
+
+    /// Whether one more may run inside of the operation that is polled; then it is counted.
+    #[inline(always)]
+    pub(crate) fn allows(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    /// Where the arcs from a stage begin in the counters.
+    #[inline(always)]
+    pub(crate) fn row(&self, stage: u8) -> *const Counter {
+        self.counted[usize::from(stage & 63)].arcs
+    }
+
+    /// An operation of a direct stage has completed.
+    #[inline(always)]
+    pub(crate) fn count(&self, stage: u8) {
+        // SAFETY: of a stage that there is (top of the file).
+        unsafe { &*self.counted[usize::from(stage & 63)].direct }.add(1);
+    }
+}
+
+/// Where one stage's share is counted.
+struct Counted {
+    arcs: *const Counter,
+    direct: *const Counter,
+}
+
+/// What a processor goes back to after a child inside of its caller.
+pub(crate) struct Outside {
+    row: *const Counter,
+    watched: (u64, *mut VTable),
+}
+
+impl Processor {
+    /// Whether an awaited call's operation might be run here and now.
+    #[inline(always)]
+    pub(crate) fn is_direct(&self, slot: Slot) -> bool {
+        slot.life.get() == Life::Unstarted && self.direct.has(slot.stage.get())
+    }
+
+    /// The operation that is being polled: not where none is, nor from destructors.
+    #[inline(always)]
+    pub(crate) fn pollable(&self) -> Option<Slot> {
+        let caller = self.running.get()?;
+        (caller.life.get() == Life::Started && caller.has(QUEUED)).then_some(caller)
+    }
+
+    /// Goes on in the name of `stage`, inside of the operation that runs.
+    #[inline(always)]
+    pub(crate) fn turn_inside(&self, stage: u8, name: &'static VTable) -> Outside {
+        self.direct.depth.set(self.direct.depth.get() + 1);
+        let row = self.arc_row.replace(self.direct.row(stage));
+        Outside { row, watched: self.counters.watch.enter(usize::from(stage), name) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn turn_outside(&self, Outside { row, watched }: Outside) {
+        self.counters.watch.leave(watched);
+        self.arc_row.set(row);
+        self.direct.depth.set(self.direct.depth.get() - 1);
+    }
+
+    /// Runs an operation of a direct stage, which has not started, if that may be.
+    pub(crate) fn run_directly(&self, slot: Slot) {
+        let Some(caller) = self.pollable() else { return };
+        let stage = usize::from(slot.stage.get());
+        let local = self.stage(stage);
+        if slot.flags.get() != HELD | QUEUED
+            || local.in_order && self.queued(stage) != 1
+            || self.direct.depth.get() >= DEPTH
+            || !self.direct.allows()
+            || !local.queue.pop_newest(slot)
+        {
+            return;
+        }
+        let session = self.sessions.current();
+        let outside = self.turn_inside(slot.stage.get(), slot.vtable.get());
+        caller.set(OUTER);
+        self.running.set(Some(slot));
+        if slot.session.get() != NO_SESSION && self.sessions.is_late(slot.session.get(), self.now())
+        {
+            self.running.set(None);
+            self.discard(slot, CallError::DeadlinePassed);
+        } else {
+            self.sessions.enter(slot.session.get());
+            match catch_unwind(AssertUnwindSafe(|| slot.poll(self))) {
+                Ok(Step::Done | Step::DoneBare) => {
+                    self.direct.count(stage as u8);
+                    slot.clear(QUEUED | WOKEN);
+                    self.finish(slot);
+                }
+                Ok(Step::Suspended) => self.suspended_directly(slot, stage),
+                Err(panic) => {
+                    self.running.set(None);
+                    self.counters.stages[stage].started.add(1);
+                    let error = panicked(self, stage as u8, &*panic);
+                    self.direct.note_panic(&error);
+                    self.discard(slot, error);
+                    discard_panic(panic);
+                }
+            }
+        }
+        self.running.set(Some(caller));
+        caller.clear(OUTER);
+        self.turn_outside(outside);
+        self.sessions.enter(session);
+        if local.rules.capacity.is_some() {
+            self.give_room(local);
+        }
+    }
+
+    /// From here on it is like any other operation.
+    #[cold]
+    #[inline(never)]
+    fn suspended_directly(&self, slot: Slot, stage: usize) {
+        let counters = &self.counters.stages[stage];
+        counters.started.add(1);
+        counters.suspended.add(1);
+        if slot.has(ENDED) {
+            self.discard(slot, CallError::Ended);
+        } else if slot.has(WOKEN) {
+            slot.clear(WOKEN);
+            self.requeue(slot);
+            self.ready.set(self.ready.get() | 1 << stage);
+        } else {
+            slot.clear(QUEUED);
+        }
+    }
+
+    /// Tells the world of panics in direct calls of the cohort that is over.
+    #[inline]
+    pub(crate) fn tell_of_panics(&self, world: &impl World) {
+        if self.direct.panics.borrow().is_empty() {
+            return;
+        }
+        let panics = self.direct.panics.take();
+        panics.into_iter().for_each(|(stage, message)| world.panicked(stage, &message));
+    }
+}
