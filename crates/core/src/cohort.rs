@@ -111,7 +111,11 @@ impl Processor {
         let start = self.now.get();
         let parcels = self.post.stages[stage].len();
         let waiting = local.queue.len() + parcels;
-        let oldest = local.queue.oldest().map(|slot| slot.queued_at.get());
+        let oldest = local.queue.oldest();
+        if let Some(slot) = oldest.filter(|slot| slot.class.get() > local.rules.class.get()) {
+            local.rules.class.set(slot.class.get());
+        }
+        let oldest = oldest.map(|slot| slot.queued_at.get());
         local.rules.waits.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));
         let order = match local.in_order {
             true => Order::OldestFirst,

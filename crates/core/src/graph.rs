@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::auto::Cohorts;
 use crate::batch::{Batch, EndOfCohort};
 use crate::custom::{Part, Policy, Stage};
 use crate::hold::Filling;
@@ -18,7 +19,8 @@ use crate::stage::{ExclusiveStage, Key, PartitionedStage, SharedStage};
 use crate::threshold::Threshold;
 use crate::waker::MAX_OPERATIONS;
 
-/// The largest cohort of a stage that declares nothing else.
+/// The largest cohort of a stage that declares none, until its processor has tried others
+/// ([`Graph::find_cohorts`]).
 pub const DEFAULT_MAX_COHORT: usize = 256;
 /// The longest cohort of a stage that declares nothing else.
 pub const DEFAULT_COHORT_TIME: Duration = Duration::from_micros(200);
@@ -38,7 +40,8 @@ pub(crate) type MakeLocal = Box<dyn Fn(usize, usize) -> LocalState + Send + Sync
 /// One stage's declaration.
 pub(crate) struct Declared {
     pub(crate) name: &'static str,
-    pub(crate) max_cohort: usize,
+    /// None where the runtime is to find it.
+    pub(crate) max_cohort: Option<usize>,
     pub(crate) cohort_time: u64,
     pub(crate) in_order: bool,
     /// Whether its calls are run at once, where that may be.
@@ -87,6 +90,7 @@ pub struct Graph {
     id: u64,
     stages: Vec<Position>,
     max_operations: usize,
+    pub(crate) cohorts: Cohorts,
 }
 
 /// A stage's position in the wavefront.
@@ -115,7 +119,7 @@ impl Graph {
         // Never used up: a key has 56 bits for it.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id, stages: Vec::new(), max_operations: 1 << 20 }
+        Self { id, stages: Vec::new(), max_operations: 1 << 20, cohorts: Cohorts::DEFAULT }
     }
 
     /// Declares the next stage: options first, then its policy, which gives the handle.
@@ -170,7 +174,7 @@ impl Graph {
             graph: self,
             stage,
             name,
-            max_cohort: DEFAULT_MAX_COHORT,
+            max_cohort: None,
             cohort_time: DEFAULT_COHORT_TIME,
             in_order: false,
             direct: false,
@@ -234,7 +238,8 @@ impl Graph {
             Position::Declared(declared) => declared,
             Position::Kept(name) => panic!("the stage {name:?} was not declared at its position"),
         });
-        let program = Program::new(self.id, stages.collect(), self.max_operations, processors);
+        let program =
+            Program::new(self.id, stages.collect(), self.max_operations, processors, self.cohorts);
         (0..processors).map(|index| Seed::new(program.clone(), index)).collect()
     }
 }
@@ -245,7 +250,7 @@ pub struct StageOptions<'g> {
     /// Its position: one that was kept, or the next.
     stage: usize,
     name: &'static str,
-    max_cohort: usize,
+    pub(crate) max_cohort: Option<usize>,
     cohort_time: Duration,
     in_order: bool,
     balanced: bool,
@@ -260,18 +265,6 @@ pub struct StageOptions<'g> {
 }
 
 impl<'g> StageOptions<'g> {
-    /// The most operations in a cohort (MaxBatchSize in tr2001 §5.1). 64 is good for stages that
-    /// touch sockets: beyond that their kernel state leaves the cache again.
-    ///
-    /// # Panics
-    /// If `count` is zero.
-    #[must_use]
-    pub fn max_cohort(mut self, count: usize) -> Self {
-        assert!(count > 0, "a cohort has at least one operation");
-        self.max_cohort = count;
-        self
-    }
-
     /// A cohort that has run this long ends, with the operation that is running; the rest waits for
     /// the next sweep. The time is looked at after eight operations, then at growing distances: the
     /// farther, the less of the time those before have taken.
@@ -425,7 +418,7 @@ impl<'g> StageOptions<'g> {
             in_order: self.in_order,
             direct: self.direct,
             threshold: self.threshold,
-            filling: self.filling.within(self.max_cohort),
+            filling: self.filling.within(self.max_cohort.unwrap_or(DEFAULT_MAX_COHORT)),
             capacity: self.capacity,
             end_of_cohort: self.end_of_cohort,
             balanced: self.balanced,

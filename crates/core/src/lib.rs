@@ -7,7 +7,7 @@
 //!
 //! Read it in the order in which a request meets it: `graph` and `stage` (declaring and
 //! invoking), `policy` (reaching state), `operation` and `slab` (where an operation lives), `queue`
-//! (where it waits), `wavefront` and `cohort` (how it runs), `direct` (when it does not wait), `call`, `join`, `rendezvous` (how its
+//! (where it waits), `wavefront` and `cohort` (how it runs), `auto` and `ladder` (in how large a cohort), `direct` (when it does not wait), `call`, `join`, `rendezvous` (how its
 //! result gets back), `remote`, `post`, `ring`, `parking`, `waker` (how processors and foreign
 //! threads reach each other), `session` (how it ends early), `admission`, `credits` and `congestion`
 //! (what is not even begun), `wheel` and `time`, `profile`; `stepping` and `residue` (how a
@@ -17,6 +17,7 @@
 //! technical report of 2001 (tr2001) and the USENIX paper of 2002.
 
 mod admission;
+mod auto;
 mod balance;
 mod batch;
 mod call;
@@ -37,6 +38,7 @@ mod home;
 mod inside;
 mod invoke;
 mod join;
+mod ladder;
 #[cfg(all(test, loom))]
 mod loom;
 mod moving;
@@ -80,6 +82,7 @@ mod wavefront;
 mod wheel;
 
 pub use admission::{Admission, DEFAULT_TARGET_WAIT, Permit, Shed};
+pub use auto::LadderView;
 pub use batch::{Cohort, Entry};
 pub use call::Call;
 pub use cohort_stage::{CohortStage, PartitionedCohortStage};

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::auto::{Auto, bound};
 use crate::batch::{Batching, EndOfCohort};
 use crate::congestion::{Congestion, Smallest};
 use crate::direct::Direct;
@@ -65,6 +66,8 @@ pub(crate) struct Rules {
     pub(crate) parcels_since: Cell<Option<u64>>,
     /// Whether the last cohort that found parcels and local operations began with parcels.
     pub(crate) parcels_first: Cell<bool>,
+    /// The widest class of its operations, as far as was looked.
+    pub(crate) class: Cell<u8>,
     /// How long its cohorts of this interval have found work waiting.
     pub(crate) waits: Smallest,
 }
@@ -92,6 +95,7 @@ pub struct Processor {
     pub(crate) thresholds: Thresholds,
     pub(crate) holding: u64,
     pub(crate) direct: Direct,
+    pub(crate) auto: Auto,
     pub(crate) batching: Batching,
     /// One bit for each balanced stage.
     pub(crate) balanced: u64,
@@ -177,7 +181,9 @@ impl Seed {
                 cap: Cap::default(),
                 state: Rc::as_ptr(&local.state).cast(),
                 local: Box::new(local),
-                max_cohort: Cell::new(declared.max_cohort),
+                max_cohort: Cell::new(
+                    declared.max_cohort.unwrap_or_else(|| bound(program.cohorts.cache, 0)),
+                ),
                 cohort_time: declared.cohort_time,
                 in_order: declared.in_order,
                 rules: Box::new(Rules {
@@ -186,6 +192,7 @@ impl Seed {
                     capacity: Capacity::new(declared.capacity),
                     end_of_cohort: declared.end_of_cohort.clone(),
                     parcels_since: Cell::new(None),
+                    class: Cell::new(0),
                     parcels_first: Cell::new(false),
                     waits: Smallest::default(),
                 }),
@@ -209,6 +216,7 @@ impl Seed {
             slab: Slab::new(program.max_operations, number),
             thresholds: Thresholds::new(&stages),
             holding: holding(&stages),
+            auto: Auto::new(&program.stages, &stages, program.cohorts),
             direct: Direct::new(&program.stages, &stages, &program.counters[index]),
             batching: Batching::default(),
             stages,

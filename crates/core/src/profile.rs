@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::auto::{LadderCounters, LadderView};
 use crate::histogram::{TimeCounters, Times};
 use crate::trace::Recorder;
 use crate::watch::Watch;
@@ -98,6 +99,7 @@ pub(crate) struct ProcessorCounters {
     pub(crate) wakes_sent: Counter,
     pub(crate) operations: Counter,
     pub(crate) memory: Counter,
+    pub(crate) ladder: LadderCounters,
     pub(crate) watch: Watch,
 }
 
@@ -116,6 +118,7 @@ impl ProcessorCounters {
             wakes_sent: Counter::default(),
             operations: Counter::default(),
             memory: Counter::default(),
+            ladder: LadderCounters::default(),
             watch: Watch::default(),
         })
     }
@@ -238,6 +241,8 @@ pub struct ProcessorView {
     pub operations: u64,
     /// Bytes of the slabs that operations live in.
     pub memory_bytes: u64,
+    /// How large the cohorts are of stages that do not say.
+    pub ladder: LadderView,
 }
 
 /// Operations of one arc that came from another processor.
@@ -350,6 +355,7 @@ impl ProcessorCounters {
             wakes_sent: self.wakes_sent.get(),
             operations: self.operations.get(),
             memory_bytes: self.memory.get(),
+            ladder: self.ladder.view(),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::auto::Cohorts;
 use crate::graph::Declared;
 use crate::operation::Parcel;
 use crate::post::{Inbox, Post};
@@ -26,6 +27,7 @@ pub(crate) struct Program {
     pub(crate) id: u64,
     pub(crate) stages: Vec<Declared>,
     pub(crate) max_operations: usize,
+    pub(crate) cohorts: Cohorts,
     pub(crate) posts: Vec<Arc<Post>>,
     pub(crate) counters: Vec<Arc<ProcessorCounters>>,
     /// Whether somebody takes a trace.
@@ -45,12 +47,14 @@ impl Program {
         stages: Vec<Declared>,
         max_operations: usize,
         processors: usize,
+        cohorts: Cohorts,
     ) -> Arc<Self> {
         let count = stages.len();
         Arc::new(Self {
             id,
             stages,
             max_operations,
+            cohorts,
             posts: (0..processors).map(|_| Arc::new(Post::new(count))).collect(),
             counters: (0..processors).map(|_| ProcessorCounters::new(count, processors)).collect(),
             traced: AtomicBool::new(false),

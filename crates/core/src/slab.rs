@@ -28,6 +28,11 @@ const CHUNK_BYTES: usize = 32 * 1024;
 /// The largest payload of an operation, in bytes.
 pub(crate) const MAX_PAYLOAD: usize = CLASSES[CLASSES.len() - 1];
 
+/// Bytes that a slot of a class takes.
+pub(crate) fn stride(class: u8) -> usize {
+    size_of::<Header>() + CLASSES[usize::from(class).min(CLASSES.len() - 1)]
+}
+
 /// The smallest class for `size` bytes; `CLASSES.len()` when none is large enough.
 pub(crate) const fn class_of(size: usize) -> usize {
     let mut class = 0;

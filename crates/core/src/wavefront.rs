@@ -116,6 +116,7 @@ impl Processor {
 
     fn turn_once(&self, world: &impl World) -> Turn {
         self.now.set(world.now());
+        self.climb();
         // What was invoked between two turns goes first.
         self.flush_outbox();
         let mut received = world.reap();
@@ -163,6 +164,7 @@ impl Processor {
             self.publish();
         }
         self.say_how_busy();
+        self.auto.turned(ran);
         Turn { ran, received }
     }
 

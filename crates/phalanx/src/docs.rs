@@ -8,6 +8,10 @@ struct Observability;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// Direct calls, and the size of cohorts.
+#[doc = include_str!("../../../docs/mechanisms/ladder.md")]
+struct Ladder;
+
 /// Thresholds.
 #[doc = include_str!("../../../docs/mechanisms/thresholds.md")]
 struct Thresholds;

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use phalanx_core::{
-    COHORT_BUCKETS, Column, Phase, ProcessorView, ShedView, StageView, TIME_BUCKETS, Times,
-    bucket_end_ns, yield_now,
+    COHORT_BUCKETS, Column, LadderView, Phase, ProcessorView, ShedView, StageView, TIME_BUCKETS,
+    Times, bucket_end_ns, yield_now,
 };
 use serde::{Deserialize, Serialize};
 
@@ -61,10 +61,41 @@ pub struct ProcessorSnapshot {
     pub operations: u64,
     /// Bytes of its slabs.
     pub memory_bytes: u64,
+    /// How large the cohorts are of stages that declare no size.
+    // Programs that had no ladder yet are read too.
+    #[serde(default)]
+    pub ladder: LadderSnapshot,
     /// By stage.
     pub stages: Vec<StageSnapshot>,
     /// Where operations were invoked or re-enabled from; those with a count.
     pub arcs: Vec<ArcSnapshot>,
+}
+
+/// What a processor has found about the size of cohorts; see [`phalanx_core::LadderView`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LadderSnapshot {
+    /// The size in use; at 1 calls run inside of their callers. Zero before the first trial.
+    pub cohort: u64,
+    /// The size that the last trial has kept; zero before it.
+    pub kept: u64,
+    /// Trials that are over.
+    pub trials: u64,
+    /// Whether one is under way.
+    pub trying: bool,
+    /// Nanoseconds for an operation at 1, 8, 32, 64, 128, 256 and 512; zero for those not tried.
+    pub costs_ns: Vec<f64>,
+}
+
+impl From<LadderView> for LadderSnapshot {
+    fn from(view: LadderView) -> Self {
+        Self {
+            cohort: view.rung,
+            kept: view.kept,
+            trials: view.trials,
+            trying: view.trying,
+            costs_ns: view.costs_ps.iter().map(|cost| *cost as f64 / 1000.0).collect(),
+        }
+    }
 }
 
 /// One stage on one processor: the columns of the 2002 paper's Figure 4.
@@ -88,6 +119,9 @@ pub struct StageSnapshot {
     pub waits: TimesSnapshot,
     /// How long operations ran, each time; each is counted at its cohort's mean.
     pub runs: TimesSnapshot,
+    /// Of those completed, operations that ran inside of their callers.
+    #[serde(default)]
+    pub direct: u64,
     /// Times that operations suspended.
     pub suspended: u64,
     /// Operations that are suspended now, those that are queued to run again included.
@@ -194,6 +228,7 @@ fn stage(name: &'static str, view: &StageView, long_operations: u64) -> StageSna
         completed: column(view.completed, ran),
         waits: view.waits.into(),
         runs: view.runs.into(),
+        direct: view.direct,
         suspended: view.suspended,
         suspended_now: view.suspended_now(),
         panicked: view.panicked,
@@ -205,7 +240,7 @@ fn stage(name: &'static str, view: &StageView, long_operations: u64) -> StageSna
         rebuilt: view.rebuilt,
         shed: shed(view),
         cohorts: view.cohorts,
-        cohort_mean: mean(ran, view.cohorts),
+        cohort_mean: mean(ran.saturating_sub(view.direct), view.cohorts),
         cohort_max: view.cohort_max,
         cohort_sizes: view.cohort_sizes,
     }
@@ -230,6 +265,7 @@ fn processor(source: &Source, names: &[&'static str], index: usize) -> Processor
         system_calls: source.system_calls[index].load(Ordering::Relaxed),
         operations: view.operations,
         memory_bytes: view.memory_bytes,
+        ladder: view.ladder.into(),
         stages: names
             .iter()
             .zip(&view.stages)

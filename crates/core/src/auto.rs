@@ -1,0 +1,297 @@
+//! The size of cohorts where a stage does not declare it: a bound from bytes at first, then what the
+//! [ladder](crate::ladder) finds, on each processor for itself.
+//!
+//! The bound is as many operations as the second-level cache has room for with what each of them
+//! occupies, from 16 to 256. The ladder is told, slice by slice, how many operations were started and
+//! how long the turns took in which any ran; it says which rung comes next. All stages that leave
+//! their cohorts to the runtime follow the same rung: their requests pass through one cache.
+
+use std::cell::{Cell, RefCell};
+
+use crate::graph::{Declared, Graph, StageOptions};
+use crate::ladder::{Ladder, RUNGS, Slice};
+use crate::processor::{LocalStage, Processor};
+use crate::profile::Counter;
+use crate::slab::stride;
+
+/// Assumed of a second-level cache that nobody has told of.
+const CACHE: usize = 1 << 20;
+/// The bound from bytes is within these.
+const BOUNDS: (usize, usize) = (16, 256);
+/// Turns between two looks while a rung rests.
+const LOOK: u32 = 64;
+/// A mix is another one when so much of it is at other stages.
+const SHIFTED: f64 = 0.25;
+/// And a load, when so many times as many operations, or as few, are started in a turn.
+const GROWN: f64 = 4.0;
+
+/// What a graph says about the cohorts of stages that declare no size.
+#[derive(Clone, Copy)]
+pub(crate) struct Cohorts {
+    /// Bytes of a processor's second-level cache.
+    pub(crate) cache: usize,
+    /// Whether other sizes are tried.
+    found: bool,
+}
+
+impl Cohorts {
+    pub(crate) const DEFAULT: Self = Self { cache: CACHE, found: false };
+}
+
+impl Graph {
+    /// Has each processor find how large the cohorts should be of stages that declare no
+    /// [`max_cohort`](StageOptions::max_cohort): now and then it tries sizes from 1 to 512, for a few
+    /// percent of its work, and keeps the smallest that costs as little as any
+    /// ([`LadderView`]). Where that is 1, calls run inside of their callers, as those of
+    /// [`direct`](StageOptions::direct) stages do. Stages that [hold](StageOptions::hold) and cohort
+    /// operations keep their size.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// graph.find_cohorts();
+    /// let parse = graph.shared("parse", ());
+    /// # let _ = parse;
+    /// ```
+    pub fn find_cohorts(&mut self) {
+        self.cohorts.found = true;
+    }
+
+    /// The bytes of a processor's second-level cache, from which the runtime derives how many
+    /// operations a cohort has at most where a stage does not say: as many as there is room for,
+    /// from 16 to 256. One MiB, if nobody says.
+    ///
+    /// # Panics
+    /// If `bytes` is zero.
+    pub fn cache_bytes(&mut self, bytes: usize) {
+        assert!(bytes > 0, "a cache has some bytes");
+        self.cohorts.cache = bytes;
+    }
+}
+
+impl StageOptions<'_> {
+    /// The most operations in a cohort (MaxBatchSize in tr2001 §5.1). Without it there are as many as
+    /// the [cache](Graph::cache_bytes) has room for, or as many as the runtime
+    /// [finds](Graph::find_cohorts) good. 64 is good for stages that touch sockets: beyond that their
+    /// kernel state leaves the cache again.
+    ///
+    /// # Panics
+    /// If `count` is zero.
+    #[must_use]
+    pub fn max_cohort(mut self, count: usize) -> Self {
+        assert!(count > 0, "a cohort has at least one operation");
+        self.max_cohort = Some(count);
+        self
+    }
+}
+
+/// What one processor knows of the stages that leave their cohorts to it.
+pub(crate) struct Auto {
+    /// A bit each.
+    stages: u64,
+    /// Those whose calls are run inside of their callers whatever the rung.
+    always_direct: u64,
+    cache: usize,
+    ladder: RefCell<Ladder>,
+    /// When the turn began, and whether anything ran in the one before it.
+    turn_began: Cell<u64>,
+    ran: Cell<bool>,
+    /// Turns until the next look.
+    until_look: Cell<u32>,
+    /// Of this slice: nanoseconds and turns in which something ran.
+    time: Cell<u64>,
+    turns: Cell<u64>,
+    /// What each stage had started when the slice began.
+    before: RefCell<Vec<u64>>,
+    /// The shares of the stages, and the operations of a turn, after the last trial.
+    known: RefCell<Option<(Vec<f64>, f64)>>,
+}
+
+/// What a processor's ladder has found, for others to read.
+#[derive(Default, Debug)]
+pub(crate) struct LadderCounters {
+    /// The rung in use; zero before the first trial.
+    pub(crate) rung: Counter,
+    pub(crate) kept: Counter,
+    pub(crate) trials: Counter,
+    pub(crate) trying: Counter,
+    /// Picoseconds for an operation.
+    pub(crate) costs: [Counter; RUNGS.len()],
+}
+
+/// What a processor's ladder has found; see [`Graph::find_cohorts`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LadderView {
+    /// The rung in use: the most operations in a cohort of the stages that declare none; at 1 their
+    /// calls run inside of their callers. Zero before the first trial.
+    pub rung: u64,
+    /// The rung that the last trial has kept; zero before it.
+    pub kept: u64,
+    /// Trials that are over.
+    pub trials: u64,
+    /// Whether one is under way.
+    pub trying: bool,
+    /// What each rung (1, 8, 32, 64, 128, 256, 512) cost in the trial that is under way or the
+    /// last: picoseconds for an operation. Zero for those not tried.
+    pub costs_ps: [u64; RUNGS.len()],
+}
+
+impl LadderCounters {
+    pub(crate) fn view(&self) -> LadderView {
+        LadderView {
+            rung: self.rung.get(),
+            kept: self.kept.get(),
+            trials: self.trials.get(),
+            trying: self.trying.get() > 0,
+            costs_ps: std::array::from_fn(|rung| self.costs[rung].get()),
+        }
+    }
+
+    fn note(&self, ladder: &Ladder) {
+        let size = |rung: Option<usize>| rung.map_or(0, |rung| RUNGS[rung] as u64);
+        self.rung.set(size(ladder.rung()));
+        self.kept.set(size(ladder.kept()));
+        self.trials.set(ladder.trials());
+        self.trying.set(ladder.is_trying().into());
+        for (counter, cost) in self.costs.iter().zip(ladder.costs()) {
+            counter.set(cost.map_or(0, |cost| (cost * 1000.0) as u64));
+        }
+    }
+}
+
+impl Auto {
+    pub(crate) fn new(declared: &[Declared], stages: &[LocalStage], cohorts: Cohorts) -> Self {
+        let set = |of: fn(&Declared) -> bool| {
+            let members = declared.iter().enumerate().filter(|(_, stage)| of(stage));
+            members.fold(0u64, |set, (stage, _)| set | 1 << stage)
+        };
+        // Who waits for a cohort of some size, or handles it as a whole, has said what is good.
+        let said =
+            |stage: &LocalStage| stage.rules.filling.is_some() || stage.local.batch.is_some();
+        let said = stages.iter().enumerate().filter(|(_, stage)| said(stage));
+        let said = said.fold(0u64, |set, (stage, _)| set | 1 << stage);
+        // What is not counted cannot be measured.
+        let found = cohorts.found && cfg!(not(uncounted));
+        let left = if found { set(|stage| stage.max_cohort.is_none()) } else { 0 };
+        Self {
+            stages: left & !said,
+            always_direct: set(|stage| stage.direct),
+            cache: cohorts.cache,
+            ladder: RefCell::default(),
+            turn_began: Cell::new(0),
+            ran: Cell::new(false),
+            until_look: Cell::new(LOOK),
+            time: Cell::new(0),
+            turns: Cell::new(0),
+            before: RefCell::new(vec![0; declared.len()]),
+            known: RefCell::new(None),
+        }
+    }
+
+    /// A turn is over.
+    #[inline]
+    pub(crate) fn turned(&self, ran: usize) {
+        self.ran.set(ran > 0);
+    }
+}
+
+impl Processor {
+    /// A turn begins: the one before it has taken until now.
+    #[inline]
+    pub(crate) fn climb(&self) {
+        let auto = &self.auto;
+        let now = self.now.get();
+        let began = auto.turn_began.replace(now);
+        if auto.ran.get() && auto.stages != 0 {
+            auto.time.set(auto.time.get() + now.saturating_sub(began));
+            auto.turns.set(auto.turns.get() + 1);
+            let left = auto.until_look.get() - 1;
+            auto.until_look.set(left);
+            if left == 0 {
+                self.look_at_ladder();
+            }
+        }
+    }
+
+    #[cold]
+    fn look_at_ladder(&self) {
+        let auto = &self.auto;
+        let mut ladder = auto.ladder.borrow_mut();
+        auto.until_look.set(if ladder.is_trying() { 1 } else { LOOK });
+        let mut before = auto.before.borrow_mut();
+        let started = |stage: usize| {
+            let counters = &self.counters.stages[stage];
+            counters.started.get() + counters.direct.get()
+        };
+        let work = |before: &[u64]| -> u64 {
+            before.iter().enumerate().map(|(n, before)| started(n) - before).sum()
+        };
+        let work = work(&before);
+        if work < ladder.slice() {
+            return;
+        }
+        let shares: Vec<f64> = before
+            .iter()
+            .enumerate()
+            .map(|(n, before)| (started(n) - before) as f64 / work as f64)
+            .collect();
+        let per_turn = work as f64 / auto.turns.get().max(1) as f64;
+        let slice =
+            Slice { work, time: auto.time.get(), changed: self.has_changed(&shares, per_turn) };
+        let was_trying = ladder.is_trying();
+        ladder.observe(slice);
+        before.iter_mut().enumerate().for_each(|(n, before)| *before = started(n));
+        auto.time.set(0);
+        auto.turns.set(0);
+        auto.until_look.set(if ladder.is_trying() { 1 } else { LOOK });
+        // What follows a trial is what the next looks are compared with: the first slice after it.
+        if was_trying {
+            auto.known.take();
+        } else if auto.known.borrow().is_none() && ladder.kept().is_some() {
+            auto.known.replace(Some((shares, per_turn)));
+        }
+        self.apply(&ladder);
+    }
+
+    fn has_changed(&self, shares: &[f64], per_turn: f64) -> bool {
+        self.auto.known.borrow().as_ref().is_some_and(|(known, known_per_turn)| {
+            let moved: f64 = shares.iter().zip(known).map(|(a, b)| (a - b).abs() / 2.0).sum();
+            let grown = per_turn / known_per_turn.max(f64::MIN_POSITIVE);
+            moved > SHIFTED || !(1.0 / GROWN..=GROWN).contains(&grown)
+        })
+    }
+
+    fn apply(&self, ladder: &Ladder) {
+        let auto = &self.auto;
+        self.counters.ladder.note(ladder);
+        let Some(rung) = ladder.rung() else { return };
+        let mut left = auto.stages;
+        while let Some(stage) = crate::wavefront::first(left) {
+            left &= left - 1;
+            let local = &self.stages[stage];
+            let bound = bound(auto.cache, local.rules.class.get());
+            // At the first rung what is queued is what could not run inside of its caller.
+            let size = if rung == 0 { bound } else { RUNGS[rung].min(2 * bound) };
+            local.max_cohort.set(size);
+        }
+        let direct = if rung == 0 { auto.stages } else { 0 };
+        self.direct.choose(auto.always_direct | direct);
+    }
+}
+
+/// How many operations of a slab's class the cache has room for, within bounds.
+pub(crate) fn bound(cache: usize, class: u8) -> usize {
+    (cache / stride(class)).clamp(BOUNDS.0, BOUNDS.1)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_is_what_the_cache_has_room_for() {
+        assert_eq!(bound(1 << 20, 0), 256);
+        assert_eq!(bound(1 << 20, 10), 63);
+        assert_eq!(bound(64 << 10, 10), 16);
+    }
+}

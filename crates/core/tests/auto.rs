@@ -1,0 +1,128 @@
+//! The runtime finds the size of cohorts: on a machine whose costs are made up, by a clock that
+//! advances with them.
+
+mod common;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use common::alone;
+use phalanx_core::{Graph, LadderView, Processor, SharedStage, World};
+
+/// A clock that is advanced by what is done.
+#[derive(Clone, Default)]
+struct Machine(Rc<Costs>);
+
+#[derive(Default)]
+struct Costs {
+    now: Cell<u64>,
+    /// The stage whose code is in the cache.
+    cached: Cell<usize>,
+    /// Nanoseconds to bring another stage's there.
+    reload: Cell<u64>,
+}
+
+impl Machine {
+    /// Runs a stage's code.
+    fn work(&self, stage: usize) {
+        let reload = if self.0.cached.replace(stage) == stage { 0 } else { self.0.reload.get() };
+        self.0.now.set(self.0.now.get() + 20 + reload);
+    }
+}
+
+impl World for Machine {
+    fn now(&self) -> u64 {
+        self.0.now.get()
+    }
+    fn reap(&self) -> bool {
+        false
+    }
+    fn submit(&self) {}
+    fn park(&self, _timeout: Option<u64>) {}
+    /// What the runtime itself takes.
+    fn cohort(&self, _stage: &'static str, operations: usize, _ns: u64) {
+        self.0.now.set(self.0.now.get() + 100 + 10 * operations as u64);
+    }
+}
+
+async fn connection(machine: Machine, stages: [SharedStage<()>; 4]) {
+    loop {
+        for (number, stage) in stages.iter().enumerate() {
+            let machine = machine.clone();
+            stage.call(move |_| async move { machine.work(number) }).await.unwrap();
+        }
+    }
+}
+
+/// 128 connections, each through four stages over and over.
+fn start(machine: &Machine, bound: Option<usize>) -> Processor {
+    let mut graph = Graph::new();
+    graph.find_cohorts();
+    let mut stage = |name| match bound {
+        Some(bound) => graph.stage(name).max_cohort(bound).shared(()),
+        None => graph.shared(name, ()),
+    };
+    let connections = stage("connections");
+    let stages = ["one", "two", "three", "four"].map(stage);
+    let processor = alone(graph);
+    processor.enter(|| {
+        for _ in 0..128 {
+            let machine = machine.clone();
+            connections.dispatch(move |_| connection(machine, stages)).unwrap();
+        }
+    });
+    processor
+}
+
+fn ladder(processor: &Processor) -> LadderView {
+    processor.control().processor(0).ladder
+}
+
+/// Turns until so many trials are over.
+fn turn_until(processor: &Processor, machine: &Machine, trials: u64) -> LadderView {
+    for _ in 0..1_000_000 {
+        processor.turn(machine);
+        let ladder = ladder(processor);
+        if ladder.trials == trials && !ladder.trying {
+            return ladder;
+        }
+    }
+    panic!("no trial has ended: {:?}", ladder(processor));
+}
+
+#[test]
+fn where_code_is_small_calls_come_to_run_inside_of_their_callers() {
+    let machine = Machine::default();
+    let processor = start(&machine, None);
+    let before = processor.control().processor(0);
+    assert_eq!((before.ladder, before.stages[1].direct), (LadderView::default(), 0));
+    let ladder = turn_until(&processor, &machine, 1);
+    assert_eq!((ladder.kept, ladder.rung), (1, 1), "{ladder:?}");
+    let direct = |processor: &Processor| processor.control().processor(0).stages[1].direct;
+    let count = direct(&processor);
+    processor.turn(&machine);
+    assert!(direct(&processor) > count);
+}
+
+#[test]
+fn where_code_is_large_cohorts_are() {
+    let machine = Machine::default();
+    machine.0.reload.set(1500);
+    let processor = start(&machine, None);
+    let ladder = turn_until(&processor, &machine, 1);
+    assert!(ladder.kept >= 64, "{ladder:?}");
+    let direct = ladder.costs_ps[0];
+    assert!(direct > 10 * ladder.costs_ps[3], "{ladder:?}");
+}
+
+#[test]
+fn what_is_declared_is_not_touched() {
+    let machine = Machine::default();
+    let processor = start(&machine, Some(24));
+    for _ in 0..2_000 {
+        processor.turn(&machine);
+    }
+    let view = processor.control().processor(0);
+    assert_eq!((view.ladder, view.stages[2].direct), (LadderView::default(), 0));
+    assert_eq!(view.stages[2].cohort_max, 24);
+}
