@@ -4,17 +4,12 @@ use clap::Args;
 use phalanx_web::HostConfig;
 
 /// What is sent.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(next_help_heading = "What is sent")]
 pub(crate) struct Content {
     /// What stands for a directory, given several times: the first that is there.
-    #[arg(
-        long = "index",
-        value_name = "NAME",
-        default_value = "index.html",
-        env = "PHALANX_INDEX",
-        value_delimiter = ','
-    )]
+    /// [default: index.html]
+    #[arg(long = "index", value_name = "NAME", env = "PHALANX_INDEX", value_delimiter = ',')]
     index: Vec<String>,
 
     /// List directories without an index: as a page, or as JSON for who asks for that.
@@ -41,16 +36,21 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Sets what was asked for.
-    pub(crate) fn apply(self, host: &mut HostConfig) {
-        let Self { index, listing, fallback, error_pages, precompressed, compress } = self;
-        // An empty name is no index at all.
-        host.index = index.into_iter().filter(|name| !name.is_empty()).collect();
-        host.listing = listing;
-        host.fallback = fallback;
-        host.errors = error_pages;
-        host.precompressed = precompressed;
-        host.compress = compress;
+    /// Sets what was asked for; what was not stays.
+    pub(crate) fn apply(&self, host: &mut HostConfig) {
+        if !self.index.is_empty() {
+            // An empty name is no index at all.
+            host.index = self.index.iter().filter(|name| !name.is_empty()).cloned().collect();
+        }
+        if !self.error_pages.is_empty() {
+            host.errors.clone_from(&self.error_pages);
+        }
+        if self.fallback.is_some() {
+            host.fallback.clone_from(&self.fallback);
+        }
+        host.listing |= self.listing;
+        host.precompressed |= self.precompressed;
+        host.compress |= self.compress;
     }
 }
 

@@ -3,46 +3,62 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::content::Content;
 use clap::Args;
 use phalanx::Choice;
-use phalanx_web::{Config, Listen, RuntimeConfig, serve};
+use phalanx_web::{Config, Listen, Mistake, Origins, serve};
 
 /// Serve a directory of files over HTTP.
 ///
-/// When it is ready it prints one line on stdout: `listening on http://ADDR:PORT`. SIGINT (Ctrl-C)
-/// or SIGTERM asks it to finish what is under way; a second one ends it at once.
+/// When it is ready it prints one line on stdout for each address: `listening on http://ADDR:PORT`.
+/// SIGINT (Ctrl-C) or SIGTERM asks it to finish what is under way; a second one ends it at once.
 ///
-/// Exit codes: 0 after a requested end, 1 when the directory or the address cannot be had, 2 for
-/// bad arguments.
-#[derive(Args)]
+/// What is set by a flag wins over its environment variable, that over --set, that over the file of
+/// --config, and that over the default.
+///
+/// Exit codes: 0 after a requested end, 1 when a directory or an address cannot be had, 2 for bad
+/// arguments or a configuration with mistakes in it.
+#[derive(Args, Clone)]
 pub(crate) struct Web {
     /// The directory to serve. Nothing outside of it is served, nor names that begin with a dot.
-    #[arg(default_value = ".")]
-    directory: PathBuf,
+    /// [default: .]
+    directory: Option<PathBuf>,
 
-    /// Where to listen; port 0 takes a free one.
-    #[arg(
-        long,
-        short,
-        value_name = "ADDR:PORT",
-        default_value = "127.0.0.1:8080",
-        env = "PHALANX_LISTEN"
-    )]
-    listen: SocketAddr,
+    /// Read the configuration from this file, in TOML; docs/web/configuration.md has all its keys.
+    #[arg(long, short, value_name = "FILE", env = "PHALANX_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// Set a key of the configuration, as it would be written in the file: `timeouts.idle="5s"`,
+    /// `host.listing=true`. May be given several times.
+    #[arg(long, value_name = "KEY=VALUE", env = "PHALANX_SET", value_delimiter = '\n')]
+    set: Vec<String>,
+
+    /// Look whether the configuration is right and its directories are there, tell of all that is
+    /// wrong, and end: with 0 if nothing is, 1 if something cannot be had, 2 for mistakes.
+    #[arg(long)]
+    check: bool,
+
+    /// Print the whole configuration as TOML, as it would be served, and end.
+    #[arg(long)]
+    print_config: bool,
+
+    /// Where to listen; port 0 takes a free one. May be given several times.
+    /// [default: 127.0.0.1:8080]
+    #[arg(long, short, value_name = "ADDR:PORT", env = "PHALANX_LISTEN", value_delimiter = ',')]
+    listen: Vec<Listen>,
 
     /// How many processors: threads, each bound to a core. Default: one for each core.
     #[arg(long, short, value_name = "N", env = "PHALANX_PROCESSORS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     processors: Option<u16>,
 
     /// How to reach the kernel: io_uring, or readiness (epoll, kqueue). `auto` takes io_uring where
-    /// there is one.
-    #[arg(long, value_name = "auto|uring|poll", default_value = "auto", env = "PHALANX_DRIVER")]
-    driver: Choice,
+    /// there is one. [default: auto]
+    #[arg(long, value_name = "auto|uring|poll", env = "PHALANX_DRIVER")]
+    driver: Option<Choice>,
 
     /// Show what the server does there, live, and serve /snapshot.json, /metrics and more; on the
     /// loopback only: they tell all about the load. See also `phalanx top`.
@@ -53,45 +69,47 @@ pub(crate) struct Web {
     #[arg(long, requires = "admin", env = "PHALANX_ADMIN_PUBLIC")]
     admin_public: bool,
 
-    /// Memory for files' contents, over all processors.
-    #[arg(long, value_name = "BYTES", default_value = "256M", value_parser = crate::bytes::parse, env = "PHALANX_CACHE")]
-    cache: usize,
+    /// Memory for files' contents, over all processors. [default: 256M]
+    #[arg(long, value_name = "BYTES", value_parser = crate::bytes::parse, env = "PHALANX_CACHE")]
+    cache: Option<usize>,
 
-    /// The most connections at once; more are answered with 503 and closed.
-    #[arg(long, value_name = "N", default_value = "100000", env = "PHALANX_MAX_CONNECTIONS")]
-    max_connections: NonZero<usize>,
+    /// The most connections at once; more are answered with 503 and closed. [default: 100000]
+    #[arg(long, value_name = "N", env = "PHALANX_MAX_CONNECTIONS")]
+    max_connections: Option<NonZero<usize>>,
 
     /// Milliseconds that work may wait in an overloaded server. When it waits for longer, requests
     /// are refused with 503 before anything is done for them, so that those let in are answered in
-    /// up to about twice this time. 0 never refuses any.
-    #[arg(long, value_name = "MILLISECONDS", default_value_t = phalanx::DEFAULT_TARGET_WAIT.as_millis() as u64, value_parser = clap::value_parser!(u64).range(0..=60_000), env = "PHALANX_TARGET_WAIT")]
-    target_wait: u64,
+    /// up to about twice this time. 0 never refuses any. [default: 15]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(0..=60_000), env = "PHALANX_TARGET_WAIT")]
+    target_wait: Option<u64>,
 
-    /// Seconds that a client has for the whole of a request.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400), env = "PHALANX_REQUEST_TIMEOUT")]
-    request_timeout: u64,
+    /// Seconds that a client has for the whole of a request. [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400), env = "PHALANX_REQUEST_TIMEOUT")]
+    request_timeout: Option<u64>,
 
-    /// Seconds that a connection may be idle between requests.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400), env = "PHALANX_IDLE_TIMEOUT")]
-    idle_timeout: u64,
+    /// Seconds that a connection may be idle between requests. [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400), env = "PHALANX_IDLE_TIMEOUT")]
+    idle_timeout: Option<u64>,
 
-    /// Seconds to finish what is under way after a signal, before it is ended.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=86_400), env = "PHALANX_DRAIN")]
-    drain: u64,
+    /// Seconds to finish what is under way after a signal, before it is ended. [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400), env = "PHALANX_DRAIN")]
+    drain: Option<u64>,
 
-    /// Microseconds that a processor without work looks for some before it sleeps.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = phalanx::DEFAULT_SPIN.as_micros() as u64, env = "PHALANX_SPIN")]
-    spin: u64,
+    /// Microseconds that a processor without work looks for some before it sleeps. [default: 20]
+    #[arg(long, value_name = "MICROSECONDS", env = "PHALANX_SPIN")]
+    spin: Option<u64>,
 
     /// Microseconds that a processor without work may wait for more than one thing to come, so that
-    /// requests are worked on in larger cohorts and cost less, at the price of latency: 1000 is a good
-    /// value. Waits only where the load fills a cohort within this time. 0 never waits.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=10_000), env = "PHALANX_HOLD")]
-    hold: u64,
+    /// requests are worked on in larger cohorts and cost less, at the price of latency: 1000 is a
+    /// good value. Waits only where the load fills a cohort within this time. 0 never waits.
+    /// [default: 0]
+    #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(0..=10_000), env = "PHALANX_HOLD")]
+    hold: Option<u64>,
 
     /// Milliseconds after which an operation that does not suspend is told on stderr; 0 for never.
-    #[arg(long, value_name = "MILLISECONDS", default_value_t = phalanx::DEFAULT_LONG_OPERATION.as_millis() as u64, value_parser = clap::value_parser!(u64).range(0..=86_400_000), env = "PHALANX_LONG_OPERATION")]
-    long_operation: u64,
+    /// [default: 100]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400_000), env = "PHALANX_LONG_OPERATION")]
+    long_operation: Option<u64>,
 
     /// Do not bind processors to cores.
     #[arg(long, env = "PHALANX_NO_PIN")]
@@ -103,15 +121,22 @@ pub(crate) struct Web {
 
 impl Web {
     pub(crate) fn run(self) -> ExitCode {
-        if let Some(address) = self.admin.filter(|a| !a.ip().is_loopback() && !self.admin_public) {
-            eprintln!(
-                "phalanx: --admin {address} can be reached by others and shows them all about this \
-                 server; use a loopback address, or say --admin-public"
-            );
-            return ExitCode::from(2);
+        let config = match self.load() {
+            Ok(config) => config,
+            Err(mistakes) => {
+                mistakes.iter().for_each(|mistake| eprintln!("phalanx: {mistake}"));
+                return ExitCode::from(2);
+            }
+        };
+        if self.print_config {
+            print!("{}", config.to_toml());
+            return ExitCode::SUCCESS;
+        }
+        if self.check {
+            return check(&config);
         }
         phalanx::raise_open_files();
-        let served = serve(self.config(), |serving| {
+        let served = serve(config, |serving| {
             if let Some(fallback) = &serving.up.fallback {
                 eprintln!("phalanx: {fallback}");
             }
@@ -134,31 +159,82 @@ impl Web {
         }
     }
 
-    fn config(self) -> Config {
-        let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
-        let processors = self.processors.map_or_else(cores, usize::from);
-        let runtime = RuntimeConfig {
-            processors,
-            driver: self.driver,
-            pin: !self.no_pin,
-            spin: Duration::from_micros(self.spin),
-            hold: Duration::from_micros(self.hold),
-            drain: Duration::from_secs(self.drain),
-            long_operation: Duration::from_millis(self.long_operation),
-            admin: self.admin,
-            ..RuntimeConfig::default()
-        };
-        let mut config = Config::of(self.directory);
-        self.content.apply(&mut config.hosts[0]);
-        config.timeouts.request = Duration::from_secs(self.request_timeout);
-        config.timeouts.idle = Duration::from_secs(self.idle_timeout);
-        Config {
-            listen: vec![Listen::plain(self.listen)],
-            runtime,
-            cache_bytes: self.cache,
-            max_connections: self.max_connections.get(),
-            target_wait: (self.target_wait > 0).then(|| Duration::from_millis(self.target_wait)),
-            ..config
+    /// The configuration that the file, the environment and the flags come to.
+    fn load(&self) -> Result<Config, Vec<Mistake>> {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let (mut config, mut origins) = (Config::new(), Origins::default());
+        config.runtime.processors = cores.min(1024);
+        if let Some(path) = &self.config {
+            let name = path.display().to_string();
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| vec![Mistake::new(&name, "", &error.to_string())])?;
+            let base = path.parent().unwrap_or(Path::new(""));
+            config.read(&text, &name, base, &mut origins)?;
+        }
+        for set in &self.set {
+            config.read(set, &format!("--set {set}"), Path::new(""), &mut origins)?;
+        }
+        self.apply(&mut config, &mut origins)?;
+        let mistakes = config.check();
+        if mistakes.is_empty() {
+            return Ok(config);
+        }
+        Err(mistakes.into_iter().map(|mistake| mistake.located(&origins)).collect())
+    }
+
+    /// Sets what flags and the environment say.
+    fn apply(&self, config: &mut Config, origins: &mut Origins) -> Result<(), Vec<Mistake>> {
+        if let Some(directory) = &self.directory {
+            let Some(host) = config.hosts.iter_mut().find(|host| host.names.is_empty()) else {
+                let what = "there is no default host whose root it could be: all have names";
+                return Err(vec![Mistake::new("DIRECTORY", "host", what)]);
+            };
+            host.root.clone_from(directory);
+        }
+        fn set<T: Clone>(to: &mut T, from: &Option<T>) {
+            if let Some(from) = from {
+                to.clone_from(from);
+            }
+        }
+        if let Some(host) = config.hosts.iter_mut().find(|host| host.names.is_empty()) {
+            self.content.apply(host);
+        }
+        if !self.listen.is_empty() {
+            config.listen.clone_from(&self.listen);
+        }
+        let runtime = &mut config.runtime;
+        set(&mut runtime.processors, &self.processors.map(usize::from));
+        set(&mut runtime.driver, &self.driver);
+        runtime.pin &= !self.no_pin;
+        set(&mut runtime.spin, &self.spin.map(Duration::from_micros));
+        set(&mut runtime.hold, &self.hold.map(Duration::from_micros));
+        set(&mut runtime.drain, &self.drain.map(Duration::from_secs));
+        set(&mut runtime.long_operation, &self.long_operation.map(Duration::from_millis));
+        if self.admin.is_some() {
+            runtime.admin = self.admin;
+            origins.said("runtime.admin", "--admin");
+        }
+        runtime.admin_public |= self.admin_public;
+        set(&mut config.cache_bytes, &self.cache);
+        set(&mut config.max_connections, &self.max_connections.map(NonZero::get));
+        if let Some(wait) = self.target_wait {
+            config.target_wait = (wait > 0).then(|| Duration::from_millis(wait));
+        }
+        let timeouts = &mut config.timeouts;
+        set(&mut timeouts.request, &self.request_timeout.map(Duration::from_secs));
+        set(&mut timeouts.idle, &self.idle_timeout.map(Duration::from_secs));
+        Ok(())
+    }
+}
+
+/// Looks whether what the configuration names is there.
+fn check(config: &Config) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for host in &config.hosts {
+        if let Err(error) = phalanx::fs::Dir::open(&host.root) {
+            eprintln!("phalanx: cannot serve {}: {error}", host.root.display());
+            code = ExitCode::FAILURE;
         }
     }
+    code
 }

@@ -189,17 +189,27 @@ pub fn redirect_location(path: &[u8], query: Option<&str>, out: &mut Vec<u8>) {
     let first = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
     let path = path[first..].strip_suffix(b"/").unwrap_or(&path[first..]);
     out.push(b'/');
-    for piece in percent_encode(path, PATH) {
-        out.extend_from_slice(piece.as_bytes());
-    }
+    encode(path, out);
     if !path.is_empty() {
         out.push(b'/');
     }
     if let Some(query) = query {
-        out.push(b'?');
-        for piece in percent_encode(query.as_bytes(), QUERY) {
-            out.extend_from_slice(piece.as_bytes());
-        }
+        encode_query(query, out);
+    }
+}
+
+/// Adds a decoded path, percent-encoded as a URL has it; slashes stay.
+pub fn encode(path: &[u8], out: &mut Vec<u8>) {
+    for piece in percent_encode(path, PATH) {
+        out.extend_from_slice(piece.as_bytes());
+    }
+}
+
+/// Adds a client's own query with its question mark, so that it may stand in a field's value.
+pub fn encode_query(query: &str, out: &mut Vec<u8>) {
+    out.push(b'?');
+    for piece in percent_encode(query.as_bytes(), QUERY) {
+        out.extend_from_slice(piece.as_bytes());
     }
 }
 

@@ -29,7 +29,7 @@ mod stages;
 
 pub use config::{
     AccessLog, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Listen, LogFormat, LogTarget,
-    PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig, SecurityHeaders, Symlinks,
-    Timeouts, Tls, UnknownHost,
+    Mistake, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
+    SecurityHeaders, Symlinks, Timeouts, Tls, UnknownHost,
 };
 pub use serve::{ServeError, Server, Serving, serve};

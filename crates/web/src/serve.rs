@@ -8,7 +8,7 @@ use phalanx::fs::Dir;
 use phalanx::net::{Listener, Listeners};
 use phalanx::{CallError, Graph, RunError, Start, Up};
 
-use crate::config::{Config, LogTarget};
+use crate::config::{Config, LogTarget, Mistake};
 use crate::connection::accept::{Accepting, accept};
 use crate::log::{Reopening, Sink};
 use crate::site::{Live, Site};
@@ -18,6 +18,9 @@ use crate::stages::Stages;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
+    /// The configuration is wrong.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Config(Vec<Mistake>),
     /// There is no such directory, or it may not be read.
     #[error("cannot serve {}: {source}", path.display())]
     Root {
@@ -69,7 +72,7 @@ impl Server {
     /// the runtime and of the access log is for [`serve`].
     ///
     /// # Panics
-    /// When there are not as many roots as hosts.
+    /// When there are not as many roots as hosts, or [`Config::check`] finds a mistake.
     pub fn declare(
         graph: &mut Graph,
         config: &Config,
@@ -108,6 +111,10 @@ impl Server {
 /// # Errors
 /// [`ServeError`]; when the server was up before, only `Run`.
 pub fn serve(mut config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
+    let mistakes = config.check();
+    if !mistakes.is_empty() {
+        return Err(ServeError::Config(mistakes));
+    }
     crate::guard::descriptors::reserve(&mut config);
     let open = |path: &PathBuf| {
         Dir::open(path).map_err(|source| ServeError::Root { path: path.clone(), source })

@@ -123,6 +123,11 @@ impl Server {
         server
     }
 
+    /// The next line that it says on stdout.
+    pub(crate) fn line(&self) -> String {
+        self.stdout.recv_timeout(LONG).expect("another line on stdout")
+    }
+
     /// What it has said on stderr.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.lock().unwrap().clone()

@@ -34,7 +34,7 @@ pub struct HostConfig {
     /// Who else may read answers from a page of theirs.
     pub cors: Option<Cors>,
     /// Fields that tell browsers to be careful.
-    pub security_headers: SecurityHeaders,
+    pub security_headers: Option<SecurityHeaders>,
     /// Paths that are elsewhere: the first that matches.
     pub redirects: Vec<Redirect>,
     /// Paths that are answered with others: the first that matches.
@@ -61,7 +61,7 @@ impl HostConfig {
             headers: Vec::new(),
             cache_control: Vec::new(),
             cors: None,
-            security_headers: SecurityHeaders::default(),
+            security_headers: None,
             redirects: Vec::new(),
             rewrites: Vec::new(),
             auth: Vec::new(),
@@ -83,7 +83,7 @@ pub enum Symlinks {
 }
 
 /// A certificate and its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     /// PEM file: the host's certificate, then those that lead to the root.
     pub certificate: PathBuf,

@@ -47,7 +47,7 @@ pub struct PerAddress {
 }
 
 /// Where each request is written down.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessLog {
     /// How.
     pub format: LogFormat,

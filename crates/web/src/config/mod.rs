@@ -1,6 +1,8 @@
 //! What an operator can set, as plain data. The compiled form that requests are answered from is in
 //! `crate::site`.
 
+mod check;
+mod file;
 mod host;
 mod limits;
 mod rules;
@@ -11,6 +13,7 @@ use std::time::Duration;
 
 use phalanx_http::Limits;
 
+pub use file::{Mistake, Origins};
 pub use host::{HostConfig, Symlinks, Tls, UnknownHost};
 pub use limits::{AccessLog, LogFormat, LogTarget, PerAddress, Timeouts};
 pub use rules::{

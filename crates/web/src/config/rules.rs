@@ -57,22 +57,33 @@ impl Default for Cors {
 }
 
 /// Fields that tell browsers to be careful with answers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecurityHeaders {
-    /// All of the others that are not set, with sound values.
-    pub enabled: bool,
     /// `X-Content-Type-Options: nosniff`: types are taken as they are said.
-    pub nosniff: Option<bool>,
-    /// `X-Frame-Options`; `SAMEORIGIN` unless set, empty for none.
+    pub nosniff: bool,
+    /// `X-Frame-Options`: who may show pages within a page.
     pub frame_options: Option<String>,
-    /// `Referrer-Policy`; `strict-origin-when-cross-origin` unless set, empty for none.
+    /// `Referrer-Policy`: what other sites learn of where a visitor comes from.
     pub referrer_policy: Option<String>,
-    /// `Content-Security-Policy`; none unless set, since only its author knows what a page needs.
+    /// `Content-Security-Policy`: none unless set, since only its author knows what a page needs.
     pub content_security_policy: Option<String>,
-    /// `Permissions-Policy`; none unless set.
+    /// `Permissions-Policy`.
     pub permissions_policy: Option<String>,
-    /// `Strict-Transport-Security`, on TLS connections only; none unless set.
+    /// `Strict-Transport-Security`: that the host is to be asked by TLS only. Sent over TLS only.
     pub strict_transport_security: Option<String>,
+}
+
+impl Default for SecurityHeaders {
+    fn default() -> Self {
+        Self {
+            nosniff: true,
+            frame_options: Some("SAMEORIGIN".into()),
+            referrer_policy: Some("strict-origin-when-cross-origin".into()),
+            content_security_policy: None,
+            permissions_policy: None,
+            strict_transport_security: None,
+        }
+    }
 }
 
 /// Paths that are elsewhere.

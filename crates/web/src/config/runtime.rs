@@ -24,6 +24,8 @@ pub struct RuntimeConfig {
     pub long_operation: Duration,
     /// Where the admin pages are.
     pub admin: Option<SocketAddr>,
+    /// Whether others than this machine may reach the admin pages.
+    pub admin_public: bool,
     /// Whether signals end the program. It is no key of a configuration file.
     pub signals: bool,
 }
@@ -39,6 +41,7 @@ impl Default for RuntimeConfig {
             drain: phalanx::DEFAULT_DRAIN,
             long_operation: phalanx::DEFAULT_LONG_OPERATION,
             admin: None,
+            admin_public: false,
             signals: true,
         }
     }

@@ -25,7 +25,9 @@ pub(super) async fn fail(
         return Ok(());
     }
     let lines = error_lines(status, whole);
+    let start = out.bytes.len();
     with_date(|date| error_page_with(&mut out.bytes, status, &lines, date, ask.reply));
+    ask.site[ask.host].finish(&mut out.bytes, start, false, ask.request);
     Ok(())
 }
 
@@ -40,6 +42,7 @@ async fn own_page(
     let path = page.trim_start_matches('/').as_bytes().to_vec();
     let (_, looked) = look_up(ask.stages, ask.site, ask.host, path).await;
     let Ok(Found::File(entry)) = looked else { return Ok(false) };
+    let start = out.bytes.len();
     with_date(|date| {
         Head::new(&mut out.bytes, status, date, ask.reply)
             .block(&error_lines(status, whole))
@@ -49,6 +52,7 @@ async fn own_page(
             .length(entry.length)
             .finish();
     });
+    ask.site[ask.host].finish(&mut out.bytes, start, false, ask.request);
     if !ask.reply.head_only {
         out.content(ask.site, &entry, Part::all(&entry)).await?;
     }

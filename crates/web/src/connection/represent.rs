@@ -39,7 +39,9 @@ pub(super) async fn represent(
             Chosen::Refused => return fail(out, ask, Status::NotAcceptable, None).await,
         },
     };
+    let start = out.bytes.len();
     let follows = with_date(|date| answer::file(&mut out.bytes, request, chosen, date, reply));
+    site[ask.host].finish(&mut out.bytes, start, true, request);
     match follows {
         Ok(Follows::Part(part)) => out.content(site, chosen, part).await,
         Ok(Follows::Parts(parts)) => Box::pin(several(out, ask, chosen, &parts)).await,

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use phalanx_http::{Method, Reply, Request, error_page, options, path};
+use phalanx_http::{Method, Reply, Request, error_page, options, path, redirect};
 
 use crate::connection::answer;
 use crate::connection::clock::with_date;
@@ -13,6 +13,7 @@ use crate::connection::outgoing::Outgoing;
 use crate::connection::represent::represent;
 use crate::files::failure::Failure;
 use crate::files::lookup::{Found, Looked, look_up};
+use crate::site::rules::Route;
 use crate::site::{HostIndex, Site};
 use crate::stages::Stages;
 
@@ -40,20 +41,33 @@ pub(super) async fn respond(
         return Ok(());
     };
     let ask = Ask { stages, site, host, request, reply };
+    let here = &site[host];
+    let start = out.bytes.len();
     match request.method {
         Method::Get | Method::Head => (),
         Method::Options => {
-            with_date(|date| options(&mut out.bytes, date, reply));
+            with_date(|date| match &here.rules.cors {
+                Some(cors) if cors.preflight(&mut out.bytes, request, date, reply) => (),
+                _ => options(&mut out.bytes, date, reply),
+            });
+            here.finish(&mut out.bytes, start, false, request);
             return Ok(());
         }
         Method::Other(method) => {
             return fail(out, ask, answer::refused_method(method), None).await;
         }
     }
-    let resolved = match path::resolve(request.path.as_bytes(), path) {
+    let mut resolved = match path::resolve(request.path.as_bytes(), path) {
         Ok(resolved) => resolved,
         Err(refused) => return fail(out, ask, refused.status(), None).await,
     };
+    if let Route::Redirect(status, location) =
+        here.rules.route(path, &mut resolved.directory, request.query)
+    {
+        with_date(|date| redirect(&mut out.bytes, status, &location, date, reply));
+        here.finish(&mut out.bytes, start, false, request);
+        return Ok(());
+    }
     if resolved.directory
         && let Some(index) = site[host].config.index.first()
     {
@@ -68,6 +82,7 @@ pub(super) async fn respond(
         Ok(Found::File(entry)) => Ok(entry),
         Ok(Found::Directory) if !resolved.directory => {
             with_date(|date| answer::directory(&mut out.bytes, request, path, date, reply));
+            here.finish(&mut out.bytes, start, false, request);
             return out.send_if_many().await;
         }
         Ok(Found::Directory) | Err(Failure::Missing) => {

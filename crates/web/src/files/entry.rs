@@ -31,6 +31,9 @@ impl From<Metadata> for FileId {
     }
 }
 
+/// Fields that a host's rules add: names and values.
+pub(crate) type Fields = std::sync::Arc<[(Box<str>, Box<str>)]>;
+
 /// A file in the cache.
 pub(crate) struct Entry {
     pub(crate) id: FileId,
@@ -42,6 +45,8 @@ pub(crate) struct Entry {
     content_type: ContentType,
     /// By which fields of a request it is chosen.
     vary: &'static str,
+    /// What the host's rules add.
+    fields: Fields,
     etag: String,
     modified: u64,
     /// It says what it should up to this second.
@@ -58,12 +63,19 @@ pub(crate) enum Content {
 
 impl Entry {
     /// The file at `path` as it is, with what there is beside it.
-    pub(crate) fn new(path: &[u8], metadata: Metadata, content: Content, sources: Sources) -> Self {
+    pub(crate) fn new(
+        path: &[u8],
+        metadata: Metadata,
+        content: Content,
+        sources: Sources,
+        fields: Fields,
+    ) -> Self {
         let etag = file_tag(metadata);
         let (length, modified) = (metadata.length, seconds(metadata));
         let variants = Variants::new(sources);
         let vary = if variants.is_some() { "Accept-Encoding" } else { "" };
-        let parts = Parts { content_type: content_type(path), vary, etag, modified, length };
+        let parts =
+            Parts { content_type: content_type(path), vary, etag, modified, length, fields };
         Self { variants, ..parts.build(Coding::Identity, metadata.into(), content, &[]) }
     }
 
@@ -79,7 +91,14 @@ impl Entry {
         let variants = Variants::new(sources);
         let vary = if variants.is_some() { "Accept, Accept-Encoding" } else { "Accept" };
         let (etag, modified) = (format!("\"{tag:x}\""), seconds(metadata));
-        let parts = Parts { content_type, vary, etag, modified, length: bytes.len() as u64 };
+        let parts = Parts {
+            content_type,
+            vary,
+            etag,
+            modified,
+            length: bytes.len() as u64,
+            fields: Fields::default(),
+        };
         // Browsers would guess how long it stays as it is.
         let others = [("Cache-Control", "no-cache")];
         let content = Content::Whole(bytes.into());
@@ -92,7 +111,8 @@ impl Entry {
         let etag = with_coding(&file_tag(metadata), metadata.length, coding);
         let Self { content_type, vary, .. } = *self;
         let (modified, length) = (seconds(metadata), metadata.length);
-        let parts = Parts { content_type, vary, etag, modified, length };
+        let fields = self.fields.clone();
+        let parts = Parts { content_type, vary, etag, modified, length, fields };
         parts.build(coding, metadata.into(), content, &[])
     }
 
@@ -101,7 +121,8 @@ impl Entry {
         let length = bytes.len() as u64;
         let etag = with_coding(&self.etag, length, coding);
         let Self { content_type, vary, modified, .. } = *self;
-        let parts = Parts { content_type, vary, etag, modified, length };
+        let fields = self.fields.clone();
+        let parts = Parts { content_type, vary, etag, modified, length, fields };
         parts.build(coding, self.id, Content::Whole(bytes.into()), &[])
     }
 
@@ -145,19 +166,33 @@ struct Parts {
     etag: String,
     modified: u64,
     length: u64,
+    fields: Fields,
 }
 
 impl Parts {
     fn build(self, coding: Coding, id: FileId, content: Content, others: &[(&str, &str)]) -> Entry {
-        let Self { content_type, vary, etag, modified, length } = self;
+        let Self { content_type, vary, etag, modified, length, fields } = self;
         let mut lines = others.to_vec();
+        lines.extend(fields.iter().map(|(name, value)| (&name[..], &value[..])));
         if !vary.is_empty() {
             lines.push(("Vary", vary));
         }
         let validators = Validators { etag: &etag, modified };
         let entity = Entity::encoded(content_type, coding, &validators, length, &lines);
         let (variants, until) = (None, u64::MAX);
-        Entry { id, length, entity, content, variants, content_type, vary, etag, modified, until }
+        Entry {
+            id,
+            length,
+            entity,
+            content,
+            variants,
+            content_type,
+            vary,
+            fields,
+            etag,
+            modified,
+            until,
+        }
     }
 }
 

@@ -164,7 +164,9 @@ impl Asked {
 
     async fn found(&self, metadata: Metadata, content: Content) -> Found {
         let sources = sources::find(self.stages, self.host(), &self.path, metadata).await;
-        Found::File(Arc::new(Entry::new(&self.path, metadata, content, sources)))
+        let fields = self.host().rules.fields(&self.path);
+        let fields = fields.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Found::File(Arc::new(Entry::new(&self.path, metadata, content, sources, fields)))
     }
 }
 

@@ -1,8 +1,10 @@
 //! One host, compiled: its root, and all that is decided for its requests.
 
 use phalanx::fs::Dir;
+use phalanx_http::Request;
 
 use crate::config::HostConfig;
+use crate::site::rules::Rules;
 
 /// Tells the files of one host from those of another in the cache. A host whose rules change by a
 /// reload gets another, since what is cached may depend on them.
@@ -16,10 +18,47 @@ pub(crate) struct Host {
     pub(crate) root: Dir,
     /// As it was asked for.
     pub(crate) config: HostConfig,
+    pub(crate) rules: Rules,
 }
 
 impl Host {
+    /// Compiles a host whose configuration was checked.
+    ///
+    /// # Panics
+    /// When it has a mistake in it.
     pub(crate) fn new(id: HostId, config: HostConfig, root: Dir) -> Self {
-        Self { id, root, config }
+        let Ok(rules) = Rules::new(&config) else { panic!("a host whose rules were not checked") };
+        Self { id, root, config, rules }
+    }
+
+    /// Adds the host's lines to an answer whose head begins at `start` in `out`, and of which there
+    /// is nothing else yet, or little. A `file`'s lines were made with it, but for those that depend
+    /// on the request.
+    #[inline]
+    pub(crate) fn finish(
+        &self,
+        out: &mut Vec<u8>,
+        start: usize,
+        file: bool,
+        request: &Request<'_>,
+    ) {
+        if self.rules.cors.is_some() || !file && !self.rules.security_lines.is_empty() {
+            self.add_lines(out, start, file, request);
+        }
+    }
+
+    #[cold]
+    fn add_lines(&self, out: &mut Vec<u8>, start: usize, file: bool, request: &Request<'_>) {
+        let Some(end) = out[start..].windows(2).position(|bytes| bytes == b"\r\n") else { return };
+        let mut lines = Vec::with_capacity(256);
+        if let Some(cors) = &self.rules.cors {
+            cors.lines(request, &mut lines);
+        }
+        if !file {
+            lines.extend_from_slice(&self.rules.security_lines);
+        }
+        // Behind the status line.
+        let at = start + end + 2;
+        out.splice(at..at, lines);
     }
 }

@@ -3,9 +3,12 @@
 //! A [`Site`] does not change. A reload makes another, and [`Live`] is where the newest is found; a
 //! request is answered from one of them throughout.
 
+mod cors;
 mod host;
 mod live;
 mod names;
+mod pattern;
+pub(crate) mod rules;
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;

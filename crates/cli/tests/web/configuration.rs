@@ -1,0 +1,86 @@
+//! Configuration from the outside: a file, the environment and flags, in their order.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use crate::client::get;
+use crate::server::{Server, bare};
+use crate::site::Site;
+
+fn run(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// Flags win over the environment, that over --set, that over the file, that over the default.
+#[test]
+fn the_nearer_wins() {
+    let site = Site::new();
+    let file = site.outside().join("web.toml");
+    let text = "
+        cache = 1
+        open-files = 1
+        max-connections = 1
+        host.root = 'root'
+        timeouts.idle = '1s'
+    ";
+    fs::write(&file, text).unwrap();
+    let mut command = bare();
+    command
+        .args(["web", "--print-config", "--idle-timeout", "4"])
+        .args(["--set", "max-connections = 2", "--set", "open-files = 2"])
+        .args(["--set", "timeouts.idle = '2s'"])
+        .env("PHALANX_CONFIG", &file)
+        .env("PHALANX_IDLE_TIMEOUT", "3")
+        .env("PHALANX_MAX_CONNECTIONS", "3");
+    let (code, stdout, stderr) = run(&mut command);
+    assert_eq!((code, &stderr[..]), (Some(0), ""));
+    for line in ["cache = 1", "open-files = 2", "max-connections = 3", "idle = \"4s\""] {
+        assert!(stdout.lines().any(|other| other == line), "{line}:\n{stdout}");
+    }
+    // What was printed is a configuration, and the same.
+    let again = site.outside().join("again.toml");
+    fs::write(&again, &stdout).unwrap();
+    let (_, twice, _) = run(bare().args(["web", "--print-config", "--config"]).arg(&again));
+    assert_eq!(twice, stdout);
+}
+
+#[test]
+fn a_check_tells_all_and_ends() {
+    let site = Site::new();
+    let file = site.outside().join("web.toml");
+    let check = |text: &str| {
+        fs::write(&file, text).unwrap();
+        run(bare().args(["web", "--check", "--config"]).arg(&file))
+    };
+    assert_eq!(check("[host]\nroot = 'root'"), (Some(0), String::new(), String::new()));
+    let (code, stdout, stderr) = check("[host]\nroot = 'missing'");
+    assert_eq!((code, &stdout[..]), (Some(1), ""));
+    assert!(stderr.contains("missing"), "{stderr}");
+    let (code, stdout, stderr) = check("[host]\nrot = 'root'\nlisting = 3");
+    assert_eq!((code, &stdout[..]), (Some(2), ""));
+    let place = format!("phalanx: {}:", file.display());
+    assert!(stderr.lines().count() == 2 && stderr.lines().all(|line| line.starts_with(&place)));
+    // Without --check it is not served either.
+    let (code, stdout, _) = run(bare().args(["web", "--config"]).arg(&file));
+    assert_eq!((code, &stdout[..]), (Some(2), ""));
+    let (code, _, stderr) = run(bare().args(["web", "--config", "/nowhere/at/all"]));
+    assert!(code == Some(2) && stderr.contains("/nowhere/at/all"), "{stderr}");
+    let (code, _, stderr) = run(bare().args(["web", "--set", "cash=1"]));
+    assert!(code == Some(2) && stderr.contains("--set cash=1") && stderr.contains("`cache`"));
+}
+
+#[test]
+fn several_addresses() {
+    let site = Site::new();
+    site.file("file", "content");
+    let mut command = bare();
+    command.arg("web").arg(site.root()).args(["--processors", "2"]);
+    command.args(["--listen", "127.0.0.1:0", "--listen", "[::1]:0"]);
+    let server = Server::launch(command);
+    assert_eq!(get(server.address, "/file").body, b"content");
+    let second = server.line();
+    let second = second.strip_prefix("listening on http://").unwrap().parse().unwrap();
+    assert_eq!(get(second, "/file").body, b"content");
+}

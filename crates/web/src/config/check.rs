@@ -1,0 +1,91 @@
+//! What a configuration must be beyond its form.
+
+use crate::config::{Config, Mistake};
+use crate::site::rules::Rules;
+
+impl Config {
+    /// All that is wrong with the sense of this configuration, as far as it can be told without
+    /// opening a file.
+    pub fn check(&self) -> Vec<Mistake> {
+        let mut mistakes = Vec::new();
+        let mut wrong = |key: String, what: String| mistakes.push(Mistake::of(key, what));
+        if self.listen.is_empty() {
+            wrong("listen".into(), "there is no address to listen on".into());
+        }
+        if !(1..=1024).contains(&self.runtime.processors) {
+            let found = self.runtime.processors;
+            wrong("runtime.processors".into(), format!("found {found}, expected 1 to 1024"));
+        }
+        if self.max_connections == 0 {
+            wrong("max-connections".into(), "found 0, expected 1 at least".into());
+        }
+        if let Some(admin) = self.runtime.admin
+            && !admin.ip().is_loopback()
+            && !self.runtime.admin_public
+        {
+            let what = format!(
+                "{admin} can be reached by others and shows them all about this server; use a \
+                 loopback address, or say --admin-public (runtime.admin-public)"
+            );
+            wrong("runtime.admin".into(), what);
+        }
+        for (name, time) in [
+            ("request", self.timeouts.request),
+            ("body", self.timeouts.body),
+            ("idle", self.timeouts.idle),
+            ("send", self.timeouts.send),
+        ] {
+            if time.is_zero() {
+                wrong(format!("timeouts.{name}"), "no time at all would serve nobody".into());
+            }
+        }
+        if let Some(path) = self.health.as_ref().filter(|path| !path.starts_with('/')) {
+            wrong(
+                "health".into(),
+                format!("found {path:?}, expected a path with a slash in front"),
+            );
+        }
+        self.check_hosts(&mut wrong);
+        mistakes
+    }
+
+    fn check_hosts(&self, wrong: &mut impl FnMut(String, String)) {
+        if self.hosts.is_empty() {
+            wrong("host".into(), "there is no host to serve".into());
+        }
+        let mut seen = std::collections::HashMap::new();
+        for (n, host) in self.hosts.iter().enumerate() {
+            let key = |name: &str| format!("host[{n}].{name}");
+            let default = [String::new()];
+            let names = if host.names.is_empty() { &default[..] } else { &host.names };
+            for name in names {
+                if !name.is_empty() && !is_name(name) {
+                    let expected = "expected a host such as \"example.org\" or \"*.example.org\"";
+                    wrong(key("names"), format!("found {name:?}, {expected}, without a port"));
+                }
+                if let Some(other) = seen.insert(name.to_ascii_lowercase(), n) {
+                    let what = match name.is_empty() {
+                        true => "has no names, so it would be the default, as would".to_owned(),
+                        false => format!("{name:?} is already the name of"),
+                    };
+                    wrong(key("names"), format!("{what} host {}", other + 1));
+                }
+            }
+            if let Err(mistakes) = Rules::new(host) {
+                for (name, what) in mistakes {
+                    wrong(key(&name), what);
+                }
+            }
+        }
+    }
+}
+
+/// `example.org`, `*.example.org`, `127.0.0.1`, `[::1]`.
+fn is_name(name: &str) -> bool {
+    let name = name.strip_prefix("*.").unwrap_or(name);
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => !name.is_empty() && !name.starts_with('.') && name.chars().all(plain),
+    }
+}

@@ -1,0 +1,313 @@
+//! A pass over the declarations of keys: it reads, writes or lists them.
+
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::config::file::keys::Keys;
+use crate::config::file::mistake::{Mistake, Origins};
+use crate::config::file::value::Value;
+
+/// What a declaration of keys is walked with.
+pub(super) enum Pass<'a, 'r> {
+    Read(Reading<'a, 'r>),
+    Print(toml::Table),
+    Names { prefix: String, names: &'a mut Vec<String> },
+}
+
+/// What is the same for all of a text.
+pub(super) struct Reader<'r> {
+    text: &'r str,
+    name: &'r str,
+    base: &'r Path,
+    origins: &'r mut Origins,
+    mistakes: &'r mut Vec<Mistake>,
+}
+
+/// One table being read.
+pub(super) struct Reading<'a, 'r> {
+    reader: &'a mut Reader<'r>,
+    prefix: String,
+    table: &'a DeTable<'a>,
+    known: Vec<&'static str>,
+}
+
+impl<'r> Reader<'r> {
+    pub(super) fn new(
+        text: &'r str,
+        name: &'r str,
+        base: &'r Path,
+        origins: &'r mut Origins,
+        mistakes: &'r mut Vec<Mistake>,
+    ) -> Self {
+        Self { text, name, base, origins, mistakes }
+    }
+
+    fn mistake(&mut self, at: usize, key: &str, what: String) {
+        self.mistakes.push(Mistake::at(self.name, self.text, at, key, what));
+    }
+
+    fn expected(&mut self, value: &Spanned<DeValue<'_>>, key: &str, expected: &str, why: &str) {
+        let span = value.span();
+        let found = self.text.get(span.clone()).unwrap_or_default();
+        let found = found.lines().next().unwrap_or_default();
+        let found: String = found.chars().take(40).collect();
+        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+        self.mistake(span.start, key, format!("found {found}{why}, expected {expected}"));
+    }
+}
+
+impl Pass<'_, '_> {
+    /// Reads a table by the declarations that `keys` walks, and tells of keys that it has not.
+    pub(super) fn read(
+        mut reader: Reader<'_>,
+        prefix: &str,
+        table: &DeTable<'_>,
+        keys: impl FnOnce(&mut Pass<'_, '_>),
+    ) {
+        read_table(&mut reader, prefix, table, keys);
+    }
+
+    pub(super) fn print(keys: impl FnOnce(&mut Pass<'_, '_>)) -> toml::Table {
+        let mut pass = Pass::Print(toml::Table::new());
+        keys(&mut pass);
+        match pass {
+            Pass::Print(table) => table,
+            _ => unreachable!("a pass stays what it is"),
+        }
+    }
+
+    pub(super) fn names(keys: impl FnOnce(&mut Pass<'_, '_>)) -> Vec<String> {
+        let mut names = Vec::new();
+        keys(&mut Pass::Names { prefix: String::new(), names: &mut names });
+        names
+    }
+
+    /// A key with a value. Returns whether it is there.
+    pub(super) fn key<T: Value>(&mut self, name: &'static str, value: &mut T) -> bool {
+        match self {
+            Self::Read(reading) => {
+                let Some(found) = reading.take(name) else { return false };
+                let key = reading.path(name);
+                match T::read(found.get_ref()) {
+                    Ok(read) => *value = read,
+                    Err(why) => reading.reader.expected(found, &key, &T::expected(), &why),
+                }
+                true
+            }
+            Self::Print(table) => {
+                table.insert(name.into(), value.print());
+                true
+            }
+            Self::Names { prefix, names } => {
+                names.push(format!("{prefix}{name}"));
+                true
+            }
+        }
+    }
+
+    /// A key that its table must have.
+    pub(super) fn required<T: Value>(&mut self, name: &'static str, value: &mut T) {
+        let found = self.key(name, value);
+        self.demand(name, found);
+    }
+
+    fn demand(&mut self, name: &'static str, found: bool) {
+        if let Self::Read(reading) = self
+            && !found
+        {
+            let at = reading.start();
+            let key = reading.prefix.trim_end_matches('.').to_owned();
+            reading.reader.mistake(at, &key, format!("`{name}` is missing"));
+        }
+    }
+
+    /// A key with the path of a file, which begins at the text's own place.
+    pub(super) fn path(&mut self, name: &'static str, path: &mut PathBuf) -> bool {
+        let found = self.key(name, path);
+        if let Self::Read(reading) = self
+            && found
+        {
+            *path = reading.reader.base.join(&path);
+        }
+        found
+    }
+
+    /// A path that its table must have.
+    pub(super) fn required_path(&mut self, name: &'static str, path: &mut PathBuf) {
+        let found = self.path(name, path);
+        self.demand(name, found);
+    }
+
+    /// A table of keys, read over what is there.
+    pub(super) fn table<T: Keys>(&mut self, name: &'static str, value: &mut T) {
+        match self {
+            Self::Read(reading) => {
+                let Some(found) = reading.take(name) else { return };
+                let key = reading.path(name);
+                match found.get_ref() {
+                    DeValue::Table(table) => {
+                        read_table(reading.reader, &format!("{key}."), table, |p| value.keys(p));
+                    }
+                    _ => reading.reader.expected(found, &key, "a table", ""),
+                }
+            }
+            Self::Print(table) => {
+                table.insert(name.into(), Pass::print(|pass| value.keys(pass)).into());
+            }
+            Self::Names { prefix, names } => {
+                let prefix = format!("{prefix}{name}.");
+                value.keys(&mut Pass::Names { prefix, names });
+            }
+        }
+    }
+
+    /// A table that may be missing. `true` stands for one with no keys, `false` for none.
+    pub(super) fn optional<T: Keys + Default>(
+        &mut self,
+        name: &'static str,
+        value: &mut Option<T>,
+    ) {
+        if let Self::Read(reading) = self
+            && let Some(DeValue::Boolean(on)) = reading.table.get(name).map(Spanned::get_ref)
+        {
+            reading.take(name);
+            *value = on.then(T::default);
+            return;
+        }
+        match (&self, &value) {
+            (Self::Read(reading), _) if !reading.table.contains_key(name) => {
+                reading_knows(self, name)
+            }
+            (Self::Print(_), None) => {
+                if let Self::Print(table) = self {
+                    table.insert(name.into(), false.into());
+                }
+            }
+            _ => self.table(name, value.get_or_insert_default()),
+        }
+    }
+
+    /// Any number of tables, which take the place of those that were there.
+    pub(super) fn list<T: Keys>(
+        &mut self,
+        name: &'static str,
+        list: &mut Vec<T>,
+        blank: impl Fn() -> T,
+    ) {
+        match self {
+            Self::Read(reading) => {
+                let Some(found) = reading.take(name) else { return };
+                let key = reading.path(name);
+                let DeValue::Array(array) = found.get_ref() else {
+                    return reading.reader.expected(found, &key, "a list of tables", "");
+                };
+                list.clear();
+                for (n, item) in array.iter().enumerate() {
+                    let key = format!("{key}[{n}]");
+                    let DeValue::Table(table) = item.get_ref() else {
+                        reading.reader.expected(item, &key, "a table", "");
+                        continue;
+                    };
+                    reading.note(&key, item.span().start);
+                    let mut value = blank();
+                    read_table(reading.reader, &format!("{key}."), table, |p| value.keys(p));
+                    list.push(value);
+                }
+            }
+            Self::Print(table) => {
+                let print = |value: &mut T| Pass::print(|pass| value.keys(pass)).into();
+                let items: Vec<toml::Value> = list.iter_mut().map(print).collect();
+                table.insert(name.into(), items.into());
+            }
+            Self::Names { prefix, names } => {
+                let prefix = format!("{prefix}{name}.");
+                blank().keys(&mut Pass::Names { prefix, names });
+            }
+        }
+    }
+
+    /// As [`list`](Self::list); a single table is read over the one that `default` finds.
+    pub(super) fn list_or_default<T: Keys>(
+        &mut self,
+        name: &'static str,
+        list: &mut Vec<T>,
+        blank: impl Fn() -> T,
+        default: impl Fn(&T) -> bool,
+    ) {
+        if let Self::Read(reading) = self
+            && let Some(DeValue::Table(_)) = reading.table.get(name).map(Spanned::get_ref)
+        {
+            let at = list.iter().position(default).unwrap_or(0);
+            if list.is_empty() {
+                list.push(blank());
+            }
+            return self.table(name, &mut list[at]);
+        }
+        self.list(name, list, blank);
+    }
+}
+
+/// Notes that a key that is not there would be known.
+fn reading_knows(pass: &mut Pass<'_, '_>, name: &'static str) {
+    if let Pass::Read(reading) = pass {
+        reading.known.push(name);
+    }
+}
+
+fn read_table(
+    reader: &mut Reader<'_>,
+    prefix: &str,
+    table: &DeTable<'_>,
+    keys: impl FnOnce(&mut Pass<'_, '_>),
+) {
+    let reading = Reading { reader, prefix: prefix.to_owned(), table, known: Vec::new() };
+    let mut pass = Pass::Read(reading);
+    keys(&mut pass);
+    if let Pass::Read(reading) = pass {
+        reading.tell_unknown();
+    }
+}
+
+impl<'a> Reading<'a, '_> {
+    fn path(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    fn note(&mut self, key: &str, at: usize) {
+        self.reader.origins.note(key, self.reader.name, self.reader.text, at);
+    }
+
+    /// The value of a key, which is known from now on.
+    fn take(&mut self, name: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.known.push(name);
+        let found = self.table.get(name)?;
+        let key = self.path(name);
+        self.note(&key, found.span().start);
+        Some(found)
+    }
+
+    /// Where the table begins, more or less: at its first key.
+    fn start(&self) -> usize {
+        self.table.keys().map(|key| key.span().start).min().unwrap_or(0)
+    }
+
+    fn tell_unknown(self) {
+        let Self { reader, prefix, table, known } = self;
+        for key in table.keys().filter(|key| !known.contains(&&**key.get_ref())) {
+            let name = key.get_ref();
+            let near = known
+                .iter()
+                .map(|known| (strsim::damerau_levenshtein(known, name), known))
+                .filter(|(distance, known)| *distance <= (known.len() / 2).clamp(1, 3))
+                .min();
+            let hint = match near {
+                Some((_, known)) => format!("is it `{known}`?"),
+                None => format!("there are {}", known.join(", ")),
+            };
+            let what = format!("there is no such key; {hint}");
+            reader.mistake(key.span().start, &format!("{prefix}{name}"), what);
+        }
+    }
+}

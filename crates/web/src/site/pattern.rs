@@ -1,0 +1,96 @@
+//! Which paths a rule is about.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobMatcher};
+
+/// A pattern over paths. Most are plain paths or prefixes, which cost a comparison.
+pub(crate) enum Pattern {
+    Exact(Box<[u8]>),
+    /// What lies beneath a path, which has no slash at its end, and the path itself.
+    Beneath(Box<[u8]>),
+    Glob(GlobMatcher),
+}
+
+impl Pattern {
+    /// Compiles a pattern: a path, `/path/**`, a glob over whole paths, or one over the last names of
+    /// paths, which has no slash in it. The error says what was expected.
+    pub(crate) fn new(text: &str) -> Result<Self, String> {
+        let plain = |text: &str| !text.contains(['*', '?', '[', '{', '\\']);
+        if text.is_empty()
+            || text.contains('/') && !text.starts_with('/') && !text.starts_with("**/")
+        {
+            let expected = "a glob such as \"/assets/**\" or \"*.html\"";
+            return Err(format!("found {text:?}, expected {expected}"));
+        }
+        if let Some(path) = text.strip_suffix("/**").filter(|path| plain(path)) {
+            return Ok(Self::Beneath(path.as_bytes().into()));
+        }
+        if text.starts_with('/') && plain(text) {
+            return Ok(Self::Exact(text.as_bytes().into()));
+        }
+        let anywhere = if text.contains('/') { String::new() } else { "**/".to_owned() };
+        let glob = GlobBuilder::new(&(anywhere + text)).literal_separator(true).build();
+        match glob {
+            Ok(glob) => Ok(Self::Glob(glob.compile_matcher())),
+            Err(error) => Err(format!("found {text:?}, which is no glob: {}", error.kind())),
+        }
+    }
+
+    /// Whether `path`, which begins with a slash, matches; what of it `/**` stands for.
+    pub(crate) fn matches<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        match self {
+            Self::Exact(exact) => (**exact == *path).then_some(&[]),
+            Self::Beneath(prefix) => match path.strip_prefix(&**prefix)? {
+                [b'/', rest @ ..] => Some(rest),
+                [] => Some(&[]),
+                _ => None,
+            },
+            Self::Glob(glob) => glob.is_match(Path::new(OsStr::from_bytes(path))).then_some(&[]),
+        }
+    }
+
+    /// Whether there is something that `$rest` can stand for.
+    pub(crate) fn has_rest(&self) -> bool {
+        matches!(self, Self::Beneath(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pattern;
+
+    #[test]
+    fn what_matches_what() {
+        // (pattern, path, rest)
+        let table: &[(&str, &str, Option<&str>)] = &[
+            ("/a", "/a", Some("")),
+            ("/a", "/a/", None),
+            ("/a", "/ab", None),
+            ("/a/**", "/a/b/c", Some("b/c")),
+            ("/a/**", "/a/", Some("")),
+            ("/a/**", "/a", Some("")),
+            ("/a/**", "/ab", None),
+            ("/**", "/", Some("")),
+            ("/**", "/x/y", Some("x/y")),
+            ("*.html", "/a.html", Some("")),
+            ("*.html", "/x/y/a.html", Some("")),
+            ("*.html", "/a.html/b", None),
+            ("/*.html", "/a.html", Some("")),
+            ("/*.html", "/x/a.html", None),
+            ("/img/**/*.{png,jpg}", "/img/a/b/c.png", Some("")),
+            ("/img/**/*.{png,jpg}", "/img/c.gif", None),
+            ("/v?", "/v1", Some("")),
+        ];
+        for (pattern, path, wanted) in table {
+            let found = Pattern::new(pattern).unwrap();
+            let found = found.matches(path.as_bytes());
+            assert_eq!(found, wanted.map(str::as_bytes), "{pattern} {path}");
+        }
+        for wrong in ["", "a/b", "[", "/a{"] {
+            assert!(Pattern::new(wrong).is_err(), "{wrong}");
+        }
+    }
+}

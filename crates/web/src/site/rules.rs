@@ -1,0 +1,304 @@
+//! A host's rules, compiled: where a path leads, and which fields its answer has.
+
+use phalanx_http::{Status, path};
+
+use crate::config::{HostConfig, Redirect, RedirectStatus, Rewrite, SecurityHeaders};
+use crate::site::cors::CrossOrigin;
+use crate::site::pattern::Pattern;
+
+/// What `/**` stood for, in the target of a rule.
+const REST: &str = "$rest";
+
+/// A host's rules.
+pub(crate) struct Rules {
+    redirects: Vec<(Pattern, Target, Status)>,
+    rewrites: Vec<(Pattern, Target)>,
+    headers: Vec<(Pattern, String, String)>,
+    cache_control: Vec<(Pattern, String)>,
+    /// Fields of every answer.
+    security: Vec<(&'static str, String)>,
+    /// The same as lines.
+    pub(crate) security_lines: Vec<u8>,
+    pub(crate) cors: Option<CrossOrigin>,
+}
+
+/// Where a path leads.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// To what it names.
+    Here,
+    /// To another path of this host, which has taken its place.
+    Rewritten,
+    /// Elsewhere.
+    Redirect(Status, Vec<u8>),
+}
+
+/// What is wrong: a key within the host's table, and what.
+pub(crate) type Wrong = Vec<(String, String)>;
+
+/// The text before and behind `$rest`, if it is there.
+struct Target {
+    before: String,
+    behind: Option<String>,
+}
+
+impl Target {
+    fn new(text: &str, pattern: &Pattern) -> Result<Self, String> {
+        let Some((before, behind)) = text.split_once(REST) else {
+            return Ok(Self { before: text.to_owned(), behind: None });
+        };
+        if !pattern.has_rest() {
+            return Err(format!("{REST} stands for nothing: `from` does not end in /**"));
+        }
+        Ok(Self { before: before.to_owned(), behind: Some(behind.to_owned()) })
+    }
+}
+
+impl Rules {
+    pub(crate) fn new(host: &HostConfig) -> Result<Self, Wrong> {
+        let mut wrong = Wrong::new();
+        let mut rules = Self {
+            redirects: Vec::new(),
+            rewrites: Vec::new(),
+            headers: Vec::new(),
+            cache_control: Vec::new(),
+            security: host.security_headers.as_ref().map(security).unwrap_or_default(),
+            security_lines: Vec::new(),
+            cors: None,
+        };
+        let mut note = |key: String, what: String| wrong.push((key, what));
+        for (n, rule) in host.redirects.iter().enumerate() {
+            match redirect(rule) {
+                Ok(rule) => rules.redirects.push(rule),
+                Err((key, what)) => note(format!("redirect[{n}].{key}"), what),
+            }
+        }
+        for (n, rule) in host.rewrites.iter().enumerate() {
+            match rewrite(rule) {
+                Ok(rule) => rules.rewrites.push(rule),
+                Err((key, what)) => note(format!("rewrite[{n}].{key}"), what),
+            }
+        }
+        for (n, rule) in host.headers.iter().enumerate() {
+            match (Pattern::new(&rule.path), is_field(&rule.name, &rule.value)) {
+                (Ok(pattern), Ok(())) => {
+                    rules.headers.push((pattern, rule.name.clone(), rule.value.clone()));
+                }
+                (Err(what), _) => note(format!("header[{n}].path"), what),
+                (_, Err((key, what))) => note(format!("header[{n}].{key}"), what),
+            }
+        }
+        for (n, rule) in host.cache_control.iter().enumerate() {
+            match (Pattern::new(&rule.path), is_value(&rule.value)) {
+                (Ok(pattern), Ok(())) => rules.cache_control.push((pattern, rule.value.clone())),
+                (Err(what), _) => note(format!("cache-control[{n}].path"), what),
+                (_, Err(what)) => note(format!("cache-control[{n}].value"), what),
+            }
+        }
+        for (name, value) in &rules.security {
+            if let Err(what) = is_value(value) {
+                note(format!("security-headers.{}", name.to_ascii_lowercase()), what);
+            }
+            rules.security_lines.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+        }
+        if !host.auth.is_empty() {
+            // Better not served than served to everybody.
+            note("auth".into(), "passwords are not asked for yet".into());
+        }
+        match host.cors.as_ref().map(CrossOrigin::new).transpose() {
+            Ok(cors) => rules.cors = cors,
+            Err((key, what)) => note(format!("cors.{key}"), what),
+        }
+        if wrong.is_empty() { Ok(rules) } else { Err(wrong) }
+    }
+
+    /// Where the request for `path` leads, which was resolved to it from a path that ended in a slash
+    /// if `directory`. It is changed to where a rewrite leads.
+    #[inline]
+    pub(crate) fn route(
+        &self,
+        path: &mut Vec<u8>,
+        directory: &mut bool,
+        query: Option<&str>,
+    ) -> Route {
+        if self.redirects.is_empty() && self.rewrites.is_empty() {
+            return Route::Here;
+        }
+        self.routed(path, directory, query)
+    }
+
+    #[cold]
+    fn routed(&self, path: &mut Vec<u8>, directory: &mut bool, query: Option<&str>) -> Route {
+        let asked = absolute(path, *directory);
+        for (pattern, target, status) in &self.redirects {
+            if let Some(rest) = pattern.matches(&asked) {
+                let mut location = target.before.as_bytes().to_vec();
+                if let Some(behind) = &target.behind {
+                    path::encode(rest, &mut location);
+                    location.extend_from_slice(behind.as_bytes());
+                }
+                if let Some(query) = query
+                    && !location.contains(&b'?')
+                {
+                    path::encode_query(query, &mut location);
+                }
+                return Route::Redirect(*status, location);
+            }
+        }
+        for (pattern, target) in &self.rewrites {
+            if let Some(rest) = pattern.matches(&asked) {
+                let mut to = target.before.as_bytes().to_vec();
+                if let Some(behind) = &target.behind {
+                    to.extend_from_slice(rest);
+                    to.extend_from_slice(behind.as_bytes());
+                }
+                *directory = to.ends_with(b"/");
+                path.clear();
+                let names = to.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+                for name in names {
+                    if !path.is_empty() {
+                        path.push(b'/');
+                    }
+                    path.extend_from_slice(name);
+                }
+                return Route::Rewritten;
+            }
+        }
+        Route::Here
+    }
+
+    /// The fields of a file's answers, beyond those that describe it.
+    pub(crate) fn fields(&self, path: &[u8]) -> Vec<(&str, &str)> {
+        let mut fields: Vec<(&str, &str)> = Vec::new();
+        if self.headers.is_empty() && self.cache_control.is_empty() && self.security.is_empty() {
+            return fields;
+        }
+        let path = absolute(path, false);
+        let mut cache = self.cache_control.iter();
+        if let Some((_, value)) = cache.find(|(pattern, _)| pattern.matches(&path).is_some()) {
+            fields.push(("Cache-Control", value));
+        }
+        fields.extend(self.security.iter().map(|(name, value)| (*name, &value[..])));
+        for (pattern, name, value) in &self.headers {
+            if pattern.matches(&path).is_some() {
+                // A later rule wins, and a rule over what is set for all; but several of the same
+                // name are sent where the field is a list.
+                if !name.eq_ignore_ascii_case("link") && !name.eq_ignore_ascii_case("vary") {
+                    fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+                }
+                fields.push((name, value));
+            }
+        }
+        fields
+    }
+}
+
+/// A resolved path as it would be asked for.
+fn absolute(path: &[u8], directory: bool) -> Vec<u8> {
+    let mut absolute = Vec::with_capacity(path.len() + 2);
+    absolute.push(b'/');
+    absolute.extend_from_slice(path);
+    if directory && !path.is_empty() {
+        absolute.push(b'/');
+    }
+    absolute
+}
+
+type Refused = (&'static str, String);
+
+fn redirect(rule: &Redirect) -> Result<(Pattern, Target, Status), Refused> {
+    let pattern = Pattern::new(&rule.from).map_err(|what| ("from", what))?;
+    let target = Target::new(&rule.to, &pattern).map_err(|what| ("to", what))?;
+    let to = &rule.to;
+    let refuse = |what: &str| Err(("to", format!("found {to:?}, {what}")));
+    let authority = match to.split_once("://") {
+        Some(("http" | "https", rest)) => rest,
+        None if to.starts_with('/') && !to.starts_with("//") && !to.starts_with("/\\") => to,
+        _ => return refuse("expected a path, or a URL with http:// or https://"),
+    };
+    if authority.starts_with(REST) || authority.split(['/', '?']).next().unwrap_or("").contains('$')
+    {
+        return refuse("in which a client would choose the host; put a slash before $rest");
+    }
+    if !to.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return refuse("expected it percent-encoded");
+    }
+    let status = match rule.status {
+        RedirectStatus::MovedPermanently => Status::MovedPermanently,
+        RedirectStatus::Found => Status::Found,
+        RedirectStatus::Temporary => Status::TemporaryRedirect,
+        RedirectStatus::Permanent => Status::PermanentRedirect,
+    };
+    Ok((pattern, target, status))
+}
+
+fn rewrite(rule: &Rewrite) -> Result<(Pattern, Target), Refused> {
+    let pattern = Pattern::new(&rule.from).map_err(|what| ("from", what))?;
+    let target = Target::new(&rule.to, &pattern).map_err(|what| ("to", what))?;
+    // Names that begin with a dot are not to be reached by what a client puts behind one.
+    let plain = rule.to.replacen(REST, "rest", 1);
+    let splits = target.behind.is_some() && !target.before.ends_with('/');
+    let encoded = plain.contains(['%', '?', '#']);
+    match path::resolve(plain.as_bytes(), &mut Vec::new()) {
+        Ok(_) if !splits && !encoded => Ok((pattern, target)),
+        Ok(_) if splits => {
+            Err(("to", format!("found {:?}, expected a slash before $rest", rule.to)))
+        }
+        Ok(_) => Err(("to", format!("found {:?}, expected a path as files have it", rule.to))),
+        Err(error) => Err(("to", format!("found {:?}, expected a path: {error}", rule.to))),
+    }
+}
+
+fn security(headers: &SecurityHeaders) -> Vec<(&'static str, String)> {
+    let mut fields = Vec::new();
+    if headers.nosniff {
+        fields.push(("X-Content-Type-Options", "nosniff".to_owned()));
+    }
+    for (name, value) in [
+        ("X-Frame-Options", &headers.frame_options),
+        ("Referrer-Policy", &headers.referrer_policy),
+        ("Content-Security-Policy", &headers.content_security_policy),
+        ("Permissions-Policy", &headers.permissions_policy),
+    ] {
+        fields.extend(value.as_ref().map(|value| (name, value.clone())));
+    }
+    fields
+}
+
+/// Fields that the server itself has to be right about.
+const OWN: [&str; 12] = [
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "date",
+    "etag",
+    "keep-alive",
+    "last-modified",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+fn is_field(name: &str, value: &str) -> Result<(), Refused> {
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.is_empty() || !name.chars().all(token) {
+        return Err(("name", format!("found {name:?}, expected the name of a field")));
+    }
+    if OWN.contains(&&name.to_ascii_lowercase()[..]) {
+        return Err(("name", format!("{name} is said by the server itself")));
+    }
+    is_value(value).map_err(|what| ("value", what))
+}
+
+pub(super) fn is_value(value: &str) -> Result<(), String> {
+    let visible = |c: char| c == '\t' || !c.is_control();
+    match !value.is_empty() && value.chars().all(visible) && value.trim() == value {
+        true => Ok(()),
+        false => Err(format!("found {value:?}, expected the value of a field, on one line")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

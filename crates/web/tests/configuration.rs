@@ -1,0 +1,227 @@
+//! Configuration as text: what is wrong is told with its place, and what is printed reads the same.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use phalanx_web::{
+    AccessLog, CacheRule, Config, Cors, HeaderRule, HostConfig, Listen, LogFormat, LogTarget,
+    Mistake, Origins, Redirect, RedirectStatus, Rewrite, SecurityHeaders, Symlinks, Tls,
+    UnknownHost,
+};
+use proptest::prelude::*;
+
+/// Reads and checks, as `phalanx web --check` does.
+fn read(text: &str) -> Result<Config, Vec<Mistake>> {
+    let (mut config, mut origins) = (Config::new(), Origins::default());
+    config.read(text, "web.toml", Path::new(""), &mut origins)?;
+    let mistakes: Vec<_> = config.check().into_iter().map(|m| m.located(&origins)).collect();
+    if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+}
+
+#[test]
+fn mistakes_name_their_place() {
+    // (text, the beginning of the message, what else is in it)
+    let table: &[(&str, &str, &str)] = &[
+        ("listen = ", "web.toml:1:", ""),
+        ("a = 1\nb = ]", "web.toml:2:", ""),
+        ("listn = 'x'", "web.toml:1:1: listn: ", "is it `listen`?"),
+        ("zzzzzz = 1", "web.toml:1:1: zzzzzz: ", "there are listen, unknown-host,"),
+        ("listen = 'x'", "web.toml:1:10: listen: found 'x', expected a list", "127.0.0.1:8080"),
+        ("listen = []", "web.toml:1:10: listen: ", "no address"),
+        ("cache = '1T'", "web.toml:1:9: cache: found '1T', expected", "256M"),
+        ("cache = -1", "web.toml:1:9: cache: found -1, expected", ""),
+        ("\n[timeouts]\n  idle = 5", "web.toml:3:10: timeouts.idle: found 5, expected", "30s"),
+        ("[timeouts]\nidle = '5 s'", "web.toml:2:8: timeouts.idle: ", ""),
+        ("[timeouts]\nidle = '0s'", "web.toml:2:8: timeouts.idle: ", "serve nobody"),
+        ("[timeouts]\nidel = '5s'", "web.toml:2:1: timeouts.idel: ", "`idle`"),
+        ("timeouts = 5", "web.toml:1:12: timeouts: found 5, expected a table", ""),
+        ("[runtime]\nprocessors = 0", "web.toml:2:14: runtime.processors: ", "1 to 1024"),
+        ("[runtime]\ndriver = 'epoll'", "web.toml:2:10: runtime.driver: ", "\"poll\""),
+        ("[runtime]\nadmin = '0.0.0.0:1'", "web.toml:2:9: runtime.admin: ", "admin-public"),
+        ("max-connections = 0", "web.toml:1:19: max-connections: ", ""),
+        ("health = 'up'", "web.toml:1:10: health: ", "slash"),
+        ("[host]\nlisting = 'yes'", "web.toml:2:11: host.listing: ", "true or false"),
+        ("[host]\nerrors = { 200 = 'a' }", "web.toml:2:10: host.errors: ", "200"),
+        ("[host]\nroot = ''", "web.toml:2:8: host.root: ", ""),
+        ("[[host]]\nnames = ['a:80']", "web.toml:2:9: host[0].names: ", "without a port"),
+        ("[[host]]\n[[host]]", "web.toml:2:1: host[1].names: ", "host 1"),
+        (
+            "[[host]]\nnames = ['a']\n[[host]]\nnames = 'A'",
+            "web.toml:4:9: host[1].names: \"A\" is already the name of host 1",
+            "",
+        ),
+        ("[[host.redirect]]\nfrom = '/a'", "web.toml:2:1: host.redirect[0]: `to` is missing", ""),
+        (
+            "[[host.redirect]]\nfrom = '/a'\nto = 'b'",
+            "web.toml:3:6: host.redirect[0].to: ",
+            "expected a path",
+        ),
+        (
+            "[[host.redirect]]\nfrom = '/a'\nto = '/b'\nstatus = 303",
+            "web.toml:4:10: host.redirect[0].status: ",
+            "307",
+        ),
+        ("[[host.rewrite]]\nfrom = 'a/b'\nto = '/b'", "web.toml:2:8: host.rewrite[0].from: ", ""),
+        (
+            "[[host.header]]\npath = '*'\nname = 'Date'\nvalue = 'x'",
+            "web.toml:3:8: host.header[0].name: ",
+            "the server itself",
+        ),
+        (
+            "[[host.cache-control]]\npath = '['\nvalue = 'x'",
+            "web.toml:2:8: host.cache-control[0].path: ",
+            "glob",
+        ),
+        ("[host.cors]\norigins = []", "web.toml:2:11: host.cors.origins: ", ""),
+        (
+            "[host.cors]\norigins = '*'\ncredentials = true",
+            "web.toml:3:15: host.cors.credentials: ",
+            "name the origins",
+        ),
+        ("[host.tls]\nkey = 'k'", "web.toml:2:1: host.tls: `certificate` is missing", ""),
+        ("[access-log]\ntarget = 'log'", "web.toml:2:10: access-log.target: ", "slash"),
+    ];
+    for (text, start, part) in table {
+        let mistakes = read(text).expect_err(text);
+        let found = mistakes[0].to_string();
+        assert!(found.starts_with(start) && found.contains(part), "{text:?}: {found}");
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
+    let all = read("listn = 1\ncache = 'x'\n[host]\nlisting = 3\nrot = 'x'").unwrap_err();
+    assert_eq!(all.len(), 4, "all at once: {all:?}");
+}
+
+#[test]
+fn what_is_read() {
+    let text = "
+        listen = ['127.0.0.1:80', 'tls:[::]:443']
+        target-wait = false
+        [host]
+        index = 'home.html'
+        security-headers = true
+        errors = { 404 = 'no.html', 500 = 'sorry.html' }
+        cache-control = [{ path = '*.css', value = 'no-cache' }]
+    ";
+    let config = read(text).unwrap();
+    assert_eq!(config.listen[1], Listen { address: "[::]:443".parse().unwrap(), tls: true });
+    assert_eq!(config.target_wait, None);
+    let host = &config.hosts[0];
+    assert_eq!((&host.root, &host.index[..]), (&PathBuf::from("."), &["home.html".to_owned()][..]));
+    assert_eq!(host.security_headers, Some(SecurityHeaders::default()));
+    assert_eq!(host.errors[1], (500, "sorry.html".to_owned()));
+    // Over it: what is not said stays.
+    let mut over = config.clone();
+    let mut origins = Origins::default();
+    over.read("[host]\nroot = 'x'", "b", "/srv".as_ref(), &mut origins).unwrap();
+    assert_eq!(over.hosts[0].root, PathBuf::from("/srv/x"));
+    assert_eq!(over.hosts[0].index, host.index);
+    over.read("[host]\nsecurity-headers = false", "b", "".as_ref(), &mut origins).unwrap();
+    assert_eq!(over.hosts[0].security_headers, None);
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop::string::string_regex("[a-zA-Z0-9 '\"\\\\/\u{e9}\n#=.-]{1,12}").unwrap()
+}
+
+fn host() -> impl Strategy<Value = HostConfig> {
+    let rules = (
+        prop::collection::vec((text(), text(), 0..4), 0..3),
+        prop::option::of((prop::collection::vec(text(), 0..3), any::<bool>(), 0..1u64 << 30)),
+        prop::option::of((any::<bool>(), prop::option::of(text()))),
+        prop::option::of((text(), text())),
+    );
+    let own = (
+        prop::collection::vec(text(), 0..3),
+        (text(), prop::option::of(text())),
+        any::<[bool; 3]>(),
+        prop::collection::btree_map(400..600u16, text(), 0..3),
+        0..3usize,
+    );
+    (own, rules).prop_map(|((names, (root, fallback), flags, errors, links), rules)| {
+        let (paths, cors, security, tls) = rules;
+        let status = |n| match n {
+            0 => RedirectStatus::MovedPermanently,
+            1 => RedirectStatus::Found,
+            2 => RedirectStatus::Temporary,
+            _ => RedirectStatus::Permanent,
+        };
+        let paths = || paths.clone().into_iter();
+        HostConfig {
+            names: names.clone(),
+            root: root.into(),
+            index: names,
+            listing: flags[0],
+            fallback,
+            errors: errors.into_iter().collect(),
+            symlinks: [Symlinks::Refused, Symlinks::OwnerMatches, Symlinks::Followed][links],
+            precompressed: flags[1],
+            compress: flags[2],
+            headers: paths()
+                .map(|(path, value, _)| HeaderRule { path, name: value.clone(), value })
+                .collect(),
+            cache_control: paths().map(|(path, value, _)| CacheRule { path, value }).collect(),
+            cors: cors.map(|(origins, credentials, age)| Cors {
+                origins: origins.clone(),
+                expose: origins,
+                credentials,
+                max_age: Duration::from_micros(age),
+                ..Cors::default()
+            }),
+            security_headers: security.map(|(nosniff, policy)| SecurityHeaders {
+                nosniff,
+                content_security_policy: policy.clone(),
+                referrer_policy: policy,
+                ..SecurityHeaders::default()
+            }),
+            redirects: paths()
+                .map(|(from, to, n)| Redirect { from, to, status: status(n) })
+                .collect(),
+            rewrites: paths().map(|(from, to, _)| Rewrite { from, to }).collect(),
+            tls: tls
+                .map(|(certificate, key)| Tls { certificate: certificate.into(), key: key.into() }),
+            ..HostConfig::new(".")
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_the_same(
+        hosts in prop::collection::vec(host(), 0..3),
+        port in any::<u16>(),
+        tls in any::<bool>(),
+        rate in prop::option::of(0.0..1e9f64),
+        nanos in any::<u32>(),
+        log in prop::option::of(prop::option::of(text())),
+        unknown in 0..3usize,
+    ) {
+        let mut config = Config { hosts, ..Config::new() };
+        config.listen = vec![Listen { address: ([127, 0, 0, 1], port).into(), tls }; 2];
+        config.per_address.requests_per_second = rate;
+        config.timeouts.idle = Duration::from_nanos(nanos.into());
+        config.target_wait = (nanos % 2 == 0).then_some(Duration::from_millis(nanos.into()));
+        config.unknown_host =
+            [UnknownHost::First, UnknownHost::NotFound, UnknownHost::Misdirected][unknown];
+        config.access_log = log.map(|path| AccessLog {
+            format: LogFormat::Json,
+            target: path.map_or(LogTarget::Stdout, |path| LogTarget::File(format!("/{path}").into())),
+        });
+        let text = config.to_toml();
+        let mut again = Config::of("other");
+        let read = again.read(&text, "printed", Path::new(""), &mut Origins::default());
+        prop_assert!(read.is_ok(), "{text}\n{read:?}");
+        prop_assert_eq!(again, config, "{}", text);
+    }
+
+    #[test]
+    fn no_text_breaks_the_reader(text in ".{0,200}") {
+        let _ = read(&text);
+    }
+
+    #[test]
+    fn no_tables_break_the_reader(
+        lines in prop::collection::vec("(\\[{1,2}(host|timeouts|host.cors|host.redirect|x)\\]{1,2}\n)?(names|root|from|to|idle|origins|errors|status) = (1|true|'a'|\\['a',2\\]|\\{a=1\\})", 0..6),
+    ) {
+        let _ = read(&lines.join("\n"));
+    }
+}
