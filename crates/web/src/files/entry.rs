@@ -233,7 +233,8 @@ impl Entry {
     pub(crate) fn of(content: &'static str) -> Self {
         let content_type = ContentType::UNKNOWN;
         let (etag, length) = ("\"0-4\"".to_owned(), content.len() as u64);
-        let parts = Parts { content_type, vary: "", etag, modified: 0, length };
+        let parts =
+            Parts { content_type, vary: "", etag, modified: 0, length, fields: Fields::default() };
         let content = Content::Whole(Bytes::from_static(content.as_bytes()));
         parts.build(Coding::Identity, FileId::of_length(length), content, &[])
     }
