@@ -1,7 +1,10 @@
 //! Opening a file beneath a directory, and never one outside of it.
 //!
 //! Linux does it in one call (`openat2`); elsewhere, and on kernels before 5.6, the path is walked
-//! one component at a time, so that no link is ever followed by the kernel itself.
+//! one component at a time, so that no link is ever followed by the kernel itself. So it is where a
+//! link is followed only if it belongs to whom its target belongs to: the owner that is compared is
+//! that of the very link that was read, and that of the very file that was opened, whatever anybody
+//! moves meanwhile.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
@@ -11,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 
-use crate::{Access, OpenHow};
+use crate::{Access, Links, OpenHow};
 
 /// Close-on-exec; non-blocking so that a pipe somebody put there cannot stop us.
 const FLAGS: OFlags =
@@ -35,7 +38,10 @@ const MOST_LINKS: usize = 40;
 #[cfg(target_os = "linux")]
 pub(crate) fn resolve(how: OpenHow) -> rustix::fs::ResolveFlags {
     use rustix::fs::ResolveFlags as Resolve;
-    let links = if how.follow_links { Resolve::empty() } else { Resolve::NO_SYMLINKS };
+    let links = match how.links {
+        Links::Followed => Resolve::empty(),
+        Links::Refused | Links::SameOwner => Resolve::NO_SYMLINKS,
+    };
     Resolve::BENEATH | Resolve::NO_MAGICLINKS | links
 }
 
@@ -45,7 +51,10 @@ pub(crate) fn open(directory: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::
     let (flags, mode) = flags(how);
     #[cfg(target_os = "linux")]
     match rustix::fs::openat2(directory, path, flags, mode, resolve(how)) {
-        Err(Errno::NOSYS) => {}
+        // Something was moved at this moment: the kernel cannot say whether `..` still leads within.
+        Err(Errno::NOSYS | Errno::AGAIN) => {}
+        // There is a link.
+        Err(Errno::LOOP) if how.links == Links::SameOwner => {}
         done => return Ok(done?),
     }
     walk(directory, path, how)
@@ -62,34 +71,51 @@ fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> 
         return Err(Errno::ISDIR.into());
     }
     let mut links = 0;
+    let mut owed = Owed::default();
     // The directories from the root down to where we are; the root itself is not in it.
     let mut above: Vec<OwnedFd> = Vec::new();
     while let Some(name) = todo.pop_front() {
         if name.as_bytes() == b".." {
             above.pop().ok_or(Errno::XDEV)?;
+            owed.settle(todo.len(), above.last().map_or(root, AsFd::as_fd))?;
             continue;
         }
         let here = above.last().map_or(root, AsFd::as_fd);
         let last = todo.is_empty();
-        if last && name.as_bytes() == b"." {
-            break;
+        if name.as_bytes() == b"." {
+            owed.settle(todo.len(), here)?;
+            continue;
         }
         let (flags, mode) = match last {
             true => (asked, mode),
             false => (FLAGS | OFlags::DIRECTORY, Mode::empty()),
         };
         match openat(here, &name, flags | OFlags::NOFOLLOW, mode) {
-            Ok(fd) if last => return Ok(fd),
-            Ok(fd) => above.push(fd),
+            Ok(fd) => {
+                owed.settle(todo.len(), fd.as_fd())?;
+                if last {
+                    return Ok(fd);
+                }
+                above.push(fd);
+            }
             // A link: ELOOP, or ENOTDIR when a directory was asked for.
             Err(error @ (Errno::LOOP | Errno::NOTDIR)) => {
                 let Ok(target) = readlinkat(here, &name, Vec::new()) else {
                     return Err(error.into());
                 };
                 links += 1;
-                if !how.follow_links || links > MOST_LINKS {
+                if links > MOST_LINKS {
                     return Err(Errno::LOOP.into());
                 }
+                let target = match how.links {
+                    Links::Followed => target,
+                    Links::SameOwner if how.access == Access::Read => {
+                        let (target, owner) = read_link(here, &name)?;
+                        owed.0.push((todo.len(), owner));
+                        target
+                    }
+                    Links::Refused | Links::SameOwner => return Err(Errno::LOOP.into()),
+                };
                 let mut inner = components(target.to_bytes())?;
                 inner.append(&mut todo);
                 todo = inner;
@@ -103,6 +129,39 @@ fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> 
     }
     let here = above.last().map_or(root, AsFd::as_fd);
     Ok(openat(here, c".", asked.difference(OFlags::CREATE), Mode::empty())?)
+}
+
+/// Links on the way that was gone, whose targets have not been reached: how many components were left
+/// behind each, and who owns it.
+#[derive(Default)]
+struct Owed(Vec<(usize, u32)>);
+
+impl Owed {
+    /// With `left` components to go, `here` is what the links that end here lead to: `ELOOP` if it is
+    /// not their owners'.
+    fn settle(&mut self, left: usize, here: BorrowedFd<'_>) -> io::Result<()> {
+        while self.0.last().is_some_and(|(behind, _)| *behind == left) {
+            let (_, owner) = self.0.pop().unwrap_or_default();
+            if rustix::fs::fstat(here)?.st_uid != owner {
+                return Err(Errno::LOOP.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a link leads to and whose it is, both of the same link.
+#[cfg(target_os = "linux")]
+fn read_link(here: BorrowedFd<'_>, name: &CStr) -> io::Result<(CString, u32)> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let link = openat(here, name, flags, Mode::empty())?;
+    // An empty name is the descriptor itself; it fails if what was a link is none any more.
+    Ok((readlinkat(&link, c"", Vec::new())?, rustix::fs::fstat(&link)?.st_uid))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_link(_: BorrowedFd<'_>, _: &CStr) -> io::Result<(CString, u32)> {
+    Err(Errno::LOOP.into())
 }
 
 /// The components of a relative path. A final slash asks for a directory: it leaves a `.`.
@@ -194,8 +253,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn the_walk_does_as_the_kernel_does() {
         for access in [Access::Read, Access::Write, Access::Create, Access::CreateNew] {
-            for follow_links in [false, true] {
-                let how = OpenHow { follow_links, access };
+            for links in [Links::Refused, Links::Followed] {
+                let how = OpenHow { links, access };
                 for path in PATHS {
                     let kernel = opened(path, |root, name| open(root, name, how));
                     let walked = opened(path, |root, name| walk(root, name, how));
@@ -231,6 +290,62 @@ mod tests {
             }));
         }
         (outcome, left)
+    }
+
+    /// Each link is followed for its owner only. Needs root, to give files away.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn links_are_their_owners() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root gives files away");
+            return;
+        }
+        let (alice, bob) = (Some(1001), Some(1002));
+        let outside = tree();
+        let root = outside.path().join("root");
+        let own = |name: &str, owner| {
+            std::os::unix::fs::lchown(root.join(name), owner, owner).unwrap();
+        };
+        symlink("a/link", root.join("chain")).unwrap();
+        symlink("a/../a/", root.join("slash")).unwrap();
+        symlink(".", root.join("self")).unwrap();
+        symlink("slash/../out", root.join("far")).unwrap();
+        for name in ["a", "a/file", "a/link", "dir", "chain", "slash", "a/around"] {
+            own(name, alice);
+        }
+        let how = OpenHow { links: Links::SameOwner, access: Access::Read };
+        let read = |path: &str| {
+            let root = OwnedFd::from(fs::File::open(&root).unwrap());
+            outcome(open(root.as_fd(), &CString::new(path).unwrap(), how)).ok()
+        };
+        let within = Some("within".to_owned());
+        for path in ["a/file", "a/link", "dir/file", "dir/link", "chain", "a/around", "slash/file"]
+        {
+            assert_eq!(read(path), within, "{path}");
+        }
+        assert_eq!(read("self/a/file"), within, "root's own");
+        for path in ["out", "up/secret", "absolute", "loop", "far", "../secret", "nowhere"] {
+            assert_eq!(read(path), None, "{path}");
+        }
+        // What it leads to is another's: the link's target, whatever lies between.
+        own("a/file", bob);
+        for path in ["a/link", "dir/link", "chain", "a/around"] {
+            assert_eq!(read(path), None, "{path}");
+        }
+        for path in ["a/file", "dir/file", "slash/file"] {
+            assert_eq!(read(path), within, "{path}: no link leads to the file itself");
+        }
+        // A link on the way to the link.
+        own("a/link", bob);
+        assert_eq!(read("a/link"), within);
+        assert_eq!(read("chain"), None, "its link is not its owner's");
+        // A directory.
+        own("a", bob);
+        for path in ["dir/file", "slash/file", "dir", "dir/"] {
+            assert_eq!(read(path), None, "{path}");
+        }
+        own("self", bob);
+        assert_eq!(read("self/a/file"), None, "to the root itself");
     }
 
     #[cfg(target_os = "linux")]

@@ -36,6 +36,7 @@ mod config;
 mod endpoint;
 mod file;
 mod list;
+mod offload;
 mod request;
 mod table;
 mod tokens;
@@ -58,7 +59,7 @@ pub use config::Config;
 pub use endpoint::Endpoint;
 pub use file::{File, FileKind, Metadata, ReadNow};
 pub use list::{Named, NamedKind, Names};
-pub use request::{Access, Completion, Done, OpenHow, Payload, Request, Socket, Token};
+pub use request::{Access, Completion, Done, Links, OpenHow, Payload, Request, Socket, Token};
 
 /// What a processor needs of the operating system, and the only way to it.
 ///

@@ -32,10 +32,32 @@ pub struct Payload {
 /// How [`Request::Open`] opens: always close-on-exec and beneath its directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenHow {
-    /// Whether a symbolic link may be followed at all (never out of the directory).
-    pub follow_links: bool,
+    /// Which symbolic links may be followed.
+    pub links: Links,
     /// What the file is opened for.
     pub access: Access,
+}
+
+/// Which symbolic links may be followed on the way to a file: never one that leads out of the
+/// directory beneath which it is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Links {
+    /// None: `ELOOP`.
+    #[default]
+    Refused,
+    /// Those that belong to the same user as what they lead to; `ELOOP` for others. Costs a
+    /// helper thread and a walk where there is a link, and nothing where there is none. For reading
+    /// only, and only on Linux; elsewhere as `Refused`.
+    SameOwner,
+    /// All.
+    Followed,
+}
+
+impl From<bool> for Links {
+    /// All, or none.
+    fn from(follow: bool) -> Self {
+        if follow { Self::Followed } else { Self::Refused }
+    }
 }
 
 /// What a file is opened for. A file that is made may be read and written by all whom the

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use phalanx_driver::sim::{Faults, World};
 use phalanx_driver::{
-    Access, Config, Done, Driver, FileKind, OpenHow, Payload, Request, Socket, Token,
+    Access, Config, Done, Driver, FileKind, Links, OpenHow, Payload, Request, Socket, Token,
 };
 
 /// What a driver is asked in one run, and what it answers: in words, to compare two runs by.
@@ -17,7 +17,7 @@ fn talk(seed: u64, faults: Faults) -> Vec<String> {
     let address = SocketAddr::from(([10, 0, 0, 1], 80));
     let mut driver = world.driver(&Config { entries: 1, buffers: 3, buffer_size: 50 }).unwrap();
     let listener = driver.adopt(world.listen(address)).unwrap();
-    let how = OpenHow { follow_links: true, access: Access::Read };
+    let how = OpenHow { links: Links::Followed, access: Access::Read };
     let (mut open, mut clients, mut told): (Vec<Socket>, Vec<_>, Vec<String>) = Default::default();
     for round in 0..40 {
         let token = |n: u64| Token(10 * round + n);

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 use phalanx_driver::{Access, Done, OpenHow, Request};
-pub use phalanx_driver::{FileKind, Metadata, Named, NamedKind, Names};
+pub use phalanx_driver::{FileKind, Links, Metadata, Named, NamedKind, Names};
 
 use crate::io::{Patience, request};
 
@@ -29,14 +29,15 @@ impl Dir {
     }
 
     /// Opens `path` for reading, beneath this directory: neither `..` nor a symbolic link leads
-    /// out of it. `follow_links` says whether links may be followed at all.
+    /// out of it. `links` says which may be followed at all: a [`Links`], or `true` for all and
+    /// `false` for none.
     ///
     /// # Errors
     /// As `openat2(2)`: `EXDEV` for a way out of the directory, `ELOOP` for a link that may not be
     /// followed. `InvalidInput` for a path with a zero byte.
-    pub async fn open_file(&self, path: &[u8], follow_links: bool) -> io::Result<File> {
+    pub async fn open_file(&self, path: &[u8], links: impl Into<Links>) -> io::Result<File> {
         let path = CString::new(path).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let how = OpenHow { follow_links, access: Access::Read };
+        let how = OpenHow { links: links.into(), access: Access::Read };
         let file = match self.0.open_now(&path, how) {
             Some(result) => result?,
             None => {

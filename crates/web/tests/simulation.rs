@@ -84,6 +84,7 @@ fn serve(world: &mut World, hurries: bool) -> Duration {
         let timeouts = &mut config.timeouts;
         (timeouts.request, timeouts.idle, timeouts.send) = (LONG, LONG, LONG);
     }
+    config.hosts[0].symlinks = phalanx_web::Symlinks::Followed;
     if world.draw(4) == 0 {
         config.timeouts.revalidate = Duration::from_millis(world.draw(3));
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use mio::unix::SourceFd;
 
-use super::offload::{self, Work};
 use super::{Place, Poll};
+use crate::offload::{self, Work};
 use crate::{Completion, Driver, Endpoint, Request, Socket, Token, Unpark};
 
 impl Driver for Poll {

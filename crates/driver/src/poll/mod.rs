@@ -10,12 +10,11 @@
 //! | `driver`, `start` | the trait, and where a request goes first |
 //! | `attempt` | trying what may succeed: sends first, then receives |
 //! | `connect` | the one request that ends with a new socket of ours |
-//! | `offload` | helper threads for calls that block |
+//! | `start` | where a request goes first; calls that block go to helper threads (`offload.rs`) |
 
 mod attempt;
 mod connect;
 mod driver;
-mod offload;
 mod sockets;
 mod start;
 
@@ -30,9 +29,9 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 use mio::{Events, Interest};
 
-use self::offload::Inbox;
 use self::sockets::State;
 use crate::chunk::Pool;
+use crate::offload::Inbox;
 use crate::table::Table;
 use crate::tokens::Tokens;
 use crate::unpark::{Unparker, Wake};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::offload::{self, Work};
 use super::sockets::Sending;
 use super::{Place, Poll};
+use crate::offload::{self, Work};
 use crate::{Completion, Done, Payload, Socket, Token};
 
 impl Poll {

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use super::durable::Durable;
 use super::{State, World};
 use crate::list::{Named, NamedKind, Names};
-use crate::{Access, FileKind, Metadata, OpenHow, ReadNow};
+use crate::{Access, FileKind, Links, Metadata, OpenHow, ReadNow};
 
 /// Links followed in one path, as in the kernel.
 const MOST_LINKS: usize = 40;
@@ -127,7 +127,7 @@ impl Disk {
                     let node = *entries.get(name).ok_or_else(|| code(libc::ENOENT))?;
                     if let Content::Link(target) = &self.nodes[node].content {
                         links += 1;
-                        if !how.follow_links || links > MOST_LINKS {
+                        if how.links == Links::Refused || links > MOST_LINKS {
                             return Err(code(libc::ELOOP));
                         }
                         let mut inner = components(target)?;
@@ -152,8 +152,8 @@ impl Disk {
     ) -> io::Result<usize> {
         let makes = matches!(how.access, Access::Create | Access::CreateNew);
         // The name itself is not followed where it must be free.
-        let follow_links = how.follow_links && how.access != Access::CreateNew;
-        match self.find(root, path, OpenHow { follow_links, ..how }) {
+        let links = if how.access == Access::CreateNew { Links::Refused } else { how.links };
+        match self.find(root, path, OpenHow { links, ..how }) {
             Err(error) if makes && error.raw_os_error() == Some(libc::ENOENT) => {
                 let cut = path.iter().rposition(|byte| *byte == b'/');
                 let (above, name) = match cut {

@@ -42,6 +42,7 @@ impl Uring {
             self.dispatch(event);
         }
         self.events = events;
+        self.take_linked();
     }
 
     fn dispatch(&mut self, event: Event) {

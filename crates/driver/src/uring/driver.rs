@@ -11,7 +11,7 @@ use super::files::{Opening, Reading, Syncing, Writing};
 use super::inflight::{Connecting, Operation, cancelled};
 use super::sockets::State;
 use super::{Place, Uring};
-use crate::{Completion, Done, Driver, Endpoint, Request, Socket, Token, Unpark};
+use crate::{Completion, Done, Driver, Endpoint, Links, Request, Socket, Token, Unpark};
 
 impl Driver for Uring {
     fn name(&self) -> &'static str {
@@ -66,6 +66,9 @@ impl Driver for Uring {
                 let connecting = Connecting::new(token, address).map(Operation::Connect);
                 self.start_file(token, connecting);
             }
+            Request::Open { directory, path, how } if how.links == Links::SameOwner => {
+                self.open_linked(token, directory, path, how);
+            }
             Request::Open { directory, path, how } => {
                 let opening = Opening::new(token, &directory, path, how);
                 self.start_file(token, opening.map(Operation::Open));
@@ -92,6 +95,7 @@ impl Driver for Uring {
         match self.tokens.get(token) {
             None => {}
             Some(Place::Operation(name)) => self.abort(name),
+            Some(Place::Linked(job)) => self.cancel_linked(token, job),
             // The multishot operation goes on: what it brings is for the next request.
             Some(Place::Receive(socket)) => {
                 let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");

@@ -11,6 +11,7 @@
 //! | `sending`, `files` | operations that take memory with them |
 //! | `sockets`, `receive`, `accept` | multishot operations, and bounded running ahead |
 //! | `complete` | from completions to results |
+//! | `linked` | opening where links matter, which takes more than one call |
 //! | `wake`, `teardown` | unpark, and the end |
 //!
 //! # Safety
@@ -23,6 +24,7 @@ mod complete;
 mod driver;
 mod files;
 mod inflight;
+mod linked;
 mod receive;
 mod ring;
 mod sending;
@@ -41,6 +43,7 @@ use io_uring::opcode;
 
 use self::buffers::Buffers;
 use self::inflight::{IGNORED, Inflight, Operation};
+use self::linked::Linked;
 use self::ring::{Event, Ring};
 use self::sending::Message;
 use self::sockets::{RECEIVE_AHEAD, State};
@@ -64,6 +67,7 @@ pub struct Uring {
     starved: VecDeque<Socket>,
     /// Bytes that a multishot receive may take in a row; 0 leaves it to the kernel.
     run: u32,
+    linked: Linked,
     unparker: Arc<Unparker<Bell>>,
     events: Vec<Event>,
     #[expect(clippy::vec_box, reason = "they keep their address when one is put to use")]
@@ -78,6 +82,8 @@ enum Place {
     Accept(Socket),
     Receive(Socket),
     Operation(u64),
+    /// With a helper thread.
+    Linked(u64),
 }
 
 impl Uring {
@@ -89,6 +95,7 @@ impl Uring {
         let pool = Pool::new(config)?;
         let mut ring = setup::set_up(config)?;
         let buffers = Buffers::register(&mut ring, pool)?;
+        let unparker = Unparker::new(Bell::new()?);
         let mut uring = Uring {
             ring,
             inflight: ManuallyDrop::default(),
@@ -98,7 +105,8 @@ impl Uring {
             done: Vec::new(),
             starved: VecDeque::new(),
             run: config.buffer_size.saturating_mul(RECEIVE_AHEAD as u32),
-            unparker: Unparker::new(Bell::new()?),
+            linked: Linked::new(&unparker),
+            unparker,
             events: Vec::new(),
             messages: Vec::new(),
             calls: 3,

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use phalanx_driver::{Access, File, OpenHow, sim};
+use phalanx_driver::{Access, File, Links, OpenHow, sim};
 use tempfile::TempDir;
 
 /// Deleted with the test.
@@ -40,7 +40,7 @@ impl Disk {
             Self::Simulated(world) => {
                 let (path, how) = (
                     CString::new(path).unwrap(),
-                    OpenHow { follow_links: true, access: Access::Read },
+                    OpenHow { links: Links::Followed, access: Access::Read },
                 );
                 loop {
                     if let Some(file) = world.root().open_now(&path, how) {

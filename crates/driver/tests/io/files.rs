@@ -72,7 +72,7 @@ fn open(io: &mut Harness, directory: &File, path: &str, follow_links: bool) -> R
     let request = Request::Open {
         directory: directory.clone(),
         path: CString::new(path).unwrap(),
-        how: OpenHow { follow_links, access: Access::Read },
+        how: OpenHow { links: follow_links.into(), access: Access::Read },
     };
     let token = io.start(request);
     match io.finish(token) {

@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use bytes::Bytes;
-use phalanx_driver::{Access, Done, File, OpenHow, Request};
+use phalanx_driver::{Access, Done, File, Links, OpenHow, Request};
 use rustix::process::{Resource, getrlimit};
 
 use crate::harness::{Harness, pattern};
@@ -155,7 +155,7 @@ fn a_file_that_may_not_grow(io: &mut Harness) {
 
 fn open(io: &mut Harness, directory: &File, path: &str, access: Access) -> Result<File, i32> {
     let (directory, path) = (directory.clone(), CString::new(path).unwrap());
-    let how = OpenHow { follow_links: true, access };
+    let how = OpenHow { links: Links::Followed, access };
     let token = io.start(Request::Open { directory, path, how });
     match io.finish(token) {
         Ok(Done::Opened(file)) => Ok(file),

@@ -8,7 +8,7 @@ use std::ffi::CString;
 use std::io;
 
 use bytes::Bytes;
-use phalanx_driver::{Access, Done, OpenHow, Request};
+use phalanx_driver::{Access, Done, Links, OpenHow, Request};
 
 use super::{Dir, File};
 use crate::io::{Patience, request};
@@ -21,7 +21,7 @@ impl Dir {
     /// # Errors
     /// As [`open_file`](Self::open_file), and `EISDIR`, `EACCES`, `ENOSPC` as `open(2)`.
     pub async fn create(&self, path: &[u8], follow_links: bool) -> io::Result<File> {
-        self.open_for(path, OpenHow { follow_links, access: Access::Create }).await
+        self.open_for(path, OpenHow { links: follow_links.into(), access: Access::Create }).await
     }
 
     /// As [`create`](Self::create), and it is this call that makes the file.
@@ -30,7 +30,7 @@ impl Dir {
     /// As there; [`AlreadyExists`](io::ErrorKind::AlreadyExists) when the name is taken, be it by a
     /// link to nowhere.
     pub async fn create_new(&self, path: &[u8]) -> io::Result<File> {
-        self.open_for(path, OpenHow { follow_links: false, access: Access::CreateNew }).await
+        self.open_for(path, OpenHow { links: Links::Refused, access: Access::CreateNew }).await
     }
 
     /// Opens `path`, which is there, for reading and writing, beneath this directory.
@@ -38,7 +38,7 @@ impl Dir {
     /// # Errors
     /// As [`create`](Self::create); [`NotFound`](io::ErrorKind::NotFound) when it is not there.
     pub async fn open_write(&self, path: &[u8], follow_links: bool) -> io::Result<File> {
-        self.open_for(path, OpenHow { follow_links, access: Access::Write }).await
+        self.open_for(path, OpenHow { links: follow_links.into(), access: Access::Write }).await
     }
 
     async fn open_for(&self, path: &[u8], how: OpenHow) -> io::Result<File> {

@@ -74,11 +74,11 @@ impl HostConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Symlinks {
     /// None.
+    #[default]
     Refused,
     /// Those whose owner is the owner of what they lead to.
     OwnerMatches,
     /// All.
-    #[default]
     Followed,
 }
 

@@ -3,8 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use phalanx::fs::{File, Metadata};
+use phalanx::fs::{File, Links, Metadata};
 
+use crate::config::Symlinks;
 use crate::files::aggregator::Run;
 use crate::site::Host;
 use crate::stages::Stages;
@@ -24,11 +25,19 @@ pub(crate) async fn open(stages: Stages, host: &Arc<Host>, path: &[u8]) -> io::R
     let path = if path.is_empty() { b".".to_vec() } else { path.to_vec() };
     let host = host.clone();
     let call = stages.disk.call(move |_| async move {
-        let file = host.root.open_file(&path, true).await?;
+        let file = host.root.open_file(&path, links(host.config.symlinks)).await?;
         let metadata = file.metadata()?;
         Ok(Opened { file, metadata })
     });
     call.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+fn links(policy: Symlinks) -> Links {
+    match policy {
+        Symlinks::Refused => Links::Refused,
+        Symlinks::OwnerMatches => Links::SameOwner,
+        Symlinks::Followed => Links::Followed,
+    }
 }
 
 /// Reads a run that the aggregator has merged, and gives each asker its part.

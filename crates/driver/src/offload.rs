@@ -21,7 +21,7 @@ const STEP: usize = 256 << 10;
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Something that blocks.
-pub(super) enum Work {
+pub(crate) enum Work {
     Open { directory: File, path: CString, how: OpenHow },
     ReadAt { file: File, buffer: Vec<u8>, offset: u64, length: usize },
     WriteAt { file: File, bytes: Bytes, offset: u64 },
@@ -30,13 +30,13 @@ pub(super) enum Work {
 
 impl Work {
     /// Whether it makes a difference when it is done.
-    pub(super) fn changes_a_file(&self) -> bool {
+    pub(crate) fn changes_a_file(&self) -> bool {
         matches!(self, Work::WriteAt { .. } | Work::Sync { .. })
     }
 }
 
 /// What it came to. (A [`Done`] cannot cross threads.)
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Opened(File),
     Read(Vec<u8>),
     Written,
@@ -55,17 +55,17 @@ impl From<Answer> for Done {
 }
 
 /// The answers for one driver.
-pub(super) struct Inbox {
+pub(crate) struct Inbox {
     answers: Mutex<Vec<(u64, io::Result<Answer>)>>,
     driver: Arc<dyn Unpark>,
 }
 
 impl Inbox {
-    pub(super) fn new(driver: Arc<dyn Unpark>) -> Arc<Inbox> {
+    pub(crate) fn new(driver: Arc<dyn Unpark>) -> Arc<Inbox> {
         Arc::new(Inbox { answers: Mutex::default(), driver })
     }
 
-    pub(super) fn take(&self) -> Vec<(u64, io::Result<Answer>)> {
+    pub(crate) fn take(&self) -> Vec<(u64, io::Result<Answer>)> {
         std::mem::take(&mut lock(&self.answers))
     }
 }
@@ -88,7 +88,7 @@ static HELPERS: Helpers = Helpers {
 };
 
 /// Has `work` done, and its answer put into `inbox` under the number `job`.
-pub(super) fn start(work: Work, job: u64, inbox: Arc<Inbox>) {
+pub(crate) fn start(work: Work, job: u64, inbox: Arc<Inbox>) {
     let mut state = lock(&HELPERS.state);
     state.jobs.push_back((work, job, inbox));
     if state.idle < state.jobs.len() && state.threads < MOST_THREADS {
@@ -109,7 +109,7 @@ pub(super) fn start(work: Work, job: u64, inbox: Arc<Inbox>) {
 }
 
 /// Takes back the work that was given to [`start`]. Whether no thread had begun it.
-pub(super) fn withdraw(job: u64, inbox: &Arc<Inbox>) -> bool {
+pub(crate) fn withdraw(job: u64, inbox: &Arc<Inbox>) -> bool {
     let mut state = lock(&HELPERS.state);
     let mut jobs = state.jobs.iter();
     let place = jobs.position(|(_, other, of)| *other == job && Arc::ptr_eq(of, inbox));

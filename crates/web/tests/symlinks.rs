@@ -1,0 +1,225 @@
+//! Symbolic links beneath the root, by policy; and nothing outside of it, whoever moves what meanwhile.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::{lchown, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use phalanx::{Choice, Control};
+use phalanx_web::{Config, Listen, Symlinks, serve};
+
+/// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
+const LONG: Duration = Duration::from_secs(30);
+const SECRET: &str = "this is secret";
+
+/// Serves `root` with this policy on each driver in turn.
+fn on_each_driver(policy: Symlinks, root: &Path, test: impl Fn(SocketAddr)) {
+    let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
+    for driver in [Choice::Uring, Choice::Poll] {
+        if ["uring", "poll"].contains(&named.as_str()) && named != driver.to_string() {
+            continue;
+        }
+        let mut config = Config::of(root);
+        config.hosts[0].symlinks = policy;
+        config.listen = vec![Listen::plain((Ipv4Addr::LOCALHOST, 0))];
+        let runtime = &mut config.runtime;
+        (runtime.driver, runtime.pin, runtime.signals) = (driver, false, false);
+        // Each request looks at the disk.
+        config.timeouts.revalidate = Duration::ZERO;
+        let (up, is_up) = channel::<(SocketAddr, Control)>();
+        let server = thread::spawn(move || {
+            let ready = |serving: &phalanx_web::Serving<'_>| {
+                up.send((serving.addresses[0], serving.up.control.clone())).unwrap();
+            };
+            serve(config, ready).map_err(|error| error.to_string())
+        });
+        let Ok((address, control)) = is_up.recv_timeout(LONG) else {
+            let error = server.join().unwrap().unwrap_err();
+            assert!(driver == Choice::Uring && error.contains("io_uring"), "{error}");
+            println!("skipped: {error}");
+            continue;
+        };
+        test(address);
+        control.drain();
+        server.join().unwrap().unwrap();
+    }
+}
+
+/// Status and body.
+fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    (head[9..12].parse().unwrap(), body.to_owned())
+}
+
+/// A root with links within it and out of it, and a secret beside it.
+fn tree() -> tempfile::TempDir {
+    let outside = tempfile::tempdir().unwrap();
+    let root = outside.path().join("root");
+    fs::create_dir_all(root.join("dir")).unwrap();
+    fs::create_dir(outside.path().join("elsewhere")).unwrap();
+    fs::write(outside.path().join("elsewhere/file"), SECRET).unwrap();
+    fs::write(outside.path().join("secret"), SECRET).unwrap();
+    fs::write(root.join("dir/file"), "within").unwrap();
+    fs::write(root.join("dir/index.html"), "index").unwrap();
+    for (target, name) in [
+        ("dir/file", "in"),
+        ("dir", "indir"),
+        ("in", "chain"),
+        ("../secret", "out"),
+        ("../elsewhere", "outdir"),
+        ("/etc/passwd", "absolute"),
+        ("..", "parent"),
+        ("loop", "loop"),
+        ("/proc/self/cwd", "magic"),
+    ] {
+        symlink(target, root.join(name)).unwrap();
+    }
+    outside
+}
+
+const WITHIN: [&str; 5] = ["/in", "/indir/file", "/chain", "/indir/", "/indir"];
+const OUT: [&str; 8] = [
+    "/out",
+    "/outdir/file",
+    "/outdir",
+    "/absolute",
+    "/parent/secret",
+    "/parent/root/dir/file",
+    "/loop",
+    "/magic/",
+];
+
+fn none_leads_out(address: SocketAddr) {
+    for path in OUT {
+        let (status, body) = get(address, path);
+        assert_eq!(status, 403, "{path}");
+        assert!(!body.contains(SECRET), "{path}");
+    }
+    assert_eq!(get(address, "/dir/file"), (200, "within".to_owned()));
+}
+
+#[test]
+fn refused() {
+    let outside = tree();
+    on_each_driver(Symlinks::Refused, &outside.path().join("root"), |address| {
+        none_leads_out(address);
+        for path in WITHIN {
+            assert_eq!(get(address, path).0, 403, "{path}");
+        }
+    });
+}
+
+#[test]
+fn followed() {
+    let outside = tree();
+    on_each_driver(Symlinks::Followed, &outside.path().join("root"), |address| {
+        none_leads_out(address);
+        for path in &WITHIN[..3] {
+            assert_eq!(get(address, path), (200, "within".to_owned()), "{path}");
+        }
+        assert_eq!(get(address, "/indir/"), (200, "index".to_owned()));
+        assert_eq!(get(address, "/indir").0, 301);
+    });
+}
+
+#[test]
+fn owner_matches() {
+    let outside = tree();
+    let root = outside.path().join("root");
+    on_each_driver(Symlinks::OwnerMatches, &root, |address| {
+        none_leads_out(address);
+        for path in &WITHIN[..3] {
+            assert_eq!(get(address, path), (200, "within".to_owned()), "{path}");
+        }
+        assert_eq!(get(address, "/indir/"), (200, "index".to_owned()));
+        // To give a link away takes root.
+        let own = |name: &str, owner| lchown(root.join(name), Some(owner), Some(owner));
+        if own("in", 1001).is_err() {
+            println!("skipped: only root gives files away");
+            return;
+        }
+        assert_eq!(get(address, "/in").0, 403, "the file is not the link's owner's");
+        assert_eq!(get(address, "/chain").0, 403, "neither is the link on the way");
+        own("dir/file", 1001).unwrap();
+        assert_eq!(get(address, "/in"), (200, "within".to_owned()));
+        assert_eq!(get(address, "/chain").0, 403, "its end is another's");
+        for name in ["in", "dir/file"] {
+            own(name, rustix::process::geteuid().as_raw()).unwrap();
+        }
+    });
+}
+
+/// Ends the moving when the test ends, be it by a panic.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// While requests run, a directory becomes a link out of the root and back, and a file likewise.
+#[test]
+fn nobody_gets_out_by_moving_things() {
+    for policy in [Symlinks::Refused, Symlinks::OwnerMatches, Symlinks::Followed] {
+        let outside = tree();
+        let root = outside.path().join("root");
+        fs::create_dir(root.join("moving")).unwrap();
+        fs::write(root.join("moving/file"), "within").unwrap();
+        symlink("../elsewhere", root.join("bad")).unwrap();
+        symlink("moving", root.join("by")).unwrap();
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                // One step: at no moment is there nothing.
+                while !stop.load(Ordering::Relaxed) {
+                    let (a, b) = (root.join("moving"), root.join("bad"));
+                    rustix::fs::renameat_with(
+                        rustix::fs::CWD,
+                        &a,
+                        rustix::fs::CWD,
+                        &b,
+                        rustix::fs::RenameFlags::EXCHANGE,
+                    )
+                    .unwrap();
+                }
+            });
+            let _stop = Stop(&stop);
+            on_each_driver(policy, &root, |address| {
+                let (begun, mut served, mut refused) = (Instant::now(), 0, 0);
+                // Until both were seen, and often.
+                for round in 0.. {
+                    for path in ["/moving/file", "/by/file", "/bad/file"] {
+                        let (status, body) = get(address, path);
+                        assert!(!body.contains(SECRET), "{path} {policy:?}");
+                        match status {
+                            200 => {
+                                assert_eq!(body, "within");
+                                served += 1;
+                            }
+                            // 404 where it changed between two looks at it.
+                            403 | 404 => refused += 1,
+                            other => panic!("{path}: {other}"),
+                        }
+                    }
+                    if round >= 60 && served > 0 && refused > 0 {
+                        break;
+                    }
+                    assert!(begun.elapsed() < LONG, "{served} served, {refused} refused");
+                }
+            });
+        });
+    }
+}
