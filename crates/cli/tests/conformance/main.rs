@@ -8,8 +8,10 @@
 #![cfg(unix)]
 
 mod case;
+mod differential;
 mod judge;
 mod parts;
+mod peers;
 #[path = "../web/server.rs"]
 #[allow(dead_code, reason = "shared with the tests of `web`, which use more of it")]
 mod server;
@@ -28,4 +30,18 @@ fn conforms_on_uring() {
 #[test]
 fn conforms_on_poll() {
     server::on("poll", suite::conforms);
+}
+
+/// The same bytes to other servers, where there are any.
+#[test]
+fn differential() {
+    differential::differential();
+}
+
+/// How other servers fare, where `PHALANX_WITNESSES` asks for it: it says nothing of us.
+#[test]
+fn witnesses() {
+    if std::env::var_os("PHALANX_WITNESSES").is_some() {
+        suite::witnesses();
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::case::get;
 use crate::judge::judge;
+use crate::peers::{PEERS, Peer};
 use crate::server::{LONG, Server};
 use crate::table::{self, Group};
 use crate::tree::{Facts, Tree};
@@ -35,6 +36,24 @@ pub(crate) fn conforms(driver: &'static str) {
         faults.join("\n\n")
     );
     println!("{cases} cases passed on {driver}");
+}
+
+/// Prints how other servers fare, group by group.
+pub(crate) fn witnesses() {
+    let tree = Tree::new();
+    for name in PEERS {
+        let Some(peer) = Peer::start(name, &tree) else { continue };
+        let scores = run(peer.address, Duration::from_millis(700)).expect("it answers");
+        let all: usize = scores.iter().map(|score| score.cases).sum();
+        let failed: usize = scores.iter().map(|score| score.faults.len()).sum();
+        println!("{name}: {} of {all}", all - failed);
+        for Score { group, cases, faults } in scores {
+            println!("  {group}: {} of {cases}", cases - faults.len());
+            if std::env::var_os("PHALANX_VERBOSE").is_some() {
+                faults.iter().for_each(|fault| println!("{fault}"));
+            }
+        }
+    }
 }
 
 /// Runs all cases against a server.

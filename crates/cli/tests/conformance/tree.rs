@@ -60,6 +60,11 @@ impl Tree {
     pub(crate) fn root(&self) -> PathBuf {
         self.0.path().join("root")
     }
+
+    /// A place beside the root, for servers' own files.
+    pub(crate) fn beside(&self) -> &Path {
+        self.0.path()
+    }
 }
 
 /// The content of `/large.bin`.

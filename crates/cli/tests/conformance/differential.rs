@@ -1,0 +1,219 @@
+//! The same bytes to Phalanx and to other servers: whether they see the same requests in them.
+//!
+//! Streams are made of the conformance table's requests, joined, cut and changed by a seeded generator,
+//! with a last request behind them that asks for a file of its own. What counts is framing: how many
+//! requests were answered, and whether the last one was found. Two servers in a row that disagree on it
+//! are what request smuggling needs.
+//!
+//! `PHALANX_SEED` repeats a run, `PHALANX_SECONDS` makes it longer.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::peers::{PEERS, Peer};
+use crate::server::Server;
+use crate::table;
+use crate::tree::{Facts, PROBE, Tree};
+use crate::wire::{find, show};
+
+/// How long to wait for more of an answer. Who waits for more of a request is given up then.
+const SILENCE: Duration = Duration::from_millis(400);
+/// The same before a difference is believed: a busy machine is slow.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a server made of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    /// Requests answered.
+    good: usize,
+    /// The one behind them was refused as malformed, or too large, or not understood, and that was the end.
+    refused: bool,
+    /// The request behind the stream was found.
+    last: bool,
+    /// It waits for more.
+    waits: bool,
+}
+
+/// Differences that are as they should be: who differs, in which way, and why. Everything else fails.
+const KNOWN: &str = include_str!("known.txt");
+
+pub(crate) fn differential() {
+    let seconds = number("PHALANX_SECONDS").unwrap_or(5);
+    let seed = number("PHALANX_SEED").unwrap_or(1);
+    let tree = Tree::new();
+    let server = Server::start("poll", &tree.root());
+    let peers: Vec<_> =
+        PEERS.iter().filter_map(|name| Some((*name, Peer::start(name, &tree)?))).collect();
+    if peers.is_empty() {
+        println!("!!! SKIPPED: the differential, for want of other servers");
+        return;
+    }
+    let seeds = seeds();
+    let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let (begun, mut streams, mut faults, mut known) =
+        (Instant::now(), 0_u64, Vec::new(), std::collections::BTreeMap::new());
+    while begun.elapsed() < Duration::from_secs(seconds) && faults.len() < 20 {
+        let stream = stream(&seeds, &mut rng);
+        let mut ours = observe(server.address, &stream, SILENCE);
+        streams += 1;
+        let mut narrower = 0;
+        for (name, peer) in &peers {
+            let mut theirs = observe(peer.address, &stream, SILENCE);
+            if difference(ours, theirs).is_some_and(|kind| !is_known(name, kind)) {
+                ours = observe(server.address, &stream, PATIENCE);
+                theirs = observe(peer.address, &stream, PATIENCE);
+            }
+            let kind = difference(ours, theirs);
+            narrower += usize::from(kind == Some("laxer"));
+            match kind {
+                None => (),
+                Some(kind) if is_known(name, kind) => {
+                    *known.entry((kind, *name)).or_insert(0_u32) += 1;
+                }
+                Some(kind) => faults.push(format!(
+                    "{name} | {kind}: ours {ours:?}, theirs {theirs:?}\n      {}",
+                    show(&stream)
+                )),
+            }
+        }
+        // What one refuses is its business; what all refuse should not be answered.
+        if narrower == peers.len() && narrower >= 3 {
+            faults.push(format!("all | alone: ours {ours:?}\n      {}", show(&stream)));
+        }
+    }
+    println!("{streams} streams, {} peers, seed {seed}; known differences: {known:?}", peers.len());
+    assert!(faults.is_empty(), "{} differ:\n\n{}", faults.len(), faults.join("\n\n"));
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// In which way two servers differ, if they do.
+fn difference(ours: Seen, theirs: Seen) -> Option<&'static str> {
+    if (ours.good, ours.last) == (theirs.good, theirs.last) {
+        return None;
+    }
+    Some(match (ours.last, theirs.last) {
+        // One has found the next request, where the other sees this one's body.
+        (false, true) if ours.waits => "we-wait",
+        (true, false) if theirs.waits => "they-wait",
+        // Both went on to the end, and do not agree on what was before: the worst.
+        (true, true) => "other-requests",
+        (false, true) if ours.refused => "stricter",
+        (false, true) => "ends-earlier",
+        (true, false) if theirs.refused => "laxer",
+        (true, false) => "ends-later",
+        // Neither went on: nothing behind this can be smuggled past either.
+        (false, false) => "ends-elsewhere",
+    })
+}
+
+/// Lines of `peer | kind | reason`; `*` for any peer.
+fn is_known(name: &str, kind: &str) -> bool {
+    KNOWN.lines().filter(|line| !line.starts_with('#')).any(|line| {
+        let mut parts = line.split('|').map(str::trim);
+        let (peer, of) = (parts.next(), parts.next());
+        (peer == Some("*") || peer == Some(name)) && of == Some(kind)
+    })
+}
+
+/// Sends a stream and a last request behind it, and counts what is answered.
+fn observe(address: SocketAddr, stream: &[u8], silence: Duration) -> Seen {
+    let last = b"GET /probe.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let mut connection = TcpStream::connect(address).expect("the server accepts");
+    connection.set_read_timeout(Some(silence)).expect("a limit");
+    connection.set_write_timeout(Some(silence)).expect("a limit");
+    let _ = connection.write_all(&[stream, last].concat());
+    let (mut answers, mut piece) = (Vec::new(), [0; 16 * 1024]);
+    let waits = loop {
+        match connection.read(&mut piece) {
+            Ok(0) => break false,
+            Ok(count) => answers.extend_from_slice(&piece[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break false,
+            Err(_) => break true,
+        }
+    };
+    let (mut statuses, mut rest) = (Vec::new(), &answers[..]);
+    // No file holds this text, nor does any server's error page.
+    while let Some(at) = find(rest, b"HTTP/1.") {
+        // The minor version, and a space.
+        rest = rest.get(at + 9..).unwrap_or_default();
+        statuses.extend(rest.get(..3).and_then(|code| std::str::from_utf8(code).ok()));
+    }
+    statuses.retain(|code| *code != "100");
+    let last = answers.ends_with(PROBE.as_bytes());
+    // An answer behind which it goes on is one more request found, whatever it says.
+    let refusals = ["400", "403", "408", "411", "413", "414", "417", "431", "500", "501", "505"];
+    let refused = !last && statuses.last().is_some_and(|code| refusals.contains(code));
+    Seen { good: statuses.len() - usize::from(refused), refused, last, waits }
+}
+
+/// The requests that streams are made of.
+fn seeds() -> Vec<Vec<u8>> {
+    let facts = Facts { etag: "\"x\"".to_owned() };
+    let cases = table::all(&facts).into_iter().flat_map(|(_, cases)| cases);
+    // Large files would only take time.
+    cases
+        .map(|case| case.send)
+        .filter(|send| send.len() < 2000 && !send.is_empty() && find(send, b"large").is_none())
+        .collect()
+}
+
+fn stream(seeds: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
+    let mut stream = Vec::new();
+    for _ in 0..1 + rng.below(3) {
+        stream.extend_from_slice(&seeds[rng.below(seeds.len())]);
+    }
+    for _ in 0..rng.below(3) {
+        change(&mut stream, rng);
+    }
+    stream
+}
+
+/// One change, of the kinds that have fooled servers.
+fn change(stream: &mut Vec<u8>, rng: &mut Rng) {
+    const LINES: [&[u8]; 10] = [
+        b"Content-Length: 5\r\n",
+        b"Content-Length: 0\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: identity\r\n",
+        b"Connection: close\r\n",
+        b"Expect: 100-continue\r\n",
+        b" folded\r\n",
+        b"Host: b\r\n",
+        b"0\r\n\r\n",
+        b"5\r\nhello\r\n",
+    ];
+    const BYTES: &[u8] = b"\r\n\0 \t:,;0159aAfF/\x0b\x7f\xff";
+    let at = rng.below(stream.len());
+    match rng.below(5) {
+        0 => stream[at] = BYTES[rng.below(BYTES.len())],
+        1 => stream.insert(at, BYTES[rng.below(BYTES.len())]),
+        2 => {
+            stream.remove(at);
+        }
+        // A line more, where a line begins.
+        _ => {
+            let line = LINES[rng.below(LINES.len())];
+            let start = find(&stream[at..], b"\n").map_or(stream.len(), |end| at + end + 1);
+            stream.splice(start..start, line.iter().copied());
+        }
+    }
+    if stream.is_empty() {
+        stream.push(b'G');
+    }
+}
+
+/// Xorshift: all that a run does comes from its seed.
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % bound
+    }
+}
