@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::content::Content;
 use clap::Args;
 use phalanx::Choice;
-use phalanx_web::{Config, Listen, Mistake, Origins, serve};
+use phalanx_web::{Config, Listen, Mistake, Origins, Tls, check_certificates, serve};
 
 /// Serve a directory of files over HTTP.
 ///
@@ -50,6 +50,28 @@ pub(crate) struct Web {
     /// [default: 127.0.0.1:8080]
     #[arg(long, short, value_name = "ADDR:PORT", env = "PHALANX_LISTEN", value_delimiter = ',')]
     listen: Vec<Listen>,
+
+    /// Serve over TLS, with this certificate: a PEM file, the certificates that lead to the root
+    /// behind it. It is looked at again while the server runs, and a renewed one is taken.
+    #[arg(long, value_name = "FILE", requires = "tls_key", env = "PHALANX_TLS_CERTIFICATE")]
+    tls_certificate: Option<PathBuf>,
+
+    /// The certificate's private key: a PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate", env = "PHALANX_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+
+    /// Also listen here, without TLS, to send clients to where there is TLS.
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        requires = "tls_certificate",
+        env = "PHALANX_REDIRECT_HTTP"
+    )]
+    redirect_http: Option<SocketAddr>,
+
+    /// Speak HTTP/2 without TLS too, to clients that begin with it.
+    #[arg(long, env = "PHALANX_H2C")]
+    h2c: bool,
 
     /// How many processors: threads, each bound to a core. Default: one for each core.
     #[arg(long, short, value_name = "N", env = "PHALANX_PROCESSORS", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -140,13 +162,16 @@ impl Web {
             if let Some(fallback) = &serving.up.fallback {
                 eprintln!("phalanx: {fallback}");
             }
+            for doubt in serving.doubts {
+                eprintln!("phalanx: {doubt}");
+            }
             if let Some(admin) = serving.up.admin {
                 eprintln!("phalanx: look inside at http://{admin}/");
             }
             // One line for each, and at once: scripts wait for it. Nobody may be there to read it.
             let mut stdout = std::io::stdout();
-            for address in serving.addresses {
-                let _ = writeln!(stdout, "listening on http://{address}");
+            for url in serving.urls() {
+                let _ = writeln!(stdout, "listening on {url}");
             }
             let _ = stdout.flush();
         });
@@ -202,6 +227,7 @@ impl Web {
         if !self.listen.is_empty() {
             config.listen.clone_from(&self.listen);
         }
+        self.apply_tls(config)?;
         let runtime = &mut config.runtime;
         set(&mut runtime.processors, &self.processors.map(usize::from));
         set(&mut runtime.driver, &self.driver);
@@ -227,9 +253,33 @@ impl Web {
     }
 }
 
+impl Web {
+    /// A certificate that is given by flags is the default host's, and all addresses have TLS then.
+    fn apply_tls(&self, config: &mut Config) -> Result<(), Vec<Mistake>> {
+        config.h2c |= self.h2c;
+        if let (Some(certificate), Some(key)) = (&self.tls_certificate, &self.tls_key) {
+            let Some(host) = config.hosts.iter_mut().find(|host| host.names.is_empty()) else {
+                let what = "there is no default host whose certificate it could be: all have names";
+                return Err(vec![Mistake::new("--tls-certificate", "host", what)]);
+            };
+            host.tls = Some(Tls { certificate: certificate.clone(), key: key.clone() });
+            config.listen.iter_mut().for_each(|listen| listen.tls = !listen.to_https);
+        }
+        config.listen.extend(self.redirect_http.map(Listen::to_https));
+        Ok(())
+    }
+}
+
 /// Looks whether what the configuration names is there.
 fn check(config: &Config) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
+    match check_certificates(config) {
+        Ok(doubts) => doubts.iter().for_each(|doubt| eprintln!("phalanx: {doubt}")),
+        Err(error) => {
+            eprintln!("phalanx: {error}");
+            code = ExitCode::FAILURE;
+        }
+    }
     for host in &config.hosts {
         if let Err(error) = phalanx::fs::Dir::open(&host.root) {
             eprintln!("phalanx: cannot serve {}: {error}", host.root.display());

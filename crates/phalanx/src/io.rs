@@ -58,6 +58,31 @@ impl Patience {
         Self { limit, ends_with_drain: false }
     }
 
+    /// How long that is; [`Duration::MAX`] is for ever.
+    pub const fn duration(self) -> Duration {
+        self.limit
+    }
+
+    /// What is left of it when `elapsed` of it has passed: for several waits under one limit. Never
+    /// less than nothing, and all of it where there is no limit.
+    ///
+    /// ```
+    /// use phalanx::Patience;
+    /// use std::time::Duration;
+    ///
+    /// let [one, two, three] = [1, 2, 3].map(Duration::from_secs);
+    /// assert_eq!(Patience::limit(three).after(one), Patience::limit(two));
+    /// assert_eq!(Patience::limit(one).after(two), Patience::limit(Duration::ZERO));
+    /// assert_eq!(Patience::ENDLESS.after(one), Patience::ENDLESS);
+    /// ```
+    #[must_use]
+    pub const fn after(self, elapsed: Duration) -> Self {
+        match self.limit {
+            Duration::MAX => self,
+            limit => Self { limit: limit.saturating_sub(elapsed), ..self },
+        }
+    }
+
     /// And no longer than until the program drains; then the I/O fails with
     /// [`Interrupted`](std::io::ErrorKind::Interrupted). For connections that are idle.
     #[must_use]

@@ -9,7 +9,9 @@
 //! |---|---|---|
 //! | network | `connection/network.rs`, `accept.rs` | accepts, receives or sends once |
 //! | refusals | `connection/refusal.rs` | the same for what was not admitted, and ahead of the rest |
+//! | handshakes | `tls/handshake.rs` | from a socket to a connection with TLS, where there is TLS |
 //! | control | `connection/mod.rs`, `respond.rs` | serves one connection, request after request |
+//! | control too | `http2/` | drives a connection of HTTP/2; serves one of its requests |
 //! | file cache | `files/lookup.rs`, `cache.rs`, `blocks.rs` | finds a file, or a block of a large one |
 //! | aggregator | `files/aggregator.rs` | a cohort operation: merges the reads of a cohort |
 //! | disk | `files/disk.rs` | opens a file; reads what was gathered, merged |
@@ -21,15 +23,18 @@ mod config;
 mod connection;
 mod files;
 mod guard;
+mod http2;
 mod listing;
 mod log;
 mod serve;
 mod site;
 mod stages;
+mod tls;
 
 pub use config::{
     AccessLog, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Listen, LogFormat, LogTarget,
     Mistake, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
     SecurityHeaders, Symlinks, Timeouts, Tls, UnknownHost,
 };
-pub use serve::{ServeError, Server, Serving, serve};
+pub use serve::{ServeError, Server, Serving, check_certificates, serve};
+pub use tls::certificate::CertificateError;

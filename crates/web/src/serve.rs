@@ -3,16 +3,21 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use phalanx::fs::Dir;
 use phalanx::net::{Listener, Listeners};
 use phalanx::{CallError, Graph, RunError, Start, Up};
 
-use crate::config::{Config, LogTarget, Mistake};
-use crate::connection::accept::{Accepting, accept};
+use crate::config::{Config, Listen, LogTarget, Mistake};
+use crate::connection::accept::{Accepting, Door, accept};
 use crate::log::{Reopening, Sink};
 use crate::site::{Live, Site};
 use crate::stages::Stages;
+use crate::tls::certificate::CertificateError;
+use crate::tls::certificates::{Certificates, Source};
+use crate::tls::handshake::TlsStages;
 
 /// Why a directory cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +50,9 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// The runtime failed.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -54,8 +62,21 @@ pub enum ServeError {
 pub struct Serving<'a> {
     /// Where it listens, in the order of [`Config::listen`].
     pub addresses: &'a [SocketAddr],
+    /// What somebody should know of the certificates, one line each: that one expires soon, or is not
+    /// for a name of its host.
+    pub doubts: &'a [String],
     /// What the runtime says.
     pub up: &'a Up,
+    listen: &'a [Listen],
+}
+
+impl Serving<'_> {
+    /// Where it is found, in the order of [`Config::listen`]: `https://127.0.0.1:8443`.
+    pub fn urls(&self) -> impl Iterator<Item = String> {
+        let scheme = |listen: &Listen| if listen.tls { "https" } else { "http" };
+        let all = self.listen.iter().zip(self.addresses);
+        all.map(move |(listen, address)| format!("{}://{address}", scheme(listen)))
+    }
 }
 
 /// The server's stages in a graph: what [`serve`] runs, for a program of one's own and for
@@ -64,6 +85,9 @@ pub struct Serving<'a> {
 pub struct Server {
     live: Live,
     stages: Stages,
+    tls: Option<TlsStages>,
+    /// In the order of [`Config::listen`].
+    doors: Vec<Door>,
 }
 
 impl Server {
@@ -72,13 +96,16 @@ impl Server {
     /// the runtime and of the access log is for [`serve`].
     ///
     /// # Panics
-    /// When there are not as many roots as hosts, or [`Config::check`] finds a mistake.
+    /// When there are not as many roots as hosts, [`Config::check`] finds a mistake, or an address has
+    /// TLS: certificates are files of the machine's, and so [`serve`]'s.
     pub fn declare(
         graph: &mut Graph,
         config: &Config,
         roots: impl IntoIterator<Item = Dir>,
     ) -> Self {
-        Self::declare_with(graph, config, roots.into_iter().collect(), None)
+        assert!(config.listen.iter().all(|listen| !listen.tls), "TLS is for `serve`");
+        let doors = vec![Door::Plain; config.listen.len()];
+        Self::declare_with(graph, config, roots.into_iter().collect(), None, None, doors)
     }
 
     fn declare_with(
@@ -86,9 +113,12 @@ impl Server {
         config: &Config,
         roots: Vec<Dir>,
         log: Option<Sink>,
+        certificates: Option<Arc<Certificates>>,
+        doors: Vec<Door>,
     ) -> Self {
         let live = Live::new(Site::new(config, roots));
-        Self { stages: Stages::declare(graph, config, &live, log), live }
+        let (stages, tls) = Stages::declare(graph, config, &live, log, certificates);
+        Self { stages, tls, live, doors }
     }
 
     /// Begins to accept on this processor, until the program drains.
@@ -96,10 +126,11 @@ impl Server {
     /// # Errors
     /// When the operations that accept are refused.
     pub fn accept(&self, listeners: impl IntoIterator<Item = Listener>) -> Result<(), CallError> {
-        let accepting = Accepting::new(self.stages, self.live.clone());
-        for listener in listeners {
+        let accepting = Accepting::new(self.stages, self.tls, self.live.clone());
+        let doors = self.doors.iter().copied().chain(std::iter::repeat(Door::Plain));
+        for (listener, door) in listeners.into_iter().zip(doors) {
             let accepting = accepting.clone();
-            self.stages.network.dispatch(move |_| accept(listener, accepting))?;
+            self.stages.network.dispatch(move |_| accept(listener, door, accepting))?;
         }
         Ok(())
     }
@@ -131,17 +162,29 @@ pub fn serve(mut config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(),
         .map(|listen| bind(listen.address))
         .collect::<Result<Vec<_>, ServeError>>()?;
 
+    let (certificates, doubts) = certificates(&config)?;
+    let https = config.listen.iter().position(|listen| listen.tls);
+    let https = https.map(|at| listeners[at].local_addr().port());
+    let doors = config.listen.iter().map(|listen| match (listen.tls, listen.to_https, https) {
+        (true, ..) => Door::Tls,
+        (false, true, Some(port)) => Door::ToHttps(port),
+        _ => Door::Plain,
+    });
+    let doors = doors.collect();
+
     let mut graph = Graph::new();
     let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
     let _signal = log.as_ref().filter(|_| config.runtime.signals).map(Reopening::of);
-    let server = Server::declare_with(&mut graph, &config, roots, log);
+    let server = Server::declare_with(&mut graph, &config, roots, log, certificates, doors);
     let start = |start: &Start| {
         let own = listeners.iter().map(|listeners| listeners.listener(start));
         server.accept(own.collect::<io::Result<Vec<_>>>()?)?;
         Ok(())
     };
     let addresses: Vec<_> = listeners.iter().map(Listeners::local_addr).collect();
-    let up = |up: &Up| ready(&Serving { addresses: &addresses, up });
+    let up = |up: &Up| {
+        ready(&Serving { addresses: &addresses, doubts: &doubts, up, listen: &config.listen });
+    };
     config.runtime.build().run_and(graph, start, up)?;
     Ok(())
 }
@@ -155,4 +198,24 @@ fn where_to(target: &LogTarget) -> String {
         LogTarget::Stdout => " to the standard output".to_owned(),
         LogTarget::File(path) => format!(" {}", path.display()),
     }
+}
+
+/// The hosts' certificates, if any address has TLS, and what there is to say about them.
+fn certificates(
+    config: &Config,
+) -> Result<(Option<Arc<Certificates>>, Vec<String>), CertificateError> {
+    if !config.listen.iter().any(|listen| listen.tls) {
+        return Ok((None, Vec::new()));
+    }
+    let (certificates, doubts) = Certificates::load(Source::of(config), SystemTime::now())?;
+    Ok((Some(Arc::new(certificates)), doubts))
+}
+
+/// Looks whether the certificates that a configuration names can be used, where it has TLS. Gives what
+/// somebody should know of them all the same, one line each.
+///
+/// # Errors
+/// [`CertificateError`] of the first that cannot be used.
+pub fn check_certificates(config: &Config) -> Result<Vec<String>, CertificateError> {
+    certificates(config).map(|(_, doubts)| doubts)
 }

@@ -1,5 +1,7 @@
 //! The server's stages, in wavefront order.
 
+use std::sync::Arc;
+
 use phalanx::{
     BlockingStage, Graph, PartitionedCohortStage, PartitionedStage, SharedStage, blocking,
 };
@@ -9,6 +11,8 @@ use crate::files::aggregator;
 use crate::files::cache::FileCache;
 use crate::log::{Log, Sink};
 use crate::site::Live;
+use crate::tls::certificates::Certificates;
+use crate::tls::handshake::TlsStages;
 
 /// A cohort of operations that touch sockets: beyond this their kernel state, some 10 KiB each,
 /// leaves the cache again.
@@ -42,12 +46,15 @@ pub(crate) struct Stages {
 }
 
 impl Stages {
+    /// Declares them, and those of TLS where there are certificates. These are apart, as the handles of
+    /// all others are held by each request.
     pub(crate) fn declare(
         graph: &mut Graph,
         config: &Config,
         live: &Live,
         log: Option<Sink>,
-    ) -> Self {
+        certificates: Option<Arc<Certificates>>,
+    ) -> (Self, Option<TlsStages>) {
         let partitions = config.runtime.processors * phalanx::DEFAULT_PARTITIONS_PER_PROCESSOR;
         let budget = config.cache_bytes / partitions;
         let open = config.open_files.div_ceil(partitions);
@@ -55,6 +62,7 @@ impl Stages {
         // Behind the network stage, so before it on the way back: refusals leave before the answers
         // that they were refused for.
         let refusals = graph.stage("refusals").max_cohort(REFUSALS).shared(());
+        let tls = certificates.map(|certificates| TlsStages::declare(graph, certificates));
         let control = graph
             .stage("control")
             .max_cohort(SOCKET_COHORT)
@@ -74,6 +82,7 @@ impl Stages {
             (Some(sink), Some(wanted)) => Some(Log::declare(graph, wanted.format, sink, disk)),
             _ => None,
         };
-        Self { network, refusals, control, cache, aggregator, disk, slow, log }
+        let stages = Self { network, refusals, control, cache, aggregator, disk, slow, log };
+        (stages, tls)
     }
 }

@@ -25,7 +25,7 @@ fn mistakes_name_their_place() {
         ("listen = ", "web.toml:1:", ""),
         ("a = 1\nb = ]", "web.toml:2:", ""),
         ("listn = 'x'", "web.toml:1:1: listn: ", "is it `listen`?"),
-        ("zzzzzz = 1", "web.toml:1:1: zzzzzz: ", "there are listen, unknown-host,"),
+        ("zzzzzz = 1", "web.toml:1:1: zzzzzz: ", "there are listen, h2c, unknown-host,"),
         ("listen = 'x'", "web.toml:1:10: listen: found 'x', expected a list", "127.0.0.1:8080"),
         ("listen = []", "web.toml:1:10: listen: ", "no address"),
         ("cache = '1T'", "web.toml:1:9: cache: found '1T', expected", "256M"),
@@ -78,6 +78,8 @@ fn mistakes_name_their_place() {
             "web.toml:3:15: host.cors.credentials: ",
             "name the origins",
         ),
+        ("listen = 'tls:[::]:443'", "web.toml:1:10: listen: ", "no host has a certificate"),
+        ("listen = 'to-tls:[::]:80'", "web.toml:1:10: listen: ", "none has it"),
         ("[host.tls]\nkey = 'k'", "web.toml:2:1: host.tls: `certificate` is missing", ""),
         ("[access-log]\ntarget = 'log'", "web.toml:2:10: access-log.target: ", "slash"),
     ];
@@ -100,10 +102,11 @@ fn what_is_read() {
         index = 'home.html'
         security-headers = true
         errors = { 404 = 'no.html', 500 = 'sorry.html' }
+        tls = { certificate = 'c.pem', key = 'k.pem' }
         cache-control = [{ path = '*.css', value = 'no-cache' }]
     ";
     let config = read(text).unwrap();
-    assert_eq!(config.listen[1], Listen { address: "[::]:443".parse().unwrap(), tls: true });
+    assert_eq!(config.listen[1], Listen::tls("[::]:443".parse::<std::net::SocketAddr>().unwrap()));
     assert_eq!(config.target_wait, None);
     let host = &config.hosts[0];
     assert_eq!((&host.root, &host.index[..]), (&PathBuf::from("."), &["home.html".to_owned()][..]));
@@ -196,7 +199,10 @@ proptest! {
         unknown in 0..3usize,
     ) {
         let mut config = Config { hosts, ..Config::new() };
-        config.listen = vec![Listen { address: ([127, 0, 0, 1], port).into(), tls }; 2];
+        config.listen = vec![
+            Listen { tls, to_https: !tls, ..Listen::plain(([127, 0, 0, 1], port)) };
+            2
+        ];
         config.per_address.requests_per_second = rate;
         config.timeouts.idle = Duration::from_nanos(nanos.into());
         config.target_wait = (nanos % 2 == 0).then_some(Duration::from_millis(nanos.into()));

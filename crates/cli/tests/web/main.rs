@@ -9,6 +9,7 @@
 mod admin;
 mod admin_pages;
 mod arguments;
+mod authority;
 mod browser;
 mod changes;
 mod client;
@@ -20,7 +21,9 @@ mod descriptors;
 mod drain;
 mod encodings;
 mod files;
+mod frames;
 mod framing;
+mod http2;
 mod impatience;
 mod instead;
 mod listings;
@@ -34,6 +37,7 @@ mod resources;
 mod rules;
 mod server;
 mod site;
+mod tls;
 mod top;
 mod within;
 

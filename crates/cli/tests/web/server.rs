@@ -113,19 +113,23 @@ impl Server {
                 text.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
             }
         });
-        let address = ([0, 0, 0, 0], 0).into();
-        let mut server = Self { child, address, stdout, stderr, ended: None };
+        let unknown = ([0, 0, 0, 0], 0).into();
+        let mut server = Self { child, address: unknown, stdout, stderr, ended: None };
         let Ok(line) = server.stdout.recv_timeout(LONG) else {
             panic!("no ready line; stderr: {}", server.stderr())
         };
-        let address = line.strip_prefix("listening on http://").expect("the ready line");
-        server.address = address.parse().expect("an address in the ready line");
+        server.address = address(&line);
         server
     }
 
     /// The next line that it says on stdout.
     pub(crate) fn line(&self) -> String {
         self.stdout.recv_timeout(LONG).expect("another line on stdout")
+    }
+
+    /// Where it listens, too: of the next ready line.
+    pub(crate) fn next_address(&self) -> SocketAddr {
+        address(&self.line())
     }
 
     /// What it has said on stderr.
@@ -174,6 +178,13 @@ impl Server {
         assert!(status.success(), "{status}, signal {:?}: {}", status.signal(), self.stderr());
         assert_eq!(self.stdout.recv_timeout(LONG).ok(), None, "more on stdout than one line");
     }
+}
+
+/// The address in a ready line.
+fn address(line: &str) -> SocketAddr {
+    let url = line.strip_prefix("listening on http").expect("the ready line");
+    let address = url.strip_prefix("://").or(url.strip_prefix("s://")).expect("a URL");
+    address.parse().expect("an address in the ready line")
 }
 
 impl Drop for Server {

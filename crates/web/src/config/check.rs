@@ -12,6 +12,16 @@ impl Config {
         if self.listen.is_empty() {
             wrong("listen".into(), "there is no address to listen on".into());
         }
+        let tls = self.listen.iter().any(|listen| listen.tls);
+        if tls && self.hosts.iter().all(|host| host.tls.is_none()) {
+            let what = "an address has TLS, and no host has a certificate: host.tls, or \
+                        --tls-certificate and --tls-key";
+            wrong("listen".into(), what.into());
+        }
+        if !tls && self.listen.iter().any(|listen| listen.to_https) {
+            let what = "an address redirects to TLS, and none has it";
+            wrong("listen".into(), what.into());
+        }
         if !(1..=1024).contains(&self.runtime.processors) {
             let found = self.runtime.processors;
             wrong("runtime.processors".into(), format!("found {found}, expected 1 to 1024"));

@@ -43,6 +43,9 @@ pub struct Config {
     /// How long work may wait before requests are refused with 503
     /// ([`Admission::with_target`](phalanx::Admission::with_target)); none never refuses any.
     pub target_wait: Option<Duration>,
+    /// Whether HTTP/2 is spoken without TLS, to clients that begin with it ("prior knowledge"). With
+    /// TLS it always is, to those who want it.
+    pub h2c: bool,
     /// Limits on requests.
     pub limits: Limits,
     /// Limits on waiting.
@@ -64,14 +67,27 @@ pub struct Config {
 pub struct Listen {
     /// Port 0 takes a free one.
     pub address: SocketAddr,
-    /// Whether connections there are TLS.
+    /// Whether connections there are TLS: by the certificates of the hosts.
     pub tls: bool,
+    /// Whether all that is asked there is answered with a redirect to the first address with TLS.
+    /// Not together with `tls`.
+    pub to_https: bool,
 }
 
 impl Listen {
     /// Without TLS.
     pub fn plain(address: impl Into<SocketAddr>) -> Self {
-        Self { address: address.into(), tls: false }
+        Self { address: address.into(), tls: false, to_https: false }
+    }
+
+    /// With TLS.
+    pub fn tls(address: impl Into<SocketAddr>) -> Self {
+        Self { tls: true, ..Self::plain(address) }
+    }
+
+    /// Without TLS, and only to say that the server is elsewhere: where it has TLS.
+    pub fn to_https(address: impl Into<SocketAddr>) -> Self {
+        Self { to_https: true, ..Self::plain(address) }
     }
 }
 
@@ -87,6 +103,7 @@ impl Config {
             open_files: 256,
             max_connections: 100_000,
             target_wait: Some(phalanx::DEFAULT_TARGET_WAIT),
+            h2c: false,
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             per_address: PerAddress::default(),

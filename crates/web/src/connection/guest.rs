@@ -16,12 +16,12 @@ use crate::stages::Stages;
 #[derive(Default)]
 pub(crate) struct Guest {
     /// Its address's connections, of which this is one.
-    pub(super) open: Option<Open>,
+    pub(crate) open: Option<Open>,
     /// One of the processor's connections.
     #[expect(dead_code, reason = "it counts until it is dropped")]
     pub(super) counted: Option<Counted>,
     /// What is written down of its requests.
-    pub(super) journal: Option<Journal>,
+    pub(crate) journal: Option<Journal>,
 }
 
 /// The client's address has as many connections as it may.

@@ -8,18 +8,19 @@ pub(crate) mod accept;
 mod answer;
 mod buffers;
 pub(crate) mod clock;
+pub(crate) mod exchange;
 mod fail;
-mod guest;
+pub(crate) mod guest;
 mod health;
 mod instead;
 mod network;
-mod outgoing;
-mod pace;
+pub(crate) mod outgoing;
+pub(crate) mod pace;
 mod refusal;
 mod represent;
-mod respond;
-mod transport;
-mod watch;
+pub(crate) mod respond;
+pub(crate) mod transport;
+pub(crate) mod watch;
 
 use std::io;
 use std::rc::Rc;
@@ -30,14 +31,15 @@ use phalanx::{Admission, Patience, Permit, is_draining, now};
 use phalanx_http::{Body, Discard, Parse, Reply, Scan, Status, error_page};
 
 use crate::connection::clock::with_date;
+use crate::connection::exchange::{Asking, admit, written};
 use crate::connection::guest::Guest;
 use crate::connection::network::{Buffers, Received, converse};
-use crate::connection::outgoing::Outgoing;
+use crate::connection::outgoing::{Outgoing, To};
 use crate::connection::pace::Pace;
-use crate::connection::refusal::{refuse, refuse_for};
 use crate::connection::respond::respond;
 use crate::connection::transport::Transport;
 use crate::connection::watch::Answer;
+use crate::http2;
 use crate::log::{Journal, Leaving};
 use crate::site::{Live, Site};
 use crate::stages::Stages;
@@ -72,12 +74,16 @@ pub(crate) struct Connection {
     /// Kept for its memory.
     path: Vec<u8>,
     guest: Guest,
+    /// Everything is at this port, with TLS, and nothing here.
+    https: Option<u16>,
 }
 
 /// What becomes of the connection.
 enum Next {
     Request,
     Close,
+    /// The client speaks HTTP/2, and this is as far as HTTP/1.1 goes.
+    Http2,
     /// Close, but let the client read first.
     Linger,
 }
@@ -92,7 +98,7 @@ impl Connection {
     ) -> Self {
         let (transport, site) = (Rc::new(transport), live.newest());
         let out = Outgoing {
-            transport: transport.clone(),
+            to: To::Connection(transport.clone()),
             stages,
             pace: Pace::new(&site.timeouts),
             bytes: Vec::new(),
@@ -114,6 +120,20 @@ impl Connection {
             out,
             path,
             guest,
+            https: None,
+        }
+    }
+
+    /// Only to say that everything is at `port`, with TLS.
+    pub(crate) fn sending_to_https(self, port: u16) -> Self {
+        Self { https: Some(port), ..self }
+    }
+
+    /// Tells a client that TLS is spoken here, as it did not.
+    pub(crate) async fn misled(mut self) {
+        if let Ok(Next::Linger) = self.refuse(Status::BadRequest).await {
+            Leaving::written(self.notes());
+            self.linger().await;
         }
     }
 
@@ -124,12 +144,21 @@ impl Connection {
             loop {
                 match self.turn().await {
                     Ok(Next::Request) => (),
+                    // Boxed: few come here, and all would hold the memory for it.
                     Ok(Next::Linger) => {
                         Leaving::written(self.notes());
-                        // Boxed: few come here, and all would hold the memory for it.
                         return Box::pin(self.linger()).await;
                     }
-                    Ok(Next::Close) | Err(_) => {
+                    Ok(Next::Http2) => return Box::pin(self.http2()).await,
+                    Ok(Next::Close) => {
+                        Leaving::written(self.notes());
+                        if self.transport.is_sealed() {
+                            let patience = self.out.pace.patience(0);
+                            Box::pin(self.transport.finish(patience)).await;
+                        }
+                        return;
+                    }
+                    Err(_) => {
                         Leaving::written(self.notes());
                         return;
                     }
@@ -154,6 +183,7 @@ impl Connection {
             permit,
             refused,
             guest: Guest { open, journal, .. },
+            https,
             ..
         } = self;
         if *taken == input.len() {
@@ -166,6 +196,9 @@ impl Connection {
                 // What is left of the input is the beginning of a request.
                 begun.get_or_insert_with(now);
                 return self.receive().await;
+            }
+            Err(_) if site.h2c && https.is_none() && is_http2(&input[..], *taken) => {
+                return Ok(Next::Http2);
             }
             Err(reject) => return self.refuse(reject.status).await,
         };
@@ -187,31 +220,13 @@ impl Connection {
         };
         let expects = body.is_some() && request.expect_continue;
         let reply = if expects { reply.closing() } else { reply };
-        let well = health::is_asked(site.health.as_deref(), &request);
-        let early = match open {
-            Some(open) if !well => open.request(now()).err(),
-            _ => None,
-        };
-        if let (None, Some(entry), false) = (&permit, &entry, well || early.is_some()) {
-            *permit = entry.admit().ok();
-        }
-        let answered = if well {
-            health::answer(&mut out.bytes, reply);
-            out.send_if_many().await
-        } else if let Some(wait) = early {
-            refuse_for(&mut out.bytes, wait, reply);
-            out.send_if_many().await
-        } else if permit.is_some() || entry.is_none() {
+        let asking = Asking { site, entry, open: open.as_ref(), https: *https };
+        let answered = if admit(&mut out.bytes, &asking, permit, refused, &request, reply) {
             respond(out, *stages, site, path, &request, reply).await
         } else {
-            *refused = true;
-            refuse(&mut out.bytes, reply);
             out.send_if_many().await
         };
-        if let Some(journal) = journal {
-            let (status, bytes) = out.answer.ends(&out.bytes);
-            journal.answered(status, bytes);
-        }
+        written(out, journal);
         answered?;
         *taken = after;
         if !reply.keep_alive {
@@ -242,10 +257,7 @@ impl Connection {
         }
         let reply = Reply::to_refused(&self.input[self.taken..]);
         with_date(|date| error_page(&mut out.bytes, status, date, reply));
-        if let Some(journal) = &mut guest.journal {
-            let (status, bytes) = out.answer.ends(&out.bytes);
-            journal.answered(status, bytes);
-        }
+        written(out, &mut guest.journal);
         out.send().await?;
         Ok(Next::Linger)
     }
@@ -314,9 +326,17 @@ impl Connection {
         }
     }
 
+    /// Goes on by HTTP/2, which the client has begun with.
+    async fn http2(&mut self) {
+        let (transport, live, entry) =
+            (self.transport.clone(), self.live.clone(), self.entry.clone());
+        let (guest, input) = (std::mem::take(&mut self.guest), std::mem::take(&mut self.input));
+        http2::connection::serve(transport, self.stages, live, entry, guest, input).await;
+    }
+
     /// Says that nothing more comes, and reads on for a moment.
     async fn linger(&mut self) {
-        self.transport.finish();
+        self.transport.finish(self.out.pace.patience(0)).await;
         let (begun, mut bytes) = (now(), 0);
         while now() - begun < LINGER && bytes < LINGER_BYTES {
             self.input.clear();
@@ -325,6 +345,12 @@ impl Connection {
             bytes += more;
         }
     }
+}
+
+/// Whether a client begins with HTTP/2.
+#[cold]
+fn is_http2(input: &[u8], taken: usize) -> bool {
+    taken == 0 && input.starts_with(http2::PREFACE)
 }
 
 #[cfg(test)]

@@ -74,18 +74,19 @@ pub(crate) async fn converse(
     call.await.unwrap_or((Buffers::default(), Received::Broken))
 }
 
-/// Sends `payload` and gives its head's memory back.
+/// Sends `payload` and gives its head's memory back. The operation is invoked at once, so that what
+/// awaits it does not hold the payload too.
 ///
 /// # Errors
 /// When the connection broke, or the client did not take it in time.
-pub(crate) async fn send(
+pub(crate) fn send(
     stages: Stages,
     transport: &Rc<Transport>,
     payload: Payload,
     patience: Patience,
-) -> io::Result<Vec<u8>> {
+) -> impl Future<Output = io::Result<Vec<u8>>> + use<> {
     let transport = transport.clone();
     let call =
         stages.network.call(move |_| async move { transport.write(payload, patience).await });
-    call.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+    async move { call.await.unwrap_or_else(|error| Err(io::Error::other(error))) }
 }

@@ -14,6 +14,7 @@ use crate::connection::transport::Transport;
 use crate::connection::watch::Answer;
 use crate::files::blocks::{BLOCK, block};
 use crate::files::entry::{Content, Entry};
+use crate::http2::answer::StreamAnswer;
 use crate::site::Site;
 use crate::stages::Stages;
 
@@ -22,19 +23,27 @@ const GATHER: usize = 64 * 1024;
 /// A body up to this size is copied behind its head; a larger one is sent from the cache.
 const COPY: u64 = 16 * 1024;
 
+/// Where answers go.
+pub(crate) enum To {
+    /// One behind the other onto a connection of their own.
+    Connection(Rc<Transport>),
+    /// One onto a stream of a connection of HTTP/2.
+    Stream(Box<StreamAnswer>),
+}
+
 /// Answers on their way out.
-pub(super) struct Outgoing {
-    pub(super) transport: Rc<Transport>,
-    pub(super) stages: Stages,
-    pub(super) pace: Pace,
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct Outgoing {
+    pub(crate) to: To,
+    pub(crate) stages: Stages,
+    pub(crate) pace: Pace,
+    pub(crate) bytes: Vec<u8>,
     /// What has become of the answer that is written down, where answers are.
-    pub(super) answer: Answer,
+    pub(crate) answer: Answer,
 }
 
 impl Outgoing {
     /// Sends what was gathered.
-    pub(super) async fn send(&mut self) -> io::Result<()> {
+    pub(crate) async fn send(&mut self) -> io::Result<()> {
         if self.bytes.is_empty() {
             return Ok(());
         }
@@ -42,7 +51,7 @@ impl Outgoing {
     }
 
     /// Sends what was gathered once it is much.
-    pub(super) async fn send_if_many(&mut self) -> io::Result<()> {
+    pub(crate) async fn send_if_many(&mut self) -> io::Result<()> {
         if self.bytes.len() >= GATHER { self.send().await } else { Ok(()) }
     }
 
@@ -52,14 +61,18 @@ impl Outgoing {
         let payload = Payload { head: std::mem::take(&mut self.bytes), body };
         let (length, begun) = (payload.len() as u64, now());
         let patience = self.pace.patience(length);
-        self.bytes = send(self.stages, &self.transport, payload, patience).await?;
+        self.bytes = match &mut self.to {
+            To::Connection(transport) => send(self.stages, transport, payload, patience).await?,
+            // Boxed: a connection of HTTP/1.1 would hold the memory for it.
+            To::Stream(stream) => Box::pin(stream.send(payload, patience)).await?,
+        };
         self.pace.sent(length, now() - begun);
         self.answer.sent(length);
         Ok(())
     }
 
     /// Adds part of a file.
-    pub(super) async fn content(
+    pub(crate) async fn content(
         &mut self,
         site: &Arc<Site>,
         entry: &Entry,

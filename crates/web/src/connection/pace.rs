@@ -14,7 +14,7 @@ use crate::config::Timeouts;
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How a client takes an answer.
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// For each piece.
     piece: Duration,
     /// Bytes a second; zero for none.
@@ -25,13 +25,13 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(timeouts: &Timeouts) -> Self {
+    pub(crate) fn new(timeouts: &Timeouts) -> Self {
         let rate = timeouts.min_send_rate.unwrap_or(0);
         Self { piece: timeouts.send, rate, sent: 0, spent: Duration::ZERO }
     }
 
     /// How long to wait for the next `bytes` to be taken.
-    pub(super) fn patience(&self, bytes: u64) -> Patience {
+    pub(crate) fn patience(&self, bytes: u64) -> Patience {
         if self.rate == 0 {
             return Patience::limit(self.piece);
         }
@@ -40,13 +40,13 @@ impl Pace {
     }
 
     /// They were taken in this time.
-    pub(super) fn sent(&mut self, bytes: u64, spent: Duration) {
+    pub(crate) fn sent(&mut self, bytes: u64, spent: Duration) {
         self.sent += bytes;
         self.spent += spent;
     }
 
     /// All is sent, and the next answer counts for itself: who was fast has no right to be slow.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         (self.sent, self.spent) = (0, Duration::ZERO);
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use phalanx_http::{Method, Reply, Request, error_page, options, path, redirect};
+use phalanx_http::{Method, Reply, Request, Status, error_page, options, path, redirect};
 
 use crate::connection::answer;
 use crate::connection::clock::with_date;
@@ -28,7 +28,7 @@ pub(super) struct Ask<'a> {
 }
 
 /// Answers one request into `out`.
-pub(super) async fn respond(
+pub(crate) async fn respond(
     out: &mut Outgoing,
     stages: Stages,
     site: &Arc<Site>,
@@ -96,4 +96,26 @@ pub(super) async fn respond(
         Err(status) => fail(out, ask, status, None).await?,
     }
     out.send_if_many().await
+}
+
+/// Sends the client to where the same is had with TLS.
+#[cold]
+pub(crate) fn elsewhere(out: &mut Vec<u8>, request: &Request<'_>, port: u16, reply: Reply) {
+    // A request of 1.0 may not say for which host it is, and then we do not know either.
+    let Some(host) = request.host else {
+        with_date(|date| error_page(out, Status::BadRequest, date, reply));
+        return;
+    };
+    let end = host.rfind(']').map_or(0, |at| at + 1);
+    let name = host[end..].find(':').map_or(host, |at| &host[..end + at]);
+    let mut location = format!("https://{name}");
+    if port != 443 {
+        location.push_str(&format!(":{port}"));
+    }
+    location.push_str(if request.path == "*" { "/" } else { request.path });
+    if let Some(query) = request.query {
+        location.push('?');
+        location.push_str(query);
+    }
+    with_date(|date| redirect(out, Status::PermanentRedirect, location.as_bytes(), date, reply));
 }

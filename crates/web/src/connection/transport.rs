@@ -1,7 +1,8 @@
 //! What a connection's bytes go through: a socket as it is, or TLS over one.
 //!
 //! Everything above speaks to this and not to the socket. One thing is under way in each direction at
-//! most, so the way through is a match and no more.
+//! most, so the way through is a match and no more; what only TLS needs while it waits is boxed, for
+//! connections without it are not to hold the room.
 
 use std::io;
 use std::net::Shutdown;
@@ -9,10 +10,14 @@ use std::net::Shutdown;
 use phalanx::net::Stream;
 use phalanx::{Patience, Payload};
 
+use crate::tls::session::TlsStream;
+
 /// A client's connection, whatever its bytes are wrapped in. Dropping it closes it.
 pub(crate) enum Transport {
     /// Bytes as they are.
     Plain(Stream),
+    /// Bytes in sealed records.
+    Tls(Box<TlsStream>),
 }
 
 impl Transport {
@@ -23,6 +28,7 @@ impl Transport {
     pub(crate) async fn read(&self, buffer: &mut Vec<u8>, patience: Patience) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => stream.read(buffer, patience).await,
+            Self::Tls(stream) => Box::pin(stream.read(buffer, patience)).await,
         }
     }
 
@@ -33,15 +39,23 @@ impl Transport {
     pub(crate) async fn write(&self, payload: Payload, patience: Patience) -> io::Result<Vec<u8>> {
         match self {
             Self::Plain(stream) => stream.write(payload, patience).await,
+            Self::Tls(stream) => Box::pin(stream.write(payload, patience)).await,
         }
     }
 
-    /// Says that nothing more will be sent.
-    pub(crate) fn finish(&self) {
+    /// Says that nothing more will be sent. Fails only where the connection has ended, and then there
+    /// is nobody to tell.
+    pub(crate) async fn finish(&self, patience: Patience) {
         match self {
-            // Refused only where the connection has ended, and then there is nobody to tell.
             Self::Plain(stream) => drop(stream.shutdown(Shutdown::Write)),
+            Self::Tls(stream) => drop(Box::pin(stream.finish(patience)).await),
         }
+    }
+
+    /// Whether this is TLS, whose end is to be said with [`finish`](Self::finish): only then is it known
+    /// that nobody has cut it off. A socket says it by being closed.
+    pub(crate) fn is_sealed(&self) -> bool {
+        matches!(self, Self::Tls(_))
     }
 }
 

@@ -5,7 +5,7 @@ use memchr::memmem;
 
 /// The answer that is being written.
 #[derive(Default)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     watched: bool,
     /// Where it begins in what is gathered.
     start: usize,
@@ -18,24 +18,24 @@ pub(super) struct Answer {
 
 impl Answer {
     /// Whether one has begun and not ended.
-    pub(super) fn is_watched(&self) -> bool {
+    pub(crate) fn is_watched(&self) -> bool {
         self.watched
     }
 
     /// One begins behind what is `gathered`.
-    pub(super) fn begins(&mut self, gathered: &[u8]) {
+    pub(crate) fn begins(&mut self, gathered: &[u8]) {
         *self = Self { watched: true, start: gathered.len(), ..Self::default() };
     }
 
     /// What is gathered leaves, and perhaps more behind it.
-    pub(super) fn leaves(&mut self, gathered: &[u8]) {
+    pub(crate) fn leaves(&mut self, gathered: &[u8]) {
         if self.watched && self.status == 0 {
             self.look(&gathered[self.start..]);
         }
     }
 
     /// It has left: so many bytes.
-    pub(super) fn sent(&mut self, bytes: u64) {
+    pub(crate) fn sent(&mut self, bytes: u64) {
         if self.watched {
             self.sent += bytes - self.start as u64;
             self.start = 0;
@@ -43,7 +43,7 @@ impl Answer {
     }
 
     /// It is whole. Its status, and its bytes of content.
-    pub(super) fn ends(&mut self, gathered: &[u8]) -> (u16, u64) {
+    pub(crate) fn ends(&mut self, gathered: &[u8]) -> (u16, u64) {
         self.leaves(gathered);
         self.watched = false;
         let bytes = self.sent + gathered.len().saturating_sub(self.start) as u64;

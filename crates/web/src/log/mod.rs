@@ -57,6 +57,11 @@ impl Journal {
         Self { log, address, notes: None }
     }
 
+    /// Another one for the same client: for a request whose answer leaves on its own.
+    pub(crate) fn beside(&self) -> Self {
+        Self::new(self.log, self.address)
+    }
+
     /// A request is about to be answered. It began to come at `began`.
     pub(crate) fn request(&mut self, request: &Request<'_>, began: std::time::Duration) {
         let host = request.host.unwrap_or_default().as_bytes();

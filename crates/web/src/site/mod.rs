@@ -36,6 +36,8 @@ pub(crate) struct Site {
     names: Names,
     /// What is answered for a host that is not known.
     pub(crate) unknown_host: Status,
+    /// HTTP/2 without TLS.
+    pub(crate) h2c: bool,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     /// On each processor.
@@ -97,6 +99,7 @@ impl Site {
                 UnknownHost::NotFound => Status::NotFound,
                 UnknownHost::First | UnknownHost::Misdirected => Status::MisdirectedRequest,
             },
+            h2c: config.h2c,
             limits: config.limits,
             timeouts: config.timeouts,
             max_connections: config.max_connections.div_ceil(config.runtime.processors),

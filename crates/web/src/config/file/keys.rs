@@ -18,6 +18,7 @@ pub(super) trait Keys {
 impl Keys for Config {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         pass.key("listen", &mut self.listen);
+        pass.key("h2c", &mut self.h2c);
         pass.key("unknown-host", &mut self.unknown_host);
         pass.key("cache", &mut self.cache_bytes);
         pass.key("open-files", &mut self.open_files);

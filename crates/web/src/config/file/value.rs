@@ -246,10 +246,11 @@ impl Value for SocketAddr {
     }
 }
 
-/// `tls:` in front says that connections there are TLS.
+/// `tls:` in front says that connections there are TLS, `to-tls:` that they are sent to where it is.
 impl Value for Listen {
     fn expected() -> String {
-        "an address and a port such as \"127.0.0.1:8080\" or \"tls:[::]:443\"".into()
+        "an address and a port such as \"127.0.0.1:8080\", \"tls:[::]:443\" or \"to-tls:[::]:80\""
+            .into()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
@@ -265,12 +266,9 @@ impl std::str::FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (tls, address) = match text.strip_prefix("tls:") {
-            Some(address) => (true, address),
-            None => (false, text),
-        };
-        match address.parse() {
-            Ok(address) => Ok(Self { address, tls }),
+        let (tls, to_tls) = (text.strip_prefix("tls:"), text.strip_prefix("to-tls:"));
+        match tls.or(to_tls).unwrap_or(text).parse() {
+            Ok(address) => Ok(Self { address, tls: tls.is_some(), to_https: to_tls.is_some() }),
             Err(_) => Err(format!("{text:?}: expected {}", Self::expected())),
         }
     }
@@ -278,7 +276,12 @@ impl std::str::FromStr for Listen {
 
 impl std::fmt::Display for Listen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}{}", if self.tls { "tls:" } else { "" }, self.address)
+        let before = match (self.tls, self.to_https) {
+            (true, _) => "tls:",
+            (false, true) => "to-tls:",
+            (false, false) => "",
+        };
+        write!(f, "{before}{}", self.address)
     }
 }
 

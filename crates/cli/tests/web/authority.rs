@@ -1,0 +1,75 @@
+//! An authority of the test's own, and the certificates that it signs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use tempfile::TempDir;
+
+/// Signs for whoever asks.
+pub(crate) struct Authority {
+    place: TempDir,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// Where a certificate and its key lie.
+pub(crate) struct Pair {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Pair {
+    /// As arguments of the server's.
+    pub(crate) fn arguments(&self) -> [&str; 4] {
+        let (certificate, key) = (self.certificate.to_str(), self.key.to_str());
+        ["--tls-certificate", certificate.unwrap(), "--tls-key", key.unwrap()]
+    }
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "an authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        fs::write(place.path().join("authority.pem"), certificate.pem()).unwrap();
+        Self { place, issuer: Issuer::new(params, key) }
+    }
+
+    /// What clients are to trust.
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.place.path().join("authority.pem")
+    }
+
+    /// A certificate for `names`, valid until the year `until`, in files that begin with `file`.
+    pub(crate) fn sign_until(&self, file: &str, names: &[&str], until: i32) -> Pair {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.not_after = date_time_ymd(until, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let pair = Pair { certificate: self.path(file, "crt"), key: self.path(file, "key") };
+        // Each in one step, as whoever renews certificates should.
+        replace(&pair.key, key.serialize_pem());
+        replace(&pair.certificate, certificate.pem());
+        pair
+    }
+
+    /// A certificate for `names`, valid for long.
+    pub(crate) fn sign(&self, file: &str, names: &[&str]) -> Pair {
+        self.sign_until(file, names, 2090)
+    }
+
+    fn path(&self, file: &str, extension: &str) -> PathBuf {
+        self.place.path().join(file).with_extension(extension)
+    }
+}
+
+/// Puts a file in the place of another.
+pub(crate) fn replace(path: &Path, content: impl AsRef<[u8]>) {
+    let beside = path.with_extension("new");
+    fs::write(&beside, content).unwrap();
+    fs::rename(beside, path).unwrap();
+}

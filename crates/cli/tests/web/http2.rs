@@ -1,0 +1,201 @@
+//! HTTP/2, frame by frame (RFC 9113): what a well-behaved client never sends, and what it must be sent.
+//!
+//! Over TCP without TLS, so that the bytes are ours. That curl gets files by it, with TLS, is in
+//! `tls.rs`.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::authority::Authority;
+use crate::client::Client;
+use crate::frames::{Connection, Frame, kind};
+use crate::on_each_driver;
+use crate::server::{LONG, Server};
+use crate::site::{Site, noise, same};
+
+on_each_driver!(
+    requests_at_once,
+    within_the_window,
+    bodies,
+    malformed_requests,
+    pings_in_masses,
+    rapid_reset,
+    idle,
+    drained,
+    only_when_asked_for,
+    by_the_conformance_suite,
+);
+
+const NO_ERROR: u32 = 0;
+const PROTOCOL_ERROR: u32 = 1;
+const ENHANCE_YOUR_CALM: u32 = 11;
+
+fn site() -> Site {
+    let site = Site::new();
+    site.file("small", "small");
+    site.file("large", noise(1, 1 << 20));
+    site
+}
+
+fn start(driver: &str, site: &Site, more: &[&str]) -> Server {
+    Server::start_with(driver, &site.root(), &[&["--h2c"], more].concat())
+}
+
+fn requests_at_once(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &[]);
+    let mut client = Connection::open(server.address, &[]);
+    let streams: Vec<u32> = (0..50).map(|n| 2 * n + 1).collect();
+    for stream in &streams {
+        client.get(*stream, "/small");
+    }
+    for stream in &streams {
+        assert_eq!(client.answer(*stream), (200, b"small".to_vec()));
+    }
+    // One large answer does not keep a small one waiting, though it was asked for first: its window
+    // is used up, while the small one has its own, and the connection's has room for both.
+    client.send(kind::WINDOW_UPDATE, 0, 0, &(1_u32 << 20).to_be_bytes());
+    client.get(101, "/large");
+    client.get(103, "/none");
+    assert_eq!(client.answer(103).0, 404);
+    assert_eq!(client.open_windows_and_answer(101).0, 200);
+}
+
+fn within_the_window(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &[]);
+    // SETTINGS_INITIAL_WINDOW_SIZE
+    let mut client = Connection::open(server.address, &[(4, 1000)]);
+    client.get(1, "/large");
+    client.until(|client| client.content(1).len() == 1000);
+    client.send(kind::PING, 0, 0, &[7; 8]);
+    client.until(|client| client.pongs == 1);
+    assert_eq!(client.content(1).len(), 1000, "not a byte more than there is room for");
+    client.send(kind::WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes());
+    client.until(|client| client.content(1).len() == 1001);
+    let (status, body) = client.open_windows_and_answer(1);
+    assert_eq!(status, 200);
+    same(&body, &noise(1, 1 << 20));
+}
+
+fn bodies(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &[]);
+    let mut client = Connection::open(server.address, &[]);
+    client.post(1, "/small");
+    client.send(kind::DATA, 0, 1, b"some");
+    client.send(kind::DATA, 1, 1, b"thing");
+    assert_eq!(client.answer(1).0, 405);
+    // More than is read for nothing, in frames as large as they may be.
+    client.post(3, "/small");
+    for _ in 0..5 {
+        client.send(kind::DATA, 0, 3, &[0; 16_000]);
+    }
+    assert_eq!(client.answer(3).0, 413);
+    client.get(5, "/small");
+    assert_eq!(client.answer(5).0, 200);
+}
+
+fn malformed_requests(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &[]);
+    let mut client = Connection::open(server.address, &[]);
+    // A second host, a path that is none, a connection's field: the stream is reset, no more.
+    let fields: [&[(&str, &str)]; 3] = [
+        &[
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":path", "/"),
+            (":authority", "a"),
+            ("host", "b"),
+        ],
+        &[(":method", "GET"), (":scheme", "http"), (":authority", "a")],
+        &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("connection", "close")],
+    ];
+    for (n, fields) in fields.iter().enumerate() {
+        let stream = 2 * n as u32 + 1;
+        client.headers(stream, true, fields);
+        client.until(|client| client.reset(stream).is_some());
+        assert_eq!(client.reset(stream), Some(PROTOCOL_ERROR), "{fields:?}");
+    }
+    client.get(7, "/small");
+    assert_eq!(client.answer(7).0, 200);
+    // A frame of a stream that was never opened: the connection is over.
+    client.send(kind::DATA, 0, 11, b"x");
+    assert_eq!(client.goodbye(), PROTOCOL_ERROR);
+}
+
+fn pings_in_masses(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &[]);
+    let mut client = Connection::open(server.address, &[]);
+    let ping = Frame { kind: kind::PING, flags: 0, stream: 0, payload: vec![1; 8] }.bytes();
+    client.send_bytes(&ping.repeat(1200));
+    assert_eq!(client.goodbye(), ENHANCE_YOUR_CALM);
+    assert_eq!(Client::connect(server.address).get("/small").status, 200);
+}
+
+fn rapid_reset(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &[]);
+    let mut client = Connection::open(server.address, &[]);
+    for n in 0..1200 {
+        client.get(2 * n + 1, "/large");
+        client.send(kind::RST_STREAM, 0, 2 * n + 1, &8_u32.to_be_bytes());
+    }
+    assert_eq!(client.goodbye(), ENHANCE_YOUR_CALM);
+    assert_eq!(Client::connect(server.address).get("/small").status, 200);
+}
+
+fn idle(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &["--idle-timeout", "1"]);
+    let mut client = Connection::open(server.address, &[]);
+    client.get(1, "/small");
+    assert_eq!(client.answer(1).0, 200);
+    assert_eq!(client.goodbye(), NO_ERROR);
+}
+
+fn drained(driver: &'static str) {
+    let site = site();
+    let mut server = start(driver, &site, &["--drain", "60"]);
+    let mut client = Connection::open(server.address, &[]);
+    client.get(1, "/large");
+    client.until(|client| !client.content(1).is_empty());
+    server.signal(Signal::TERM);
+    client.until(|client| client.goodbyes.contains(&NO_ERROR));
+    assert!(server.lives(), "it waits for the download");
+    let (status, body) = client.open_windows_and_answer(1);
+    assert_eq!(status, 200);
+    same(&body, &noise(1, 1 << 20));
+    assert_eq!(client.goodbye(), NO_ERROR);
+    server.exits_well(LONG);
+}
+
+fn only_when_asked_for(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let mut client = Client::connect(server.address);
+    client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    assert_eq!(client.response().status, 505);
+}
+
+/// Where `h2spec` is installed; `PHALANX_H2SPEC` may say where.
+fn by_the_conformance_suite(driver: &'static str) {
+    let program = std::env::var("PHALANX_H2SPEC").unwrap_or_else(|_| "h2spec".into());
+    let site = site();
+    // With TLS: without it, what does not begin as HTTP/2 does is taken for HTTP/1.1, and answered.
+    let authority = Authority::new();
+    let pair = authority.sign("a", &["a.test"]);
+    let server = Server::start_with(driver, &site.root(), &pair.arguments());
+    let (host, port) = (server.address.ip().to_string(), server.address.port().to_string());
+    let output = Command::new(program)
+        .args(["-h", &host, "-p", &port, "-t", "-k", "-P", "/small", "--timeout", "10"])
+        .output();
+    let Ok(output) = output else {
+        println!("skipped: there is no h2spec");
+        return;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}

@@ -1,0 +1,70 @@
+//! One request and its answer, whichever protocol it came by: whether it is let in, who answers it, and
+//! what is written down of it.
+
+use std::sync::Arc;
+
+use phalanx::{Admission, Permit, now};
+use phalanx_http::{Reply, Request};
+
+use crate::connection::health;
+use crate::connection::outgoing::Outgoing;
+use crate::connection::refusal::{refuse, refuse_for};
+use crate::connection::respond::elsewhere;
+use crate::guard::addresses::Open;
+use crate::log::Journal;
+use crate::site::Site;
+
+/// What decides on a request, apart from the request.
+pub(crate) struct Asking<'a> {
+    pub(crate) site: &'a Arc<Site>,
+    /// Who asks here is let in, or not.
+    pub(crate) entry: &'a Option<Admission>,
+    /// What the client's address may do.
+    pub(crate) open: Option<&'a Open>,
+    /// Everything is at this port, with TLS, and nothing here.
+    pub(crate) https: Option<u16>,
+}
+
+/// Decides on one request. True when it is let in, by `permit` or with one that is put there: then it is
+/// for [`respond`](crate::connection::respond::respond). Otherwise it is answered here, and `refused` is
+/// set if that is for the server's being busy. In both cases its answer is to be followed by [`written`].
+///
+/// No future of its own: it would be a part of each connection.
+pub(crate) fn admit(
+    bytes: &mut Vec<u8>,
+    asking: &Asking<'_>,
+    permit: &mut Option<Permit>,
+    refused: &mut bool,
+    request: &Request<'_>,
+    reply: Reply,
+) -> bool {
+    if health::is_asked(asking.site.health.as_deref(), request) {
+        health::answer(bytes, reply);
+        return false;
+    }
+    if let Some(Err(wait)) = asking.open.map(|open| open.request(now())) {
+        refuse_for(bytes, wait, reply);
+        return false;
+    }
+    if let Some(port) = asking.https {
+        elsewhere(bytes, request, port, reply);
+        return false;
+    }
+    if let (None, Some(entry)) = (&permit, asking.entry) {
+        *permit = entry.admit().ok();
+    }
+    if permit.is_some() || asking.entry.is_none() {
+        return true;
+    }
+    *refused = true;
+    refuse(bytes, reply);
+    false
+}
+
+/// Writes down how a request was answered, where requests are written down.
+pub(crate) fn written(out: &mut Outgoing, journal: &mut Option<Journal>) {
+    if let Some(journal) = journal {
+        let (status, bytes) = out.answer.ends(&out.bytes);
+        journal.answered(status, bytes);
+    }
+}

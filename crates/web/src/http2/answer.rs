@@ -1,0 +1,146 @@
+//! An answer on its way out of a stream: its head taken apart into fields, and its content in as many
+//! pieces as the client has room for.
+
+use std::future::poll_fn;
+use std::io;
+use std::time::Duration;
+
+use h2::server::SendResponse;
+use h2::{Reason, SendStream};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use phalanx::{Bytes, Patience, Payload, timeout};
+
+/// So much is put before h2 at a time: what a frame of the usual size has, some times over.
+const PIECE: usize = 64 * 1024;
+
+/// One stream's answer.
+pub(crate) struct StreamAnswer {
+    /// The request was HEAD.
+    head_only: bool,
+    state: State,
+}
+
+enum State {
+    /// Nothing was sent.
+    Head(SendResponse<Bytes>),
+    /// The head was sent, and so much of the content is to come; none if that is not known.
+    Content(SendStream<Bytes>, Option<u64>),
+    Done,
+}
+
+impl StreamAnswer {
+    pub(super) fn new(respond: SendResponse<Bytes>, head_only: bool) -> Self {
+        Self { head_only, state: State::Head(respond) }
+    }
+
+    /// Sends `payload`, which begins with a head or goes on behind one. Returns memory for the next.
+    ///
+    /// # Errors
+    /// When the stream or its connection is over, or the client made no room in time.
+    pub(crate) async fn send(
+        &mut self,
+        payload: Payload,
+        patience: Patience,
+    ) -> io::Result<Vec<u8>> {
+        let mut bytes = Bytes::from(payload.head);
+        if let State::Head(respond) = &mut self.state {
+            let (response, length) = take_head(&mut bytes, self.head_only)?;
+            let stream = respond.send_response(response, length == Some(0)).map_err(error)?;
+            self.state = match length {
+                Some(0) => State::Done,
+                length => State::Content(stream, length),
+            };
+        }
+        let limit = patience.duration();
+        self.content(bytes, limit).await?;
+        self.content(payload.body, limit).await?;
+        Ok(Vec::new())
+    }
+
+    async fn content(&mut self, mut bytes: Bytes, limit: Duration) -> io::Result<()> {
+        while !bytes.is_empty() {
+            // More than was promised is a fault of ours, and must not reach another stream.
+            let State::Content(stream, left) = &mut self.state else {
+                return Err(io::Error::other("content behind the end of an answer"));
+            };
+            stream.reserve_capacity(bytes.len().min(PIECE));
+            let room = timeout(limit, room(stream)).await;
+            let room = room.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+            let piece = bytes.split_to(room.min(bytes.len()));
+            if let Some(left) = left {
+                *left = left
+                    .checked_sub(piece.len() as u64)
+                    .ok_or_else(|| io::Error::other("more content than an answer's length"))?;
+            }
+            let last = *left == Some(0);
+            stream.send_data(piece, last).map_err(error)?;
+            if last {
+                self.state = State::Done;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the stream. An answer that is not whole says so by being reset.
+    pub(super) fn end(self) {
+        match self.state {
+            State::Head(mut respond) => respond.send_reset(Reason::INTERNAL_ERROR),
+            State::Content(mut stream, None) => drop(stream.send_data(Bytes::new(), true)),
+            State::Content(mut stream, Some(_)) => stream.send_reset(Reason::INTERNAL_ERROR),
+            State::Done => (),
+        }
+    }
+
+    /// Ends the stream without an answer.
+    pub(super) fn reset(self, reason: Reason) {
+        match self.state {
+            State::Head(mut respond) => respond.send_reset(reason),
+            State::Content(mut stream, _) => stream.send_reset(reason),
+            State::Done => (),
+        }
+    }
+}
+
+/// Waits until the client, the connection and h2's own buffer have room.
+async fn room(stream: &mut SendStream<Bytes>) -> io::Result<usize> {
+    while stream.capacity() == 0 {
+        match poll_fn(|context| stream.poll_capacity(context)).await {
+            Some(Ok(_)) => (),
+            Some(Err(error)) => return Err(self::error(error)),
+            None => return Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+    Ok(stream.capacity())
+}
+
+/// Takes the head off `bytes`. Also gives how much content follows, if it says so.
+fn take_head(bytes: &mut Bytes, head_only: bool) -> io::Result<(Response<()>, Option<u64>)> {
+    let ours = || io::Error::other("an answer whose head is not one");
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").ok_or_else(ours)?;
+    let head = bytes.split_to(end + 4);
+    // Each with its line end: those within a value became spaces when it was written.
+    let mut lines = head[..end + 2].split_inclusive(|&byte| byte == b'\n');
+    let status = lines.next().and_then(|line| line.get(9..12)).ok_or_else(ours)?;
+    let status = StatusCode::from_bytes(status).map_err(|_| ours())?;
+    let (mut fields, mut length) = (HeaderMap::with_capacity(16), None);
+    for line in lines {
+        let colon = line.iter().position(|&byte| byte == b':').ok_or_else(ours)?;
+        let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| ours())?;
+        let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).map_err(|_| ours())?;
+        if name == http::header::CONTENT_LENGTH {
+            length = Some(value.to_str().ok().and_then(|n| n.parse().ok()).ok_or_else(ours)?);
+        }
+        // What is said of a connection of HTTP/1.1 (RFC 9113 §8.2.2).
+        if !["connection", "keep-alive", "transfer-encoding", "upgrade"].contains(&name.as_str()) {
+            fields.append(name, value);
+        }
+    }
+    let empty = head_only || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
+    let mut response = Response::new(());
+    (*response.status_mut(), *response.headers_mut()) = (status, fields);
+    Ok((response, if empty { Some(0) } else { length }))
+}
+
+fn error(error: h2::Error) -> io::Error {
+    io::Error::other(error)
+}

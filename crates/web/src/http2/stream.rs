@@ -1,0 +1,189 @@
+//! One request of a connection of HTTP/2, and its answer: an operation of its own, the same from here on
+//! as a request of HTTP/1.1.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+use http::{Method, Request};
+use phalanx::{Admission, Bytes, now, timeout};
+use phalanx_http::{Parse, Reply, Status, error_page, parse};
+
+use crate::connection::clock::with_date;
+use crate::connection::exchange::{Asking, admit, written};
+use crate::connection::guest::Guest;
+use crate::connection::outgoing::{Outgoing, To};
+use crate::connection::pace::Pace;
+use crate::connection::respond::respond;
+use crate::connection::watch::Answer;
+use crate::http2::answer::StreamAnswer;
+use crate::http2::request;
+use crate::log::{Journal, Leaving};
+use crate::site::{Live, Site};
+use crate::stages::Stages;
+
+/// What the streams of a connection share.
+#[derive(Clone)]
+pub(super) struct Streams {
+    stages: Stages,
+    live: Live,
+    /// The version that the next request is answered from.
+    site: Arc<Site>,
+    entry: Option<Admission>,
+    guest: Rc<Guest>,
+    /// Requests under way.
+    open: Rc<Cell<usize>>,
+    bound: usize,
+}
+
+impl Streams {
+    pub(super) fn new(
+        stages: Stages,
+        live: Live,
+        site: Arc<Site>,
+        entry: Option<Admission>,
+        guest: Guest,
+        bound: usize,
+    ) -> Self {
+        Self { stages, live, site, entry, guest: Rc::new(guest), open: Rc::default(), bound }
+    }
+}
+
+/// Takes a request in, as an operation of the control stage.
+pub(super) fn accept(
+    streams: &mut Streams,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) {
+    // A client that resets its requests as soon as they are sent has none open in its own eyes, but
+    // their work is still being done here.
+    if streams.open.get() >= streams.bound {
+        respond.send_reset(Reason::REFUSED_STREAM);
+        return;
+    }
+    let open = Open::new(&streams.open);
+    streams.live.refresh(&mut streams.site);
+    let own = streams.clone();
+    // Refused at a bound of operations: the stream is reset, as what it was given to is dropped.
+    let _ = streams.stages.control.dispatch(move |_| async move {
+        let _open = open;
+        serve(own, request, respond).await;
+    });
+}
+
+/// Answers one request.
+async fn serve(streams: Streams, request: Request<RecvStream>, response: SendResponse<Bytes>) {
+    let Streams { stages, site, entry, guest, .. } = streams;
+    let head_only = request.method() == Method::HEAD;
+    let answer = StreamAnswer::new(response, head_only);
+    let (began, mut head) = (now(), Vec::with_capacity(512));
+    if !request::write(&request, &mut head) {
+        return answer.reset(Reason::PROTOCOL_ERROR);
+    }
+    let body = discard(request.into_body(), site.limits.body);
+    let body = match timeout(site.timeouts.body, body).await {
+        Ok(Ok(body)) => body,
+        // The client has reset it, or was told what is wrong with it.
+        Ok(Err(_)) => return,
+        Err(_) => Some(Status::RequestTimeout),
+    };
+    let mut out = Outgoing {
+        to: To::Stream(Box::new(answer)),
+        stages,
+        pace: Pace::new(&site.timeouts),
+        bytes: Vec::new(),
+        answer: Answer::default(),
+    };
+    let mut journal = guest.journal.as_ref().map(Journal::beside);
+    // Held until all of the answer is h2's.
+    let (mut permit, mut path) = (None, Vec::new());
+    let parsed = match (parse(&head, &site.limits), body) {
+        // It is whole, so what is not is malformed.
+        (Ok(Parse::Incomplete), _) => Err(Status::BadRequest),
+        (Ok(Parse::Complete(request, _)), None) => Ok(request),
+        (Ok(_), Some(status)) => Err(status),
+        (Err(reject), _) => Err(reject.status),
+    };
+    let answered = match parsed {
+        Ok(mut request) => {
+            let line = journal.as_ref().map(|_| line(request.line));
+            if let (Some(journal), Some(line)) = (&mut journal, &line) {
+                request.line = line;
+                journal.request(&request, began);
+                out.answer.begins(&out.bytes);
+            }
+            let reply = Reply { keep_alive: true, ..Reply::to(&request) };
+            let open = guest.open.as_ref();
+            let asking = Asking { site: &site, entry: &entry, open, https: None };
+            let (bytes, refused) = (&mut out.bytes, &mut false);
+            let answered = if admit(bytes, &asking, &mut permit, refused, &request, reply) {
+                respond(&mut out, stages, &site, &mut path, &request, reply).await
+            } else {
+                Ok(())
+            };
+            written(&mut out, &mut journal);
+            answered
+        }
+        Err(status) => {
+            if let Some(journal) = &mut journal {
+                journal.rejected(&line(&head), began);
+                out.answer.begins(&out.bytes);
+            }
+            let reply = Reply { minor: 1, keep_alive: true, head_only };
+            with_date(|date| error_page(&mut out.bytes, status, date, reply));
+            written(&mut out, &mut journal);
+            Ok(())
+        }
+    };
+    let sent = match answered {
+        Ok(()) => out.send().await,
+        Err(error) => Err(error),
+    };
+    Leaving::written(journal.as_mut().and_then(Journal::take));
+    let To::Stream(answer) = out.to else { return };
+    match sent {
+        Ok(()) => answer.end(),
+        Err(_) => answer.reset(Reason::INTERNAL_ERROR),
+    }
+}
+
+/// The request line as it is logged: with the protocol that it came by.
+fn line(head: &[u8]) -> Vec<u8> {
+    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let line = line.strip_suffix(b"1.1").unwrap_or(line);
+    [line, b"2.0"].concat()
+}
+
+/// Reads a body that nobody wants: a request is answered once it is whole, since until then it may turn
+/// out to be malformed. Gives the status of one that is too large.
+async fn discard(mut body: RecvStream, limit: u64) -> Result<Option<Status>, h2::Error> {
+    let mut received = 0;
+    while let Some(data) = poll_fn(|context| body.poll_data(context)).await {
+        let length = data?.len();
+        received += length as u64;
+        if received > limit {
+            return Ok(Some(Status::ContentTooLarge));
+        }
+        body.flow_control().release_capacity(length)?;
+    }
+    Ok(None)
+}
+
+/// One of the requests under way.
+struct Open(Rc<Cell<usize>>);
+
+impl Open {
+    fn new(open: &Rc<Cell<usize>>) -> Self {
+        open.set(open.get() + 1);
+        Self(open.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}

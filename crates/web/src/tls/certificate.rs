@@ -1,0 +1,161 @@
+//! One certificate with its key: read from PEM files and checked, so that what is wrong with it is
+//! said at the start, and by name, and not by the first client.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::FromDer;
+
+/// From when on an end that is near is told.
+const SOON: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Why a certificate cannot be used. Each names the file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CertificateError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is not PEM, or has a broken section.
+    #[error("{} is not PEM: {why}", path.display())]
+    NotPem {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A file has no certificate in it.
+    #[error(
+        "{} has no certificate; expected PEM with `-----BEGIN CERTIFICATE-----`, the server's own first",
+        path.display()
+    )]
+    NoCertificate {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A file has no private key in it that is not encrypted.
+    #[error(
+        "{} has no private key; expected PEM with `-----BEGIN PRIVATE KEY-----`, not encrypted",
+        path.display()
+    )]
+    NoKey {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The key is another certificate's.
+    #[error("the key in {} does not belong to the certificate in {}", key.display(), certificate.display())]
+    Mismatch {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's.
+        key: PathBuf,
+    },
+    /// The certificate or its key is of a kind that is not supported, or broken.
+    #[error("cannot use {} with {}: {why}", certificate.display(), key.display())]
+    Unusable {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's.
+        key: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// Reads the chain in `certificate` and its key in `key`, which may be one file, and checks that they
+/// belong together.
+pub(crate) fn load(certificate: &Path, key: &Path) -> Result<CertifiedKey, CertificateError> {
+    let chain = chain(certificate)?;
+    let private = private_key(key)?;
+    CertifiedKey::from_der(chain, private, &ring::default_provider()).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => {
+            CertificateError::Mismatch { certificate: certificate.into(), key: key.into() }
+        }
+        error => CertificateError::Unusable {
+            certificate: certificate.into(),
+            key: key.into(),
+            why: error.to_string(),
+        },
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
+    fs::read(path).map_err(|source| CertificateError::Read { path: path.into(), source })
+}
+
+fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    let text = read(path)?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let chain = chain.map_err(|why| not_pem(path, &why))?;
+    if chain.is_empty() {
+        return Err(CertificateError::NoCertificate { path: path.into() });
+    }
+    Ok(chain)
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
+    PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|why| match why {
+        pem::Error::NoItemsFound => CertificateError::NoKey { path: path.into() },
+        why => not_pem(path, &why),
+    })
+}
+
+fn not_pem(path: &Path, why: &pem::Error) -> CertificateError {
+    CertificateError::NotPem { path: path.into(), why: why.to_string() }
+}
+
+/// What somebody should know of a certificate that can be used all the same: its time, and `names`
+/// of its host that it is not for. One line each.
+pub(crate) fn doubts(
+    path: &Path,
+    certificate: &CertifiedKey,
+    names: &[String],
+    now: SystemTime,
+) -> Vec<String> {
+    let path = path.display();
+    let Some(first) = certificate.cert.first() else { return Vec::new() };
+    let Ok((_, parsed)) = X509Certificate::from_der(first) else {
+        return vec![format!("the certificate in {path} cannot be read: its time is not checked")];
+    };
+    let mut doubts = Vec::new();
+    let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+    let (from, until) = (parsed.validity().not_before, parsed.validity().not_after);
+    if now < from.timestamp() {
+        doubts.push(format!("the certificate in {path} is not valid before {from}"));
+    }
+    if now > until.timestamp() {
+        doubts.push(format!("the certificate in {path} expired on {until}"));
+    } else if now + SOON.as_secs() as i64 > until.timestamp() {
+        doubts.push(format!("the certificate in {path} expires on {until}"));
+    }
+    let missing = names.iter().filter(|name| !is_for(&parsed, name));
+    doubts.extend(missing.map(|name| format!("the certificate in {path} is not for {name}")));
+    doubts
+}
+
+/// Whether a client that wants `name`, or any name of a pattern `*.rest`, will take the certificate
+/// (RFC 9525 §6.3).
+fn is_for(certificate: &X509Certificate<'_>, name: &str) -> bool {
+    let Ok(Some(alternatives)) = certificate.subject_alternative_name() else { return false };
+    alternatives.value.general_names.iter().any(|one| match one {
+        GeneralName::DNSName(own) if own.eq_ignore_ascii_case(name) => true,
+        GeneralName::DNSName(own) => match (own.strip_prefix("*."), name.split_once('.')) {
+            (Some(own), Some((first, rest))) => first != "*" && own.eq_ignore_ascii_case(rest),
+            _ => false,
+        },
+        _ => false,
+    })
+}

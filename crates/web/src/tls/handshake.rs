@@ -1,0 +1,113 @@
+//! The stage in which hands are shaken.
+//!
+//! A handshake costs as much as some ten to some hundred answers, nearly all of it one signature. So it
+//! has a stage of its own whose cohorts are small: requests of connections that exist do not wait for
+//! more than a few signatures.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use phalanx::net::Stream;
+use phalanx::{BlockingStage, Graph, Patience, SharedStage, blocking, now, time_of_day};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+
+use crate::tls::certificates::{Certificates, LOOK};
+use crate::tls::session::{Failed, TlsStream};
+
+/// A cohort of handshakes: some milliseconds of work where keys are RSA.
+const COHORT: usize = 4;
+/// Connections that may wait to be shaken hands with on one processor: beyond this the wait would be
+/// longer than clients', and they are closed.
+const QUEUE: usize = 1024;
+/// What is spoken over TLS, the better first.
+const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
+/// The name of HTTP/2 over TLS (RFC 9113 §3.2).
+pub(crate) const HTTP2: &[u8] = b"h2";
+
+/// Handles on the stages of TLS.
+#[derive(Clone, Copy)]
+pub(crate) struct TlsStages {
+    handshakes: SharedStage<Handshakes>,
+    looks: BlockingStage<Arc<Certificates>>,
+}
+
+/// What handshakes share.
+struct Handshakes {
+    config: Arc<ServerConfig>,
+    /// When somebody last asked for a look at the files, in milliseconds of [`now`].
+    looked: AtomicU64,
+}
+
+impl TlsStages {
+    /// Declares them as the next stages of `graph`.
+    pub(crate) fn declare(graph: &mut Graph, certificates: Arc<Certificates>) -> Self {
+        let handshakes =
+            Handshakes { config: config(certificates.clone()), looked: AtomicU64::new(0) };
+        Self {
+            handshakes: graph
+                .stage("handshakes")
+                .max_cohort(COHORT)
+                .capacity(QUEUE)
+                .shared(handshakes),
+            // One thread: looks are rare.
+            looks: blocking(graph, "certificates").threads(1).state(certificates),
+        }
+    }
+
+    /// Shakes hands. `patience` is for all of it.
+    pub(crate) async fn shake(
+        self,
+        stream: Stream,
+        patience: Patience,
+    ) -> Result<Box<TlsStream>, Option<Failed>> {
+        let call = self.handshakes.call(move |handshakes| async move {
+            if handshakes.is_look_due(now()) {
+                self.look().await;
+            }
+            let config = handshakes.config.clone();
+            TlsStream::accept(stream, config, patience).await.map(Box::new)
+        });
+        // Refused at a bound, or ended: the stream is gone with it.
+        call.await.map_err(|_| None)?.map_err(Some)
+    }
+
+    /// Looks whether certificates have changed, and tells on stderr if so.
+    pub(crate) async fn look(self) {
+        let time = SystemTime::UNIX_EPOCH + time_of_day();
+        let looked = self.looks.call(move |certificates| certificates.look(time)).await;
+        // Not looked, since the program is full or ends: the next handshake asks again.
+        for line in looked.unwrap_or_default() {
+            eprintln!("phalanx: {line}");
+        }
+    }
+}
+
+impl Handshakes {
+    /// True for one of those who ask within [`LOOK`].
+    fn is_look_due(&self, now: Duration) -> bool {
+        let (now, looked) = (now.as_millis() as u64, self.looked.load(Ordering::Relaxed));
+        now.saturating_sub(looked) >= LOOK.as_millis() as u64
+            && self
+                .looked
+                .compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+}
+
+/// TLS 1.2 and 1.3, with the cipher suites that rustls has: all of them seal and have forward secrecy.
+fn config(certificates: Arc<Certificates>) -> Arc<ServerConfig> {
+    let mut config = ServerConfig::builder_with_provider(ring::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .expect("the provider has cipher suites for TLS 1.2 and 1.3")
+        .with_no_client_auth()
+        .with_cert_resolver(certificates);
+    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+    // Who comes again is spared the signature. Its keys are drawn here and changed by themselves;
+    // without chance for them, the memory of the last few hundred sessions does instead.
+    if let Ok(tickets) = ring::Ticketer::new() {
+        config.ticketer = tickets;
+    }
+    Arc::new(config)
+}

@@ -1,0 +1,118 @@
+//! Which certificate a client gets: by the name that it asks for (SNI, RFC 6066 §3), before there is
+//! any request to read a host from.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustls::sign::CertifiedKey;
+
+/// Certificates by name. What is looked up is never changed: a reload makes a new one.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    exact: HashMap<String, Arc<CertifiedKey>>,
+    /// By what follows the `*.`.
+    wildcard: HashMap<String, Arc<CertifiedKey>>,
+    default: Option<Arc<CertifiedKey>>,
+}
+
+impl Names {
+    /// Adds a host's certificate. A host without names is the default; without such a host the first
+    /// one that was added is.
+    pub(crate) fn add(&mut self, names: &[String], certificate: &Arc<CertifiedKey>) {
+        if names.is_empty() || self.default.is_none() {
+            self.default = Some(certificate.clone());
+        }
+        for name in names {
+            let name = name.to_ascii_lowercase();
+            match name.strip_prefix("*.") {
+                Some(rest) => self.wildcard.insert(rest.to_owned(), certificate.clone()),
+                None => self.exact.insert(name, certificate.clone()),
+            };
+        }
+    }
+
+    /// The certificate for a client that asks for `name`, or for none. An unknown name gets the
+    /// default one: its client says more clearly than we could that this is not who it wanted.
+    pub(crate) fn find(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
+        let Some(name) = name else { return self.default.clone() };
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        // Of any depth and the longest first, as hosts are found (`site/names.rs`).
+        let rests = std::iter::successors(Some(&*name), |name| Some(name.split_once('.')?.1));
+        let wildcard = || rests.skip(1).find_map(|rest| self.wildcard.get(rest));
+        self.exact.get(&name).or_else(wildcard).or(self.default.as_ref()).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::SignatureAlgorithm;
+    use rustls::SignatureScheme;
+    use rustls::sign::{Signer, SigningKey};
+
+    use super::*;
+
+    /// A key that signs nothing: what is found is told apart by its address.
+    #[derive(Debug)]
+    struct NoKey;
+
+    impl SigningKey for NoKey {
+        fn choose_scheme(&self, _: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+            None
+        }
+
+        fn algorithm(&self) -> SignatureAlgorithm {
+            SignatureAlgorithm::ED25519
+        }
+    }
+
+    fn names(hosts: &[&[&str]]) -> (Names, Vec<Arc<CertifiedKey>>) {
+        let mut names = Names::default();
+        let certificates = hosts.iter().map(|host| {
+            let certificate = Arc::new(CertifiedKey::new(Vec::new(), Arc::new(NoKey)));
+            let host: Vec<_> = host.iter().map(|name| (*name).to_owned()).collect();
+            names.add(&host, &certificate);
+            certificate
+        });
+        let certificates = certificates.collect();
+        (names, certificates)
+    }
+
+    fn found(names: &Names, certificates: &[Arc<CertifiedKey>], name: Option<&str>) -> usize {
+        let found = names.find(name).expect("there is a default");
+        certificates.iter().position(|one| Arc::ptr_eq(one, &found)).expect("one of them")
+    }
+
+    #[test]
+    fn the_nearest_name_wins() {
+        let hosts: [&[&str]; 4] = [
+            &["a.example"],
+            &[],
+            &["*.a.example", "B.example"],
+            &["x.a.example", "*.deep.a.example"],
+        ];
+        let (names, certificates) = names(&hosts);
+        let table: [(Option<&str>, usize); 11] = [
+            (None, 1),
+            (Some("a.example"), 0),
+            (Some("A.Example"), 0),
+            (Some("a.example."), 0),
+            (Some("b.example"), 2),
+            (Some("y.a.example"), 2),
+            (Some("x.a.example"), 3),
+            (Some("z.y.a.example"), 2),
+            (Some("z.deep.a.example"), 3),
+            (Some("example"), 1),
+            (Some("unknown"), 1),
+        ];
+        for (name, wanted) in table {
+            assert_eq!(found(&names, &certificates, name), wanted, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_host_is_the_default_where_none_says_so() {
+        let (names, certificates) = names(&[&["a"], &["b"]]);
+        assert_eq!(found(&names, &certificates, None), 0);
+        assert!(Names::default().find(Some("a")).is_none());
+    }
+}
