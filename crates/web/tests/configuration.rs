@@ -122,6 +122,26 @@ fn what_is_read() {
     assert_eq!(over.hosts[0].security_headers, None);
 }
 
+#[test]
+fn every_key_is_documented() {
+    let page = include_str!("../../../docs/web/configuration.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    let documented: Vec<&str> = rows.map(|(key, _)| key).collect();
+    let keys = Config::keys();
+    for key in &keys {
+        assert!(documented.contains(&&key[..]), "{key} is not in docs/web/configuration.md");
+    }
+    for key in documented {
+        let table = format!("{key}.");
+        let known = keys.iter().any(|other| other == key || other.starts_with(&table));
+        assert!(known, "docs/web/configuration.md has {key}, which is no key");
+    }
+    let (_, example) = page.split_once("```toml\n").expect("an example");
+    let (example, _) = example.split_once("```").expect("its end");
+    let config = read(example).expect("the example is right");
+    assert_eq!((config.hosts.len(), config.hosts[0].redirects.len()), (2, 1));
+}
+
 fn text() -> impl Strategy<Value = String> {
     prop::string::string_regex("[a-zA-Z0-9 '\"\\\\/\u{e9}\n#=.-]{1,12}").unwrap()
 }
