@@ -1,0 +1,122 @@
+//! Constants as the index compares them, and ranges between cuts.
+//!
+//! A *cut* is a place between values: just before a constant or just after it. With cuts all four
+//! comparisons, `BETWEEN` and `LIKE 'prefix%'` are one thing: the value lies between two cuts.
+
+use crate::normal::Plain;
+use crate::{Literal, Number};
+
+/// What type a comparison looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    Boolean,
+    Number,
+    Bytes,
+}
+
+/// A constant. Strings are compared by their bytes, and a cut may lie where no string ends.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Constant {
+    Boolean(bool),
+    Number(Number),
+    Bytes(Box<[u8]>),
+}
+
+impl Constant {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Constant::Boolean(_) => Kind::Boolean,
+            Constant::Number(_) => Kind::Number,
+            Constant::Bytes(_) => Kind::Bytes,
+        }
+    }
+}
+
+impl From<&Literal> for Constant {
+    fn from(literal: &Literal) -> Constant {
+        match literal {
+            Literal::Boolean(value) => Constant::Boolean(*value),
+            Literal::Number(number) => Constant::Number(*number),
+            Literal::String(text) => Constant::Bytes(text.as_bytes().into()),
+        }
+    }
+}
+
+/// Just before `at`, or just after it. Ordered as they lie.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Cut {
+    pub(crate) at: Constant,
+    pub(crate) after: bool,
+}
+
+/// The values of one type from a cut up to another; none is no bound.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Range {
+    pub(crate) kind: Kind,
+    pub(crate) low: Option<Cut>,
+    pub(crate) high: Option<Cut>,
+}
+
+impl Range {
+    /// What lies above `cut`, or below it.
+    pub(crate) fn half(cut: Cut, above: bool) -> Range {
+        let kind = cut.at.kind();
+        let (low, high) = if above { (Some(cut), None) } else { (None, Some(cut)) };
+        Range { kind, low, high }
+    }
+
+    /// What lies between two cuts of one type.
+    pub(crate) fn between(low: Cut, high: Cut) -> Range {
+        Range { kind: low.at.kind(), low: Some(low), high: Some(high) }
+    }
+
+    /// The strings that begin with `prefix`.
+    pub(crate) fn prefix(prefix: &str) -> Range {
+        let mut next = prefix.as_bytes().to_vec();
+        // No byte of a text is 255, so the last one can be counted up.
+        if let Some(last) = next.last_mut() {
+            *last += 1;
+        }
+        let cut = |at: Box<[u8]>| Some(Cut { at: Constant::Bytes(at), after: false });
+        match prefix.is_empty() {
+            true => Range { kind: Kind::Bytes, low: None, high: None },
+            false => Range {
+                kind: Kind::Bytes,
+                low: cut(prefix.as_bytes().into()),
+                high: cut(next.into()),
+            },
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!((&self.low, &self.high), (Some(low), Some(high)) if low >= high)
+    }
+
+    pub(crate) fn contains(&self, value: &Constant) -> bool {
+        let below = |cut: &Cut| if cut.after { cut.at < *value } else { cut.at <= *value };
+        self.low.as_ref().is_none_or(below) && !self.high.as_ref().is_some_and(below)
+    }
+
+    /// What lies in both, which are of one type.
+    pub(crate) fn intersection(&self, other: &Range) -> Range {
+        let low = self.low.as_ref().max(other.low.as_ref()).cloned();
+        let high = match (&self.high, &other.high) {
+            (Some(a), Some(b)) => Some(a.min(b).clone()),
+            (a, b) => a.as_ref().or(b.as_ref()).cloned(),
+        };
+        Range { kind: self.kind, low, high }
+    }
+
+    /// What has the type and lies outside; none if nothing does.
+    pub(crate) fn outside(self) -> Option<Plain> {
+        if self.is_empty() {
+            return Some(Plain::Inside(Range { kind: self.kind, low: None, high: None }));
+        }
+        match (&self.low, &self.high) {
+            (None, None) => None,
+            (None, Some(_)) => Some(Plain::Inside(Range { low: self.high, high: None, ..self })),
+            (Some(_), None) => Some(Plain::Inside(Range { high: self.low, low: None, ..self })),
+            (Some(_), Some(_)) => Some(Plain::Outside(self)),
+        }
+    }
+}

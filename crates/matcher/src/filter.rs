@@ -1,0 +1,125 @@
+//! A parsed filter: what a subscription asks of events.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::FilterError;
+use crate::language::evaluate::evaluate;
+use crate::language::expr::Expr;
+use crate::language::{parse, query};
+use crate::normal::{self, Conjunction};
+use crate::value::Value;
+
+/// What a subscription asks of an event, parsed from its text.
+///
+/// The language is a subset of SQL's conditions: `=`, `<>` (or `!=`), `<`, `<=`, `>`, `>=`, `BETWEEN`,
+/// `IN`, `LIKE 'prefix%'`, `IS NULL`, joined by `AND`, `OR`, `NOT` and parentheses. Names are
+/// case-sensitive, keywords are not; a name that is a keyword or has other signs than letters, digits, `_`,
+/// `$` and `.` stands in double quotes.
+///
+/// A missing attribute is `NULL`: every comparison with it is unknown, and so is its `NOT`. An event
+/// matches if the whole is true.
+///
+/// ```
+/// use phalanx_matcher::{Filter, Value};
+///
+/// let filter = Filter::parse("symbol = 'ACME' AND price BETWEEN 10 AND 12.5")?;
+/// let price = Value::Untyped("12.50");
+/// assert!(filter.matches(&[("symbol", "ACME".into()), ("price", price)]));
+/// assert!(!filter.matches(&[("symbol", "ACME".into())]));
+/// assert_eq!(filter.to_string(), "symbol = 'ACME' AND price BETWEEN 10 AND 12.5");
+///
+/// let wrong = Filter::parse("price > 'a' AND").unwrap_err();
+/// assert_eq!(wrong.column(), 16);
+/// assert_eq!(wrong.to_string(), "column 16: expected the name of an attribute, found the end");
+/// # Ok::<(), phalanx_matcher::FilterError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Filter {
+    expr: Expr,
+    alternatives: Vec<Conjunction>,
+}
+
+impl Filter {
+    /// The longest text, in bytes.
+    pub const MAX_TEXT: usize = 8 * 1024;
+    /// How many parentheses and `NOT`s may stand in each other.
+    pub const MAX_DEPTH: usize = 32;
+    /// How many conjunctions a filter may come to: one for each way in which its `OR`s and `IN`s can be
+    /// satisfied. The index holds each of them.
+    pub const MAX_ALTERNATIVES: usize = 256;
+    /// How many conditions a conjunction may have.
+    pub const MAX_CONDITIONS: usize = 64;
+
+    /// The filter that `text` spells. The work is bounded: linear in the text, and in the conjunctions
+    /// that it comes to.
+    ///
+    /// # Errors
+    /// When it is not in the language or exceeds one of the bounds; the error names the column.
+    pub fn parse(text: &str) -> Result<Filter, FilterError> {
+        Filter::new(parse::parse(text)?)
+    }
+
+    /// The filter that a query spells, as it stands behind a topic: conditions `name=value`, with `=`,
+    /// `!=`, `<`, `<=`, `>` or `>=`, joined by `&`. A value that spells a number or `true` or `false` is one;
+    /// any other is a string.
+    ///
+    /// ```
+    /// use phalanx_matcher::Filter;
+    ///
+    /// let filter = Filter::parse_query("room=A&value>=25")?;
+    /// assert_eq!(filter, Filter::parse("room = 'A' AND value >= 25")?);
+    /// # Ok::<(), phalanx_matcher::FilterError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`parse`](Filter::parse).
+    pub fn parse_query(text: &str) -> Result<Filter, FilterError> {
+        Filter::new(query::parse(text)?)
+    }
+
+    fn new(expr: Expr) -> Result<Filter, FilterError> {
+        // What is too much is so as a whole, not at some place.
+        let whole = |reason| FilterError::new(1, reason);
+        let alternatives = normal::alternatives(&expr).map_err(whole)?;
+        Ok(Filter { expr, alternatives })
+    }
+
+    /// Whether an event with these attributes satisfies this filter, evaluated as it stands. Of several
+    /// values for a name the last counts.
+    ///
+    /// This is for one filter; an [`Index`](crate::Index) is for many.
+    #[must_use]
+    pub fn matches(&self, attributes: &[(&str, Value<'_>)]) -> bool {
+        let look_up = |name: &str| {
+            attributes.iter().rev().find(|(other, _)| *other == name).map(|(_, value)| *value)
+        };
+        evaluate(&self.expr, &look_up) == Some(true)
+    }
+
+    /// How many conjunctions it comes to, after those that cannot be satisfied have been left out.
+    #[must_use]
+    pub fn alternatives(&self) -> usize {
+        self.alternatives.len()
+    }
+
+    #[allow(dead_code, reason = "the index, which comes next, reads them")]
+    pub(crate) fn conjunctions(&self) -> &[Conjunction] {
+        &self.alternatives
+    }
+}
+
+impl FromStr for Filter {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Filter, FilterError> {
+        Filter::parse(text)
+    }
+}
+
+/// A text that parses to the same filter.
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.expr)
+    }
+}

@@ -1,0 +1,170 @@
+//! Cuts a filter's text into tokens, each byte looked at once.
+
+use super::error::{FilterError, Reason};
+use super::expr::Operator;
+use crate::Number;
+
+/// A token and the column where it begins.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Placed {
+    pub(crate) token: Token,
+    pub(crate) column: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Token {
+    /// A name as it stands; it may be a keyword.
+    Word(Box<str>),
+    /// A name in double quotes; it is none.
+    Name(Box<str>),
+    String(Box<str>),
+    Number(Number),
+    Operator(Operator),
+    Open,
+    Close,
+    Comma,
+    End,
+}
+
+impl Token {
+    /// As an error shows it.
+    pub(crate) fn show(&self) -> String {
+        let clip = |text: &str, quote: &str| {
+            let short: String = text.chars().take(24).collect();
+            let dots = if short.len() < text.len() { "…" } else { "" };
+            format!("{quote}{short}{dots}{quote}")
+        };
+        match self {
+            Token::Word(text) => clip(text, "`"),
+            Token::Name(text) => clip(text, "\""),
+            Token::String(text) => clip(text, "'"),
+            Token::Number(number) => format!("`{number}`"),
+            Token::Operator(operator) => format!("`{}`", operator.text()),
+            Token::Open => "`(`".to_owned(),
+            Token::Close => "`)`".to_owned(),
+            Token::Comma => "`,`".to_owned(),
+            Token::End => "the end".to_owned(),
+        }
+    }
+}
+
+/// Whether a name may begin with `c` without quotes.
+pub(crate) fn begins_name(c: char) -> bool {
+    c.is_alphabetic() || c == '_' || c == '$'
+}
+
+/// Whether a name may go on with `c` without quotes.
+pub(crate) fn within_name(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '$' | '.')
+}
+
+/// The tokens of `text`; the last is the only `End`.
+pub(crate) fn tokens(text: &str) -> Result<Vec<Placed>, FilterError> {
+    let mut cutter = Cutter { rest: text, column: 1 };
+    let mut tokens = Vec::new();
+    loop {
+        cutter.take_while(char::is_whitespace);
+        let column = cutter.column;
+        let token = cutter.next(column)?;
+        let end = token == Token::End;
+        tokens.push(Placed { token, column });
+        if end {
+            return Ok(tokens);
+        }
+    }
+}
+
+struct Cutter<'a> {
+    rest: &'a str,
+    column: usize,
+}
+
+impl<'a> Cutter<'a> {
+    fn bump(&mut self) -> Option<char> {
+        let c = self.rest.chars().next()?;
+        self.rest = &self.rest[c.len_utf8()..];
+        self.column += 1;
+        Some(c)
+    }
+
+    fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
+        let end = self.rest.find(|c| !wanted(c)).unwrap_or(self.rest.len());
+        let (taken, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        self.column += taken.chars().count();
+        taken
+    }
+
+    fn next(&mut self, column: usize) -> Result<Token, FilterError> {
+        let Some(c) = self.rest.chars().next() else { return Ok(Token::End) };
+        if begins_name(c) {
+            return Ok(Token::Word(self.take_while(within_name).into()));
+        }
+        if c.is_ascii_digit() || matches!(c, '+' | '-' | '.') {
+            return self.number(column);
+        }
+        self.bump();
+        let follows = |cutter: &mut Self, wanted| {
+            let is = cutter.rest.starts_with(wanted);
+            if is {
+                cutter.bump();
+            }
+            is
+        };
+        Ok(match c {
+            '(' => Token::Open,
+            ')' => Token::Close,
+            ',' => Token::Comma,
+            '=' => Token::Operator(Operator::Equal),
+            '<' if follows(self, '>') => Token::Operator(Operator::Differs),
+            '<' if follows(self, '=') => Token::Operator(Operator::AtMost),
+            '<' => Token::Operator(Operator::Less),
+            '>' if follows(self, '=') => Token::Operator(Operator::AtLeast),
+            '>' => Token::Operator(Operator::Greater),
+            '!' if follows(self, '=') => Token::Operator(Operator::Differs),
+            '\'' => Token::String(self.quoted('\'', column, "string")?),
+            '"' => Token::Name(self.quoted('"', column, "quoted name")?),
+            other => return Err(FilterError::new(column, Reason::Character(other))),
+        })
+    }
+
+    /// What stands up to the closing quote; a doubled quote is one of its characters.
+    fn quoted(
+        &mut self,
+        quote: char,
+        column: usize,
+        what: &'static str,
+    ) -> Result<Box<str>, FilterError> {
+        let mut text = String::new();
+        loop {
+            match self.bump() {
+                None => return Err(FilterError::new(column, Reason::Open(what))),
+                Some(c) if c == quote => {
+                    if !self.rest.starts_with(quote) {
+                        return Ok(text.into());
+                    }
+                    self.bump();
+                    text.push(quote);
+                }
+                Some(c) => text.push(c),
+            }
+        }
+    }
+
+    fn number(&mut self, column: usize) -> Result<Token, FilterError> {
+        let mut before = ' ';
+        let end = self
+            .rest
+            .find(|c: char| {
+                let sign = matches!(c, '+' | '-') && matches!(before, ' ' | 'e' | 'E');
+                before = c;
+                !(sign || c.is_alphanumeric() || matches!(c, '.' | '_'))
+            })
+            .unwrap_or(self.rest.len());
+        let (text, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        self.column += text.chars().count();
+        let wrong = |error| FilterError::new(column, Reason::Number(error));
+        Number::parse(text).map(Token::Number).map_err(wrong)
+    }
+}

@@ -1,0 +1,75 @@
+//! Spells a tree so that parsing it gives the same tree.
+
+use std::fmt;
+
+use super::expr::{Expr, Predicate, Test};
+use super::parse::is_keyword;
+use super::token::{begins_name, within_name};
+use crate::Literal;
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (parts, word) = match self {
+            Expr::And(parts) => (parts, " AND "),
+            Expr::Or(parts) => (parts, " OR "),
+            Expr::Not(inner) => {
+                f.write_str("NOT ")?;
+                return within(inner, true, f);
+            }
+            Expr::Test(predicate) => return write!(f, "{predicate}"),
+        };
+        for (at, part) in parts.iter().enumerate() {
+            f.write_str(if at == 0 { "" } else { word })?;
+            within(part, matches!(self, Expr::And(_)), f)?;
+        }
+        Ok(())
+    }
+}
+
+/// A part, in parentheses if what stands around it binds more tightly.
+fn within(part: &Expr, tight: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match part {
+        Expr::And(_) | Expr::Or(_) if tight => write!(f, "({part})"),
+        _ => write!(f, "{part}"),
+    }
+}
+
+impl fmt::Display for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bare = self.name.starts_with(begins_name)
+            && self.name.chars().all(within_name)
+            && !is_keyword(&self.name);
+        match bare {
+            true => f.write_str(&self.name)?,
+            false => write!(f, "\"{}\"", self.name.replace('"', "\"\""))?,
+        }
+        let not = |negated: &bool| if *negated { " NOT" } else { "" };
+        match &self.test {
+            Test::Compare(operator, value) => write!(f, " {} {value}", operator.text()),
+            Test::Between { low, high, negated } => {
+                write!(f, "{} BETWEEN {low} AND {high}", not(negated))
+            }
+            Test::In { values, negated } => {
+                write!(f, "{} IN (", not(negated))?;
+                for (at, value) in values.iter().enumerate() {
+                    write!(f, "{}{value}", if at == 0 { "" } else { ", " })?;
+                }
+                f.write_str(")")
+            }
+            Test::Like { prefix, open, negated } => {
+                let signs = prefix.contains(['%', '_']);
+                let mut pattern = String::new();
+                for c in prefix.chars() {
+                    if signs && matches!(c, '%' | '_' | '\\') {
+                        pattern.push('\\');
+                    }
+                    pattern.push(c);
+                }
+                pattern.push_str(if *open { "%" } else { "" });
+                write!(f, "{} LIKE {}", not(negated), Literal::String(pattern.into()))?;
+                f.write_str(if signs { " ESCAPE '\\'" } else { "" })
+            }
+            Test::Null { negated } => write!(f, " IS{} NULL", not(negated)),
+        }
+    }
+}

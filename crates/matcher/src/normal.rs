@@ -1,0 +1,213 @@
+//! From a tree to its disjunctive normal form: conjunctions of plain conditions, any of which will do.
+//!
+//! `NOT` is pushed down to the predicates, which three-valued logic allows: both a comparison and its
+//! opposite are unknown for a missing value. Then each predicate becomes one of five plain conditions, and
+//! those on the same attribute are merged or found to contradict each other.
+
+use crate::constant::{Constant, Cut, Range};
+use crate::language::error::Reason;
+use crate::language::expr::{Expr, Operator, Predicate, Test};
+use crate::{Filter, Literal};
+
+/// Conditions that must all hold. It may have none left, and then always holds.
+pub(crate) type Conjunction = Vec<Condition>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Condition {
+    pub(crate) name: Box<str>,
+    pub(crate) plain: Plain,
+}
+
+/// What is asked of one attribute. All but `Present(false)` are not satisfied by a missing one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Plain {
+    Present(bool),
+    Equal(Constant),
+    Differs(Constant),
+    Inside(Range),
+    /// Has the range's type and lies outside of it; the range is bounded on both sides and not empty.
+    Outside(Range),
+}
+
+/// The conjunctions that `expr` comes to.
+pub(crate) fn alternatives(expr: &Expr) -> Result<Vec<Conjunction>, Reason> {
+    let mut all = Vec::new();
+    for conjunction in expand(expr, false)? {
+        if let Some(simple) = simplify(conjunction)
+            && !all.contains(&simple)
+        {
+            all.push(simple);
+        }
+    }
+    Ok(all)
+}
+
+fn expand(expr: &Expr, negated: bool) -> Result<Vec<Conjunction>, Reason> {
+    match (expr, negated) {
+        (Expr::Not(inner), _) => expand(inner, !negated),
+        (Expr::And(parts), false) | (Expr::Or(parts), true) => product(parts, negated),
+        (Expr::And(parts), true) | (Expr::Or(parts), false) => {
+            let mut all = Vec::new();
+            for part in parts {
+                all.extend(expand(part, negated)?);
+                bounded(all.len())?;
+            }
+            Ok(all)
+        }
+        (Expr::Test(predicate), _) => plain(predicate, negated),
+    }
+}
+
+fn bounded(alternatives: usize) -> Result<(), Reason> {
+    if alternatives > Filter::MAX_ALTERNATIVES { Err(Reason::Wide) } else { Ok(()) }
+}
+
+/// One alternative of each part, in all ways.
+fn product(parts: &[Expr], negated: bool) -> Result<Vec<Conjunction>, Reason> {
+    let mut all: Vec<Conjunction> = vec![Vec::new()];
+    for part in parts {
+        let choices = expand(part, negated)?;
+        bounded(all.len() * choices.len())?;
+        let mut next = Vec::with_capacity(all.len() * choices.len());
+        for head in &all {
+            for tail in &choices {
+                if head.len() + tail.len() > Filter::MAX_CONDITIONS {
+                    return Err(Reason::Conditions);
+                }
+                next.push([head.as_slice(), tail].concat());
+            }
+        }
+        all = next;
+    }
+    Ok(all)
+}
+
+/// What a predicate, or its opposite, comes to.
+fn plain(predicate: &Predicate, negated: bool) -> Result<Vec<Conjunction>, Reason> {
+    let condition = |plain| Condition { name: predicate.name.clone(), plain };
+    let equal = |literal: &Literal, is: bool| {
+        let constant = Constant::from(literal);
+        condition(if is { Plain::Equal(constant) } else { Plain::Differs(constant) })
+    };
+    let inside = |range: Range, is: bool| match is {
+        true => Some(condition(Plain::Inside(range))),
+        false => range.outside().map(condition),
+    };
+    let one = |condition: Option<Condition>| Ok(condition.map(|c| vec![c]).into_iter().collect());
+    match &predicate.test {
+        Test::Null { negated: not } => one(Some(condition(Plain::Present(*not != negated)))),
+        Test::Compare(Operator::Equal, literal) => one(Some(equal(literal, !negated))),
+        Test::Compare(Operator::Differs, literal) => one(Some(equal(literal, negated))),
+        Test::Compare(operator, literal) => {
+            let at = Constant::from(literal);
+            let after = matches!(operator, Operator::Greater | Operator::AtMost);
+            let above = matches!(operator, Operator::Greater | Operator::AtLeast);
+            one(inside(Range::half(Cut { at, after }, above), !negated))
+        }
+        Test::Between { low, high, negated: not } => {
+            let low = Cut { at: low.into(), after: false };
+            let high = Cut { at: high.into(), after: true };
+            one(inside(Range::between(low, high), *not == negated))
+        }
+        Test::In { values, negated: not } if *not == negated => {
+            bounded(values.len())?;
+            Ok(values.iter().map(|value| vec![equal(value, true)]).collect())
+        }
+        Test::In { values, .. } => {
+            if values.len() > Filter::MAX_CONDITIONS {
+                return Err(Reason::Conditions);
+            }
+            Ok(vec![values.iter().map(|value| equal(value, false)).collect()])
+        }
+        Test::Like { prefix, open: true, negated: not } => {
+            one(inside(Range::prefix(prefix), *not == negated))
+        }
+        Test::Like { prefix, open: false, negated: not } => {
+            one(Some(equal(&Literal::String(prefix.clone()), *not == negated)))
+        }
+    }
+}
+
+/// The conjunction without what is said twice; none if it cannot be satisfied.
+fn simplify(conjunction: Conjunction) -> Option<Conjunction> {
+    let mut simple: Conjunction = Vec::with_capacity(conjunction.len());
+    for condition in conjunction {
+        add(&mut simple, condition)?;
+    }
+    Some(simple)
+}
+
+fn add(simple: &mut Conjunction, new: Condition) -> Option<()> {
+    let mut at = 0;
+    let mut plain = new.plain;
+    if matches!(&plain, Plain::Inside(range) if range.is_empty()) {
+        return None;
+    }
+    while at < simple.len() {
+        if simple[at].name != new.name {
+            at += 1;
+            continue;
+        }
+        match merge(&simple[at].plain, &plain)? {
+            Merged::Both => at += 1,
+            Merged::Old => return Some(()),
+            Merged::One(one) => {
+                // It may now meet others that came before.
+                plain = one;
+                simple.remove(at);
+                at = 0;
+            }
+        }
+    }
+    simple.push(Condition { name: new.name, plain });
+    Some(())
+}
+
+enum Merged {
+    Both,
+    Old,
+    One(Plain),
+}
+
+/// Two conditions on one attribute; none if they contradict each other.
+fn merge(old: &Plain, new: &Plain) -> Option<Merged> {
+    if old == new {
+        return Some(Merged::Old);
+    }
+    let kept = |kept: &Plain| Merged::One(kept.clone());
+    match (old, new) {
+        (Plain::Present(false), _) | (_, Plain::Present(false)) => None,
+        (Plain::Present(true), other) => Some(kept(other)),
+        (_, Plain::Present(true)) => Some(Merged::Old),
+        (Plain::Equal(constant), other) => match other.holds(constant) {
+            None => Some(Merged::Both),
+            Some(holds) => holds.then_some(Merged::Old),
+        },
+        (other, Plain::Equal(constant)) => match other.holds(constant) {
+            None => Some(Merged::Both),
+            Some(holds) => holds.then(|| kept(new)),
+        },
+        (Plain::Inside(a), Plain::Inside(b)) if a.kind == b.kind => {
+            let both = a.intersection(b);
+            (!both.is_empty()).then_some(Merged::One(Plain::Inside(both)))
+        }
+        _ => Some(Merged::Both),
+    }
+}
+
+impl Plain {
+    /// Whether it holds for an attribute that is `constant`; none if it asks for another type.
+    fn holds(&self, constant: &Constant) -> Option<bool> {
+        match self {
+            Plain::Present(present) => Some(*present),
+            Plain::Equal(other) => (other.kind() == constant.kind()).then(|| other == constant),
+            Plain::Differs(other) => (other.kind() == constant.kind()).then(|| other != constant),
+            Plain::Inside(range) => {
+                (range.kind == constant.kind()).then(|| range.contains(constant))
+            }
+            Plain::Outside(range) => {
+                (range.kind == constant.kind()).then(|| !range.contains(constant))
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Exact decimal numbers.
+//!
+//! A number is an integer count of 10⁻¹⁸, so that comparing two is comparing two integers and `0.1` is
+//! what it says. A binary fraction would not be: `price = 0.1` must hold for a price of `0.1`.
+
+use std::fmt;
+
+/// How many digits may follow the point.
+const PLACES: u32 = 18;
+
+/// A count of this makes 1.
+const ONE: i128 = 10i128.pow(PLACES);
+
+/// The largest magnitude: 20 digits before the point, which holds every 64-bit integer.
+const BOUND: i128 = 10i128.pow(38) - 1;
+
+/// The furthest that an exponent moves the point; further away nothing fits.
+const FURTHEST: i32 = 40;
+
+/// An exact decimal number: at most 20 digits before the point and 18 after it.
+///
+/// ```
+/// use phalanx_matcher::Number;
+///
+/// let tenth = Number::parse("0.1")?;
+/// assert_eq!(tenth, Number::parse("1e-1")?);
+/// assert!(tenth < Number::from(1));
+/// assert_eq!(tenth.to_string(), "0.1");
+/// # Ok::<(), phalanx_matcher::NumberError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Number(i128);
+
+/// Why a text is no [`Number`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberError {
+    /// It is not of the form `-12.5e3`.
+    Form,
+    /// It has digits beyond the 18th after the point.
+    Fraction,
+    /// It has more than 20 digits before the point.
+    Range,
+}
+
+impl fmt::Display for NumberError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NumberError::Form => "not a number; write it like 42, -1.5 or 2e6",
+            NumberError::Fraction => "more than 18 digits after the point; round it",
+            NumberError::Range => "more than 20 digits before the point",
+        })
+    }
+}
+
+impl std::error::Error for NumberError {}
+
+impl Number {
+    /// The number that `text` spells: an optional sign, digits with an optional point, and an optional
+    /// exponent. Work is linear in the length of the text.
+    ///
+    /// # Errors
+    /// When it is of another form, or cannot be held exactly.
+    pub fn parse(text: &str) -> Result<Number, NumberError> {
+        let (negative, text) = match text.as_bytes().first() {
+            Some(b'-') => (true, &text[1..]),
+            Some(b'+') => (false, &text[1..]),
+            _ => (false, text),
+        };
+        let (mantissa, exponent) = match text.find(['e', 'E']) {
+            Some(at) => (&text[..at], exponent(&text[at + 1..])?),
+            None => (text, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.len() + fraction.len() == 0 || !digits(whole) || !digits(fraction) {
+            return Err(NumberError::Form);
+        }
+        // Zeros at both ends say nothing.
+        let fraction = fraction.trim_end_matches('0');
+        let all = whole.bytes().chain(fraction.bytes());
+        let mut significant = all.skip_while(|digit| *digit == b'0').peekable();
+        if significant.peek().is_none() {
+            return Ok(Number(0));
+        }
+        let length = fraction.len().min(i32::MAX as usize / 2) as i32;
+        let mut shift = PLACES as i32 + exponent - length;
+        let mut value: i128 = 0;
+        // Trailing zeros of a whole number may be what a negative exponent takes away.
+        let mut zeros = 0;
+        for digit in significant {
+            zeros += 1;
+            if digit != b'0' {
+                for _ in 0..zeros {
+                    value = value.checked_mul(10).ok_or(NumberError::Range)?;
+                }
+                value += i128::from(digit - b'0');
+                zeros = 0;
+            }
+        }
+        shift = shift.saturating_add(zeros);
+        if shift < 0 {
+            return Err(NumberError::Fraction);
+        }
+        let scale = 10i128.checked_pow(shift as u32).ok_or(NumberError::Range)?;
+        let value = value.checked_mul(scale).filter(|value| *value <= BOUND);
+        let value = value.ok_or(NumberError::Range)?;
+        Ok(Number(if negative { -value } else { value }))
+    }
+
+    /// The nearest number that can be held: rounded to 18 digits after the point, and moved to the ends
+    /// of the range where it lies beyond. None if it is not a number.
+    #[must_use]
+    pub fn nearest(value: f64) -> Option<Number> {
+        if value.is_nan() {
+            return None;
+        }
+        if value.abs() >= 1e20 {
+            return Some(Number(if value < 0.0 { -BOUND } else { BOUND }));
+        }
+        // The shortest text that means this double is also what its writer meant.
+        let text = value.to_string();
+        let end = text.find('.').map_or(text.len(), |point| point + 1 + PLACES as usize);
+        Number::parse(&text[..end.min(text.len())]).ok()
+    }
+}
+
+/// The number after the `e`, bounded: what lies beyond does not fit anyway.
+fn exponent(text: &str) -> Result<i32, NumberError> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(NumberError::Form);
+    }
+    let digits = digits.trim_start_matches('0');
+    let value = match digits.len() {
+        0 => 0,
+        1..=4 => digits.parse().map_err(|_| NumberError::Form)?,
+        _ if text.starts_with('-') => return Err(NumberError::Fraction),
+        _ => return Err(NumberError::Range),
+    };
+    let value: i32 = value;
+    // Within a text of bounded length, digits before the point may make up for it; no sense beyond.
+    if value > 8 * FURTHEST {
+        let low = text.starts_with('-');
+        return Err(if low { NumberError::Fraction } else { NumberError::Range });
+    }
+    Ok(if text.starts_with('-') { -value } else { value })
+}
+
+impl From<i64> for Number {
+    fn from(value: i64) -> Number {
+        Number(i128::from(value) * ONE)
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let (whole, fraction) = (self.0.abs() / ONE, self.0.abs() % ONE);
+        if fraction == 0 {
+            return write!(f, "{sign}{whole}");
+        }
+        let text = format!("{fraction:018}");
+        write!(f, "{sign}{whole}.{}", text.trim_end_matches('0'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> Result<String, NumberError> {
+        Number::parse(text).map(|number| number.to_string())
+    }
+
+    #[test]
+    fn numbers_are_exact() {
+        let same = [
+            ("0", "0"),
+            ("-0", "0"),
+            ("+7", "7"),
+            ("007", "7"),
+            (".5", "0.5"),
+            ("5.", "5"),
+            ("-1.50", "-1.5"),
+            ("1e3", "1000"),
+            ("12.5E-1", "1.25"),
+            ("1000e-20", "0.00000000000000001"),
+            ("9223372036854775807", "9223372036854775807"),
+            ("99999999999999999999.999999999999999999", "99999999999999999999.999999999999999999"),
+            ("0e99", "0"),
+            ("0.000000000000000001", "0.000000000000000001"),
+        ];
+        for (text, means) in same {
+            assert_eq!(number(text).as_deref(), Ok(means), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_held_says_why() {
+        for text in ["", "-", ".", "e1", "1e", "1e+", "0x1", "1.2.3", "--1", "1_0", "NaN", "1 "] {
+            assert_eq!(number(text), Err(NumberError::Form), "{text}");
+        }
+        for text in ["1e20", "100000000000000000000", "1e300", "1e99999999999", &"9".repeat(5000)] {
+            assert_eq!(number(text), Err(NumberError::Range), "{text}");
+        }
+        for text in ["1e-19", "0.1234567890123456789", "1e-99999999"] {
+            assert_eq!(number(text), Err(NumberError::Fraction), "{text}");
+        }
+    }
+
+    #[test]
+    fn doubles_are_rounded_and_kept_in_range() {
+        let near = |value: f64| Number::nearest(value).map(|number| number.to_string());
+        assert_eq!(near(0.1).as_deref(), Some("0.1"));
+        assert_eq!(near(1e300).as_deref(), Some("99999999999999999999.999999999999999999"));
+        assert_eq!(near(f64::NEG_INFINITY), near(-1e30));
+        assert_eq!(near(1.234_567_890_123_456_7e-5).as_deref(), Some("0.000012345678901234"));
+        assert_eq!(near(f64::NAN), None);
+    }
+}
