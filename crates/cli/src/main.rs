@@ -4,6 +4,8 @@
 
 mod bytes;
 mod content;
+mod notify;
+mod service;
 mod top;
 mod web;
 

@@ -1,21 +1,23 @@
 //! `phalanx web`: serve a directory.
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::content::Content;
+use crate::service::Service;
 use clap::Args;
 use phalanx::Choice;
-use phalanx_web::{Config, Listen, Mistake, Origins, Tls, check_certificates, serve};
+use phalanx_web::{Config, Listen, Mistake, Origins, Tls, check_certificates, operate};
 
 /// Serve a directory of files over HTTP.
 ///
 /// When it is ready it prints one line on stdout for each address: `listening on http://ADDR:PORT`.
 /// SIGINT (Ctrl-C) or SIGTERM asks it to finish what is under way; a second one ends it at once.
+/// SIGHUP has it read its configuration again; if there is a mistake in it, the old one goes on.
 ///
 /// What is set by a flag wins over its environment variable, that over --set, that over the file of
 /// --config, and that over the default.
@@ -158,23 +160,7 @@ impl Web {
             return check(&config);
         }
         phalanx::raise_open_files();
-        let served = serve(config, |serving| {
-            if let Some(fallback) = &serving.up.fallback {
-                eprintln!("phalanx: {fallback}");
-            }
-            for doubt in serving.doubts {
-                eprintln!("phalanx: {doubt}");
-            }
-            if let Some(admin) = serving.up.admin {
-                eprintln!("phalanx: look inside at http://{admin}/");
-            }
-            // One line for each, and at once: scripts wait for it. Nobody may be there to read it.
-            let mut stdout = std::io::stdout();
-            for url in serving.urls() {
-                let _ = writeln!(stdout, "listening on {url}");
-            }
-            let _ = stdout.flush();
-        });
+        let served = operate(config, Arc::new(Service::new(self)));
         match served {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -185,7 +171,7 @@ impl Web {
     }
 
     /// The configuration that the file, the environment and the flags come to.
-    fn load(&self) -> Result<Config, Vec<Mistake>> {
+    pub(crate) fn load(&self) -> Result<Config, Vec<Mistake>> {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let (mut config, mut origins) = (Config::new(), Origins::default());
         config.runtime.processors = cores.min(1024);

@@ -26,6 +26,7 @@ mod guard;
 mod http2;
 mod listing;
 mod log;
+mod reload;
 mod serve;
 mod site;
 mod stages;
@@ -36,5 +37,7 @@ pub use config::{
     Mistake, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
     SecurityHeaders, Symlinks, Timeouts, Tls, UnknownHost,
 };
+pub use reload::operator::{Operator, operate};
+pub use reload::{Reloaded, Reloader};
 pub use serve::{ServeError, Server, Serving, check_certificates, serve};
 pub use tls::certificate::CertificateError;

@@ -1,19 +1,26 @@
 //! From a configuration to a server that runs, and back.
 
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use phalanx::fs::Dir;
-use phalanx::net::{Listener, Listeners};
+use phalanx::net::Listener;
 use phalanx::{CallError, Graph, RunError, Start, Up};
 
 use crate::config::{Config, Listen, LogTarget, Mistake};
-use crate::connection::accept::{Accepting, Door, accept};
+use crate::connection::accept::{Accepting, Door, Entrance, accept};
+use crate::guard::descriptors;
 use crate::log::{Reopening, Sink};
-use crate::site::{Live, Site};
+use crate::reload::Reloader;
+use crate::reload::entrances::Entrances;
+use crate::reload::hangup::Hangups;
+use crate::reload::keeper::Keeper;
+use crate::site::{Live, Root, Site};
 use crate::stages::Stages;
 use crate::tls::certificate::CertificateError;
 use crate::tls::certificates::{Certificates, Source};
@@ -53,6 +60,9 @@ pub enum ServeError {
     /// A certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// A new configuration asks for something that a server cannot begin while it runs.
+    #[error("{0}: restart the server for it")]
+    NeedsRestart(&'static str),
     /// The runtime failed.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -73,10 +83,14 @@ pub struct Serving<'a> {
 impl Serving<'_> {
     /// Where it is found, in the order of [`Config::listen`]: `https://127.0.0.1:8443`.
     pub fn urls(&self) -> impl Iterator<Item = String> {
-        let scheme = |listen: &Listen| if listen.tls { "https" } else { "http" };
-        let all = self.listen.iter().zip(self.addresses);
-        all.map(move |(listen, address)| format!("{}://{address}", scheme(listen)))
+        self.listen.iter().zip(self.addresses).map(|(listen, address)| url(*listen, *address))
     }
+}
+
+/// Where an address is found.
+pub(crate) fn url(listen: Listen, address: SocketAddr) -> String {
+    let scheme = if listen.tls { "https" } else { "http" };
+    format!("{scheme}://{address}")
 }
 
 /// The server's stages in a graph: what [`serve`] runs, for a program of one's own and for
@@ -86,8 +100,6 @@ pub struct Server {
     live: Live,
     stages: Stages,
     tls: Option<TlsStages>,
-    /// In the order of [`Config::listen`].
-    doors: Vec<Door>,
 }
 
 impl Server {
@@ -104,21 +116,20 @@ impl Server {
         roots: impl IntoIterator<Item = Dir>,
     ) -> Self {
         assert!(config.listen.iter().all(|listen| !listen.tls), "TLS is for `serve`");
-        let doors = vec![Door::Plain; config.listen.len()];
-        Self::declare_with(graph, config, roots.into_iter().collect(), None, None, doors)
+        let roots = roots.into_iter().map(Root::from).collect();
+        Self::declare_with(graph, config, roots, None, None)
     }
 
     fn declare_with(
         graph: &mut Graph,
         config: &Config,
-        roots: Vec<Dir>,
+        roots: Vec<Root>,
         log: Option<Sink>,
         certificates: Option<Arc<Certificates>>,
-        doors: Vec<Door>,
     ) -> Self {
-        let live = Live::new(Site::new(config, roots));
+        let live = Live::new(Site::new(config, roots, None));
         let (stages, tls) = Stages::declare(graph, config, &live, log, certificates);
-        Self { stages, tls, live, doors }
+        Self { stages, tls, live }
     }
 
     /// Begins to accept on this processor, until the program drains.
@@ -126,67 +137,81 @@ impl Server {
     /// # Errors
     /// When the operations that accept are refused.
     pub fn accept(&self, listeners: impl IntoIterator<Item = Listener>) -> Result<(), CallError> {
-        let accepting = Accepting::new(self.stages, self.tls, self.live.clone());
-        let doors = self.doors.iter().copied().chain(std::iter::repeat(Door::Plain));
-        for (listener, door) in listeners.into_iter().zip(doors) {
-            let accepting = accepting.clone();
-            self.stages.network.dispatch(move |_| accept(listener, door, accepting))?;
+        let accepting = self.accepting();
+        for listener in listeners {
+            let (accepting, door) = (accepting.clone(), Rc::new(Cell::new(Door::Plain)));
+            let entrance = Entrance { door, shut: None };
+            self.stages.network.dispatch(move |_| accept(listener, entrance, accepting))?;
         }
         Ok(())
+    }
+
+    /// What the listeners of one processor share: to be asked for once on each.
+    fn accepting(&self) -> Accepting {
+        Accepting::new(self.stages, self.tls, self.live.clone())
     }
 }
 
 /// Serves until the process is asked to end, or until [`Up::control`] is; then finishes what is
-/// under way. `ready` is called once connections are accepted.
+/// under way. `ready` is called once connections are accepted. SIGHUP is left to whoever has it: see
+/// [`operate`](crate::operate) for a server that reads its configuration again.
 ///
 /// # Errors
 /// [`ServeError`]; when the server was up before, only `Run`.
-pub fn serve(mut config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
+pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
+    run(config, |_| None, ready)
+}
+
+/// As [`serve`]; `hears` may have a thread of its own for as long as the server runs.
+pub(crate) fn run(
+    mut config: Config,
+    hears: impl FnOnce(Reloader) -> Option<Hangups>,
+    ready: impl FnOnce(&Serving<'_>),
+) -> Result<(), ServeError> {
     let mistakes = config.check();
     if !mistakes.is_empty() {
         return Err(ServeError::Config(mistakes));
     }
-    crate::guard::descriptors::reserve(&mut config);
-    let open = |path: &PathBuf| {
-        Dir::open(path).map_err(|source| ServeError::Root { path: path.clone(), source })
-    };
-    let roots =
-        config.hosts.iter().map(|host| open(&host.root)).collect::<Result<Vec<_>, ServeError>>()?;
-    let bind = |address| {
-        Listeners::bind(address, config.runtime.processors)
-            .map_err(|source| ServeError::Listen { address, source })
-    };
-    let listeners = config
-        .listen
-        .iter()
-        .map(|listen| bind(listen.address))
-        .collect::<Result<Vec<_>, ServeError>>()?;
-
+    descriptors::reserve(&mut config);
+    let roots = open_roots(&config)?;
     let (certificates, doubts) = certificates(&config)?;
-    let https = config.listen.iter().position(|listen| listen.tls);
-    let https = https.map(|at| listeners[at].local_addr().port());
-    let doors = config.listen.iter().map(|listen| match (listen.tls, listen.to_https, https) {
-        (true, ..) => Door::Tls,
-        (false, true, Some(port)) => Door::ToHttps(port),
-        _ => Door::Plain,
-    });
-    let doors = doors.collect();
+    let entrances = Entrances::bind(&config)?;
+    let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
+    let reopen = log.as_ref().map(Sink::reopen);
+    let _signal = log.as_ref().filter(|_| config.runtime.signals).map(Reopening::of);
 
     let mut graph = Graph::new();
-    let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
-    let _signal = log.as_ref().filter(|_| config.runtime.signals).map(Reopening::of);
-    let server = Server::declare_with(&mut graph, &config, roots, log, certificates, doors);
+    let server = Server::declare_with(&mut graph, &config, roots, log, certificates.clone());
+    let orders = entrances.orders();
+    let addresses = entrances.addresses();
+    let reloader = Reloader {
+        live: server.live.clone(),
+        running: config.clone(),
+        certificates,
+        entrances,
+        reopen,
+    };
+    let hangups = hears(reloader);
     let start = |start: &Start| {
-        let own = listeners.iter().map(|listeners| listeners.listener(start));
-        server.accept(own.collect::<io::Result<Vec<_>>>()?)?;
+        let ends = hangups.as_ref().filter(|_| start.processor() == 0).map(Hangups::ends);
+        let (orders, processor) = (orders.clone(), start.processor());
+        let keeper = Keeper::new(orders, processor, server.accepting(), server.stages)?;
+        server.stages.network.dispatch(move |_| keeper.keep(ends))?;
         Ok(())
     };
-    let addresses: Vec<_> = listeners.iter().map(Listeners::local_addr).collect();
     let up = |up: &Up| {
         ready(&Serving { addresses: &addresses, doubts: &doubts, up, listen: &config.listen });
     };
     config.runtime.build().run_and(graph, start, up)?;
     Ok(())
+}
+
+/// Opens the hosts' directories, in their order.
+pub(crate) fn open_roots(config: &Config) -> Result<Vec<Root>, ServeError> {
+    let open = |path: &PathBuf| {
+        Root::open(path).map_err(|source| ServeError::Root { path: path.clone(), source })
+    };
+    config.hosts.iter().map(|host| open(&host.root)).collect()
 }
 
 fn open_log(target: &LogTarget) -> Result<Sink, ServeError> {

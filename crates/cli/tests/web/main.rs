@@ -33,6 +33,7 @@ mod overload;
 mod process;
 mod ranges;
 mod refusals;
+mod reload;
 mod resources;
 mod rules;
 mod server;

@@ -5,6 +5,7 @@ mod check;
 mod file;
 mod host;
 mod limits;
+mod reload;
 mod rules;
 mod runtime;
 

@@ -1,10 +1,12 @@
 //! Taking connections in.
 
 use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 use phalanx::net::{Listener, Stream};
-use phalanx::{Admission, Patience};
+use phalanx::{Admission, Event, First, Patience, first, now, timeout};
 use phalanx_http::Status;
 
 use crate::connection::Connection;
@@ -47,6 +49,18 @@ pub(crate) enum Door {
     ToHttps(u16),
 }
 
+/// Where connections come in on one processor.
+pub(crate) struct Entrance {
+    /// May be changed while it is open.
+    pub(crate) door: Rc<Cell<Door>>,
+    /// Happens when it is to be shut; none if it never is.
+    pub(crate) shut: Option<Event<()>>,
+}
+
+/// So long a listener that is no longer wanted takes those in who had come before: what the kernel has
+/// connected and nobody has accepted, it resets when the listener is closed.
+const LAST: Duration = Duration::from_millis(50);
+
 impl Door {
     /// Says no. Within TLS that would cost a handshake, which is what there is no room for: closed
     /// without a word.
@@ -64,15 +78,19 @@ impl Door {
     }
 }
 
-/// Accepts until the program drains. Each connection becomes an operation of the control stage.
-pub(crate) async fn accept(listener: Listener, door: Door, accepting: Accepting) {
+/// Accepts until the program drains, or the entrance is shut. Each connection becomes an operation of
+/// the control stage.
+pub(crate) async fn accept(listener: Listener, entrance: Entrance, accepting: Accepting) {
     let Accepting { stages, tls, live, entry, open, told } = accepting;
+    let Entrance { door, mut shut } = entrance;
+    let mut last = None;
     let mut site = live.newest();
     loop {
         // Rather than let a queue grow that is long already.
         stages.control.room().await;
-        let Some(stream) = listener.accept_next().await else { return };
+        let Some(stream) = next(&listener, &mut shut, &mut last).await else { return };
         live.refresh(&mut site);
+        let door = door.get();
         if open.get() >= site.max_connections {
             door.turn_away(stream, stages, &told, site.max_connections, Status::ServiceUnavailable);
             continue;
@@ -98,6 +116,24 @@ pub(crate) async fn accept(listener: Listener, door: Door, accepting: Accepting)
                 stages.control.dispatch(move |_| connection.sending_to_https(port).serve())
             }
         };
+    }
+}
+
+/// The next connection; none once the program drains, or the entrance is shut: `last` is until when
+/// those come in all the same who had come before.
+async fn next(
+    listener: &Listener,
+    shut: &mut Option<Event<()>>,
+    last: &mut Option<Duration>,
+) -> Option<Stream> {
+    let mut next = pin!(listener.accept_next());
+    let Some(shut) = shut else { return next.await };
+    match first(next.as_mut(), shut).await {
+        First::One(stream) => stream,
+        First::Other(_) => {
+            let left = last.get_or_insert_with(|| now() + LAST).saturating_sub(now());
+            timeout(left, next).await.ok().flatten()
+        }
     }
 }
 

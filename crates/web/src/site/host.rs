@@ -1,5 +1,9 @@
 //! One host, compiled: its root, and all that is decided for its requests.
 
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
 use phalanx::fs::Dir;
 use phalanx_http::Request;
 
@@ -11,6 +15,28 @@ use crate::site::rules::Rules;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HostId(pub(crate) u32);
 
+/// A directory to serve.
+pub(crate) struct Root {
+    dir: Dir,
+    /// Which one it is, where that is known: its device and number.
+    place: Option<(u64, u64)>,
+}
+
+impl Root {
+    /// Opens a directory. May block.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let dir = Dir::open(path)?;
+        let place = std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        Ok(Self { dir, place })
+    }
+}
+
+impl From<Dir> for Root {
+    fn from(dir: Dir) -> Self {
+        Self { dir, place: None }
+    }
+}
+
 /// A host as requests meet it.
 pub(crate) struct Host {
     pub(crate) id: HostId,
@@ -19,6 +45,7 @@ pub(crate) struct Host {
     /// As it was asked for.
     pub(crate) config: HostConfig,
     pub(crate) rules: Rules,
+    place: Option<(u64, u64)>,
 }
 
 impl Host {
@@ -26,9 +53,15 @@ impl Host {
     ///
     /// # Panics
     /// When it has a mistake in it.
-    pub(crate) fn new(id: HostId, config: HostConfig, root: Dir) -> Self {
+    pub(crate) fn new(id: HostId, config: HostConfig, root: Root) -> Self {
         let Ok(rules) = Rules::new(&config) else { panic!("a host whose rules were not checked") };
-        Self { id, root, config, rules }
+        Self { id, root: root.dir, config, rules, place: root.place }
+    }
+
+    /// Whether it is what this configuration and this root would make. A path that leads to another
+    /// directory than before is another root.
+    pub(crate) fn is(&self, config: &HostConfig, root: &Root) -> bool {
+        self.config == *config && self.place.is_some() && self.place == root.place
     }
 
     /// Adds the host's lines to an answer whose head begins at `start` in `out`, and of which there

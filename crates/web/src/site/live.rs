@@ -26,6 +26,17 @@ impl Live {
         self.0.newest.lock().unwrap_or_else(|poison| poison.into_inner()).clone()
     }
 
+    /// Puts a newer version in the place of the newest. Requests under way go on with theirs.
+    pub(crate) fn replace(&self, site: Arc<Site>) {
+        let generation = site.generation;
+        let mut newest = self.0.newest.lock().unwrap_or_else(|poison| poison.into_inner());
+        let before = std::mem::replace(&mut *newest, site);
+        // Behind the site itself: who sees the number finds at least this version.
+        self.0.generation.store(generation, Ordering::Release);
+        drop(newest);
+        drop(before);
+    }
+
     /// Makes `site` the newest, if it is not: one load where it is.
     #[inline]
     pub(crate) fn refresh(&self, site: &mut Arc<Site>) {

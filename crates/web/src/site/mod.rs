@@ -16,13 +16,12 @@ use std::ops::Index;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::fs::Dir;
 use phalanx_http::{Limits, Status};
 
-pub(crate) use host::{Host, HostId};
+pub(crate) use host::{Host, HostId, Root};
 pub(crate) use live::Live;
 
-use crate::config::{Config, Timeouts, UnknownHost};
+use crate::config::{Config, PerAddress, Timeouts, UnknownHost};
 use crate::files::entry::FileId;
 use crate::guard::addresses::{AddressKey, Addresses, client};
 use crate::site::names::Names;
@@ -33,6 +32,9 @@ pub(crate) struct Site {
     pub(crate) generation: u64,
     /// In the order of [`Config::hosts`].
     hosts: Vec<Arc<Host>>,
+    /// The first number that no host has had.
+    next_host: u32,
+    per_address: PerAddress,
     names: Names,
     /// What is answered for a host that is not known.
     pub(crate) unknown_host: Status,
@@ -85,15 +87,32 @@ impl Hashing {
 }
 
 impl Site {
-    /// Compiles a configuration; `roots` are the directories of its hosts, in their order.
-    pub(crate) fn new(config: &Config, roots: Vec<Dir>) -> Arc<Self> {
+    /// Compiles a configuration; `roots` are the directories of its hosts, in their order. What an
+    /// `old` version has that is the same still is taken over, so that what is cached stays good.
+    pub(crate) fn new(config: &Config, roots: Vec<Root>, old: Option<&Self>) -> Arc<Self> {
         assert_eq!(config.hosts.len(), roots.len(), "one root for each host");
-        let hosts = config.hosts.iter().zip(roots).enumerate();
+        let first = old.map_or(0, |old| old.next_host);
+        let hosts = config.hosts.iter().zip(roots).enumerate().map(|(n, (host, root))| {
+            let same = |other: &&Arc<Host>| other.is(host, &root);
+            match old.and_then(|old| old.hosts.iter().find(same)) {
+                Some(same) => same.clone(),
+                None => Arc::new(Host::new(HostId(first + n as u32), host.clone(), root)),
+            }
+        });
+        let addresses = match old.filter(|old| old.per_address == config.per_address) {
+            Some(old) => old.addresses.clone(),
+            None => Addresses::new(&config.per_address),
+        };
+        let drawn = || Hashing::Drawn(RandomState::new());
+        let hashing = match old {
+            Some(old) => old.hashing.clone(),
+            None => config.hash_seed.map_or_else(drawn, Hashing::Seeded),
+        };
         Arc::new(Self {
-            generation: 1,
-            hosts: hosts
-                .map(|(n, (host, root))| Arc::new(Host::new(HostId(n as u32), host.clone(), root)))
-                .collect(),
+            generation: old.map_or(1, |old| old.generation + 1),
+            hosts: hosts.collect(),
+            next_host: first + config.hosts.len() as u32,
+            per_address: config.per_address,
             names: Names::new(config),
             unknown_host: match config.unknown_host {
                 UnknownHost::NotFound => Status::NotFound,
@@ -104,12 +123,10 @@ impl Site {
             timeouts: config.timeouts,
             max_connections: config.max_connections.div_ceil(config.runtime.processors),
             target_wait: config.target_wait,
-            addresses: Addresses::new(&config.per_address),
+            addresses,
             health: config.health.as_deref().map(Into::into),
             streamed: config.cache_bytes as u64 / 8,
-            hashing: config
-                .hash_seed
-                .map_or_else(|| Hashing::Drawn(RandomState::new()), Hashing::Seeded),
+            hashing,
         })
     }
 

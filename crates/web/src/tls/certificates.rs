@@ -71,7 +71,6 @@ impl Certificates {
 
     /// Puts the certificates of another configuration in the place of these, all or, when one of them
     /// cannot be had, none.
-    #[expect(dead_code, reason = "for the reload of the configuration")]
     pub(crate) fn replace(
         &self,
         sources: Vec<Source>,

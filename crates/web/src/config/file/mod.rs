@@ -67,8 +67,12 @@ impl Config {
 
     /// The whole configuration as TOML, which [`Config::read`] reads to the same again.
     pub fn to_toml(&self) -> String {
-        let table = Pass::print(|pass| self.clone().keys(pass));
-        toml::to_string(&table).unwrap_or_default()
+        toml::to_string(&self.to_table()).unwrap_or_default()
+    }
+
+    /// The same, as a table.
+    pub(crate) fn to_table(&self) -> toml::Table {
+        Pass::print(|pass| self.clone().keys(pass))
     }
 
     /// The names of all keys, as `host.redirect.from`, in the order in which they are declared.

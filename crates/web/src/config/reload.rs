@@ -1,0 +1,86 @@
+//! Which keys a running server can change.
+
+use crate::config::Config;
+
+/// What is put in the place of the old while the server runs; all else is as it was at the start. A key
+/// that is new is not among them until somebody has seen to it.
+const CHANGE: [&str; 9] = [
+    "listen",
+    "h2c",
+    "unknown-host",
+    "max-connections",
+    "health",
+    "limits",
+    "timeouts",
+    "per-address",
+    "host",
+];
+
+impl Config {
+    /// The keys that differ from those of a `running` server and that it cannot change.
+    pub(crate) fn needs_restart(&self, running: &Self) -> Vec<String> {
+        let (new, old) = (self.to_table(), running.to_table());
+        let mut keys = Vec::new();
+        for (key, value) in &new {
+            if CHANGE.contains(&&key[..]) {
+                continue;
+            }
+            match (value, old.get(key)) {
+                (value, Some(other)) if value == other => (),
+                (toml::Value::Table(new), Some(toml::Value::Table(old))) => {
+                    let differ = new.iter().filter(|(key, value)| old.get(*key) != Some(value));
+                    keys.extend(differ.map(|(inner, _)| format!("{key}.{inner}")));
+                }
+                _ => keys.push(key.clone()),
+            }
+        }
+        keys
+    }
+
+    /// This one as far as a `running` server can take it over.
+    pub(crate) fn over(self, running: &Self) -> Self {
+        Self {
+            listen: self.listen,
+            h2c: self.h2c,
+            unknown_host: self.unknown_host,
+            max_connections: self.max_connections,
+            health: self.health,
+            limits: self.limits,
+            timeouts: self.timeouts,
+            per_address: self.per_address,
+            hosts: self.hosts,
+            ..running.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_change_is_named() {
+        let running = Config::new();
+        let mut new = Config::of("elsewhere");
+        new.timeouts.idle *= 2;
+        assert!(new.needs_restart(&running).is_empty());
+        (new.cache_bytes, new.runtime.processors) = (7, 3);
+        new.access_log = Some(Default::default());
+        let mut keys = new.needs_restart(&running);
+        keys.sort();
+        assert_eq!(keys, ["access-log", "cache", "runtime.processors"]);
+        let over = new.clone().over(&running);
+        assert_eq!((over.cache_bytes, &over.runtime), (running.cache_bytes, &running.runtime));
+        assert_eq!((&over.hosts, over.timeouts), (&new.hosts, new.timeouts));
+    }
+
+    /// Each key is either taken over or told.
+    #[test]
+    fn every_key_is_one_or_the_other() {
+        let mut keys = Config::keys();
+        keys.retain(|key| CHANGE.contains(&key.split('.').next().unwrap_or_default()));
+        for known in CHANGE {
+            assert!(keys.iter().any(|key| key.split('.').next() == Some(known)), "{known}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A new configuration in the place of the one that is served, while it is.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `operator` | who is asked for a new configuration, and told of the server's life |
+//! | `hangup` | the thread that hears SIGHUP |
+//! | `entrances` | where the server listens, as all processors are to have it |
+//! | `keeper` | an operation of each processor that opens and shuts its entrances |
+//!
+//! What may fail is done first: the configuration is checked, directories are opened, addresses bound,
+//! certificates read. Then nothing fails any more, and all of it is put in the place of what was there.
+
+pub(crate) mod entrances;
+pub(crate) mod hangup;
+pub(crate) mod keeper;
+pub(crate) mod operator;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use crate::config::Config;
+use crate::guard::descriptors;
+use crate::reload::entrances::Entrances;
+use crate::serve::{ServeError, open_roots};
+use crate::site::{Live, Site};
+use crate::tls::certificates::{Certificates, Source};
+
+/// Puts new configurations in the place of a running server's.
+pub struct Reloader {
+    pub(crate) live: Live,
+    /// What cannot change is as it was when the server started.
+    pub(crate) running: Config,
+    pub(crate) certificates: Option<Arc<Certificates>>,
+    pub(crate) entrances: Entrances,
+    /// Has the access log opened anew.
+    pub(crate) reopen: Option<Arc<AtomicBool>>,
+}
+
+/// A new configuration is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Which one it is: that of the start is 1.
+    pub version: u64,
+    /// Where the server is found now and was not before, as `https://127.0.0.1:8443`.
+    pub added: Vec<String>,
+    /// Keys whose values differ from those of the start, which hold until the server is started again.
+    pub needs_restart: Vec<String>,
+    /// What somebody should know of the certificates, one line each.
+    pub doubts: Vec<String>,
+}
+
+impl Reloader {
+    /// Checks `config`, opens what it names, and serves by it from the next request on; requests
+    /// under way are finished by the version that they began with, and no connection is closed. Files
+    /// of hosts that have not changed stay in the cache. The access log is opened anew.
+    ///
+    /// May block: it is for a thread of its own.
+    ///
+    /// # Errors
+    /// When the configuration is wrong, or something that it names cannot be had. Then nothing changes.
+    pub fn reload(&mut self, new: Config) -> Result<Reloaded, ServeError> {
+        let mistakes = new.check();
+        if !mistakes.is_empty() {
+            return Err(ServeError::Config(mistakes));
+        }
+        let needs_restart = new.needs_restart(&self.running);
+        let mut config = new.over(&self.running);
+        descriptors::reserve(&mut config);
+        if self.certificates.is_none() && config.listen.iter().any(|listen| listen.tls) {
+            return Err(ServeError::NeedsRestart("listen: the first address with TLS"));
+        }
+        let roots = open_roots(&config)?;
+        let change = self.entrances.prepare(&config)?;
+        let doubts = match &self.certificates {
+            Some(certificates) => certificates.replace(Source::of(&config), SystemTime::now())?,
+            None => Vec::new(),
+        };
+
+        let site = Site::new(&config, roots, Some(&self.live.newest()));
+        let version = site.generation;
+        self.live.replace(site);
+        let added = self.entrances.put(change);
+        if let Some(reopen) = &self.reopen {
+            reopen.store(true, Ordering::Relaxed);
+        }
+        Ok(Reloaded { version, added, needs_restart, doubts })
+    }
+}
