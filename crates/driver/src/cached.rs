@@ -57,6 +57,48 @@ pub(crate) fn read(_: BorrowedFd<'_>, _: &mut [u8], _: u64) -> io::Result<ReadNo
     Ok(ReadNow { bytes: 0, complete: false })
 }
 
+/// Between two bytes that are looked at: the kernel reads ahead, and forgets, more than a page at a time.
+#[cfg(target_os = "linux")]
+const APART: u64 = 64 << 10;
+
+/// The smallest that there is.
+#[cfg(target_os = "linux")]
+const PAGE: u64 = 4096;
+
+/// Of `length` bytes from `offset`, how many can be had without waiting for a disk. Looks at some of
+/// them only, so it may err where the kernel is just forgetting the file. Zero at the file's end, and
+/// where the kernel does not tell.
+///
+/// # Errors
+/// As `read(2)`.
+#[cfg(target_os = "linux")]
+pub(crate) fn resident(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    length: usize,
+    calls: &mut u64,
+) -> io::Result<usize> {
+    let end = offset + length as u64;
+    let (mut known, mut at) = (offset, offset);
+    while known < end {
+        *calls += 1;
+        let seen = read(file, &mut [0], at)?;
+        if seen.bytes == 0 {
+            // The end is told again when it is reached.
+            known = if seen.complete { at } else { known };
+            break;
+        }
+        known = if at + 1 >= end { end } else { (at / PAGE + 1) * PAGE };
+        at = (at + APART).min(end - 1);
+    }
+    Ok((known.min(end) - offset) as usize)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn resident(_: BorrowedFd<'_>, _: u64, _: usize, _: &mut u64) -> io::Result<usize> {
+    Ok(0)
+}
+
 #[allow(clippy::unnecessary_cast, reason = "the fields' types differ between systems")]
 pub(crate) fn metadata(file: BorrowedFd<'_>) -> io::Result<Metadata> {
     let stat = rustix::fs::fstat(file)?;

@@ -5,14 +5,15 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 
 use crate::OpenHow;
 use crate::list::Names;
+use crate::mapped::Window;
 use crate::sim::Node;
 
 /// An open file or directory. Clones share it; it is closed with the last of them.
@@ -21,8 +22,43 @@ pub struct File(Inner);
 
 #[derive(Clone, Debug)]
 enum Inner {
-    Real(Arc<OwnedFd>),
+    Real(Arc<Descriptor>),
     Simulated(Node),
+}
+
+/// The kernel's, and what of it was mapped last, to be sent.
+#[derive(Debug)]
+pub(crate) struct Descriptor {
+    fd: OwnedFd,
+    window: Mutex<Option<Arc<Window>>>,
+}
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Descriptor {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl Descriptor {
+    /// The window that holds the byte at `at`, of a file that is `length` bytes long and has it.
+    ///
+    /// # Errors
+    /// As `mmap(2)`.
+    pub(crate) fn window(&self, at: u64, length: u64) -> io::Result<Arc<Window>> {
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(window) = window.as_ref().filter(|window| window.holds(at) > 0) {
+            return Ok(Arc::clone(window));
+        }
+        let new = Arc::new(Window::open(self.as_fd(), at, length)?);
+        *window = Some(Arc::clone(&new));
+        Ok(new)
+    }
 }
 
 /// What is known of a file without reading it.
@@ -62,7 +98,7 @@ pub struct ReadNow {
 
 impl From<OwnedFd> for File {
     fn from(fd: OwnedFd) -> Self {
-        Self(Inner::Real(Arc::new(fd)))
+        Self(Inner::Real(Arc::new(Descriptor { fd, window: Mutex::default() })))
     }
 }
 
@@ -100,7 +136,7 @@ impl File {
     }
 
     /// The descriptor, shared, for as long as the kernel works on it. Errors as [`File::fd`].
-    pub(crate) fn shared_fd(&self) -> io::Result<Arc<OwnedFd>> {
+    pub(crate) fn shared_fd(&self) -> io::Result<Arc<Descriptor>> {
         match &self.0 {
             Inner::Real(fd) => Ok(Arc::clone(fd)),
             Inner::Simulated(_) => Err(io::Error::from_raw_os_error(libc::EBADF)),

@@ -102,6 +102,25 @@ pub enum Request {
         /// What to send. Empty completes at once.
         payload: Payload,
     },
+    /// Send `head`, and behind it up to `length` bytes of `file` from `offset` out of the kernel's own
+    /// memory of the file: [`Done::SentFile`]. Ends early where the file does, and where going on would
+    /// wait for a disk: what is missing then is to be read. One with [`Request::Send`]: at most one of
+    /// both at a time on a socket, a second one fails with `EBUSY`.
+    ///
+    /// What is sent is what the file holds at that moment, and never more than it holds; it fails with
+    /// `UnexpectedEof` when it is cut off in the very moment of a copy.
+    SendFile {
+        /// A connected socket.
+        socket: Socket,
+        /// Sent first, and given back empty by [`Done::SentFile`].
+        head: Vec<u8>,
+        /// An open file.
+        file: File,
+        /// From the start of the file, in bytes.
+        offset: u64,
+        /// At most this many bytes of the file. None sends the head alone.
+        length: u64,
+    },
     /// Open a file or directory beneath `directory`, never leaving it: [`Done::Opened`].
     Open {
         /// Where the path starts.
@@ -154,6 +173,14 @@ pub enum Done {
     Received(Chunk),
     /// All was sent; here is the payload's head again, cleared.
     Sent(Vec<u8>),
+    /// The head was sent, and so much of the file: less than was asked for where the file ends or is not
+    /// in memory.
+    SentFile {
+        /// The head's memory, cleared.
+        head: Vec<u8>,
+        /// Bytes of the file.
+        bytes: u64,
+    },
     /// An open file.
     Opened(File),
     /// The bytes read; shorter than asked for only at the end of the file.

@@ -2,11 +2,12 @@
 //! memory and make the peer go on), then receives and accepts where readiness is cached.
 
 use std::io::{self, IoSlice};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::{RecvFlags, recv};
 
 use super::Poll;
+use crate::sendfile::{Step, TURN};
 use crate::{Chunk, Done, Socket, Token};
 
 #[cfg(not(target_vendor = "apple"))]
@@ -22,6 +23,8 @@ impl Poll {
     pub(super) fn attempt(&mut self) {
         self.begin_connects();
         let mut queue = std::mem::take(&mut self.queue);
+        // Of files so much is sent at a time; who waits for it is the first the next time.
+        let (mut turn, mut waiting) = (TURN, Vec::new());
         for socket in &queue {
             let Some(state) = self.sockets.get_mut(*socket) else { continue };
             state.queued = false;
@@ -32,6 +35,13 @@ impl Poll {
                 self.end_connect(*socket);
             } else if state.sending.is_some() {
                 self.try_send(*socket);
+            } else if state.sending_file.is_some() {
+                if turn > 0 {
+                    self.try_send_file(*socket, &mut turn);
+                } else {
+                    state.queued = true;
+                    waiting.push(*socket);
+                }
             }
         }
         self.feed();
@@ -47,6 +57,7 @@ impl Poll {
             }
         }
         queue.clear();
+        queue.append(&mut waiting);
         // What was queued meanwhile (a listener with more to accept) is for the next attempt.
         queue.append(&mut self.queue);
         self.queue = queue;
@@ -95,6 +106,21 @@ impl Poll {
         };
         let sending = state.sending.take().expect("it was there");
         self.finish(sending.token, result.map(|()| Done::Sent(sending.payload.into_head())));
+    }
+
+    /// Sends part of a file, while the `turn` lasts.
+    #[cold]
+    fn try_send_file(&mut self, socket: Socket, turn: &mut usize) {
+        let state = self.sockets.get_mut(socket).expect("the caller looked");
+        let (_, sending) = &mut **state.sending_file.as_mut().expect("the caller looked");
+        let step = match sending.advance(state.fd.as_fd(), turn, &mut self.calls) {
+            Ok(Step::Full) => return state.writable = false,
+            Ok(Step::Paused) => return self.enqueue(socket),
+            Ok(Step::Over) => Ok(()),
+            Err(error) => Err(error),
+        };
+        let (token, sending) = *state.sending_file.take().expect("it was there");
+        self.finish(token, step.map(|()| sending.done()));
     }
 
     fn try_receive(&mut self, socket: Socket) {

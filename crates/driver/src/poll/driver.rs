@@ -10,6 +10,7 @@ use mio::unix::SourceFd;
 
 use super::{Place, Poll};
 use crate::offload::{self, Work};
+use crate::sendfile::FileSend;
 use crate::{Completion, Driver, Endpoint, Request, Socket, Token, Unpark};
 
 impl Driver for Poll {
@@ -33,7 +34,9 @@ impl Driver for Poll {
     fn close(&mut self, socket: Socket) {
         let Some(state) = self.sockets.remove(socket) else { return };
         let sending = state.sending.map(|sending| sending.token);
-        let waiting = sending.into_iter().chain(state.receiving).chain(state.connecting);
+        let file = state.sending_file.map(|sending| sending.0);
+        let waiting =
+            sending.into_iter().chain(file).chain(state.receiving).chain(state.connecting);
         for token in waiting.chain(state.accepting) {
             self.cancelled(token);
         }
@@ -57,6 +60,9 @@ impl Driver for Poll {
             Request::Accept { listener } => self.accept(token, listener),
             Request::Receive { socket } => self.receive(token, socket),
             Request::Send { socket, payload } => self.send(token, socket, payload),
+            Request::SendFile { socket, head, file, offset, length } => {
+                self.send_file(token, socket, FileSend::new(head, &file, offset, length));
+            }
             Request::Connect { address } => {
                 self.tokens.insert(token, Place::Connect);
                 self.connects.push((token, address));
@@ -95,7 +101,7 @@ impl Driver for Poll {
                 match place {
                     Place::Accept(_) => state.accepting.retain(|other| *other != token),
                     Place::Receive(_) => state.receiving = None,
-                    _ => state.sending = None,
+                    _ => (state.sending, state.sending_file) = (None, None),
                 }
             }
         }
@@ -121,7 +127,9 @@ impl Driver for Poll {
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.attempt();
         self.take_answers();
-        let ready = self.unparker.take() || !self.done.is_empty();
+        // What is queued again has more to do, and no event will say so.
+        let more = !self.done.is_empty() || !self.queue.is_empty();
+        let ready = self.unparker.take() || more;
         self.take_events(if ready { Some(Duration::ZERO) } else { timeout })?;
         self.polled = true;
         self.unparker.take();
@@ -132,7 +140,7 @@ impl Driver for Poll {
     fn gather(&mut self, completions: usize, limit: Duration) -> io::Result<()> {
         self.attempt();
         self.take_answers();
-        if self.done.len() < completions {
+        if self.done.len() < completions && self.queue.is_empty() {
             self.calls += 1;
             std::thread::sleep(limit);
         }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
+use crate::sendfile::FileSend;
 use crate::{Payload, Token};
 
 /// One socket in the driver's care.
@@ -20,6 +21,8 @@ pub(super) struct State {
     pub(super) starved: bool,
     pub(super) receiving: Option<Token>,
     pub(super) sending: Option<Sending>,
+    /// As `sending`, of a file; never both. Boxed, since most sockets never have it.
+    pub(super) sending_file: Option<Box<(Token, FileSend)>>,
     pub(super) connecting: Option<Token>,
     pub(super) accepting: VecDeque<Token>,
 }
@@ -42,15 +45,21 @@ impl State {
             starved: false,
             receiving: None,
             sending: None,
+            sending_file: None,
             connecting: None,
             accepting: VecDeque::new(),
         }
     }
 
+    /// Whether something is on its way out.
+    pub(super) fn is_sending(&self) -> bool {
+        self.sending.is_some() || self.sending_file.is_some()
+    }
+
     /// Whether somebody waits for something that an event may bring.
     pub(super) fn has_requests(&self) -> bool {
         self.receiving.is_some()
-            || self.sending.is_some()
+            || self.is_sending()
             || self.connecting.is_some()
             || !self.accepting.is_empty()
     }

@@ -1,10 +1,12 @@
 //! Where a request goes first: nothing is tried before the next submit.
 
+use std::io;
 use std::sync::Arc;
 
 use super::sockets::Sending;
 use super::{Place, Poll};
 use crate::offload::{self, Work};
+use crate::sendfile::FileSend;
 use crate::{Completion, Done, Payload, Socket, Token};
 
 impl Poll {
@@ -21,7 +23,7 @@ impl Poll {
         let Some(state) = self.sockets.get_mut(socket) else {
             return self.refuse(token, libc::EBADF);
         };
-        if state.sending.is_some() {
+        if state.is_sending() {
             return self.refuse(token, libc::EBUSY);
         }
         if payload.is_empty() {
@@ -30,6 +32,28 @@ impl Poll {
         state.sending = Some(Sending { token, payload, sent: 0 });
         self.tokens.insert(token, Place::Send(socket));
         self.enqueue(socket);
+    }
+
+    pub(super) fn send_file(
+        &mut self,
+        token: Token,
+        socket: Socket,
+        sending: io::Result<FileSend>,
+    ) {
+        let Some(state) = self.sockets.get_mut(socket) else {
+            return self.refuse(token, libc::EBADF);
+        };
+        if state.is_sending() {
+            return self.refuse(token, libc::EBUSY);
+        }
+        match sending {
+            Ok(sending) => {
+                state.sending_file = Some(Box::new((token, sending)));
+                self.tokens.insert(token, Place::Send(socket));
+                self.enqueue(socket);
+            }
+            Err(error) => self.done.push(Completion { token, result: Err(error) }),
+        }
     }
 
     pub(super) fn receive(&mut self, token: Token, socket: Socket) {

@@ -13,6 +13,19 @@ use crate::{Chunk, Completion, Done, File, OpenHow, Payload, Socket, Token};
 /// A call hands over no more than this of a payload's body.
 const AT_ONCE: usize = 64 << 10;
 
+/// Part of a file on its way to a socket.
+pub(super) struct FileSend {
+    pub(super) socket: Socket,
+    pub(super) head: Vec<u8>,
+    /// Bytes of the head that have left.
+    pub(super) begun: usize,
+    pub(super) file: File,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    /// Bytes of the file that have left.
+    pub(super) sent: u64,
+}
+
 /// A request that was not answered.
 pub(super) struct Flight {
     pub(super) token: Token,
@@ -26,6 +39,7 @@ pub(super) enum What {
     Connect(SocketAddr),
     Receive(Socket),
     Send { socket: Socket, payload: Payload, sent: usize },
+    SendFile(FileSend),
     Open { directory: File, path: CString, how: OpenHow },
     Read { file: File, buffer: Vec<u8>, offset: u64, length: usize },
     Write { file: File, bytes: Bytes, offset: u64, written: usize },
@@ -35,9 +49,10 @@ pub(super) enum What {
 impl What {
     pub(super) fn socket(&self) -> Option<Socket> {
         match self {
-            Self::Accept(socket) | Self::Receive(socket) | Self::Send { socket, .. } => {
-                Some(*socket)
-            }
+            Self::Accept(socket)
+            | Self::Receive(socket)
+            | Self::Send { socket, .. }
+            | Self::SendFile(FileSend { socket, .. }) => Some(*socket),
             _ => None,
         }
     }
@@ -95,6 +110,7 @@ impl Sim {
                 }
                 Ok(Done::Sent(std::mem::take(payload).into_head()))
             }
+            What::SendFile(sending) => self.try_send_file(sending),
             What::Open { directory, path, how } => {
                 let node = directory.simulated()?;
                 Ok(Done::Opened(node.open(path, *how)?.into()))
@@ -121,6 +137,34 @@ impl Sim {
                 Ok(Done::Synced)
             }
         }
+    }
+
+    fn try_send_file(&mut self, sending: &mut FileSend) -> io::Result<Done> {
+        let FileSend { socket, head, begun, file, offset, length, sent } = sending;
+        let Some(Held::Stream(end)) = self.sockets.get(*socket).copied() else {
+            return Err(code(libc::ENOTCONN));
+        };
+        crate::sendfile::check(*offset, *length)?;
+        while *begun < head.len() {
+            *begun += net::send(&mut self.world.state(), end, &head[*begun..])?;
+        }
+        // What is in memory may be cut off, or forgotten, while the socket is waited for.
+        while *sent < *length {
+            if self.world.chance(self.world.faults().disk) {
+                return Err(code(libc::EIO));
+            }
+            let mut part = vec![0; (*length - *sent).min(AT_ONCE as u64) as usize];
+            let had = file.simulated()?.read_now(&mut part, *offset + *sent)?;
+            if had.bytes == 0 {
+                break;
+            }
+            *sent += net::send(&mut self.world.state(), end, &part[..had.bytes])? as u64;
+            if !had.complete {
+                break;
+            }
+        }
+        head.clear();
+        Ok(Done::SentFile { head: std::mem::take(head), bytes: *sent })
     }
 
     fn try_accept(&mut self, listener: Socket) -> io::Result<Done> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::attempt::{Flight, What};
+use super::attempt::{FileSend, Flight, What};
 use super::net::{self, End};
 use super::{Peer, World};
 use crate::chunk::Pool;
@@ -37,6 +37,14 @@ pub struct Sim {
 pub(super) enum Held {
     Listener(usize),
     Stream(End),
+}
+
+/// The socket that it sends on.
+fn sends_on(what: &What) -> Option<Socket> {
+    match what {
+        What::Send { socket, .. } | What::SendFile(FileSend { socket, .. }) => Some(*socket),
+        _ => None,
+    }
 }
 
 #[derive(Default)]
@@ -69,7 +77,7 @@ impl Sim {
 
     fn launch(&mut self, token: Token, what: What) {
         let at = match &what {
-            What::Accept(_) | What::Receive(_) | What::Send { .. } => 0,
+            What::Accept(_) | What::Receive(_) | What::Send { .. } | What::SendFile(_) => 0,
             _ => self.world.state().arrival(),
         };
         self.new.push(Flight { token, what, at });
@@ -190,11 +198,12 @@ impl Driver for Sim {
                 (self.refusal(socket, receiving), What::Receive(socket))
             }
             Request::Send { socket, payload } => {
-                let sending = |what: &What| match what {
-                    What::Send { socket, .. } => Some(*socket),
-                    _ => None,
-                };
-                (self.refusal(socket, sending), What::Send { socket, payload, sent: 0 })
+                (self.refusal(socket, sends_on), What::Send { socket, payload, sent: 0 })
+            }
+            Request::SendFile { socket, head, file, offset, length } => {
+                let (begun, sent) = (0, 0);
+                let sending = FileSend { socket, head, begun, file, offset, length, sent };
+                (self.refusal(socket, sends_on), What::SendFile(sending))
             }
             Request::Connect { address } => (None, What::Connect(address)),
             Request::Open { directory, path, how } => (None, What::Open { directory, path, how }),

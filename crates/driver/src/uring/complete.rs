@@ -70,6 +70,7 @@ impl Uring {
                 self.received(name, socket, run, event);
             }
             Operation::Send(_) => self.sent(name, event),
+            Operation::Wait(_) => self.has_room(name),
             Operation::Connect(_)
             | Operation::Open(_)
             | Operation::Read(_)

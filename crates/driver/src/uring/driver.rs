@@ -11,6 +11,7 @@ use super::files::{Opening, Reading, Syncing, Writing};
 use super::inflight::{Connecting, Operation, cancelled};
 use super::sockets::State;
 use super::{Place, Uring};
+use crate::sendfile::FileSend;
 use crate::{Completion, Done, Driver, Endpoint, Links, Request, Socket, Token, Unpark};
 
 impl Driver for Uring {
@@ -41,6 +42,9 @@ impl Driver for Uring {
         for connection in accepting.ahead {
             self.close(connection);
         }
+        if let Some(key) = state.sending_file {
+            self.end_file(key as usize);
+        }
         for name in [state.sending, state.receiving.armed, accepting.armed].into_iter().flatten() {
             self.abort(name);
         }
@@ -61,6 +65,9 @@ impl Driver for Uring {
             Request::Accept { listener } => self.accept(token, listener),
             Request::Receive { socket } => self.receive(token, socket),
             Request::Send { socket, payload } => self.send(token, socket, payload),
+            Request::SendFile { socket, head, file, offset, length } => {
+                self.send_file(token, socket, FileSend::new(head, &file, offset, length));
+            }
             Request::Connect { address } => {
                 self.calls += 1;
                 let connecting = Connecting::new(token, address).map(Operation::Connect);
@@ -95,6 +102,7 @@ impl Driver for Uring {
         match self.tokens.get(token) {
             None => {}
             Some(Place::Operation(name)) => self.abort(name),
+            Some(Place::File(key)) => self.end_file(key),
             Some(Place::Linked(job)) => self.cancel_linked(token, job),
             // The multishot operation goes on: what it brings is for the next request.
             Some(Place::Receive(socket)) => {
@@ -114,6 +122,9 @@ impl Driver for Uring {
 
     fn submit(&mut self) -> io::Result<()> {
         self.replenish(false);
+        if self.files.is_ready() {
+            self.send_files();
+        }
         if self.ring.has_submissions() || self.ring.holds_back() {
             self.ring.submit()?;
         }
@@ -133,7 +144,11 @@ impl Driver for Uring {
 
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.replenish(true);
-        let ready = self.unparker.take() || !self.done.is_empty() || self.ring.has_events();
+        if self.files.is_ready() {
+            self.send_files();
+        }
+        let some = !self.done.is_empty() || self.ring.has_events() || self.files.is_ready();
+        let ready = self.unparker.take() || some;
         if ready || timeout.is_some_and(|timeout| timeout.is_zero()) {
             return self.submit();
         }
@@ -144,6 +159,9 @@ impl Driver for Uring {
 
     fn gather(&mut self, completions: usize, limit: Duration) -> io::Result<()> {
         self.replenish(true);
+        if self.files.is_ready() {
+            return self.submit();
+        }
         match completions.saturating_sub(self.done.len()) {
             0 => self.submit(),
             wanted => self.ring.wait(wanted as u32, Some(limit)),

@@ -7,7 +7,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use bytes::Bytes;
 use io_uring::{opcode, squeue, types};
 
 use crate::beneath;
+use crate::file::Descriptor;
 use crate::{File, OpenHow, Token};
 
 /// The kernel reads no more than this at once (`MAX_RW_COUNT`).
@@ -23,7 +24,7 @@ const MOST: usize = 0x7fff_f000;
 /// A file being opened.
 pub(super) struct Opening {
     pub(super) token: Token,
-    directory: Arc<OwnedFd>,
+    directory: Arc<Descriptor>,
     path: CString,
     how: Box<types::OpenHow>,
 }
@@ -55,7 +56,7 @@ impl Opening {
 /// A file being read.
 pub(super) struct Reading {
     pub(super) token: Token,
-    file: Arc<OwnedFd>,
+    file: Arc<Descriptor>,
     buffer: Vec<u8>,
     offset: u64,
     length: usize,
@@ -108,7 +109,7 @@ impl Reading {
 /// A file being written.
 pub(super) struct Writing {
     pub(super) token: Token,
-    file: Arc<OwnedFd>,
+    file: Arc<Descriptor>,
     bytes: Bytes,
     offset: u64,
     written: usize,
@@ -145,7 +146,7 @@ impl Writing {
 /// A file on its way to the disk.
 pub(super) struct Syncing {
     pub(super) token: Token,
-    file: Arc<OwnedFd>,
+    file: Arc<Descriptor>,
     data_only: bool,
 }
 

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use slab::Slab;
 
 use super::files::{Opening, Reading, Syncing, Writing};
+use super::sendfile::Waiting;
 use super::sending::Sending;
 use crate::{Socket, Token};
 
@@ -35,6 +36,8 @@ pub(super) enum Operation {
         run: u32,
     },
     Send(Sending),
+    /// The wait for room in a socket.
+    Wait(Waiting),
     Connect(Connecting),
     Open(Opening),
     Read(Reading),

@@ -9,6 +9,7 @@
 //! | `buffers` | received bytes land in buffers that the kernel picks |
 //! | `inflight` | memory and descriptors stay while the kernel has them |
 //! | `sending`, `files` | operations that take memory with them |
+//! | `sendfile` | files to sockets, by calls of our own |
 //! | `sockets`, `receive`, `accept` | multishot operations, and bounded running ahead |
 //! | `complete` | from completions to results |
 //! | `linked` | opening where links matter, which takes more than one call |
@@ -27,6 +28,7 @@ mod inflight;
 mod linked;
 mod receive;
 mod ring;
+mod sendfile;
 mod sending;
 mod setup;
 mod sockets;
@@ -45,6 +47,7 @@ use self::buffers::Buffers;
 use self::inflight::{IGNORED, Inflight, Operation};
 use self::linked::Linked;
 use self::ring::{Event, Ring};
+use self::sendfile::FileSends;
 use self::sending::Message;
 use self::sockets::{RECEIVE_AHEAD, State};
 use self::wake::Bell;
@@ -68,6 +71,7 @@ pub struct Uring {
     /// Bytes that a multishot receive may take in a row; 0 leaves it to the kernel.
     run: u32,
     linked: Linked,
+    files: FileSends,
     unparker: Arc<Unparker<Bell>>,
     events: Vec<Event>,
     #[expect(clippy::vec_box, reason = "they keep their address when one is put to use")]
@@ -82,6 +86,8 @@ enum Place {
     Accept(Socket),
     Receive(Socket),
     Operation(u64),
+    /// On its way from a file to a socket.
+    File(usize),
     /// With a helper thread.
     Linked(u64),
 }
@@ -106,6 +112,7 @@ impl Uring {
             starved: VecDeque::new(),
             run: config.buffer_size.saturating_mul(RECEIVE_AHEAD as u32),
             linked: Linked::new(&unparker),
+            files: FileSends::default(),
             unparker,
             events: Vec::new(),
             messages: Vec::new(),
@@ -129,6 +136,7 @@ impl Uring {
             Operation::Accept { fd, .. } => accept::submission(fd),
             Operation::Receive { fd, run, .. } => receive::submission(fd, *run),
             Operation::Send(sending) => sending.submission(&mut self.messages),
+            Operation::Wait(waiting) => waiting.submission(),
             Operation::Connect(connecting) => connecting.submission(),
             Operation::Open(opening) => opening.submission(),
             Operation::Read(reading) => reading.submission(),

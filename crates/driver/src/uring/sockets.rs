@@ -20,6 +20,8 @@ pub(super) struct State {
     pub(super) fd: Rc<OwnedFd>,
     /// The send in flight.
     pub(super) sending: Option<u64>,
+    /// The file that is being sent; never both.
+    pub(super) sending_file: Option<u32>,
     pub(super) receiving: Receiving,
     /// Only listeners have it.
     pub(super) accepting: Option<Box<Accepting>>,
@@ -47,6 +49,17 @@ pub(super) struct Accepting {
 
 impl State {
     pub(super) fn new(fd: OwnedFd) -> State {
-        State { fd: Rc::new(fd), sending: None, receiving: Receiving::default(), accepting: None }
+        State {
+            fd: Rc::new(fd),
+            sending: None,
+            sending_file: None,
+            receiving: Receiving::default(),
+            accepting: None,
+        }
+    }
+
+    /// Whether something is on its way out.
+    pub(super) fn is_sending(&self) -> bool {
+        self.sending.is_some() || self.sending_file.is_some()
     }
 }

@@ -22,7 +22,7 @@ impl Uring {
         let Some(state) = self.sockets.get_mut(socket) else {
             return self.refuse(token, libc::EBADF);
         };
-        if state.sending.is_some() {
+        if state.is_sending() {
             return self.refuse(token, libc::EBUSY);
         }
         if payload.is_empty() {

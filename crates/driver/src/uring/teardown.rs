@@ -26,6 +26,7 @@ impl Uring {
         self.inflight.cancel_all();
         // Nobody waits any more, so nothing is started again.
         self.sockets = Table::new();
+        self.forget_files();
         let deadline = Instant::now() + PATIENCE;
         while self.inflight.len() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use phalanx_driver::{
-    Choice, Chunk, Completion, Config, Done, Driver, Endpoint, Payload, Request, Socket, Token,
-    choose, open, sim,
+    Choice, Chunk, Completion, Config, Done, Driver, Endpoint, File, Payload, Request, Socket,
+    Token, choose, open, sim,
 };
 
 use crate::disk::Disk;
@@ -159,6 +159,37 @@ impl Harness {
             other => panic!("{other:?}"),
         }
         Ok(())
+    }
+
+    pub(crate) fn send_file(
+        &mut self,
+        socket: Socket,
+        head: &str,
+        file: &File,
+        offset: u64,
+        length: u64,
+    ) -> Token {
+        let (head, file) = (head.into(), file.clone());
+        self.start(Request::SendFile { socket, head, file, offset, length })
+    }
+
+    /// Waits for it. How much of the file was sent.
+    pub(crate) fn sent_file(&mut self, token: Token) -> io::Result<u64> {
+        match self.finish(token)? {
+            Done::SentFile { head, bytes } => {
+                assert!(head.is_empty());
+                Ok(bytes)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits for what is read.
+    pub(crate) fn read(&mut self, token: Token) -> Vec<u8> {
+        match self.finish(token).unwrap() {
+            Done::Read(bytes) => bytes,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// A listening socket in the driver's care, and where it listens.

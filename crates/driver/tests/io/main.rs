@@ -13,6 +13,7 @@ mod peer;
 mod pool;
 mod receiving;
 mod sending;
+mod sending_files;
 mod writing;
 
 /// Makes each named function a test per driver, `name::uring` and `name::poll`.

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
-use phalanx_driver::{Config, Done, Socket, Token};
+use phalanx_driver::{Config, Done, Request, Socket, Token};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, TestRunner};
 
@@ -13,11 +13,15 @@ use crate::peer::Peer;
 
 crate::on_all!(streams_stay_streams);
 
+/// Bytes in a file.
+const FILE: usize = 9000;
+
 #[derive(Clone, Debug)]
 enum Step {
     PeerWrites(usize),
     PeerReads,
     Send(usize, usize),
+    SendFile(usize, usize),
     Receive,
     Cancel,
     Drop,
@@ -30,6 +34,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
         4 => (1_usize..5000).prop_map(Step::PeerWrites),
         3 => Just(Step::PeerReads),
         4 => (0_usize..3000, 0_usize..6000).prop_map(|(head, body)| Step::Send(head, body)),
+        3 => (0_usize..3000, 0_usize..FILE).prop_map(|(head, from)| Step::SendFile(head, from)),
         6 => Just(Step::Receive),
         1 => Just(Step::Cancel),
         3 => Just(Step::Drop),
@@ -49,6 +54,8 @@ struct Stream {
     peer_got: Vec<u8>,
     receive: Option<Token>,
     send: Option<Token>,
+    /// What of a file may leave, if it is one that is sent.
+    file: Vec<u8>,
     ended: bool,
     seen_end: bool,
 }
@@ -67,6 +74,10 @@ fn streams_stay_streams(io: &mut Harness) {
 fn follow(kind: Kind, steps: &[(usize, Step)]) {
     let config = Config { entries: 4, buffers: 6, buffer_size: 700 };
     let mut io = Harness::new(kind, &config);
+    let disk = io.disk();
+    let content = crate::harness::pattern(FILE);
+    disk.write("file", &content);
+    let file = disk.open("file");
     let mut held = Vec::new();
     let mut counter = 0_u8;
     let mut streams: Vec<Stream> = (0..3).map(|_| Stream::new(&mut io)).collect();
@@ -92,6 +103,15 @@ fn follow(kind: Kind, steps: &[(usize, Step)]) {
                 stream.from_us.extend_from_slice(&head);
                 stream.from_us.extend_from_slice(&body);
                 stream.send = Some(io.send(stream.socket, &head, body));
+            }
+            Step::SendFile(head, from) if stream.send.is_none() => {
+                let head = next(*head);
+                stream.from_us.extend_from_slice(&head);
+                stream.file = content[*from..].to_vec();
+                let (file, length) = (file.clone(), stream.file.len() as u64 + 1);
+                let (socket, offset) = (stream.socket, *from as u64);
+                let request = Request::SendFile { socket, head, file, offset, length };
+                stream.send = Some(io.start(request));
             }
             Step::Receive if stream.receive.is_none() => {
                 stream.receive = Some(io.receive(stream.socket));
@@ -153,6 +173,7 @@ impl Stream {
             peer_got: Vec::new(),
             receive: None,
             send: None,
+            file: Vec::new(),
             ended: false,
             seen_end: false,
         }
@@ -170,7 +191,14 @@ impl Stream {
     /// Takes the answers that have come, and keeps chunks in `held` to make buffers scarce.
     fn collect(&mut self, io: &mut Harness, held: Option<&mut Vec<phalanx_driver::Chunk>>) {
         if let Some(result) = self.send.and_then(|token| io.take(token)) {
-            assert!(matches!(result.unwrap(), Done::Sent(_)));
+            match result.unwrap() {
+                Done::Sent(_) => {}
+                // As much of it as was in memory.
+                Done::SentFile { bytes, .. } => {
+                    self.from_us.extend_from_slice(&self.file[..bytes as usize]);
+                }
+                other => panic!("{other:?}"),
+            }
             self.send = None;
         }
         if let Some(result) = self.receive.and_then(|token| io.take(token)) {

@@ -1,0 +1,126 @@
+//! Part of a file, mapped for one purpose: that the kernel copies from it into a socket.
+//!
+//! So a file is sent with one copy and no buffer of ours. `sendfile(2)` and `splice(2)` make none, but
+//! what waits in the socket is then the file's own pages: cut off meanwhile, they reach the client as
+//! zeros, and written to, as something new. What was copied stays what it was.
+//!
+//! # Safety
+//! A window is memory that is mapped for as long as it lives, and that others may change or cut off at
+//! any time: no reference to it is ever made and nothing here reads it. Its address goes to
+//! `sendmsg(2)` only, within its bounds, and where the file is shorter by then that call fails with
+//! `EFAULT` and nothing else happens.
+
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// Bytes mapped at a time: a window's table of pages takes a five hundredth of it.
+const WINDOW: u64 = 32 << 20;
+
+/// Part of a file.
+#[derive(Debug)]
+pub(crate) struct Window {
+    start: *mut c_void,
+    /// Where in the file.
+    offset: u64,
+    length: u64,
+}
+
+// SAFETY: an address that no thread reads through; the mapping belongs to the process.
+unsafe impl Send for Window {}
+// SAFETY: as above.
+unsafe impl Sync for Window {}
+
+impl Window {
+    /// The window that holds the byte at `at`, of a file that is `length` bytes long and has it.
+    ///
+    /// # Errors
+    /// As `mmap(2)`.
+    pub(crate) fn open(file: BorrowedFd<'_>, at: u64, length: u64) -> io::Result<Self> {
+        let offset = at / WINDOW * WINDOW;
+        let length = (length - offset).min(WINDOW);
+        // SAFETY: a new mapping, wherever the kernel has room for it.
+        let start = unsafe {
+            let flags = MapFlags::SHARED;
+            mmap(ptr::null_mut(), length as usize, ProtFlags::READ, flags, file, offset)?
+        };
+        Ok(Self { start, offset, length })
+    }
+
+    /// Of the bytes from `at` on, how many it holds.
+    pub(crate) fn holds(&self, at: u64) -> u64 {
+        let end = self.offset + self.length;
+        if at < self.offset { 0 } else { end.saturating_sub(at) }
+    }
+
+    /// Sends `head` and then `length` bytes of the file from `at`, as much as the socket takes.
+    ///
+    /// # Errors
+    /// As `sendmsg(2)`; `EFAULT` when the file is shorter than that.
+    ///
+    /// # Panics
+    /// For what the window does not hold.
+    pub(crate) fn send(
+        &self,
+        socket: BorrowedFd<'_>,
+        head: &[u8],
+        at: u64,
+        length: usize,
+    ) -> io::Result<usize> {
+        assert!(length as u64 <= self.holds(at));
+        let body = self.start.wrapping_byte_add((at - self.offset) as usize);
+        let mut parts = [
+            // The kernel only reads here, whatever the type says.
+            libc::iovec { iov_base: head.as_ptr().cast_mut().cast(), iov_len: head.len() },
+            libc::iovec { iov_base: body, iov_len: length },
+        ];
+        // SAFETY: a msghdr of zeros is an empty message.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = parts.as_mut_ptr();
+        message.msg_iovlen = parts.len() as _;
+        // SAFETY: the message and its parts live across the call, which reads from a slice and from
+        // within the mapping.
+        let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &message, FLAGS) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+#[cfg(not(target_vendor = "apple"))]
+const FLAGS: i32 = libc::MSG_NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+const FLAGS: i32 = 0;
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped so, and whoever sends from it borrows it.
+        let gone = unsafe { munmap(self.start, self.length as usize) };
+        debug_assert!(gone.is_ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_cut_off_is_an_error_and_no_signal() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 20_000]).unwrap();
+        let window = Window::open(file.as_fd(), 9000, 20_000).unwrap();
+        assert_eq!((window.holds(0), window.holds(19_999), window.holds(20_000)), (20_000, 1, 0));
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        assert_eq!(window.send(ours.as_fd(), b"head", 9000, 100).unwrap(), 104);
+        theirs.read_exact(&mut [0; 104]).unwrap();
+        file.set_len(0).unwrap();
+        let error = window.send(ours.as_fd(), b"", 9000, 100).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
+        assert_eq!(Window::open(file.as_fd(), WINDOW + 5, WINDOW + 9).unwrap().holds(WINDOW), 9);
+    }
+}

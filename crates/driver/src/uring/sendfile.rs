@@ -1,0 +1,137 @@
+//! Sending files: by calls of our own, as no operation of the ring moves a file to a socket without a
+//! thread of the kernel's. The ring only says when a socket has room again.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::rc::Rc;
+
+use io_uring::{opcode, squeue, types};
+use slab::Slab;
+
+use super::inflight::{Operation, cancelled};
+use super::{Place, Uring};
+use crate::sendfile::{FileSend, Step, TURN};
+use crate::{Socket, Token};
+
+/// Files on their way.
+#[derive(Default)]
+pub(super) struct FileSends {
+    sends: Slab<Entry>,
+    /// Those that may go on, in order.
+    ready: VecDeque<usize>,
+}
+
+struct Entry {
+    token: Token,
+    socket: Socket,
+    fd: Rc<OwnedFd>,
+    sending: FileSend,
+    /// What waits for room, if it has to wait.
+    armed: Option<u64>,
+}
+
+/// What waits for room in a socket, for the file of this number.
+pub(super) struct Waiting {
+    fd: Rc<OwnedFd>,
+    key: usize,
+}
+
+impl Waiting {
+    pub(super) fn submission(&self) -> squeue::Entry {
+        opcode::PollAdd::new(types::Fd(self.fd.as_raw_fd()), libc::POLLOUT as u32).build()
+    }
+}
+
+impl FileSends {
+    /// Whether one may go on.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+}
+
+impl Uring {
+    pub(super) fn send_file(&mut self, token: Token, socket: Socket, file: io::Result<FileSend>) {
+        let Some(state) = self.sockets.get_mut(socket) else {
+            return self.refuse(token, libc::EBADF);
+        };
+        if state.is_sending() {
+            return self.refuse(token, libc::EBUSY);
+        }
+        match file {
+            Ok(sending) => {
+                let fd = Rc::clone(&state.fd);
+                let entry = Entry { token, socket, fd, sending, armed: None };
+                let key = self.files.sends.insert(entry);
+                state.sending_file = Some(key as u32);
+                self.files.ready.push_back(key);
+                self.tokens.insert(token, Place::File(key));
+            }
+            Err(error) => self.finish(token, Err(error)),
+        }
+    }
+
+    /// Lets files go on, for one turn.
+    #[cold]
+    pub(super) fn send_files(&mut self) {
+        let mut turn = TURN;
+        // Each once: one that pauses goes on the next time, behind all others.
+        for _ in 0..self.files.ready.len() {
+            let Some(key) = self.files.ready.front().copied().filter(|_| turn > 0) else { break };
+            self.files.ready.pop_front();
+            // Ended meanwhile.
+            let Some(entry) = self.files.sends.get_mut(key) else { continue };
+            let step = match entry.sending.advance(entry.fd.as_fd(), &mut turn, &mut self.calls) {
+                Ok(Step::Paused) => {
+                    self.files.ready.push_back(key);
+                    continue;
+                }
+                Ok(Step::Full) => {
+                    let fd = Rc::clone(&entry.fd);
+                    let name = self.launch(Operation::Wait(Waiting { fd, key }));
+                    self.files.sends[key].armed = Some(name);
+                    continue;
+                }
+                Ok(Step::Over) => Ok(()),
+                Err(error) => Err(error),
+            };
+            let Entry { token, socket, sending, .. } = self.files.sends.remove(key);
+            if let Some(state) = self.sockets.get_mut(socket) {
+                state.sending_file = None;
+            }
+            self.finish(token, step.map(|()| sending.done()));
+        }
+    }
+
+    /// A socket has room, or an error that the next call tells.
+    pub(super) fn has_room(&mut self, name: u64) {
+        let Operation::Wait(Waiting { key, .. }) = self.inflight.remove(name) else {
+            unreachable!("the caller looked")
+        };
+        // Else what had waited is over, and its number perhaps another's.
+        if let Some(entry) = self.files.sends.get_mut(key)
+            && entry.armed == Some(name)
+        {
+            entry.armed = None;
+            self.files.ready.push_back(key);
+        }
+    }
+
+    /// Ends the file of this number early.
+    pub(super) fn end_file(&mut self, key: usize) {
+        let Entry { token, socket, armed, .. } = self.files.sends.remove(key);
+        self.files.ready.retain(|other| *other != key);
+        if let Some(name) = armed {
+            self.abort(name);
+        }
+        if let Some(state) = self.sockets.get_mut(socket) {
+            state.sending_file = None;
+        }
+        self.finish(token, Err(cancelled()));
+    }
+
+    /// Ends all of them, and tells nobody.
+    pub(super) fn forget_files(&mut self) {
+        self.files = FileSends::default();
+    }
+}

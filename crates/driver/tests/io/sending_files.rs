@@ -1,0 +1,297 @@
+//! Files to sockets: in order, no more than there is, and nobody waits for them.
+
+use std::fs;
+use std::io::Read;
+use std::net::Shutdown;
+use std::thread;
+use std::time::Duration;
+
+use phalanx_driver::{File, Request, Socket, Token};
+
+use crate::disk::Disk;
+use crate::harness::{Harness, Kind, pattern};
+use crate::peer::Peer;
+
+crate::on_all!(
+    head_and_file_in_every_mixture,
+    much_to_a_slow_reader,
+    no_more_than_there_is,
+    what_no_file_has,
+    only_one_at_a_time,
+    a_cancelled_one_ends,
+    closing_ends_it,
+    dropped_under_way,
+    a_client_that_has_gone,
+);
+crate::on_both!(
+    in_memory_it_takes_few_calls,
+    cut_off_under_way,
+    a_turn_is_short_and_all_have_theirs
+);
+
+const MIB: usize = 1 << 20;
+
+/// A file of [`pattern`].
+fn file(io: &Harness, length: usize) -> (Disk, File) {
+    let disk = io.disk();
+    disk.write("file", &pattern(length));
+    let file = disk.open("file");
+    (disk, file)
+}
+
+/// Sends all of this part: what the kernel does not have in memory, from ours.
+fn send_all(io: &mut Harness, socket: Socket, head: &str, file: &File, offset: u64, length: u64) {
+    let token = io.send_file(socket, head, file, offset, length);
+    let mut sent = io.sent_file(token).unwrap();
+    while sent < length {
+        let (offset, length) = (offset + sent, (length - sent).min(9999));
+        let (file, buffer) = (file.clone(), Vec::new());
+        let read = io.start(Request::ReadAt { file, buffer, offset, length: length as usize });
+        let bytes = io.read(read);
+        assert_eq!(bytes.len() as u64, length);
+        let send = io.send(socket, b"", bytes);
+        io.sent(send).unwrap();
+        sent += length;
+    }
+}
+
+fn head_and_file_in_every_mixture(io: &mut Harness) {
+    let (socket, mut peer) = io.pair();
+    let (_disk, file) = file(io, 300_000);
+    for head in ["", "head"] {
+        for (offset, length) in [(0, 0), (0, 1), (7, 5000), (65_000, 70_000), (299_999, 1)] {
+            send_all(io, socket, head, &file, offset, length);
+            let mut got = vec![0; head.len() + length as usize];
+            peer.read_exact(&mut got).unwrap();
+            let (from, to) = (offset as usize, (offset + length) as usize);
+            assert_eq!(&got[..head.len()], head.as_bytes());
+            assert!(got[head.len()..] == pattern(to)[from..], "{length} bytes from {offset}");
+        }
+    }
+}
+
+fn much_to_a_slow_reader(io: &mut Harness) {
+    const LENGTH: usize = 8 * MIB;
+    let (socket, mut peer) = io.pair();
+    if let Some(fd) = io.driver.fd(socket) {
+        socket2::SockRef::from(&fd).set_send_buffer_size(16 << 10).unwrap();
+    }
+    let (_disk, file) = file(io, LENGTH);
+    let reader = thread::spawn(move || {
+        let (mut got, mut part) = (Vec::new(), vec![0; 48 << 10]);
+        while got.len() < LENGTH {
+            let read = peer.read(&mut part).unwrap();
+            assert!(read > 0);
+            got.extend_from_slice(&part[..read]);
+            if got.len() % 7 == 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        got
+    });
+    send_all(io, socket, "", &file, 0, LENGTH as u64);
+    assert!(reader.join().unwrap() == pattern(LENGTH));
+}
+
+fn no_more_than_there_is(io: &mut Harness) {
+    let (socket, mut peer) = io.pair();
+    let (_disk, file) = file(io, 200_001);
+    for (offset, there) in
+        [(0, 200_001), (70_000, 130_001), (200_000, 1), (200_001, 0), (1 << 40, 0)]
+    {
+        let token = io.send_file(socket, "head", &file, offset, 1 << 30);
+        let sent = io.sent_file(token).unwrap();
+        assert!(sent == there || sent < there && io.kind == Kind::Sim, "{sent} from {offset}");
+        let mut got = vec![0; 4 + sent as usize];
+        peer.read_exact(&mut got).unwrap();
+        assert!(got[4..] == pattern(200_001)[(offset as usize).min(200_001)..][..sent as usize]);
+    }
+}
+
+fn what_no_file_has(io: &mut Harness) {
+    let (socket, _peer) = io.pair();
+    let (_disk, file) = file(io, 10);
+    for (offset, length) in [(u64::MAX, 1), (1, u64::MAX), (1 << 63, 0)] {
+        let token = io.send_file(socket, "head", &file, offset, length);
+        assert_eq!(io.error(token), libc::EINVAL);
+    }
+    let stale = socket;
+    io.driver.close(socket);
+    let token = io.send_file(stale, "head", &file, 0, 1);
+    assert_eq!(io.error(token), libc::EBADF);
+}
+
+/// A send that waits for its reader.
+fn stuck(io: &mut Harness, file: &File) -> (Socket, Peer, Token) {
+    let (socket, peer) = io.pair();
+    if let Some(world) = &io.outside.0 {
+        // All of it in memory: it does not end early.
+        world.set_faults(phalanx_driver::sim::Faults::NONE);
+    }
+    let token = io.send_file(socket, "head", file, 0, 16 * MIB as u64);
+    io.idle(Duration::from_millis(20));
+    assert!(io.take(token).is_none(), "it waits");
+    (socket, peer, token)
+}
+
+fn only_one_at_a_time(io: &mut Harness) {
+    let (_disk, file) = file(io, 16 * MIB);
+    let (socket, peer, first) = stuck(io, &file);
+    let others = [io.send_file(socket, "x", &file, 0, 1), io.send(socket, b"x", "")];
+    for token in others {
+        assert_eq!(io.error(token), libc::EBUSY);
+    }
+    drop(peer);
+    let error = io.error(first);
+    assert!([libc::EPIPE, libc::ECONNRESET].contains(&error), "{error}");
+    // And the other way round.
+    let (socket, _peer) = io.pair();
+    let first = io.send(socket, b"head", vec![7; 64 << 20]);
+    io.idle(Duration::from_millis(5));
+    let second = io.send_file(socket, "x", &file, 0, 1);
+    assert_eq!(io.error(second), libc::EBUSY);
+    assert!(io.take(first).is_none());
+}
+
+fn a_cancelled_one_ends(io: &mut Harness) {
+    let (_disk, file) = file(io, 16 * MIB);
+    let (socket, mut peer, token) = stuck(io, &file);
+    io.driver.cancel(token);
+    assert_eq!(io.error(token), libc::ECANCELED);
+    // Nothing of it comes behind what is sent next.
+    let next = io.send(socket, b"the end", "");
+    let reader = thread::spawn(move || {
+        let mut got = Vec::new();
+        let mut part = vec![0; 1 << 16];
+        while !got.ends_with(b"the end") {
+            let read = peer.read(&mut part).unwrap();
+            assert!(read > 0);
+            got.extend_from_slice(&part[..read]);
+        }
+        got
+    });
+    io.sent(next).unwrap();
+    let got = reader.join().unwrap();
+    let length = got.len() - 4 - 7;
+    assert!(length < 16 * MIB && got[4..4 + length] == pattern(length));
+    // One that was not begun.
+    let token = io.send_file(socket, "head", &file, 0, 1);
+    io.driver.cancel(token);
+    assert_eq!(io.error(token), libc::ECANCELED);
+}
+
+fn closing_ends_it(io: &mut Harness) {
+    let (_disk, file) = file(io, 16 * MIB);
+    let (socket, _peer, token) = stuck(io, &file);
+    io.driver.close(socket);
+    assert_eq!(io.error(token), libc::ECANCELED);
+    let (socket, _peer) = io.pair();
+    let token = io.send_file(socket, "head", &file, 0, 1);
+    io.driver.close(socket);
+    assert_eq!(io.error(token), libc::ECANCELED);
+    io.idle(Duration::from_millis(5));
+}
+
+fn dropped_under_way(io: &mut Harness) {
+    let (_disk, file) = file(io, 16 * MIB);
+    let (_socket, mut peer, _token) = stuck(io, &file);
+    let kind = io.kind;
+    drop(std::mem::replace(io, Harness::new(Kind::Poll, &phalanx_driver::Config::default())));
+    if kind != Kind::Sim {
+        let mut got = Vec::new();
+        peer.read_to_end(&mut got).unwrap();
+        assert!(got.len() < 4 + 16 * MIB, "it was closed");
+    }
+}
+
+fn a_client_that_has_gone(io: &mut Harness) {
+    let (socket, peer) = io.pair();
+    let (_disk, file) = file(io, 16 * MIB);
+    if let Some(world) = &io.outside.0 {
+        world.set_faults(phalanx_driver::sim::Faults::NONE);
+    }
+    io.driver.shutdown(socket, Shutdown::Write).unwrap();
+    let token = io.send_file(socket, "", &file, 0, 1);
+    assert_eq!(io.error(token), libc::EPIPE);
+    drop(peer);
+}
+
+/// The kernel's file, if it says that all of it is in memory.
+fn known(io: &Harness, length: usize) -> Option<(Disk, File)> {
+    let (disk, file) = file(io, length);
+    let all = file.read_now(&mut vec![0; length], 0).unwrap();
+    if !all.complete {
+        println!("skipped: this file system does not tell what is in memory");
+    }
+    all.complete.then_some((disk, file))
+}
+
+fn in_memory_it_takes_few_calls(io: &mut Harness) {
+    let Some((_disk, file)) = known(io, MIB) else { return };
+    let (socket, mut peer) = io.pair();
+    if let Some(fd) = io.driver.fd(socket) {
+        socket2::SockRef::from(&fd).set_send_buffer_size(8 * MIB).unwrap();
+    }
+    let reader = thread::spawn(move || peer.read_exact(&mut vec![0; MIB + 4]).map(|()| peer));
+    io.idle(Duration::from_millis(5));
+    let before = io.driver.system_calls();
+    let token = io.send_file(socket, "head", &file, 0, MIB as u64);
+    assert_eq!(io.sent_file(token).unwrap(), MIB as u64);
+    let calls = io.driver.system_calls() - before;
+    println!("{:?}: {calls} system calls for a mebibyte", io.kind);
+    // Four steps of five looks and a call; more where the reader is slow.
+    assert!(calls < 160, "{calls}");
+    reader.join().unwrap().unwrap();
+}
+
+fn cut_off_under_way(io: &mut Harness) {
+    let Some((disk, file)) = known(io, 16 * MIB) else { return };
+    let (socket, mut peer, token) = stuck(io, &file);
+    let Disk::Real(root) = &disk else { panic!() };
+    let path = root.path().join("file");
+    fs::File::options().write(true).open(path).unwrap().set_len(8192).unwrap();
+    let reader = thread::spawn(move || {
+        let mut got = Vec::new();
+        peer.read_to_end(&mut got).unwrap();
+        got
+    });
+    let sent = io.sent_file(token).unwrap();
+    assert!(sent < 16 * MIB as u64, "there is no more");
+    io.driver.close(socket);
+    let got = reader.join().unwrap();
+    assert_eq!(got.len() as u64, 4 + sent);
+    assert!(got[4..] == pattern(got.len() - 4), "what the file had, and nothing else");
+}
+
+fn a_turn_is_short_and_all_have_theirs(io: &mut Harness) {
+    const FILES: usize = 8;
+    let Some((_disk, file)) = known(io, 4 * MIB) else { return };
+    let mut pairs: Vec<_> = (0..FILES).map(|_| io.pair()).collect();
+    for (socket, peer) in &mut pairs {
+        let fd = io.driver.fd(*socket).unwrap();
+        socket2::SockRef::from(&fd).set_send_buffer_size(8 * MIB).unwrap();
+        peer.set_nonblocking(true).unwrap();
+    }
+    for (socket, _) in &pairs {
+        io.send_file(*socket, "", &file, 0, 4 * MIB as u64);
+    }
+    let mut got = [0; FILES];
+    let mut part = vec![0; 4 * MIB];
+    for _ in 0..200 {
+        io.driver.submit().unwrap();
+        let before: usize = got.iter().sum();
+        for ((_, peer), got) in pairs.iter().zip(&mut got) {
+            let mut peer = peer.try_clone().unwrap();
+            while let Ok(read @ 1..) = peer.read(&mut part) {
+                *got += read;
+            }
+        }
+        // What the network was late with is the last turn's.
+        assert!(got.iter().sum::<usize>() - before <= 2 * MIB, "{got:?}");
+        io.driver.reap(&mut Vec::new()).unwrap();
+        if got.iter().all(|got| *got > 0) {
+            return;
+        }
+    }
+    panic!("somebody waits for ever: {got:?}");
+}
