@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::load::{Report as Seen, seconds};
 use crate::stats::median;
 use crate::web::arena::{Arena, Place, Plan};
+use crate::web::lineup::ours;
 use crate::web::site::Site;
 use crate::web::slice::Shot;
 use crate::web::{Error, Machine};
@@ -109,9 +110,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         true => (1, Duration::from_millis(300)),
         false => (options.slices, options.slice),
     };
-    let driver =
-        if phalanx_driver::choose(phalanx::Choice::Uring).is_ok() { "uring" } else { "poll" };
-    let ours = format!("phalanx-{driver}");
+    let (driver, ours) = ours();
     let first = options.holds[0].to_string();
     let plan = Plan {
         wants: &|name| name == ours,

@@ -16,6 +16,7 @@ use crate::load::seconds;
 use crate::stats::median;
 use crate::surge;
 use crate::web::arena::{Arena, Place, Plan};
+use crate::web::lineup::ours;
 use crate::web::site::Site;
 use crate::web::slice::Shot;
 use crate::web::{Error, Machine};
@@ -129,9 +130,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         true => (vec![16, 64], 256, 1, Duration::from_millis(300)),
         false => (options.users.clone(), options.files, options.slices, options.slice),
     };
-    let driver =
-        if phalanx_driver::choose(phalanx::Choice::Uring).is_ok() { "uring" } else { "poll" };
-    let ours = format!("phalanx-{driver}");
+    let (_, ours) = ours();
     let sizes = surge::sizes(files, &mut fastrand::Rng::with_seed(1));
     let plan = Plan {
         wants: &|name| name == ours || SERVERS.contains(&name),

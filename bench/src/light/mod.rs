@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::load::seconds;
 use crate::stats::median;
 use crate::web::arena::{Arena, Place, Plan};
+use crate::web::lineup::ours;
 use crate::web::server::Server;
 use crate::web::site::Site;
 use crate::web::slice::Shot;
@@ -113,9 +114,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         true => (QUICK, Duration::from_millis(300)),
         false => (options.slices, options.slice),
     };
-    let driver =
-        if phalanx_driver::choose(phalanx::Choice::Uring).is_ok() { "uring" } else { "poll" };
-    let ours = format!("phalanx-{driver}");
+    let (_, ours) = ours();
     let wants = |name: &str| name == ours || name == "twin";
     let plan = Plan {
         wants: &wants,

@@ -16,6 +16,7 @@ use report::Slice;
 
 use crate::web::Error;
 use crate::web::arena::{Arena, Plan};
+use crate::web::lineup::ours;
 use crate::web::server::Server;
 use crate::web::site::Site;
 use crate::web::slice::Shot;
@@ -44,9 +45,7 @@ pub(crate) const OBJECTIVE: Duration = Duration::from_millis(50);
 /// When something cannot be measured; no process is left behind then either.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let (loads, slices, slice) = options.plan();
-    let driver =
-        if phalanx_driver::choose(phalanx::Choice::Uring).is_ok() { "uring" } else { "poll" };
-    let ours = format!("phalanx-{driver}");
+    let (_, ours) = ours();
     let wants = |name: &str| {
         let asked = options.wants(name.split('-').next().unwrap_or(name));
         asked && (name == ours || ["twin", "nginx"].contains(&name))

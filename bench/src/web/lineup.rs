@@ -55,6 +55,13 @@ pub(crate) fn lineup(
     Ok((recipes, versions))
 }
 
+/// The better driver that there is here, and the name of `phalanx web` on it.
+pub(crate) fn ours() -> (&'static str, String) {
+    let ring = phalanx_driver::choose(phalanx::Choice::Uring).is_ok();
+    let driver = if ring { "uring" } else { "poll" };
+    (driver, format!("phalanx-{driver}"))
+}
+
 /// `phalanx web` on one processor, with more arguments.
 pub(crate) fn web(phalanx: &Path, site: &Site, driver: &'static str, arguments: &[&str]) -> Recipe {
     let mut web = Command::new(phalanx);
