@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-mod bytes;
 mod content;
 mod notify;
 mod service;

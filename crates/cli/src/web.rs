@@ -94,7 +94,7 @@ pub(crate) struct Web {
     admin_public: bool,
 
     /// Memory for files' contents, over all processors. [default: 256M]
-    #[arg(long, value_name = "BYTES", value_parser = crate::bytes::parse, env = "PHALANX_CACHE")]
+    #[arg(long, value_name = "BYTES", value_parser = phalanx_web::amount, env = "PHALANX_CACHE")]
     cache: Option<usize>,
 
     /// The most connections at once; more are answered with 503 and closed. [default: 100000]

@@ -35,7 +35,7 @@ mod tls;
 pub use config::{
     AccessLog, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Listen, LogFormat, LogTarget,
     Mistake, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
-    SecurityHeaders, Symlinks, Timeouts, Tls, UnknownHost,
+    SecurityHeaders, Symlinks, Timeouts, Tls, UnknownHost, amount,
 };
 pub use reload::operator::{Operator, operate};
 pub use reload::{Reloaded, Reloader};

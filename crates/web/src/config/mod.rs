@@ -1,6 +1,7 @@
 //! What an operator can set, as plain data. The compiled form that requests are answered from is in
 //! `crate::site`.
 
+mod amount;
 mod check;
 mod file;
 mod host;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use phalanx_http::Limits;
 
+pub use amount::amount;
 pub use file::{Mistake, Origins};
 pub use host::{HostConfig, Symlinks, Tls, UnknownHost};
 pub use limits::{AccessLog, LogFormat, LogTarget, PerAddress, Timeouts};

@@ -65,7 +65,7 @@ impl Value for usize {
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         match value.as_str() {
-            Some(text) => bytes(text).ok_or_else(String::new),
+            Some(text) => crate::config::amount(text),
             None => integer(value)?.try_into().map_err(|_| String::new()),
         }
     }
@@ -73,18 +73,6 @@ impl Value for usize {
     fn print(&self) -> toml::Value {
         toml::Value::Integer(i64::try_from(*self).unwrap_or(i64::MAX))
     }
-}
-
-fn bytes(text: &str) -> Option<usize> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        _ => return None,
-    };
-    digits.parse::<usize>().ok()?.checked_mul(1 << shift)
 }
 
 impl Value for f64 {

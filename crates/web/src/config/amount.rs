@@ -1,0 +1,44 @@
+//! Amounts of memory as people write them, on a command line and in a configuration.
+
+/// Reads an amount of bytes: `65536`, `64K`, `256M`, `2G`, with or without `B` or `iB`; each unit is
+/// 1024 times the one before.
+///
+/// # Errors
+/// When it is no number with such a unit, or more than a `usize` holds; the text says which.
+///
+/// # Examples
+/// ```
+/// assert_eq!(phalanx_web::amount("64K"), Ok(65_536));
+/// assert!(phalanx_web::amount("1.5M").is_err());
+/// ```
+pub fn amount(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        unit => return Err(format!("{unit:?} is no unit of memory; use K, M or G")),
+    };
+    let count: usize = digits
+        .parse()
+        .map_err(|_| format!("{text:?} is no number of bytes such as 64K or 256M"))?;
+    count.checked_mul(1 << shift).ok_or_else(|| format!("{text} is more than this machine counts"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::amount;
+
+    #[test]
+    fn units() {
+        assert_eq!(amount("10"), Ok(10));
+        assert_eq!(amount("64K"), Ok(65_536));
+        assert_eq!(amount("3MiB"), Ok(3 << 20));
+        assert_eq!(amount("2g"), Ok(2 << 30));
+        for wrong in ["", "x", "-1", "1T", "1.5M", "99999999999999999999", "18446744073709551615G"]
+        {
+            assert!(amount(wrong).is_err(), "{wrong}");
+        }
+    }
+}
