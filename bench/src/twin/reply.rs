@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use phalanx_http::{
-    CONTINUE, Head, Method, Outcome, Ranged, Reply, Request, Status, error_page, evaluate, options,
-    path, range, unsatisfiable,
+    CONTINUE, Head, Method, Outcome, Ranged, Reply, Request, Status, error_lines, error_page,
+    error_page_with, evaluate, options, path, range,
 };
 
 use super::file::{self, File};
@@ -113,7 +113,9 @@ impl Worker {
                     (start, end)
                 }
                 Ranged::Unsatisfiable => {
-                    unsatisfiable(head, file.length, date, reply);
+                    let status = Status::RangeNotSatisfiable;
+                    let lines = error_lines(status, Some(file.length));
+                    error_page_with(head, status, &lines, date, reply);
                     (0, 0)
                 }
             },

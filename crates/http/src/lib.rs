@@ -60,7 +60,7 @@ pub use limits::{Limits, MAX_FIELDS};
 pub use line::Method;
 pub use mime::{ContentType, content_type};
 pub use multipart::Multipart;
-pub use page::{ALLOW, error_page, error_page_with, options, redirect, unsatisfiable};
+pub use page::{ALLOW, error_lines, error_page, error_page_with, options, redirect};
 pub use range::{MAX_RANGES, Parts, Ranged};
 pub use reject::Reject;
 pub use request::Request;

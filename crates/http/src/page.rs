@@ -1,22 +1,22 @@
 //! Whole small responses that are not files: errors, redirects, the answer to OPTIONS.
 
+use std::borrow::Cow;
+
 use crate::{DateLine, Head, Reply, Status};
 
 /// The methods that a static server knows, for `Allow` (RFC 9110, 10.2.1).
 pub const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// Adds a whole response with a small page that names the status, readable on dark and light.
+/// Adds a whole response with a small page that names the status, readable on dark and light, and
+/// with [`error_lines`] in its head.
 ///
-/// 405 carries `Allow`. A status that has no content gets none. The page holds nothing that a client
-/// sent. `reply` says whether `Connection: close` is sent, and whether only the head is (HEAD).
+/// A status that has no content gets none. The page holds nothing that a client sent. `reply` says
+/// whether `Connection: close` is sent, and whether only the head is (HEAD).
 pub fn error_page(out: &mut Vec<u8>, status: Status, date: &DateLine, reply: Reply) {
-    page(out, status, date, reply, |head| match status {
-        Status::MethodNotAllowed => head.block(ALLOW_LINE),
-        _ => head,
-    });
+    error_page_with(out, status, &error_lines(status, None), date, reply);
 }
 
-/// As [`error_page`], with more whole lines in the head, each with its line end.
+/// As [`error_page`], with `lines` in the head instead: whole ones, each with its line end.
 pub fn error_page_with(
     out: &mut Vec<u8>,
     status: Status,
@@ -27,18 +27,18 @@ pub fn error_page_with(
     page(out, status, date, reply, |head| head.block(lines));
 }
 
-/// Adds a 416 for a representation of `length` bytes, with `Content-Range: bytes */length`
-/// (RFC 9110, 15.5.17).
-pub fn unsatisfiable(out: &mut Vec<u8>, length: u64, date: &DateLine, reply: Reply) {
-    page(out, Status::RangeNotSatisfiable, date, reply, |head| {
-        let mut buffer = [b' '; 28];
-        buffer[..8].copy_from_slice(b"bytes */");
-        let mut digits = itoa::Buffer::new();
-        let digits = digits.format(length).as_bytes();
-        let end = 8 + digits.len();
-        buffer[8..end].copy_from_slice(digits);
-        head.field("Content-Range", &buffer[..end])
-    });
+/// The lines that an error's head must or should have beside the usual: `Allow` with 405 (RFC 9110,
+/// 15.5.6), `Vary` with 406, `Content-Range: bytes */whole` with 416 (15.5.17), where `whole` is the
+/// length in bytes of the representation that was asked for, if it came so far.
+pub fn error_lines(status: Status, whole: Option<u64>) -> Cow<'static, [u8]> {
+    match (status, whole) {
+        (Status::MethodNotAllowed, _) => ALLOW_LINE.into(),
+        (Status::NotAcceptable, _) => b"Vary: Accept-Encoding\r\n"[..].into(),
+        (Status::RangeNotSatisfiable, Some(whole)) => {
+            format!("Content-Range: bytes */{whole}\r\n").into_bytes().into()
+        }
+        _ => Cow::Borrowed(&[]),
+    }
 }
 
 /// Adds a redirect to `location`, as [`path::redirect_location`](crate::path::redirect_location) makes

@@ -3,7 +3,7 @@
 use phalanx_http::client::{Content, parse_response, write_get};
 use phalanx_http::{
     Body, ContentType, DateLine, Discard, Entity, Head, Limits, Parse, Reply, Status, Validators,
-    error_page, options, parse, redirect, unsatisfiable,
+    error_lines, error_page, error_page_with, options, parse, redirect,
 };
 
 const OPEN: Reply = Reply { minor: 1, keep_alive: true, head_only: false };
@@ -50,10 +50,15 @@ fn a_head_request_gets_the_same_head() {
 
 #[test]
 fn special_answers() {
-    let page = text(|out, date| unsatisfiable(out, 2048, date, OPEN));
+    let unsatisfiable = |whole| {
+        let status = Status::RangeNotSatisfiable;
+        let lines = error_lines(status, Some(whole));
+        text(|out, date| error_page_with(out, status, &lines, date, OPEN))
+    };
+    let page = unsatisfiable(2048);
     assert!(page.starts_with("HTTP/1.1 416 Range Not Satisfiable\r\n"));
     assert!(page.contains("\r\nContent-Range: bytes */2048\r\n"), "RFC 9110, 15.5.17");
-    let page = text(|out, date| unsatisfiable(out, u64::MAX, date, OPEN));
+    let page = unsatisfiable(u64::MAX);
     assert!(page.contains("\r\nContent-Range: bytes */18446744073709551615\r\n"));
     let page = text(|out, date| redirect(out, Status::PermanentRedirect, b"/a/?b", date, OPEN));
     assert!(page.contains("\r\nLocation: /a/?b\r\n"));

@@ -1,10 +1,7 @@
 //! What to answer: from a request and a file to the bytes of a head, and which bytes follow it.
 
-use std::borrow::Cow;
-
 use phalanx_http::{
-    ALLOW, DateLine, Head, Outcome, Parts, Ranged, Reply, Request, Status, evaluate, path, range,
-    redirect,
+    DateLine, Head, Outcome, Parts, Ranged, Reply, Request, Status, evaluate, path, range, redirect,
 };
 
 use crate::files::entry::Entry;
@@ -78,19 +75,6 @@ pub(crate) fn file(
         Ranged::Unsatisfiable => return Err(Status::RangeNotSatisfiable),
     };
     Ok(Follows::Part(if reply.head_only { Part::NONE } else { part }))
-}
-
-/// What an error's head has to say beside the usual; `whole` is the length of the representation
-/// that the request was for, where it came so far.
-pub(crate) fn error_lines(status: Status, whole: Option<u64>) -> Cow<'static, [u8]> {
-    match (status, whole) {
-        (Status::MethodNotAllowed, _) => format!("Allow: {ALLOW}\r\n").into_bytes().into(),
-        (Status::NotAcceptable, _) => b"Vary: Accept-Encoding\r\n"[..].into(),
-        (Status::RangeNotSatisfiable, Some(whole)) => {
-            format!("Content-Range: bytes */{whole}\r\n").into_bytes().into()
-        }
-        _ => Cow::Borrowed(&[]),
-    }
 }
 
 /// Sends the client of a directory without its slash to the one with it.

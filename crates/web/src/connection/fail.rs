@@ -2,9 +2,9 @@
 
 use std::io;
 
-use phalanx_http::{Head, Status, error_page_with};
+use phalanx_http::{Head, Status, error_lines, error_page_with};
 
-use crate::connection::answer::{Part, error_lines};
+use crate::connection::answer::Part;
 use crate::connection::clock::with_date;
 use crate::connection::outgoing::Outgoing;
 use crate::connection::respond::Ask;
