@@ -103,7 +103,6 @@ impl Filter {
         self.alternatives.len()
     }
 
-    #[allow(dead_code, reason = "the index, which comes next, reads them")]
     pub(crate) fn conjunctions(&self) -> &[Conjunction] {
         &self.alternatives
     }

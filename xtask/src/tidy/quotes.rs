@@ -1,22 +1,23 @@
 //! All Rust code in the documentation is compiled: a page is run as doctests, or a block quotes a file.
 //!
-//! A page is run when `crates/phalanx/src/docs.rs` includes it. Elsewhere a block of Rust stands below a
+//! A page is run when the `docs.rs` of `crates/phalanx` or `crates/matcher` includes it. Elsewhere a block of Rust stands below a
 //! line `<!-- from path/of/the/file.rs -->`, and its lines stand in that file, in one piece.
 
 use super::{Fault, Tree};
 
-/// Where the pages are that are run as doctests.
+/// Where the pages are that are run as doctests; the second is for a crate that the first does not know.
 const RUN: &str = "crates/phalanx/src/docs.rs";
+const RUN_TOO: &str = "crates/matcher/src/docs.rs";
 
 /// Finds blocks of Rust that nothing holds to the code.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
-    let run = tree.text(RUN).unwrap_or_default();
+    let runs = [RUN, RUN_TOO].map(|file| tree.text(file).unwrap_or_default());
     let is_page = |path: &str| {
         path.ends_with(".md") && (path.starts_with("docs/") || path.starts_with("examples/"))
     };
     let pages = tree.texts().filter(|(path, _)| is_page(path));
     pages
-        .filter(|(path, _)| !run.contains(&format!("/../{path}\"")))
+        .filter(|(path, _)| !runs.iter().any(|run| run.contains(&format!("/../{path}\""))))
         .flat_map(|(path, text)| check_page(tree, path, text))
         .collect()
 }

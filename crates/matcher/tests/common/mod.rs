@@ -32,12 +32,12 @@ fn literal(world: World, rng: &mut Rng) -> String {
 fn string(world: World, rng: &mut Rng) -> String {
     match rng.bool() {
         true => STRINGS[rng.usize(..STRINGS.len())].to_owned(),
-        false => format!("s{}", rng.i64(..world.constants)),
+        false => format!("s{}", rng.i64(0..world.constants)),
     }
 }
 
 fn number(world: World, rng: &mut Rng) -> String {
-    let whole = rng.i64(..world.constants);
+    let whole = rng.i64(0..world.constants);
     match rng.u8(..6) {
         0 => format!("{whole}.5"),
         1 => format!("-{whole}"),

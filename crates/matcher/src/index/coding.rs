@@ -1,0 +1,241 @@
+//! From conditions to codes: what a filter names gets its slots, numbers and labels.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use super::Index;
+use super::column::{Column, NONE, NULL, NULL8, OTHER8, Order, Room};
+use super::dictionary::{Dictionary, NARROW_SLOTS, Use};
+use super::residual::{self, Residual};
+use super::snapshot::State;
+use crate::constant::{Constant, Cut, Range};
+use crate::normal::{Condition, Conjunction, Plain};
+
+/// Rows that each insertion pays for to be relabelled some time.
+const CREDIT: u64 = 1024;
+
+/// A conjunction in codes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Coded {
+    /// Slots and constants, by which it can be filed.
+    pub(crate) equals: Vec<(u32, u32)>,
+    pub(crate) rest: Vec<Residual>,
+}
+
+impl Coded {
+    pub(crate) fn clear(&mut self) {
+        self.equals.clear();
+        self.rest.clear();
+    }
+}
+
+/// An equality as what is checked, on a byte where its code fits.
+pub(crate) fn equality(slot: u32, id: u32) -> Residual {
+    match narrow(slot, id) {
+        Some((slot, code)) => Residual::Equal { slot, code },
+        None => Residual::Wide { slot, low: u64::from(id), width: 0 },
+    }
+}
+
+/// The slot and number as bytes, if they fit.
+fn narrow(slot: u32, id: u32) -> Option<(u8, u8)> {
+    let slot = u8::try_from(slot).ok().filter(|slot| usize::from(*slot) < NARROW_SLOTS)?;
+    Some((slot, u8::try_from(id).ok().filter(|id| *id < OTHER8)?))
+}
+
+impl Index {
+    /// Codes a conjunction, into `coded`.
+    pub(crate) fn code(&mut self, conjunction: &Conjunction, coded: &mut Coded) {
+        self.credit = self.credit.saturating_add(CREDIT);
+        // A new label may move others, so all are made before any is read.
+        for Condition { name, plain } in conjunction {
+            if let Plain::Inside(range) | Plain::Outside(range) = plain {
+                self.make_labels(name, range);
+            }
+        }
+        for Condition { name, plain } in conjunction {
+            match plain {
+                Plain::Present(present) => {
+                    let slot = self.slot(name, Use::Presence);
+                    coded.rest.push(equality(slot, u32::from(*present)));
+                }
+                Plain::Equal(constant) => {
+                    let (slot, id) = self.number(name, constant);
+                    self.statistics.count(slot, id);
+                    coded.equals.push((slot, id));
+                }
+                Plain::Differs(constant) => {
+                    let (slot, id) = self.number(name, constant);
+                    let two = match narrow(slot, id) {
+                        Some((slot, code)) => [
+                            residual::known8(slot),
+                            residual::range8(slot, code.wrapping_add(1), code),
+                        ],
+                        None => {
+                            let id = u64::from(id);
+                            [residual::known(slot), residual::range(slot, id + 1, id)]
+                        }
+                    };
+                    coded.rest.extend(two);
+                }
+                Plain::Inside(range) => self.range(name, range, true, &mut coded.rest),
+                Plain::Outside(range) => self.range(name, range, false, &mut coded.rest),
+            }
+        }
+    }
+
+    fn dictionary(&mut self) -> &mut Dictionary {
+        Arc::make_mut(&mut self.state_mut().dictionary)
+    }
+
+    fn slot(&mut self, name: &str, wanted: Use) -> u32 {
+        match self.state().dictionary.slot(name, wanted) {
+            Some(slot) => slot,
+            None => self.dictionary().add_slot(name, wanted),
+        }
+    }
+
+    /// The slot and number of a constant that is compared for equality.
+    fn number(&mut self, name: &str, constant: &Constant) -> (u32, u32) {
+        let slot = self.slot(name, Use::Equal(constant.kind()));
+        let Column::Equal(column) = &self.state().dictionary.slots[slot as usize] else {
+            unreachable!("it was made for equality")
+        };
+        if let Some(id) = column.id(constant) {
+            return (slot, id);
+        }
+        let Column::Equal(column) = &mut self.dictionary().slots[slot as usize] else {
+            unreachable!("it was made for equality")
+        };
+        (slot, column.add(constant))
+    }
+
+    /// Gives a range's cuts labels: narrow ones if they can all have one.
+    fn make_labels(&mut self, name: &str, range: &Range) {
+        let slot = self.slot(name, Use::Order(range.kind));
+        let narrow = (slot as usize) < NARROW_SLOTS
+            && range.low.iter().chain(&range.high).all(|cut| self.make_label(slot, cut));
+        if !narrow {
+            range.low.iter().chain(&range.high).for_each(|cut| self.make_wide_label(slot, cut));
+        }
+    }
+
+    /// The conditions for lying inside of a range, or outside. Its cuts have labels.
+    fn range(&self, name: &str, range: &Range, inside: bool, out: &mut Vec<Residual>) {
+        let dictionary = &self.state().dictionary;
+        let slot = dictionary.slot(name, Use::Order(range.kind)).unwrap_or(NONE);
+        let order = self.order(slot);
+        let label = |cut: &Option<Cut>, none| match cut {
+            Some(cut) => order.narrow(cut),
+            None => Some(none),
+        };
+        let small = u8::try_from(slot).ok().filter(|slot| usize::from(*slot) < NARROW_SLOTS);
+        if let Some(slot) = small
+            && let (Some(low), Some(high)) = (label(&range.low, 0), label(&range.high, NULL8))
+        {
+            match inside {
+                true => out.push(residual::range8(slot, low, high)),
+                false => out.extend([residual::known8(slot), residual::range8(slot, high, low)]),
+            }
+            return;
+        }
+        let label = |cut: &Option<Cut>, none| {
+            cut.as_ref().and_then(|cut| order.wide_label(cut)).unwrap_or(none)
+        };
+        let (low, high) = (label(&range.low, 0), label(&range.high, NULL));
+        match inside {
+            true => out.push(residual::range(slot, low, high)),
+            false => out.extend([residual::known(slot), residual::range(slot, high, low)]),
+        }
+    }
+
+    fn order(&self, slot: u32) -> &Order {
+        match &self.state().dictionary.slots[slot as usize] {
+            Column::Order(column) => column,
+            _ => unreachable!("it was made for order"),
+        }
+    }
+
+    fn order_mut(&mut self, slot: u32) -> &mut Order {
+        match &mut self.dictionary().slots[slot as usize] {
+            Column::Order(column) => column,
+            _ => unreachable!("it was made for order"),
+        }
+    }
+
+    /// Makes a narrow label for a cut, if there is room. Others may move for it, as long as that has been
+    /// paid for. Says whether the cut has one.
+    fn make_label(&mut self, slot: u32, cut: &Cut) -> bool {
+        if self.order(slot).narrow(cut).is_some() {
+            return true;
+        }
+        if !self.order(slot).has_room() {
+            return false;
+        }
+        match self.order_mut(slot).add_narrow(cut) {
+            Room::Label(_) => true,
+            Room::Full => false,
+            Room::Crowded => {
+                let Some(left) = self.credit.checked_sub(self.rows as u64) else { return false };
+                self.credit = left;
+                self.spread(slot, vec![cut.clone()]);
+                true
+            }
+        }
+    }
+
+    /// Spreads a slot's narrow labels, those of more cuts between them.
+    fn spread(&mut self, slot: u32, more: Vec<Cut>) {
+        let moved = self.order_mut(slot).spread(more);
+        let Ok(slot) = u8::try_from(slot) else { return };
+        self.each_cluster(|cluster| cluster.relabel(slot, &moved));
+    }
+
+    fn make_wide_label(&mut self, slot: u32, cut: &Cut) {
+        if self.order(slot).wide_label(cut).is_some() || self.order_mut(slot).wide(cut).is_some() {
+            return;
+        }
+        let moved = self.order_mut(slot).spread_wide();
+        let new = |label: u64| {
+            let at = moved.binary_search_by_key(&label, |(old, _)| *old);
+            at.map_or(label, |at| moved[at].1)
+        };
+        self.each_cluster(|cluster| {
+            cluster.rewrite_loose(|residual| match residual {
+                Residual::Wide { slot: other, low, width } if other == slot => {
+                    let high = low.wrapping_add(width).wrapping_add(1);
+                    residual::range(slot, new(low), new(high))
+                }
+                other => other,
+            });
+        });
+        self.order_mut(slot).wide(cut);
+    }
+
+    fn each_cluster(&mut self, mut change: impl FnMut(&mut super::cluster::Cluster)) {
+        let State { pieces, .. } = self.state_mut();
+        for piece in pieces {
+            Arc::make_mut(piece).clusters.iter_mut().for_each(&mut change);
+        }
+    }
+
+    /// Gives labels to all cuts of many filters at once, evenly spread, so that none has to move later.
+    pub(crate) fn label_all<'a>(&mut self, conditions: impl Iterator<Item = &'a Condition>) {
+        let mut cuts: BTreeMap<u32, HashSet<&Cut>> = BTreeMap::new();
+        for Condition { name, plain } in conditions {
+            if let Plain::Inside(range) | Plain::Outside(range) = plain {
+                let slot = self.slot(name, Use::Order(range.kind));
+                let of_slot = cuts.entry(slot).or_default();
+                of_slot.extend(range.low.iter().chain(&range.high));
+            }
+        }
+        for (slot, cuts) in cuts {
+            let new = |cut: &&&Cut| self.order(slot).narrow(cut).is_none();
+            let mut more: Vec<Cut> = cuts.iter().filter(new).map(|cut| (*cut).clone()).collect();
+            if slot < NARROW_SLOTS as u32 && !more.is_empty() && self.order(slot).has_room() {
+                more.sort_unstable();
+                self.spread(slot, more);
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What the index knows of one slot: the constants that filters name there, and the codes they have.
+//!
+//! An *equality* slot numbers its constants as they come: equality needs no order, so a number never
+//! changes. An *order* slot holds cuts, each with a label; labels are in the order of the cuts, and an
+//! event's code is the label of the greatest cut that its value lies beyond. So a comparison of values
+//! becomes one of integers. Labels leave gaps, and a new cut takes the middle of one. The first cuts have
+//! labels of one byte; what finds no room there has wide labels, in an order of its own.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::hashing::Seeded;
+use crate::Number;
+use crate::constant::{Constant, Cut, Kind};
+
+/// The code of what is missing, in a byte and in a word.
+pub(crate) const NULL8: u8 = u8::MAX;
+pub(crate) const NULL: u64 = u64::MAX;
+/// The code of a value that no filter names, in an equality slot.
+pub(crate) const OTHER8: u8 = NULL8 - 1;
+pub(crate) const OTHER: u64 = NULL - 1;
+/// No number, or one of no constant.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// How many cuts may have labels of a byte: 1 to 254.
+pub(crate) const NARROW_CUTS: usize = 254;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Column {
+    /// Whether the attribute is there: 1 or 0.
+    Presence,
+    Equal(Equal),
+    Order(Order),
+}
+
+/// Numbered constants of one type.
+#[derive(Clone, Debug)]
+pub(crate) struct Equal {
+    ids: Ids,
+    /// The next number.
+    next: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Ids {
+    Boolean,
+    Number(HashMap<Number, u32, Seeded>),
+    Bytes(HashMap<Box<[u8]>, u32, Seeded>),
+}
+
+impl Equal {
+    pub(crate) fn new(kind: Kind, seed: u64) -> Equal {
+        let ids = match kind {
+            Kind::Boolean => Ids::Boolean,
+            Kind::Number => Ids::Number(HashMap::with_hasher(Seeded(seed))),
+            Kind::Bytes => Ids::Bytes(HashMap::with_hasher(Seeded(seed))),
+        };
+        Equal { ids, next: 0 }
+    }
+
+    /// The constant's number, if it has one.
+    pub(crate) fn id(&self, constant: &Constant) -> Option<u32> {
+        match (&self.ids, constant) {
+            (Ids::Boolean, Constant::Boolean(value)) => Some(u32::from(*value)),
+            (Ids::Number(ids), Constant::Number(number)) => ids.get(number).copied(),
+            (Ids::Bytes(ids), Constant::Bytes(bytes)) => ids.get(bytes).copied(),
+            _ => None,
+        }
+    }
+
+    /// Gives a constant the next number.
+    pub(crate) fn add(&mut self, constant: &Constant) -> u32 {
+        let id = self.next;
+        match (&mut self.ids, constant) {
+            (Ids::Number(ids), Constant::Number(number)) => ids.insert(*number, id),
+            (Ids::Bytes(ids), Constant::Bytes(bytes)) => ids.insert(bytes.clone(), id),
+            _ => return u32::from(*constant == Constant::Boolean(true)),
+        };
+        self.next += 1;
+        id
+    }
+
+    pub(crate) fn number(&self, number: Option<Number>) -> u64 {
+        let Some(number) = number else { return NULL };
+        match &self.ids {
+            Ids::Number(ids) => ids.get(&number).map_or(OTHER, |id| u64::from(*id)),
+            _ => NULL,
+        }
+    }
+
+    pub(crate) fn bytes(&self, text: Option<&str>) -> u64 {
+        let Some(text) = text else { return NULL };
+        match &self.ids {
+            Ids::Bytes(ids) => ids.get(text.as_bytes()).map_or(OTHER, |id| u64::from(*id)),
+            _ => NULL,
+        }
+    }
+}
+
+/// Cuts of one type in their order, with labels.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Order {
+    narrow: Vec<(Cut, u8)>,
+    wide: BTreeMap<Cut, u64>,
+}
+
+/// What came of asking for a narrow label.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Room {
+    Label(u8),
+    /// Between its neighbours is none, but others could move.
+    Crowded,
+    Full,
+}
+
+impl Order {
+    /// Whether another cut could have a narrow label.
+    pub(crate) fn has_room(&self) -> bool {
+        self.narrow.len() < NARROW_CUTS
+    }
+
+    /// The wide label of a cut that has one.
+    pub(crate) fn wide_label(&self, cut: &Cut) -> Option<u64> {
+        self.wide.get(cut).copied()
+    }
+
+    pub(crate) fn has_wide(&self) -> bool {
+        !self.wide.is_empty()
+    }
+
+    /// The label of a cut that has a narrow one.
+    pub(crate) fn narrow(&self, cut: &Cut) -> Option<u8> {
+        let at = self.narrow.binary_search_by(|(other, _)| other.cmp(cut)).ok()?;
+        Some(self.narrow[at].1)
+    }
+
+    /// Gives a new cut a narrow label in the middle of its gap.
+    pub(crate) fn add_narrow(&mut self, cut: &Cut) -> Room {
+        let Err(at) = self.narrow.binary_search_by(|(other, _)| other.cmp(cut)) else {
+            return Room::Full;
+        };
+        if self.narrow.len() == NARROW_CUTS {
+            return Room::Full;
+        }
+        let below = if at == 0 { 0 } else { self.narrow[at - 1].1 };
+        let above = self.narrow.get(at).map_or(NULL8, |(_, label)| *label);
+        if above - below < 2 {
+            return Room::Crowded;
+        }
+        let label = below + (above - below) / 2;
+        self.narrow.insert(at, (cut.clone(), label));
+        Room::Label(label)
+    }
+
+    /// Spreads the narrow labels evenly, with some more cuts. Returns the new label of each old one; the
+    /// bounds 0 and 255 stay.
+    pub(crate) fn spread(&mut self, more: Vec<Cut>) -> [u8; 256] {
+        let old = std::mem::take(&mut self.narrow);
+        let mut cuts: Vec<(Cut, Option<u8>)> =
+            old.into_iter().map(|(cut, label)| (cut, Some(label))).collect();
+        for cut in more {
+            if cuts.len() < NARROW_CUTS
+                && let Err(at) = cuts.binary_search_by(|(other, _)| other.cmp(&cut))
+            {
+                cuts.insert(at, (cut, None));
+            }
+        }
+        let mut moved = [0; 256];
+        moved[255] = 255;
+        let parts = cuts.len() + 1;
+        for (at, (cut, old)) in cuts.into_iter().enumerate() {
+            let label = ((at + 1) * 255 / parts) as u8;
+            if let Some(old) = old {
+                moved[usize::from(old)] = label;
+            }
+            self.narrow.push((cut, label));
+        }
+        moved
+    }
+
+    /// The wide label of a cut; gives it one if it has none. None if its gap is used up.
+    pub(crate) fn wide(&mut self, cut: &Cut) -> Option<u64> {
+        if let Some(label) = self.wide.get(cut) {
+            return Some(*label);
+        }
+        let below = self.wide.range(..cut).next_back().map_or(0, |(_, label)| *label);
+        let above = self.wide.range(cut..).next().map(|(_, label)| *label);
+        let label = match above {
+            // What comes in rising order shall not halve the rest again and again.
+            None if below < OTHER - (1 << 33) => below + (1 << 32),
+            above => below + (above.unwrap_or(OTHER) - below) / 2,
+        };
+        if label == below {
+            return None;
+        }
+        self.wide.insert(cut.clone(), label);
+        Some(label)
+    }
+
+    /// Spreads the wide labels evenly; returns the old and new ones in rising order.
+    pub(crate) fn spread_wide(&mut self) -> Vec<(u64, u64)> {
+        let step = OTHER / (self.wide.len() as u64 + 1);
+        let labels = self.wide.values_mut().zip(1..);
+        labels
+            .map(|(label, at): (_, u64)| (std::mem::replace(label, at * step), at * step))
+            .collect()
+    }
+
+    /// The codes of a value, narrow and wide.
+    pub(crate) fn number(&self, number: Option<Number>) -> (u8, u64) {
+        let Some(number) = number else { return (NULL8, NULL) };
+        let value = Constant::Number(number);
+        self.codes(value, |cut| matches!(&cut.at, Constant::Number(at) if *at < number || *at == number && !cut.after))
+    }
+
+    /// The same for a text.
+    pub(crate) fn bytes(&self, text: Option<&str>) -> (u8, u64) {
+        let Some(text) = text else { return (NULL8, NULL) };
+        let below = |cut: &Cut| matches!(&cut.at, Constant::Bytes(at) if **at < *text.as_bytes() || **at == *text.as_bytes() && !cut.after);
+        let value = match self.has_wide() {
+            true => Constant::Bytes(text.as_bytes().into()),
+            false => Constant::Boolean(false), // not looked at
+        };
+        self.codes(value, below)
+    }
+
+    fn codes(&self, value: Constant, below: impl Fn(&Cut) -> bool) -> (u8, u64) {
+        let at = self.narrow.partition_point(|(cut, _)| below(cut));
+        let narrow = if at == 0 { 0 } else { self.narrow[at - 1].1 };
+        let wide = match self.has_wide() {
+            false => 0,
+            true => {
+                let end = Cut { at: value, after: false };
+                self.wide.range(..=end).next_back().map_or(0, |(_, label)| *label)
+            }
+        };
+        (narrow, wide)
+    }
+}

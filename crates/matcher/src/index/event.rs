@@ -1,0 +1,20 @@
+//! An event in coded form.
+
+/// Codes of a byte for the first 64 slots: a cache line, or one wide register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) [u8; 64]);
+
+/// An event as an index reads it: its values replaced by their places among the constants of the filters.
+///
+/// It belongs to the [`Snapshot`](crate::Snapshot) that coded it.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub(crate) line: Line,
+    /// By slot: the number of the constant that the value equals, or none.
+    pub(crate) ids: Vec<u32>,
+    /// By slot: wide codes; empty where no filter needs any.
+    pub(crate) wide: Vec<u64>,
+    /// Of the snapshot.
+    pub(crate) version: u64,
+}

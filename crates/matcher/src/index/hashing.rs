@@ -1,0 +1,49 @@
+//! Hashing: keyed for what strangers choose, a mere mix for what we number ourselves.
+
+use std::hash::{BuildHasher, DefaultHasher, Hasher};
+
+/// SipHash whose first word is a seed. Texts and numbers come from subscribers, who must not be able to
+/// choose which ones collide.
+#[derive(Clone, Debug)]
+pub(crate) struct Seeded(pub(crate) u64);
+
+impl BuildHasher for Seeded {
+    type Hasher = DefaultHasher;
+
+    fn build_hasher(&self) -> DefaultHasher {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(self.0);
+        hasher
+    }
+}
+
+/// Spreads a key of numbered constants over 64 bits.
+pub(crate) fn mix(key: u128) -> u64 {
+    let fold = |a: u64, b: u64| {
+        let product = u128::from(a) * u128::from(b);
+        (product as u64) ^ (product >> 64) as u64
+    };
+    let low = fold(key as u64 ^ 0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93);
+    fold((key >> 64) as u64 ^ low, 0xA076_1D64_78BD_642F)
+}
+
+/// For tables whose keys are such.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = mix(u128::from(self.0) << 8 | u128::from(*byte));
+        }
+    }
+    fn write_u128(&mut self, key: u128) {
+        self.0 = mix(key);
+    }
+}
+
+/// Builds [`Mixed`].
+pub(crate) type Mixing = std::hash::BuildHasherDefault<Mixed>;

@@ -1,0 +1,120 @@
+//! Where each subscription lies, for the writer, who must find it again to remove it.
+
+use std::collections::HashMap;
+
+use super::hashing::Mixing;
+
+/// Set in a row's number if its subscription has several rows, so that it may match an event twice.
+pub(crate) const SEVERAL: u32 = 1 << 31;
+
+/// Piece, cluster, group and row in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Location(u64);
+
+/// Of a subscription that has no row.
+const NOWHERE: Location = Location(u64::MAX);
+/// Of a number that nobody has.
+const FREE: Location = Location(u64::MAX - 1);
+
+impl Location {
+    pub(crate) fn new(piece: usize, cluster: usize, group: usize, row: usize) -> Location {
+        debug_assert!(cluster < 1 << 17 && group < 1 << 8 && row < 1 << 18);
+        Location((piece as u64) << 43 | (cluster as u64) << 26 | (group as u64) << 18 | row as u64)
+    }
+
+    pub(crate) fn piece(self) -> usize {
+        (self.0 >> 43) as usize
+    }
+    pub(crate) fn cluster(self) -> usize {
+        (self.0 >> 26) as usize & ((1 << 17) - 1)
+    }
+    pub(crate) fn group(self) -> usize {
+        (self.0 >> 18) as usize & 255
+    }
+    pub(crate) fn row(self) -> usize {
+        self.0 as usize & ((1 << 18) - 1)
+    }
+}
+
+/// By subscription.
+#[derive(Debug, Default)]
+pub(crate) struct Locations {
+    one: Vec<Location>,
+    /// Of those that have several.
+    several: HashMap<u128, Vec<Location>, Mixing>,
+}
+
+impl Locations {
+    /// How many numbers have been given out, those free again included.
+    pub(crate) fn len(&self) -> usize {
+        self.one.len()
+    }
+
+    pub(crate) fn is_live(&self, id: u32) -> bool {
+        self.one.get(id as usize).is_some_and(|location| *location != FREE)
+    }
+
+    /// Makes a number live, without any row.
+    pub(crate) fn start(&mut self, id: u32) {
+        if self.one.len() == id as usize {
+            if self.one.len() == self.one.capacity() {
+                self.one.reserve_exact(1024 + self.one.len() / 8);
+            }
+            self.one.push(NOWHERE);
+        }
+        self.one[id as usize] = NOWHERE;
+    }
+
+    pub(crate) fn free(&mut self, id: u32) {
+        self.one[id as usize] = FREE;
+    }
+
+    /// Adds a row; `id` has its flag.
+    pub(crate) fn add(&mut self, id: u32, location: Location) {
+        match id & SEVERAL {
+            0 => self.one[id as usize] = location,
+            _ => self.several.entry(u128::from(id & !SEVERAL)).or_default().push(location),
+        }
+    }
+
+    /// A row has moved.
+    pub(crate) fn relocate(&mut self, id: u32, old: Location, new: Location) {
+        if id & SEVERAL == 0 {
+            self.one[id as usize] = new;
+        } else if let Some(all) = self.several.get_mut(&u128::from(id & !SEVERAL))
+            && let Some(location) = all.iter_mut().find(|location| **location == old)
+        {
+            *location = new;
+        }
+    }
+
+    /// Some row of a subscription, with the number that it has there. It is not forgotten.
+    pub(crate) fn some(&self, id: u32) -> Option<(u32, Location)> {
+        if let Some(all) = self.several.get(&u128::from(id)) {
+            return all.last().map(|location| (id | SEVERAL, *location));
+        }
+        Some((id, self.one[id as usize])).filter(|(_, location)| *location != NOWHERE)
+    }
+
+    /// Forgets the row that [`some`](Locations::some) gave.
+    pub(crate) fn forget(&mut self, id: u32) {
+        if let Some(all) = self.several.get_mut(&u128::from(id)) {
+            all.pop();
+            if all.is_empty() {
+                self.several.remove(&u128::from(id));
+            }
+        } else {
+            self.one[id as usize] = NOWHERE;
+        }
+    }
+
+    /// Forgets all rows, for they are placed anew.
+    pub(crate) fn forget_all(&mut self) {
+        self.several.clear();
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let several: usize = self.several.values().map(|all| 64 + 8 * all.capacity()).sum();
+        8 * self.one.capacity() + several
+    }
+}

@@ -1,0 +1,255 @@
+//! Matching: one event at a time, or a cohort of them piece by piece.
+//!
+//! Both walk the same clusters with the same checks. A cohort is sorted by what it touches first, so that each
+//! cluster is read once for all of its events.
+
+use super::cluster::Cluster;
+use super::event::{Event, Line};
+use super::location::SEVERAL;
+use super::piece::Piece;
+use super::snapshot::{Snapshot, State};
+use super::writer::Subscription;
+use crate::simd;
+
+/// A part of a snapshot that can be matched alone; see [`Snapshot::pieces`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PieceId(u32);
+
+impl PieceId {
+    /// Its number among the snapshot's [`pieces`](crate::Shape::pieces).
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// An event of a cohort, by its place there, and a subscription that it satisfies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Match {
+    /// Its place in the slice of events.
+    pub event: u32,
+    /// Satisfied by it.
+    pub subscription: Subscription,
+}
+
+/// Where matches are gathered. Kept and cleared, it allocates nothing once it has grown.
+#[derive(Clone, Debug, Default)]
+pub struct Matches {
+    found: Vec<Match>,
+    /// Of subscriptions with several conjunctions, of which more than one may hold.
+    several: Vec<Match>,
+    pairs: Vec<u64>,
+    sorted: Vec<u64>,
+    counts: Vec<u32>,
+    lines: Vec<Line>,
+    chosen: Vec<u32>,
+}
+
+impl Matches {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Matches {
+        Matches::default()
+    }
+
+    /// Forgets the matches, and keeps the room.
+    pub fn clear(&mut self) {
+        self.found.clear();
+        self.several.clear();
+    }
+
+    /// The matches so far, each once, in no order of any meaning.
+    pub fn all(&mut self) -> &[Match] {
+        self.settle();
+        &self.found
+    }
+
+    /// The subscriptions of these; for a single event.
+    #[must_use]
+    pub fn subscriptions(&mut self) -> Vec<Subscription> {
+        self.settle();
+        self.found.iter().map(|found| found.subscription).collect()
+    }
+
+    fn settle(&mut self) {
+        if !self.several.is_empty() {
+            self.several.sort_unstable();
+            self.several.dedup();
+            self.found.append(&mut self.several);
+        }
+    }
+
+    #[inline]
+    fn push(found: &mut Vec<Match>, several: &mut Vec<Match>, event: u32, id: u32) {
+        if id & SEVERAL == 0 {
+            found.push(Match { event, subscription: Subscription(id) });
+        } else {
+            several.push(Match { event, subscription: Subscription(id & !SEVERAL) });
+        }
+    }
+}
+
+impl Snapshot {
+    /// Finds all subscriptions that an event satisfies, and adds them to `matches` as of event 0.
+    ///
+    /// # Panics
+    /// If another snapshot has coded the event.
+    pub fn matches(&self, event: &Event, matches: &mut Matches) {
+        let state = &*self.0;
+        state.owns(event);
+        for schema in &state.schemas {
+            let Some(key) = schema.key(event) else { continue };
+            for piece in &schema.buckets[schema.bucket(key)].pieces {
+                let piece = &*state.pieces[*piece as usize];
+                if let Some(cluster) = piece.map.get(&key) {
+                    state.check(&piece.clusters[*cluster as usize], event, 0, matches);
+                }
+            }
+        }
+    }
+
+    /// Finds what each of many events satisfies, and adds it to `matches`. Each cluster of subscriptions is
+    /// read once for all events that come to it.
+    ///
+    /// # Panics
+    /// If another snapshot has coded an event.
+    pub fn match_cohort(&self, events: &[Event], matches: &mut Matches) {
+        if let [event] = events {
+            return self.matches(event, matches);
+        }
+        let state = &*self.0;
+        let mut pairs = std::mem::take(&mut matches.pairs);
+        pairs.clear();
+        for (at, event) in events.iter().enumerate() {
+            state.owns(event);
+            state.each_piece(event, |piece| pairs.push(u64::from(piece) << 32 | at as u64));
+        }
+        let mut sorted = std::mem::take(&mut matches.sorted);
+        sort_by_high(&pairs, state.pieces.len(), &mut matches.counts, &mut sorted);
+        for run in sorted.chunk_by(|a, b| a >> 32 == b >> 32) {
+            let mut chosen = std::mem::take(&mut matches.chosen);
+            chosen.clear();
+            chosen.extend(run.iter().map(|pair| *pair as u32));
+            state.match_piece(&state.pieces[(run[0] >> 32) as usize], events, &chosen, matches);
+            matches.chosen = chosen;
+        }
+        matches.pairs = pairs;
+        matches.sorted = sorted;
+    }
+
+    /// Calls back with each piece in which subscriptions may lie that the event satisfies.
+    ///
+    /// # Panics
+    /// If another snapshot has coded the event.
+    pub fn pieces(&self, event: &Event, mut piece: impl FnMut(PieceId)) {
+        self.0.owns(event);
+        self.0.each_piece(event, |at| piece(PieceId(at)));
+    }
+
+    /// Matches a cohort with one piece: those of `events` that `chosen` names by their places. What
+    /// the events satisfy altogether is what all their [`pieces`](Snapshot::pieces) find.
+    ///
+    /// # Panics
+    /// If another snapshot has coded an event, or a place lies beyond the events.
+    pub fn match_piece(
+        &self,
+        piece: PieceId,
+        events: &[Event],
+        chosen: &[u32],
+        matches: &mut Matches,
+    ) {
+        chosen.iter().for_each(|at| self.0.owns(&events[*at as usize]));
+        self.0.match_piece(&self.0.pieces[piece.index()], events, chosen, matches);
+    }
+}
+
+/// Sorts pairs by their high word, which is below `bound`, keeping the order of equals.
+fn sort_by_high(pairs: &[u64], bound: usize, counts: &mut Vec<u32>, sorted: &mut Vec<u64>) {
+    counts.clear();
+    counts.resize(bound + 1, 0);
+    for pair in pairs {
+        counts[(pair >> 32) as usize + 1] += 1;
+    }
+    for at in 0..bound {
+        counts[at + 1] += counts[at];
+    }
+    sorted.clear();
+    sorted.resize(pairs.len(), 0);
+    for pair in pairs {
+        let place = &mut counts[(pair >> 32) as usize];
+        sorted[*place as usize] = *pair;
+        *place += 1;
+    }
+}
+
+impl State {
+    #[inline]
+    fn owns(&self, event: &Event) {
+        assert!(
+            event.version == self.version,
+            "the event was coded by another snapshot; code it by the one that matches it"
+        );
+    }
+
+    #[inline]
+    fn each_piece(&self, event: &Event, mut f: impl FnMut(u32)) {
+        for schema in &self.schemas {
+            let Some(key) = schema.key(event) else { continue };
+            schema.buckets[schema.bucket(key)].pieces.iter().for_each(|piece| f(*piece));
+        }
+    }
+
+    fn check(&self, cluster: &Cluster, event: &Event, at: u32, matches: &mut Matches) {
+        let Matches { found, several, .. } = matches;
+        for group in &cluster.groups {
+            simd::check(self.tier, group, std::slice::from_ref(&event.line), &mut |_, row| {
+                Matches::push(found, several, at, group.ids[row]);
+            });
+        }
+        cluster.check_loose(event, |id| Matches::push(found, several, at, id));
+    }
+
+    fn match_piece(&self, piece: &Piece, events: &[Event], chosen: &[u32], matches: &mut Matches) {
+        let schema = &*self.schemas[piece.schema as usize];
+        let mut pairs = std::mem::take(&mut matches.pairs);
+        pairs.clear();
+        for at in chosen {
+            if let Some(key) = schema.key(&events[*at as usize])
+                && let Some(cluster) = piece.map.get(&key)
+            {
+                pairs.push(u64::from(*cluster) << 32 | u64::from(*at));
+            }
+        }
+        if piece.clusters.len() > 1 {
+            pairs.sort_unstable();
+        }
+        for run in pairs.chunk_by(|a, b| a >> 32 == b >> 32) {
+            self.match_run(&piece.clusters[(run[0] >> 32) as usize], events, run, matches);
+        }
+        matches.pairs = pairs;
+    }
+
+    /// A cluster and the events that come to it.
+    fn match_run(&self, cluster: &Cluster, events: &[Event], run: &[u64], matches: &mut Matches) {
+        let of = |pair: &u64| &events[*pair as u32 as usize];
+        if let [pair] = run {
+            return self.check(cluster, of(pair), *pair as u32, matches);
+        }
+        let mut lines = std::mem::take(&mut matches.lines);
+        lines.clear();
+        lines.extend(run.iter().map(|pair| of(pair).line));
+        let Matches { found, several, .. } = &mut *matches;
+        for group in &cluster.groups {
+            simd::check(self.tier, group, &lines, &mut |event, row| {
+                Matches::push(found, several, run[event] as u32, group.ids[row]);
+            });
+        }
+        if !cluster.loose.is_empty() {
+            for pair in run {
+                let at = *pair as u32;
+                cluster.check_loose(of(pair), |id| Matches::push(found, several, at, id));
+            }
+        }
+        matches.lines = lines;
+    }
+}

@@ -1,0 +1,27 @@
+//! The index: subscriptions by what they ask for, arranged so that an event meets few of them.
+//!
+//! `coding` turns conditions into codes of the `dictionary` and its `column`s; `advice` chooses `schema`s by
+//! `statistics`; a `schema` leads to `piece`s, a piece to `cluster`s, a cluster has `group`s of subscriptions in
+//! columns. [`Index`] is the one who writes; `snapshot` and `matching` are what readers see.
+
+mod advice;
+pub(crate) mod cluster;
+mod coding;
+mod column;
+pub(crate) mod dictionary;
+pub(crate) mod event;
+pub(crate) mod group;
+mod hashing;
+mod location;
+pub(crate) mod matching;
+mod options;
+mod piece;
+mod placing;
+mod residual;
+mod schema;
+pub(crate) mod snapshot;
+mod statistics;
+mod writer;
+
+pub use options::Options;
+pub use writer::{Index, Subscription};

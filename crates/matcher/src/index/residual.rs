@@ -1,0 +1,89 @@
+//! One coded condition: a slot's code lies in an interval of codes, which may wrap around.
+//!
+//! That is enough for all: equality is an interval of one; its opposite is all but one, and an interval that
+//! leaves out the code of what is missing; the same for `NOT BETWEEN`.
+
+use super::column::{NULL, NULL8};
+
+/// A condition that is checked on each event that comes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Residual {
+    /// On a byte; of an equality slot, so that its width stays nothing.
+    Equal { slot: u8, code: u8 },
+    /// On a byte: `code - low <= width`, wrapping.
+    Range { slot: u8, low: u8, width: u8 },
+    /// The same on a word.
+    Wide { slot: u32, low: u64, width: u64 },
+}
+
+/// Has any code but that of what is missing.
+pub(crate) fn known8(slot: u8) -> Residual {
+    Residual::Range { slot, low: 0, width: NULL8 - 1 }
+}
+
+/// The same on a word.
+pub(crate) fn known(slot: u32) -> Residual {
+    Residual::Wide { slot, low: 0, width: NULL - 1 }
+}
+
+/// From label `low` up to but without label `high`.
+pub(crate) fn range8(slot: u8, low: u8, high: u8) -> Residual {
+    Residual::Range { slot, low, width: high.wrapping_sub(low).wrapping_sub(1) }
+}
+
+/// The same on a word.
+pub(crate) fn range(slot: u32, low: u64, high: u64) -> Residual {
+    Residual::Wide { slot, low, width: high.wrapping_sub(low).wrapping_sub(1) }
+}
+
+impl Residual {
+    /// Whether an event with these codes satisfies it.
+    pub(crate) fn holds(self, line: &[u8; 64], wide: &[u64]) -> bool {
+        match self {
+            Residual::Equal { slot, code } => line[usize::from(slot)] == code,
+            Residual::Range { slot, low, width } => {
+                line[usize::from(slot)].wrapping_sub(low) <= width
+            }
+            Residual::Wide { slot, low, width } => {
+                let code = wide.get(slot as usize).copied().unwrap_or(NULL);
+                code.wrapping_sub(low) <= width
+            }
+        }
+    }
+
+    /// The words it takes in a loose record.
+    pub(crate) fn words(self) -> usize {
+        if matches!(self, Residual::Wide { .. }) { 5 } else { 1 }
+    }
+
+    /// Appends them.
+    pub(crate) fn write(self, out: &mut Vec<u32>) {
+        let small = |tag: u32, slot: u8, low: u8, width: u8| {
+            tag << 30 | u32::from(slot) | u32::from(low) << 8 | u32::from(width) << 16
+        };
+        match self {
+            Residual::Equal { slot, code } => out.push(small(0, slot, code, 0)),
+            Residual::Range { slot, low, width } => out.push(small(1, slot, low, width)),
+            Residual::Wide { slot, low, width } => out.extend([
+                2 << 30 | slot,
+                low as u32,
+                (low >> 32) as u32,
+                width as u32,
+                (width >> 32) as u32,
+            ]),
+        }
+    }
+
+    /// Reads one back, and says how many words it took.
+    pub(crate) fn read(words: &[u32]) -> (Residual, usize) {
+        let word = words[0];
+        let byte = |shift: u32| (word >> shift) as u8;
+        let long = |at: usize| u64::from(words[at]) | u64::from(words[at + 1]) << 32;
+        let residual = match word >> 30 {
+            0 => Residual::Equal { slot: byte(0), code: byte(8) },
+            1 => Residual::Range { slot: byte(0), low: byte(8), width: byte(16) },
+            _ => Residual::Wide { slot: word & 0x3FFF_FFFF, low: long(1), width: long(3) },
+        };
+        (residual, residual.words())
+    }
+}

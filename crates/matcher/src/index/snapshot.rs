@@ -1,0 +1,143 @@
+//! What readers see: the index at one moment.
+
+use std::sync::Arc;
+
+use super::Options;
+use super::column::Column;
+use super::dictionary::{Attribute, Dictionary};
+use super::event::Event;
+use super::group::LANES;
+use super::piece::Piece;
+use super::schema::Schema;
+use crate::Value;
+use crate::simd::Chosen;
+
+/// The index, in parts that are shared between snapshots as long as they do not change.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) tier: Chosen,
+    /// Of this state: events coded by another are not to be matched with it.
+    pub(crate) version: u64,
+    pub(crate) dictionary: Arc<Dictionary>,
+    /// The first has no slots.
+    pub(crate) schemas: Vec<Arc<Schema>>,
+    pub(crate) pieces: Vec<Arc<Piece>>,
+    /// By slot: the schema of it alone.
+    pub(crate) single: Vec<Option<u32>>,
+    /// The schemas of several slots.
+    pub(crate) multiple: Vec<u32>,
+}
+
+impl State {
+    pub(crate) fn new(options: Options) -> State {
+        let mut state = State {
+            tier: Chosen::new(options.tier),
+            version: 0,
+            dictionary: Arc::new(Dictionary::new(options.seed)),
+            schemas: Vec::new(),
+            pieces: Vec::new(),
+            single: Vec::new(),
+            multiple: Vec::new(),
+        };
+        state.clear();
+        state
+    }
+
+    /// Forgets all rows and schemas.
+    pub(crate) fn clear(&mut self) {
+        self.schemas.clear();
+        self.pieces.clear();
+        self.single.clear();
+        self.multiple.clear();
+        self.add_schema(Vec::new());
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let pieces: usize = self.pieces.iter().map(|piece| piece.bytes).sum();
+        let directories: usize = self.schemas.iter().map(|schema| schema.bytes()).sum();
+        pieces + directories
+    }
+}
+
+/// An [`Index`](crate::Index) as it was when the snapshot was taken: for matching on any thread, while the
+/// index changes.
+#[derive(Clone, Debug)]
+pub struct Snapshot(pub(crate) Arc<State>);
+
+impl Snapshot {
+    /// Codes an event for this snapshot. Attributes that no filter names are passed over; of several values
+    /// for a name the last counts.
+    #[must_use]
+    pub fn event(&self, attributes: &[(&str, Value<'_>)]) -> Event {
+        let known = |(name, value): &(&str, _)| Some((self.attribute(name)?, *value));
+        self.event_of(attributes.iter().filter_map(known))
+    }
+
+    /// The same, by attributes that have been looked up before. They stay right in all later snapshots of
+    /// the same index.
+    ///
+    /// # Panics
+    /// If an attribute is newer than this snapshot.
+    pub fn event_of<'a>(
+        &self,
+        attributes: impl IntoIterator<Item = (Attribute, Value<'a>)>,
+    ) -> Event {
+        let dictionary = &self.0.dictionary;
+        let mut event = dictionary.blank(self.0.version);
+        for (attribute, value) in attributes {
+            dictionary.set(&mut event, attribute, value);
+        }
+        event
+    }
+
+    /// An attribute by its name, if some filter has named it.
+    #[must_use]
+    pub fn attribute(&self, name: &str) -> Option<Attribute> {
+        self.0.dictionary.attribute(name)
+    }
+
+    /// The slots of each access predicate that subscriptions are filed under, with their number of pieces;
+    /// for looking at.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        let mut shape = Shape { schemas: 0, pieces: self.0.pieces.len(), ..Shape::default() };
+        for column in &self.0.dictionary.slots {
+            shape.slots += 1;
+            shape.ordered += usize::from(matches!(column, Column::Order(_)));
+        }
+        shape.schemas = self.0.schemas.len();
+        shape.multiple = self.0.multiple.len();
+        for cluster in self.0.pieces.iter().flat_map(|piece| &piece.clusters) {
+            shape.clusters += 1;
+            shape.loose += cluster.records().count();
+            for group in &cluster.groups {
+                shape.rows += group.ids.len();
+                shape.lanes += group.ids.len().next_multiple_of(LANES);
+            }
+        }
+        shape
+    }
+}
+
+/// How an index is arranged, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Ways in which filters look at attributes.
+    pub slots: usize,
+    /// Those of them that need an order.
+    pub ordered: usize,
+    /// Sets of attributes that subscriptions are filed under, the empty one included.
+    pub schemas: usize,
+    /// Those of several attributes.
+    pub multiple: usize,
+    /// Parts that are scheduled and copied as one.
+    pub pieces: usize,
+    /// Values of those attributes that have subscriptions.
+    pub clusters: usize,
+    /// Conjunctions in columns.
+    pub rows: usize,
+    /// Room for these.
+    pub lanes: usize,
+    /// Conjunctions that are checked one by one.
+    pub loose: usize,
+}

@@ -1,0 +1,41 @@
+//! What filters ask for, counted, as an estimate of what events carry.
+
+/// For each slot, how many conditions name each of its constants.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Statistics {
+    slots: Vec<Uses>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Uses {
+    by_id: Vec<u32>,
+    all: u64,
+}
+
+impl Statistics {
+    pub(crate) fn count(&mut self, slot: u32, id: u32) {
+        let (slot, id) = (slot as usize, id as usize);
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, Uses::default);
+        }
+        let uses = &mut self.slots[slot];
+        if uses.by_id.len() <= id {
+            uses.by_id.resize(id + 1, 0);
+        }
+        uses.by_id[id] += 1;
+        uses.all += 1;
+    }
+
+    /// How likely an event satisfies this equality: events tend to carry what filters ask for. Half for
+    /// what is not known.
+    pub(crate) fn likelihood(&self, slot: u32, id: u32) -> f64 {
+        let Some(uses) = self.slots.get(slot as usize) else { return 0.5 };
+        let this = uses.by_id.get(id as usize).copied().unwrap_or(0);
+        (f64::from(this) + 1.0) / (uses.all as f64 + 2.0)
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> usize {
+        self.slots.iter().map(|uses| 4 * uses.by_id.capacity()).sum()
+    }
+}

@@ -1,0 +1,74 @@
+//! The walk over blocks and events that all vector instructions have in common.
+//!
+//! Blocks outside, events inside, four at a time: a block's lines are read once for four events, and the
+//! events stay in the first-level cache.
+
+/// Defines `check` for the features named, by the functions `equal` and `range` beside it.
+macro_rules! kernel {
+    ($features:literal) => {
+        /// Calls back with each event and row where all conditions hold.
+        #[target_feature(enable = $features)]
+        pub(in crate::simd) fn check<F: FnMut(usize, usize)>(
+            group: &Group,
+            events: &[Line],
+            found: &mut F,
+        ) {
+            let (fours, rest) = events.as_chunks::<4>();
+            for (at, block) in group.lines.chunks_exact(group.stride()).enumerate() {
+                let valid = lanes(group.ids.len(), at);
+                for (four, events) in fours.iter().enumerate() {
+                    let masks = masks(block, group.equals, events, valid);
+                    if masks[0] | masks[1] | masks[2] | masks[3] != 0 {
+                        for (event, mask) in masks.into_iter().enumerate() {
+                            tell(mask, 4 * four + event, at, found);
+                        }
+                    }
+                }
+                for (event, line) in rest.iter().enumerate() {
+                    let [mask] = masks(block, group.equals, std::array::from_ref(line), valid);
+                    tell(mask, 4 * fours.len() + event, at, found);
+                }
+            }
+        }
+
+        #[inline]
+        fn tell<F: FnMut(usize, usize)>(mut mask: u64, event: usize, block: usize, found: &mut F) {
+            while mask != 0 {
+                found(event, block * LANES + mask.trailing_zeros() as usize);
+                mask &= mask - 1;
+            }
+        }
+
+        /// The lanes in which all conditions hold, for each event.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn masks<const N: usize>(
+            block: &[Line],
+            equals: usize,
+            events: &[Line; N],
+            valid: u64,
+        ) -> [u64; N] {
+            let mut masks = [valid; N];
+            let (equals, ranges) = block.split_at(2 * equals);
+            let mut checked = 0;
+            // Two conditions leave hardly anything of most blocks; one leaves too much to stop at.
+            let done = |masks: &[u64; N], checked: &mut usize| {
+                *checked += 1;
+                *checked >= 2 && masks.iter().fold(0, |all, mask| all | mask) == 0
+            };
+            for condition in equals.chunks_exact(2) {
+                equal(&condition[0], &condition[1], events, &mut masks);
+                if done(&masks, &mut checked) {
+                    return masks;
+                }
+            }
+            for condition in ranges.chunks_exact(3) {
+                range(&condition[0], &condition[1], &condition[2], events, &mut masks);
+                if done(&masks, &mut checked) {
+                    return masks;
+                }
+            }
+            masks
+        }
+    };
+}

@@ -1,0 +1,119 @@
+//! Checks of 64 subscriptions at a time, in the instructions that the processor has.
+//!
+//! # Safety
+//! The checks for an instruction set may only be called where the processor has it. A [`Chosen`] tier is
+//! made in one place, after asking the processor, and its field is private: so where `check` finds a tier,
+//! the processor has its instructions.
+
+#![allow(unsafe_code)]
+
+use crate::index::event::Line;
+use crate::index::group::{Group, LANES};
+
+#[macro_use]
+mod kernel;
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod scalar;
+
+/// Instructions for the checks. All give the same answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// None but what every processor has.
+    Scalar,
+    /// ARM's 128-bit vectors.
+    Neon,
+    /// 256-bit vectors.
+    Avx2,
+    /// 512-bit vectors with permutations of bytes (AVX-512 F, BW and VBMI).
+    Avx512,
+}
+
+impl Tier {
+    /// Those that this processor has, the best last.
+    #[must_use]
+    pub fn available() -> Vec<Tier> {
+        let all = [Tier::Scalar, Tier::Neon, Tier::Avx2, Tier::Avx512];
+        all.into_iter().filter(|tier| tier.is_available()).collect()
+    }
+
+    fn is_available(self) -> bool {
+        match self {
+            Tier::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Tier::Avx2 => std::arch::is_x86_feature_detected!("avx2"),
+            #[cfg(target_arch = "x86_64")]
+            Tier::Avx512 => {
+                std::arch::is_x86_feature_detected!("avx512f")
+                    && std::arch::is_x86_feature_detected!("avx512bw")
+                    && std::arch::is_x86_feature_detected!("avx512vbmi")
+            }
+            #[cfg(target_arch = "aarch64")]
+            Tier::Neon => std::arch::is_aarch64_feature_detected!("neon"),
+            #[allow(unreachable_patterns, reason = "those of other architectures")]
+            _ => false,
+        }
+    }
+}
+
+/// A tier that this processor has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chosen(Tier);
+
+impl Chosen {
+    /// The one that is wanted if it is there, else the best.
+    pub(crate) fn new(wanted: Option<Tier>) -> Chosen {
+        let best = Tier::available().pop().unwrap_or(Tier::Scalar);
+        Chosen(wanted.filter(|tier| tier.is_available()).unwrap_or(best))
+    }
+}
+
+/// Checks all rows of a group against all events, and calls back with the event and the row where all
+/// conditions hold.
+#[inline]
+pub(crate) fn check(
+    tier: Chosen,
+    group: &Group,
+    events: &[Line],
+    found: &mut impl FnMut(usize, usize),
+) {
+    if group.stride() == 0 {
+        // Nothing is left to check.
+        for event in 0..events.len() {
+            (0..group.ids.len()).for_each(|row| found(event, row));
+        }
+        return;
+    }
+    match tier.0 {
+        // SAFETY: a chosen tier is one that the processor has.
+        #[cfg(target_arch = "x86_64")]
+        Tier::Avx2 => unsafe {
+            if group.tables & !0b11 == 0 {
+                avx2::two::check(group, events, found);
+            } else {
+                avx2::four::check(group, events, found);
+            }
+        },
+        // SAFETY: the same.
+        #[cfg(target_arch = "x86_64")]
+        Tier::Avx512 => unsafe { avx512::check(group, events, found) },
+        // SAFETY: the same.
+        #[cfg(target_arch = "aarch64")]
+        Tier::Neon => unsafe { neon::check(group, events, found) },
+        _ => scalar::check(group, events, found),
+    }
+}
+
+/// The lanes of a block that hold a row.
+#[inline(always)]
+fn lanes(rows: usize, block: usize) -> u64 {
+    match rows - block * LANES {
+        left if left < LANES => (1 << left) - 1,
+        _ => u64::MAX,
+    }
+}

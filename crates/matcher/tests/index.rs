@@ -1,0 +1,250 @@
+//! The index finds exactly what evaluating every filter finds: over all operators and types, while
+//! subscriptions come and go, one event at a time and in cohorts, with every kind of instructions.
+
+mod common;
+
+use common::World;
+use fastrand::Rng;
+use phalanx_matcher::{
+    Event, Filter, Index, Matches, Options, PieceId, Snapshot, Subscription, Tier,
+};
+
+type Attributes = Vec<(String, common::Owned)>;
+
+/// The subscriptions as a plain list.
+#[derive(Clone, Default)]
+struct Model(Vec<(Subscription, Filter)>);
+
+impl Model {
+    fn expected(&self, event: &Attributes) -> Vec<Subscription> {
+        let event = common::borrowed(event);
+        let holds = self.0.iter().filter(|(_, filter)| filter.matches(&event));
+        let mut found: Vec<_> = holds.map(|(subscription, _)| *subscription).collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// That a snapshot finds the same, however it is asked.
+    fn check(&self, snapshot: &Snapshot, events: &[Attributes], note: &str) {
+        let coded: Vec<Event> =
+            events.iter().map(|event| snapshot.event(&common::borrowed(event))).collect();
+        let expected: Vec<Vec<Subscription>> =
+            events.iter().map(|event| self.expected(event)).collect();
+        let mut matches = Matches::new();
+        for (event, expected) in coded.iter().zip(&expected) {
+            matches.clear();
+            snapshot.matches(event, &mut matches);
+            let mut found = matches.subscriptions();
+            found.sort_unstable();
+            assert_eq!(found, *expected, "{note}: one event");
+        }
+        let cohort = |matches: &mut Matches| {
+            let mut found = matches.all().to_vec();
+            found.sort_unstable();
+            let of = |at: usize| found.iter().filter(move |found| found.event as usize == at);
+            (0..events.len())
+                .map(|at| of(at).map(|found| found.subscription).collect::<Vec<_>>())
+                .collect::<Vec<_>>()
+        };
+        matches.clear();
+        snapshot.match_cohort(&coded, &mut matches);
+        assert_eq!(cohort(&mut matches), expected, "{note}: a cohort");
+
+        // Each piece for itself, with the events that come to it.
+        let mut queues: Vec<Vec<u32>> = vec![Vec::new(); snapshot.shape().pieces];
+        let mut pieces: Vec<PieceId> = Vec::new();
+        for (at, event) in coded.iter().enumerate() {
+            snapshot.pieces(event, |piece| {
+                queues[piece.index()].push(at as u32);
+                pieces.push(piece);
+            });
+        }
+        pieces.sort_unstable();
+        pieces.dedup();
+        matches.clear();
+        for piece in pieces {
+            snapshot.match_piece(piece, &coded, &queues[piece.index()], &mut matches);
+        }
+        assert_eq!(cohort(&mut matches), expected, "{note}: piece by piece");
+    }
+}
+
+fn filter(world: World, rng: &mut Rng) -> Filter {
+    loop {
+        if let Ok(filter) = Filter::parse(&common::filter(world, rng)) {
+            return filter;
+        }
+    }
+}
+
+/// Inserts, replaces and removes at random, and looks now and then.
+fn churn(world: World, tier: Tier, seed: u64, steps: usize) {
+    let mut rng = Rng::with_seed(seed);
+    let options = Options { seed, tier: Some(tier), multiple: rng.bool(), ..Options::default() };
+    let mut index = Index::new(options);
+    let mut model = Model::default();
+    let mut earlier: Option<(Snapshot, Model)> = None;
+    let note = |step: usize| format!("{tier:?}, seed {seed}, step {step}");
+    for step in 0..steps {
+        let some = |rng: &mut Rng, model: &Model| rng.usize(..model.0.len().max(1));
+        match rng.u8(..100) {
+            0..55 => {
+                let filter = filter(world, &mut rng);
+                let subscription = index.insert(&filter);
+                assert!(model.0.iter().all(|(other, _)| *other != subscription));
+                if let Some((_, before)) = &earlier {
+                    let taken = before.0.iter().any(|(other, _)| *other == subscription);
+                    assert!(!taken, "{}: a number that a snapshot has", note(step));
+                }
+                model.0.push((subscription, filter));
+            }
+            55..70 if !model.0.is_empty() => {
+                let at = some(&mut rng, &model);
+                model.0[at].1 = filter(world, &mut rng);
+                index.replace(model.0[at].0, &model.0[at].1);
+            }
+            70..90 if !model.0.is_empty() => {
+                let at = some(&mut rng, &model);
+                let (subscription, _) = model.0.swap_remove(at);
+                assert!(index.remove(subscription));
+                assert!(!index.remove(subscription), "it is gone");
+            }
+            90..93 => {
+                let filters: Vec<_> =
+                    (0..rng.usize(..300)).map(|_| filter(world, &mut rng)).collect();
+                model.0.extend(index.insert_all(&filters).into_iter().zip(filters));
+            }
+            93 => index.adapt(),
+            94 => earlier = Some((index.snapshot(), model.clone())),
+            95 => earlier = None,
+            _ => {}
+        }
+        assert_eq!(index.len(), model.0.len());
+        if step % 97 == 96 || step + 1 == steps {
+            let events: Vec<_> =
+                (0..rng.usize(1..14)).map(|_| common::event(world, &mut rng)).collect();
+            model.check(&index, &events, &note(step));
+            if let Some((snapshot, model)) = &earlier {
+                model.check(snapshot, &events, &format!("{}, a snapshot", note(step)));
+            }
+        }
+    }
+    while let Some((subscription, _)) = model.0.pop() {
+        assert!(index.remove(subscription));
+    }
+    assert!(index.is_empty());
+    model.check(&index, &[common::event(world, &mut rng)], "empty again");
+}
+
+fn churn_all(world: World, seeds: u64, steps: usize) {
+    for tier in Tier::available() {
+        for seed in 0..seeds {
+            churn(world, tier, seed, steps);
+        }
+    }
+}
+
+#[test]
+fn a_small_world_is_matched_exactly() {
+    churn_all(World { names: 3, constants: 5, depth: 2 }, 3, 400);
+}
+
+#[test]
+fn plain_conditions_fill_blocks() {
+    churn_all(World { names: 2, constants: 3, depth: 0 }, 2, 800);
+}
+
+#[test]
+fn more_slots_and_constants_than_a_byte_has() {
+    churn_all(World { names: 40, constants: 900, depth: 1 }, 1, 900);
+}
+
+#[test]
+fn one_attribute_with_many_constants() {
+    churn_all(World { names: 1, constants: 3000, depth: 1 }, 1, 900);
+}
+
+#[test]
+fn pieces_are_split_and_go_on() {
+    // One value that all want, and many that few want: several pieces for each kind.
+    let mut rng = Rng::with_seed(7);
+    let mut index = Index::new(Options::default());
+    let filters: Vec<Filter> = (0..40_000)
+        .map(|n| {
+            let low = rng.u8(..200);
+            let key = if n % 3 == 0 { 1 } else { rng.u32(..400) };
+            let text = format!("k = {key} AND a > {low} AND b <= {} AND c <> {low}", 250 - low);
+            Filter::parse(&text).unwrap()
+        })
+        .collect();
+    let subscriptions = index.insert_all(&filters);
+    let shape = index.shape();
+    assert!(shape.pieces > 3, "{shape:?}");
+    let mut model = Model(subscriptions.into_iter().zip(filters).collect());
+    let events: Vec<Attributes> = (0..6)
+        .map(|n| {
+            let number = |value: i64| common::Owned::Number(value.to_string());
+            let values = [("k", n % 3), ("a", 100), ("b", 60), ("c", 7)];
+            values.map(|(name, value)| (name.to_owned(), number(value))).to_vec()
+        })
+        .collect();
+    model.check(&index, &events, "split");
+    for _ in 0..20_000 {
+        let at = rng.usize(..model.0.len());
+        assert!(index.remove(model.0.swap_remove(at).0));
+    }
+    model.check(&index, &events, "half removed");
+    index.adapt();
+    model.check(&index, &events, "filed anew");
+}
+
+#[test]
+fn others_match_while_the_index_changes() {
+    let world = World { names: 4, constants: 8, depth: 1 };
+    let mut rng = Rng::with_seed(3);
+    let mut index = Index::new(Options::default());
+    let mut model = Model::default();
+    let (send, receive) = std::sync::mpsc::sync_channel::<(Snapshot, Model, Vec<Attributes>)>(2);
+    let reader = std::thread::spawn(move || {
+        for (snapshot, model, events) in receive {
+            model.check(&snapshot, &events, "on another thread");
+        }
+    });
+    for _ in 0..60 {
+        for _ in 0..20 {
+            let filter = filter(world, &mut rng);
+            model.0.push((index.insert(&filter), filter));
+        }
+        let at = rng.usize(..model.0.len());
+        assert!(index.remove(model.0.swap_remove(at).0));
+        let events = (0..5).map(|_| common::event(world, &mut rng)).collect();
+        send.send((index.snapshot(), model.clone(), events)).unwrap();
+    }
+    drop(send);
+    reader.join().unwrap();
+}
+
+#[test]
+#[should_panic(expected = "coded by another snapshot")]
+fn an_event_of_another_snapshot_is_refused() {
+    let mut index = Index::new(Options::default());
+    index.insert(&Filter::parse("a < 5").unwrap());
+    let event = index.event(&[("a", 4.into())]);
+    index.insert(&Filter::parse("a < 4").unwrap());
+    index.matches(&event, &mut Matches::new());
+}
+
+#[test]
+fn what_cannot_match_and_what_always_does() {
+    let mut index = Index::new(Options::default());
+    let never = index.insert(&Filter::parse("a = 1 AND a = 2").unwrap());
+    let absent = index.insert(&Filter::parse("a IS NULL").unwrap());
+    let mut matches = Matches::new();
+    index.matches(&index.event(&[]), &mut matches);
+    assert_eq!(matches.subscriptions(), [absent]);
+    index.replace(never, &Filter::parse("b = 1 OR b = 2").unwrap());
+    matches.clear();
+    index.matches(&index.event(&[("a", 0.into()), ("b", 2.into())]), &mut matches);
+    assert_eq!(matches.subscriptions(), [never]);
+    assert!(index.remove(never) && index.remove(absent) && index.is_empty());
+}
