@@ -6,10 +6,13 @@ use std::time::{Duration, Instant};
 
 use phalanx_core::{DEFAULT_COHORT_TIME, Graph, Processor, SharedStage, World};
 
+use super::calls::{Calls, Setting};
 use super::code::{self, Request, STAGES};
 
 /// Threads at a time.
 const THREADS: usize = 64;
+/// Requests after which a size of cohorts should have been found, whatever the noise.
+const MOST_TO_SETTLE: usize = 500_000;
 
 /// How requests are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub(crate) enum Arm {
     ToCompletion,
     /// On the runtime: so many at a time, each stage an operation, in cohorts of up to as many.
     Cohort(usize),
+    /// On the runtime: connections that call and await stages, each run as the setting says.
+    Calls(Setting),
     /// A thread for each, 64 at a time, each through all stages.
     Thread,
 }
@@ -29,6 +34,7 @@ pub(crate) struct Line {
     #[allow(clippy::vec_box, reason = "a request travels as a pointer")]
     requests: Vec<Box<Request>>,
     runtime: Option<Runtime>,
+    calls: Option<Calls>,
 }
 
 struct Runtime {
@@ -45,7 +51,7 @@ struct Stages {
 }
 
 /// Real time and no I/O.
-struct Clock(Instant);
+pub(crate) struct Clock(pub(crate) Instant);
 
 impl World for Clock {
     fn now(&self) -> u64 {
@@ -117,7 +123,11 @@ impl Line {
             Arm::Cohort(cohort) => Some(Runtime::new(cohort, count, DEFAULT_COHORT_TIME)),
             _ => None,
         };
-        Self { arm, kib, requests, runtime }
+        let calls = match arm {
+            Arm::Calls(setting) => Some(Calls::new(setting)),
+            _ => None,
+        };
+        Self { arm, kib, requests, runtime, calls }
     }
 
     /// The same with cohorts that no time bounds: under a simulator all takes fifty times as long.
@@ -135,9 +145,30 @@ impl Line {
             (Arm::Cohort(cohort), Some(runtime)) => {
                 sized!(self.kib, in_cohorts(runtime, &mut self.requests, cohort));
             }
+            (Arm::Calls(_), _) => {
+                let calls = self.calls.as_ref().expect("made with the line");
+                sized!(self.kib, by_calls(calls, &mut self.requests));
+            }
             (Arm::Thread, _) => sized!(self.kib, in_threads(&mut self.requests)),
             _ => sized!(self.kib, to_completion(&mut self.requests)),
         }
+    }
+
+    /// Runs requests until the runtime has found how to, where that is for it to find. Returns the
+    /// size of the cohorts that it keeps; zero elsewhere.
+    pub(crate) fn settle(&mut self) -> u64 {
+        if self.arm != Arm::Calls(Setting::Auto) {
+            return 0;
+        }
+        let found = |line: &Self| line.calls.as_ref().map_or(0, Calls::found);
+        // Some 250,000 operations, if all goes well; never for ever.
+        for _ in 0..MOST_TO_SETTLE / self.requests.len().max(1) {
+            if found(self) > 0 {
+                break;
+            }
+            self.run();
+        }
+        found(self)
     }
 
     /// What has come out of each request, by its number.
@@ -186,6 +217,11 @@ fn in_cohorts<const KIB: u64>(runtime: &Runtime, requests: &mut Vec<Box<Request>
     std::mem::swap(requests, &mut stages.done.borrow_mut());
 }
 
+#[allow(clippy::vec_box, reason = "a request travels as a pointer")]
+fn by_calls<const KIB: u64>(calls: &Calls, requests: &mut Vec<Box<Request>>) {
+    calls.run::<KIB>(requests);
+}
+
 fn in_threads<const KIB: u64>(requests: &mut [Box<Request>]) {
     for group in requests.chunks_mut(THREADS) {
         std::thread::scope(|scope| {
@@ -210,7 +246,9 @@ mod tests {
         };
         let expected = results(Arm::ToCompletion);
         assert_eq!(expected.len(), 200);
-        for arm in [Arm::Cohort(1), Arm::Cohort(64), Arm::Cohort(256), Arm::Thread] {
+        let called = [Setting::Auto, Setting::Direct, Setting::Cohort(64)].map(Arm::Calls);
+        let cohorts = [1, 64, 256].map(Arm::Cohort);
+        for arm in cohorts.into_iter().chain(called).chain([Arm::Thread]) {
             assert!(results(arm) == expected, "{arm:?}");
         }
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use super::arms::{Arm, Line};
+use super::calls::Setting;
 use super::code::{self, STAGES};
 use super::options::Plan;
 use super::report::{Cohort, Report, Size};
@@ -14,16 +15,20 @@ use crate::web::cores;
 const FEWER_FOR_THREADS: usize = 8;
 
 /// In the order in which they take turns: those that are compared stand side by side.
-const ARMS: [Arm; 7] = [
+const ARMS: [Arm; 9] = [
     Arm::Thread,
     Arm::Cohort(1),
     Arm::Cohort(4),
     Arm::Cohort(16),
+    Arm::Calls(Setting::Auto),
     Arm::ToCompletion,
+    Arm::Calls(Setting::Direct),
     Arm::Cohort(64),
     Arm::Cohort(256),
 ];
-const TO_COMPLETION: usize = 4;
+const AUTO: usize = 4;
+const TO_COMPLETION: usize = 5;
+const DIRECT: usize = 6;
 
 /// Measures in this process; the thread stays bound to one core for so long.
 pub(crate) fn measure(plan: &Plan) -> io::Result<Report> {
@@ -38,6 +43,7 @@ fn size(kib: u64, plan: &Plan) -> Size {
         let count = (plan.requests / fewer).max(1);
         (Line::new(arm, kib, count), count)
     });
+    let found = lines[AUTO].0.settle();
     let mut times: [Vec<f64>; ARMS.len()] = Default::default();
     for _ in 0..plan.rounds {
         for ((line, count), times) in lines.iter_mut().zip(&mut times) {
@@ -63,7 +69,10 @@ fn size(kib: u64, plan: &Plan) -> Size {
         })
         .collect();
     let ratio = cohorts.iter().find(|c| c.cohort == 64).map_or(f64::NAN, |c| c.rtc_over_cohort);
-    eprintln!("  8 x {kib} KiB: run to completion over cohorts of 64: {ratio:.2}");
+    let auto = over(AUTO);
+    eprintln!(
+        "  8 x {kib} KiB: run to completion over cohorts of 64: {ratio:.2}, over the default: {auto:.2}"
+    );
     Size {
         kib_per_stage: kib,
         stage_bytes: code::stage_bytes(kib),
@@ -72,5 +81,11 @@ fn size(kib: u64, plan: &Plan) -> Size {
         thread_per_request_ns: minimum(&times[0]),
         rtc_over_cohort64: ratio,
         rtc_over_cohort64_by_process: vec![ratio],
+        auto_ns: minimum(&times[AUTO]),
+        auto_found: found,
+        rtc_over_auto: auto,
+        rtc_over_auto_by_process: vec![auto],
+        direct_ns: minimum(&times[DIRECT]),
+        rtc_over_direct: over(DIRECT),
     }
 }

@@ -6,6 +6,7 @@
 //! `code` (what is run), `arms` (how), `measure` (one process), `misses` (under cachegrind).
 
 mod arms;
+mod calls;
 mod code;
 mod measure;
 mod misses;

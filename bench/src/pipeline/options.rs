@@ -8,12 +8,16 @@ use clap::builder::TypedValueParser;
 ///
 /// Every request passes eight stages of branchy machine code. It is run to completion (plain calls of
 /// the same code, without a runtime), in cohorts of 1, 4, 16, 64 and 256 on the runtime (a stage each,
-/// an operation for each request and stage), and by a thread of its own. The arms take turns in one
-/// process, bound to one core; ratios are medians over the rounds, then over the processes.
+/// an operation for each request and stage), and by a thread of its own; and by 128 connections that
+/// call one stage after the other and await each, where the runtime is left to find how it runs them
+/// (the default setting), and where all stages are direct. The arms take turns in one process, bound
+/// to one core; ratios are medians over the rounds, then over the processes.
 ///
 /// JSON: `sizes[]` with `kib_per_stage`, `stage_bytes`, `run_to_completion_ns`, `cohorts[]`
 /// (`cohort`, `ns`, `rtc_over_cohort`), `thread_per_request_ns`, `rtc_over_cohort64` and
-/// `rtc_over_cohort64_by_process`, all times per request; `stages`, `requests`, `rounds`, `processes`.
+/// `rtc_over_cohort64_by_process`, `auto_ns`, `auto_found` (the size of cohorts that the runtime keeps;
+/// at 1 calls run inside of their callers), `rtc_over_auto`, `rtc_over_auto_by_process`, `direct_ns`
+/// and `rtc_over_direct`, all times per request; `stages`, `requests`, `rounds`, `processes`.
 /// With --misses: `rows[]` with `kib_per_stage`, `cohort`, `i1_misses_per_request`; and
 /// `cohort64_over_1`, a ratio for each size.
 #[derive(Args, Clone, Debug)]

@@ -39,6 +39,18 @@ pub struct Size {
     pub rtc_over_cohort64: f64,
     /// The same in each process.
     pub rtc_over_cohort64_by_process: Vec<f64>,
+    /// On the runtime by calls that are awaited, in the default setting.
+    pub auto_ns: f64,
+    /// The size of cohorts that the runtime has found there: at 1 calls run inside of their callers.
+    pub auto_found: u64,
+    /// Above 1: the default setting is faster than plain calls.
+    pub rtc_over_auto: f64,
+    /// The same in each process.
+    pub rtc_over_auto_by_process: Vec<f64>,
+    /// The same calls at stages that are declared direct: the floor of the runtime's own cost.
+    pub direct_ns: f64,
+    /// Below 1 by that cost.
+    pub rtc_over_direct: f64,
 }
 
 /// One size of cohort.
@@ -65,6 +77,12 @@ impl Report {
             size.thread_per_request_ns = minimum(&each(&|size| size.thread_per_request_ns));
             size.rtc_over_cohort64_by_process = each(&|size| size.rtc_over_cohort64);
             size.rtc_over_cohort64 = median(&size.rtc_over_cohort64_by_process);
+            size.rtc_over_auto_by_process = each(&|size| size.rtc_over_auto);
+            size.rtc_over_auto = median(&size.rtc_over_auto_by_process);
+            size.auto_ns = minimum(&each(&|size| size.auto_ns));
+            size.auto_found = median(&each(&|size| size.auto_found as f64)) as u64;
+            size.direct_ns = minimum(&each(&|size| size.direct_ns));
+            size.rtc_over_direct = median(&each(&|size| size.rtc_over_direct));
             for (c, cohort) in size.cohorts.iter_mut().enumerate() {
                 cohort.ns = minimum(&each(&|size| size.cohorts[c].ns));
                 cohort.rtc_over_cohort = median(&each(&|size| size.cohorts[c].rtc_over_cohort));
@@ -83,7 +101,7 @@ impl fmt::Display for Report {
         for cohort in self.sizes.iter().take(1).flat_map(|size| &size.cohorts) {
             write!(f, "{:>14}", format!("cohort {}", cohort.cohort))?;
         }
-        writeln!(f, "{:>12}", "thread")?;
+        writeln!(f, "{:>14}{:>14}{:>12}", "default", "direct", "thread")?;
         for size in &self.sizes {
             let Size { kib_per_stage, run_to_completion_ns, .. } = size;
             write!(f, "{:>8}{run_to_completion_ns:>12.0}", format!("{kib_per_stage} KiB"))?;
@@ -91,7 +109,9 @@ impl fmt::Display for Report {
                 let cell = format!("{:.0} {:.2}x", cohort.ns, cohort.rtc_over_cohort);
                 write!(f, "{cell:>14}")?;
             }
-            writeln!(f, "{:>12.0}", size.thread_per_request_ns)?;
+            let default = format!("{:.0} {:.2}x", size.auto_ns, size.rtc_over_auto);
+            let direct = format!("{:.0} {:.2}x", size.direct_ns, size.rtc_over_direct);
+            writeln!(f, "{default:>14}{direct:>14}{:>12.0}", size.thread_per_request_ns)?;
         }
         Ok(())
     }
@@ -112,6 +132,12 @@ mod tests {
                 thread_per_request_ns: ns,
                 rtc_over_cohort64: ratio,
                 rtc_over_cohort64_by_process: vec![ratio],
+                auto_ns: ns,
+                auto_found: ratio as u64,
+                rtc_over_auto: ratio,
+                rtc_over_auto_by_process: vec![ratio],
+                direct_ns: ns,
+                rtc_over_direct: ratio,
             }],
             stages: 8,
             requests: 1,
@@ -122,6 +148,7 @@ mod tests {
         let size = &report.sizes[0];
         assert_eq!((size.run_to_completion_ns, size.rtc_over_cohort64), (7.0, 2.0));
         assert_eq!((size.cohorts[0].ns, size.cohorts[0].rtc_over_cohort), (7.0, 2.0));
+        assert_eq!((size.auto_ns, size.rtc_over_auto, size.auto_found), (7.0, 2.0, 2));
         assert_eq!((report.processes, size.rtc_over_cohort64_by_process.len()), (3, 3));
         assert!(report.to_string().contains("7 2.00x"), "{report}");
     }

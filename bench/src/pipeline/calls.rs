@@ -1,0 +1,108 @@
+//! The same pipeline as a server writes it: connections that call one stage after the other and
+//! await each, so that the runtime is free to run them in cohorts or like procedures.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Instant;
+
+use phalanx_core::{Graph, Processor, SharedStage};
+
+use super::arms::Clock;
+use super::code::{self, Request, STAGES};
+
+/// Requests on their way at a time, one of each connection.
+const CONNECTIONS: usize = 128;
+
+/// How the runtime runs a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// As it finds best: the default.
+    Auto,
+    /// Calls inside of their callers, always.
+    Direct,
+    /// In cohorts of up to so many.
+    Cohort(usize),
+}
+
+/// A processor with a stage for connections and the eight stages.
+pub(crate) struct Calls {
+    processor: Processor,
+    clock: Clock,
+    connections: SharedStage<()>,
+    work: Rc<Work>,
+}
+
+/// What the connections share.
+struct Work {
+    stages: [SharedStage<()>; STAGES],
+    next: Cell<usize>,
+    /// Taken from here, and put back at the same place.
+    requests: RefCell<Vec<Option<Box<Request>>>>,
+}
+
+impl Calls {
+    pub(crate) fn new(setting: Setting) -> Self {
+        let mut graph = Graph::new();
+        if setting == Setting::Auto {
+            graph.find_cohorts();
+        }
+        let mut stage = |name| {
+            let options = graph.stage(name);
+            let options = match setting {
+                Setting::Auto => options,
+                Setting::Direct => options.direct(),
+                Setting::Cohort(cohort) => options.max_cohort(cohort),
+            };
+            options.shared(())
+        };
+        let connections = stage("connections");
+        let stages = ["1", "2", "3", "4", "5", "6", "7", "8"].map(stage);
+        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let work = Work { stages, next: Cell::new(0), requests: RefCell::default() };
+        Self { processor, clock: Clock(Instant::now()), connections, work: Rc::new(work) }
+    }
+
+    /// The size that the runtime has found, where it is free to; zero while it has not.
+    pub(crate) fn found(&self) -> u64 {
+        let ladder = self.processor.control().processor(0).ladder;
+        if ladder.trying { 0 } else { ladder.kept }
+    }
+
+    #[allow(clippy::vec_box, reason = "a request travels as a pointer")]
+    pub(crate) fn run<const KIB: u64>(&self, requests: &mut Vec<Box<Request>>) {
+        self.work.next.set(0);
+        self.work.requests.borrow_mut().extend(requests.drain(..).map(Some));
+        self.processor.enter(|| {
+            for _ in 0..CONNECTIONS {
+                let work = self.work.clone();
+                let taken = self.connections.dispatch(move |_| connection::<KIB>(work));
+                taken.expect("far from the bound");
+            }
+            while self.processor.turn(&self.clock).ran > 0 {}
+        });
+        requests.extend(self.work.requests.borrow_mut().drain(..).flatten());
+    }
+}
+
+/// Takes one request after the other through all stages.
+async fn connection<const KIB: u64>(work: Rc<Work>) {
+    macro_rules! through {
+        ($request:ident: $($stage:ident $number:literal)*) => {
+            $(let $request = {
+                let mut request = $request;
+                let call = work.stages[$number].run(move |_| async move {
+                    code::$stage::<KIB>(&mut request);
+                    request
+                });
+                call.await.expect("no panic, and far from the bound")
+            };)*
+        };
+    }
+    loop {
+        let number = work.next.replace(work.next.get() + 1);
+        let request = work.requests.borrow_mut().get_mut(number).and_then(Option::take);
+        let Some(request) = request else { return };
+        through!(request: read 0 parse 1 route 2 check 3 fetch 4 shape 5 pack 6 send 7);
+        work.requests.borrow_mut()[number] = Some(request);
+    }
+}
