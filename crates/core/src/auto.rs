@@ -219,28 +219,25 @@ impl Processor {
         let mut ladder = auto.ladder.borrow_mut();
         auto.until_look.set(if ladder.is_trying() { 1 } else { LOOK });
         let mut before = auto.before.borrow_mut();
-        let started = |stage: usize| {
-            let counters = &self.counters.stages[stage];
-            counters.started.get() + counters.direct.get()
-        };
-        let work = |before: &[u64]| -> u64 {
-            before.iter().enumerate().map(|(n, before)| started(n) - before).sum()
-        };
-        let work = work(&before);
+        let started: [u64; 64] = std::array::from_fn(|stage| match stage < before.len() {
+            true => self.counters.stages[stage].started.get() + self.counters.direct(stage),
+            false => 0,
+        });
+        let work: u64 = started.iter().zip(&*before).map(|(now, before)| now - before).sum();
         if work < ladder.slice() {
             return;
         }
-        let shares: Vec<f64> = before
+        let shares: Vec<f64> = started
             .iter()
-            .enumerate()
-            .map(|(n, before)| (started(n) - before) as f64 / work as f64)
+            .zip(&*before)
+            .map(|(now, before)| (now - before) as f64 / work as f64)
             .collect();
         let per_turn = work as f64 / auto.turns.get().max(1) as f64;
         let slice =
             Slice { work, time: auto.time.get(), changed: self.has_changed(&shares, per_turn) };
         let was_trying = ladder.is_trying();
         ladder.observe(slice);
-        before.iter_mut().enumerate().for_each(|(n, before)| *before = started(n));
+        before.iter_mut().zip(started).for_each(|(before, now)| *before = now);
         auto.time.set(0);
         auto.turns.set(0);
         auto.until_look.set(if ladder.is_trying() { 1 } else { LOOK });

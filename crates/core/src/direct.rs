@@ -12,7 +12,9 @@
 //!
 //! # Safety
 //! The counters that [`Direct`] points to are the processor's, which keeps them as long as it lives;
-//! there are some for each stage of its graph, and only such are asked for (keys are checked).
+//! there are some for each stage of its graph, and only such are asked for (keys are checked). A row
+//! of arcs is followed, [`Direct::beyond`] further on, by one of as many counters
+//! ([`ProcessorCounters::arcs`]).
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -61,11 +63,15 @@ pub(crate) struct Direct {
     able: u64,
     /// Of these, those whose operations may become a part of their callers.
     plain: u64,
+    /// Those of `stages` whose operations do.
+    inside: Cell<u64>,
     depth: Cell<u32>,
     /// How many more the operation of the cohort that is being polled may run.
     left: Cell<u32>,
-    /// By stage; some in vain, so that no number is out of bounds.
-    counted: Box<[Counted; 64]>,
+    /// Where the arcs from each stage begin; some in vain, so that no number is out of bounds.
+    rows: Box<[*const Counter; 64]>,
+    /// How far behind an arc its operations are counted that were a part of their callers.
+    beyond: usize,
     /// Panics that the world has not yet been told of.
     panics: RefCell<Vec<(&'static str, String)>>,
 }
@@ -87,11 +93,9 @@ impl Direct {
         let able = each().fold(0, |set, (n, of)| set | u64::from(able(of)) << n);
         let in_turn = |stage: &LocalStage| stage.in_order || stage.rules.capacity.is_some();
         let plain = each().fold(able, |set, (n, (_, of))| set & !(u64::from(in_turn(of)) << n));
-        let counted = |n: usize| match n < stages.len() {
-            true => {
-                Counted { arcs: counters.local_row(n).as_ptr(), direct: &counters.stages[n].direct }
-            }
-            false => Counted { arcs: std::ptr::null(), direct: std::ptr::null() },
+        let row = |n: usize| match n < stages.len() {
+            true => counters.local_row(n).as_ptr(),
+            false => std::ptr::null(),
         };
         let chosen = each().fold(0, |set, (n, (of, _))| set | u64::from(of.direct) << n);
         Self {
@@ -99,8 +103,10 @@ impl Direct {
             able,
             depth: Cell::new(0),
             plain,
+            inside: Cell::new(chosen & plain),
             left: Cell::new(0),
-            counted: Box::new(std::array::from_fn(counted)),
+            rows: Box::new(std::array::from_fn(row)),
+            beyond: counters.beyond(),
             panics: RefCell::default(),
         }
     }
@@ -108,6 +114,7 @@ impl Direct {
     /// Runs the calls of exactly these stages at once, as far as may be.
     pub(crate) fn choose(&self, stages: u64) {
         self.stages.set(stages & self.able);
+        self.inside.set(stages & self.plain);
     }
 
     #[inline(always)]
@@ -130,7 +137,7 @@ impl Direct {
     /// The same for operations that become a part of their callers.
     #[inline(always)]
     pub(crate) fn has_inside(&self, stage: u8) -> bool {
-        self.stages.get() & self.plain & 1 << (stage & 63) != 0
+        self.inside.get() & 1 << (stage & 63) != 0
     }
 
     /// An operation of a cohort is about to be polled.
@@ -142,29 +149,20 @@ impl Direct {
     /// Whether one more may run inside of the operation that is polled; then it is counted.
     #[inline(always)]
     pub(crate) fn allows(&self) -> bool {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        left > 0
+        match self.left.get().checked_sub(1) {
+            Some(left) => {
+                self.left.set(left);
+                true
+            }
+            None => false,
+        }
     }
 
     /// Where the arcs from a stage begin in the counters.
     #[inline(always)]
     pub(crate) fn row(&self, stage: u8) -> *const Counter {
-        self.counted[usize::from(stage & 63)].arcs
+        self.rows[usize::from(stage & 63)]
     }
-
-    /// An operation of a direct stage has completed.
-    #[inline(always)]
-    pub(crate) fn count(&self, stage: u8) {
-        // SAFETY: of a stage that there is (top of the file).
-        unsafe { &*self.counted[usize::from(stage & 63)].direct }.add(1);
-    }
-}
-
-/// Where one stage's share is counted.
-struct Counted {
-    arcs: *const Counter,
-    direct: *const Counter,
 }
 
 /// What a processor goes back to after a child inside of its caller.
@@ -174,6 +172,14 @@ pub(crate) struct Outside {
 }
 
 impl Processor {
+    /// Counts an operation of `stage` that was a part of its caller, and has completed.
+    #[inline(always)]
+    pub(crate) fn note_inside(&self, stage: u8) {
+        let row = self.arc_row.get();
+        // SAFETY: of a stage that there is (top of the file).
+        unsafe { (*row.add(self.direct.beyond + usize::from(stage))).add(1) };
+    }
+
     /// Whether an awaited call's operation might be run here and now.
     #[inline(always)]
     pub(crate) fn is_direct(&self, slot: Slot) -> bool {
@@ -227,7 +233,7 @@ impl Processor {
             self.sessions.enter(slot.session.get());
             match catch_unwind(AssertUnwindSafe(|| slot.poll(self))) {
                 Ok(Step::Done | Step::DoneBare) => {
-                    self.direct.count(stage as u8);
+                    self.counters.stages[stage].direct.add(1);
                     slot.clear(QUEUED | WOKEN);
                     self.finish(slot);
                 }

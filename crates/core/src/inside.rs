@@ -80,7 +80,7 @@ impl<S: 'static> PartitionedStage<S> {
                 let part = here
                     .enter(here.of_key(key))
                     .filter(|_| p.direct.has_inside(stage.key().stage()))?;
-                p.may_run_inside(stage.key()).then_some(part)
+                p.may_run_inside(stage.key()).map(|_| part)
             });
             let Some(part) = entered else { return stage.call(key, operation).await };
             inside(stage.key(), async move { operation(part).await }).await
@@ -165,9 +165,9 @@ where
                 this.state = State::Over;
                 // SAFETY: `Begun` said that it is alive, and it is read once.
                 let invocation = unsafe { ManuallyDrop::take(&mut this.place.invocation) };
-                if processor.may_run_inside(key) {
-                    return processor.poll_inside(key.stage(), || {
-                        let future = invocation(processor, key.stage());
+                if let Some(stage) = processor.may_run_inside(key) {
+                    return processor.poll_inside(stage, || {
+                        let future = invocation(processor, stage);
                         this.place.future = ManuallyDrop::new(future);
                         this.state = State::Inside;
                         this.poll_inside(context)
@@ -216,18 +216,14 @@ async fn inside<Fut: Future>(key: Key, operation: Fut) -> Result<Fut::Output, Ca
 }
 
 impl Processor {
-    /// Whether an operation of the stage may become a part of the one that is running.
+    /// The stage's number, if an operation of it may become a part of the one that is running.
     #[inline(always)]
-    fn may_run_inside(&self, key: Key) -> bool {
-        self.check(key);
-        let stage = key.stage();
+    fn may_run_inside(&self, key: Key) -> Option<u8> {
+        let stage = self.own_stage(key);
         let may = self.direct.has_inside(stage)
             && !self.is_over_or_late(self.sessions.current())
             && self.direct.allows();
-        if may {
-            self.note_arc(usize::from(stage));
-        }
-        may
+        may.then_some(stage)
     }
 
     /// Whether operations of the session would not be started now.
@@ -253,7 +249,7 @@ impl Processor {
         self.arc_row.set(row);
         match polled {
             Ok(Poll::Ready(output)) => {
-                self.direct.count(stage);
+                self.note_inside(stage);
                 Poll::Ready(Ok(output))
             }
             Ok(Poll::Pending) => Poll::Pending,
@@ -264,6 +260,7 @@ impl Processor {
     #[cold]
     #[inline(never)]
     fn panicked_inside(&self, stage: u8, panic: Box<dyn std::any::Any + Send>) -> CallError {
+        self.note_arc(usize::from(stage));
         let counters = self.stage_counters(stage);
         counters.started.add(1);
         counters.panicked.add(1);

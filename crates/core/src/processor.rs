@@ -85,8 +85,8 @@ pub struct Processor {
     /// For wakers; reused after the processor's end.
     number: u16,
     index: usize,
-    /// The number of the graph whose handles are good here.
-    graph: u64,
+    /// Stage zero of the graph whose handles are good here.
+    first: Key,
     program: Arc<Program>,
     pub(crate) post: Arc<Post>,
     pub(crate) counters: Arc<ProcessorCounters>,
@@ -210,7 +210,7 @@ impl Seed {
             identity,
             number,
             index,
-            graph: program.id,
+            first: Key::new(program.id, 0),
             post,
             counters: program.counters[index].clone(),
             slab: Slab::new(program.max_operations, number),
@@ -374,7 +374,14 @@ impl Processor {
     #[inline]
     #[track_caller]
     pub(crate) fn check(&self, key: Key) {
-        assert!(key.graph() == self.graph, "a handle is used with the graph that made it");
+        self.own_stage(key);
+    }
+
+    /// The same, and the number of the stage.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn own_stage(&self, key: Key) -> u8 {
+        key.among(self.first).expect("a handle is used with the graph that made it")
     }
 
     /// The same before `invocation` is placed. Until then it is nobody's, so that no destructor
@@ -390,7 +397,7 @@ impl Processor {
             processor.check(key);
         }
         let invocation = ManuallyDrop::new(invocation);
-        if key.graph() != self.graph {
+        if key.among(self.first).is_none() {
             // SAFETY: not used again, since this does not return.
             strange(self, key, unsafe { std::ptr::read(&raw const *invocation) });
             unreachable!("a strange key is refused");

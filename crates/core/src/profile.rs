@@ -61,7 +61,8 @@ pub(crate) struct StageCounters {
     pub(crate) resumed_wait: Counter,
     pub(crate) resumed_wait_max: Counter,
     pub(crate) suspended: Counter,
-    /// Run to their end inside of their callers; not among `started` and `completed`.
+    /// Called, and run to their end inside of their callers; not among `started` and `completed`.
+    /// Those that were a part of their callers are in [`ProcessorCounters::arcs`].
     pub(crate) direct: Counter,
     pub(crate) completed: Counter,
     pub(crate) panicked: Counter,
@@ -87,7 +88,8 @@ pub(crate) struct StageCounters {
 pub(crate) struct ProcessorCounters {
     pub(crate) stages: Box<[StageCounters]>,
     /// `[(source * (stages + 1) + from) * stages + to]`; `from == stages` is the world outside
-    /// (I/O, timers, other threads). Source 0 is this processor, `1 + p` processor `p`.
+    /// (I/O, timers, other threads). Source 0 is this processor, `1 + p` processor `p`. Then the same
+    /// once more for operations that were a part of their callers: these are not in the first half.
     pub(crate) arcs: Box<[Counter]>,
     /// Other processors that are told apart as sources; the rest are counted as the last.
     sources: usize,
@@ -110,7 +112,9 @@ impl ProcessorCounters {
             sources,
             recorder: Recorder::default(),
             stages: (0..stages).map(|_| StageCounters::default()).collect(),
-            arcs: (0..(1 + sources) * (stages + 1) * stages).map(|_| Counter::default()).collect(),
+            arcs: (0..2 * (1 + sources) * (stages + 1) * stages)
+                .map(|_| Counter::default())
+                .collect(),
             turns: Counter::default(),
             parks: Counter::default(),
             parked: Counter::default(),
@@ -268,13 +272,12 @@ pub struct Profile {
 }
 
 impl StageCounters {
-    fn view(&self) -> StageView {
+    fn view(&self, direct: u64) -> StageView {
         let column = |count: &Counter, total: &Counter, max: &Counter| Column {
             count: count.get(),
             total_ns: total.get(),
             max_ns: max.get(),
         };
-        let direct = self.direct.get();
         let with_direct = |column: Column| Column { count: column.count + direct, ..column };
         StageView {
             direct,
@@ -313,6 +316,23 @@ impl ProcessorCounters {
         &self.arcs[..(stages + 1) * stages]
     }
 
+    /// How far behind an arc its operations are counted that were a part of their callers.
+    pub(crate) fn beyond(&self) -> usize {
+        self.arcs.len() / 2
+    }
+
+    /// What an arc has come to, by its place.
+    pub(crate) fn arc(&self, at: usize) -> u64 {
+        self.arcs[at].get() + self.arcs[self.beyond() + at].get()
+    }
+
+    /// Operations of a stage that ran to their end inside of their callers.
+    pub(crate) fn direct(&self, stage: usize) -> u64 {
+        let inside = self.arcs[self.beyond()..].iter().skip(stage).step_by(self.stages.len());
+        let inside = inside.take(self.stages.len() + 1);
+        self.stages[stage].direct.get() + inside.map(Counter::get).sum::<u64>()
+    }
+
     /// The arcs from stage `from` of this processor.
     pub(crate) fn local_row(&self, from: usize) -> &[Counter] {
         let stages = self.stages.len();
@@ -329,23 +349,24 @@ impl ProcessorCounters {
     fn crossings(&self) -> Vec<Crossings> {
         let stages = self.stages.len();
         let mut found = Vec::new();
-        for (source, rows) in self.arcs.chunks((stages + 1) * stages.max(1)).enumerate().skip(1) {
-            for (at, count) in rows.iter().enumerate().filter(|(_, count)| count.get() > 0) {
-                let (from, to) = (at / stages, at % stages);
+        let of_source = (stages + 1) * stages;
+        for at in of_source..self.beyond() {
+            let count = self.arc(at);
+            if count > 0 {
+                let (from, to) = (at % of_source / stages, at % stages);
                 let from = (from < stages).then_some(from);
-                found.push(Crossings { processor: source - 1, from, to, count: count.get() });
+                found.push(Crossings { processor: at / of_source - 1, from, to, count });
             }
         }
         found
     }
 
     pub(crate) fn view(&self) -> ProcessorView {
+        let stages = self.stages.len();
         ProcessorView {
-            stages: self.stages.iter().map(StageCounters::view).collect(),
-            arcs: self
-                .local_arcs()
-                .chunks(self.stages.len().max(1))
-                .map(|row| row.iter().map(Counter::get).collect())
+            stages: (0..stages).map(|n| self.stages[n].view(self.direct(n))).collect(),
+            arcs: (0..if stages > 0 { stages + 1 } else { 0 })
+                .map(|from| (0..stages).map(|to| self.arc(from * stages + to)).collect())
                 .collect(),
             crossings: self.crossings(),
             turns: self.turns.get(),

@@ -29,9 +29,11 @@ impl Key {
         Self(graph << 8 | u64::from(stage))
     }
 
-    #[inline]
-    pub(crate) fn graph(self) -> u64 {
-        self.0 >> 8
+    /// The stage's number, if the stage is of the graph whose stage zero is `first`.
+    #[inline(always)]
+    pub(crate) fn among(self, first: Key) -> Option<u8> {
+        let stage = self.0 ^ first.0;
+        (stage < 64).then_some(stage as u8)
     }
 
     #[inline]

@@ -61,7 +61,7 @@ impl Recorder {
     }
 
     fn begin(&self, capacity: usize, counters: &ProcessorCounters) {
-        let arcs = counters.local_arcs().iter().map(|arc| arc.get()).collect();
+        let arcs = (0..counters.local_arcs().len()).map(|at| counters.arc(at)).collect();
         *self.lock() =
             Recording { records: Vec::with_capacity(capacity), capacity, arcs, crossed: None };
         self.dropped.store(0, Relaxed);
@@ -86,10 +86,10 @@ impl Processor {
             return; // the trace ended meanwhile
         }
         let row = stage * stages..(stage + 1) * stages;
-        let (seen, now) = (&mut recording.arcs[row.clone()], &self.counters.local_arcs()[row]);
+        let seen = recording.arcs[row.clone()].iter_mut();
         let mut invoked = 0;
-        for (to, (seen, now)) in seen.iter_mut().zip(now).enumerate() {
-            if std::mem::replace(seen, now.get()) != *seen {
+        for (to, (seen, at)) in seen.zip(row).enumerate() {
+            if std::mem::replace(seen, self.counters.arc(at)) != *seen {
                 invoked |= 1 << to;
             }
         }
