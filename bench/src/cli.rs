@@ -8,7 +8,8 @@ use clap::{Args, Subcommand};
 use phalanx::Kind;
 
 use crate::{
-    dial, figure2, figure6, floor, interleave, light, load, op, overload, pipeline, twin, web,
+    dial, figure2, figure6, floor, interleave, ladder, light, load, op, overload, pipeline, twin,
+    web,
 };
 
 /// `phalanx load`.
@@ -47,6 +48,8 @@ pub enum BenchCommand {
     Web(web::Options),
     /// When cohorts pay: stages of generated code beside run to completion and threads
     Pipeline(pipeline::Options),
+    /// What the runtime finds by itself, beside a sweep over all sizes of cohorts
+    Ladder(ladder::Options),
     /// What prefetches within a cohort are worth: lookups in a large hash table
     Interleave(interleave::Options),
     /// The paper's Figure 2: cohorts of system calls with flushed caches
@@ -117,6 +120,7 @@ impl BenchCommand {
             BenchCommand::Op(command) => command.run(),
             BenchCommand::Web(options) => show("web", options.json, web::run(&options)),
             BenchCommand::Pipeline(options) => measure_pipeline(&options),
+            BenchCommand::Ladder(options) => print("ladder", options.json, ladder::run(&options)),
             BenchCommand::Interleave(options) => {
                 let measure = || interleave::run(&options);
                 print(

@@ -5,6 +5,7 @@
 //!
 //! - [`op`]: what an operation costs, beside a boxed closure and a spawned task.
 //! - [`pipeline`]: when cohorts pay, by the size of stages and cohorts.
+//! - [`ladder`]: what the runtime finds by itself, beside all sizes of cohorts.
 //! - [`interleave`]: what prefetches within a cohort are worth; [`figure2`]: what cohorts of system
 //!   calls are.
 //! - [`load`]: HTTP load from one thread, in closed and open loop.
@@ -25,6 +26,7 @@ pub mod figure2;
 pub mod figure6;
 pub mod floor;
 pub mod interleave;
+pub mod ladder;
 pub mod light;
 pub mod load;
 pub mod op;

@@ -1,10 +1,10 @@
-//! `bench pipeline`, `bench interleave` and `bench figure2` from end to end, in small.
+//! `bench pipeline`, `bench ladder`, `bench interleave` and `bench figure2` from end to end, in small.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use phalanx_bench::cli::BenchCommand;
-use phalanx_bench::{figure2, interleave, pipeline};
+use phalanx_bench::{figure2, interleave, ladder, pipeline};
 
 #[derive(Parser)]
 struct Line<O: clap::Args> {
@@ -28,10 +28,30 @@ fn the_pipeline_runs_in_every_way() {
         assert!(size.cohorts.iter().all(|cohort| cohort.ns > 0.0 && cohort.rtc_over_cohort > 0.0));
         assert!(size.run_to_completion_ns > 0.0 && size.thread_per_request_ns > 0.0);
         assert_eq!(size.rtc_over_cohort64, size.cohorts[3].rtc_over_cohort);
+        assert!(size.auto_ns > 0.0 && size.rtc_over_auto > 0.0 && size.rtc_over_direct > 0.0);
+        assert!(size.auto_found > 0, "{size:?}");
         assert!(size.stage_bytes > 512 * size.kib_per_stage, "{size:?}");
     }
     let json = serde_json::to_value(&report).unwrap();
     assert!(json["sizes"][0]["rtc_over_cohort64"].is_number());
+    assert!(json["sizes"][0]["rtc_over_auto"].is_number());
+}
+
+#[test]
+fn what_the_runtime_finds_is_measured_beside_every_size() {
+    let report = ladder::run(&options(&["--quick"])).unwrap();
+    let sizes: Vec<u64> =
+        report.pipelines[0].sweep.iter().map(|declared| declared.cohort).collect();
+    assert_eq!(sizes, [1, 8, 32, 64, 128, 256, 512]);
+    for pipeline in &report.pipelines {
+        // In so short a time none need be found.
+        assert!(pipeline.found == 0 || sizes.contains(&pipeline.found), "{pipeline:?}");
+        assert!(sizes.contains(&pipeline.best) && pipeline.regret > 0.0, "{pipeline:?}");
+    }
+    let json = serde_json::to_value(&report).unwrap();
+    assert!(json["worst_regret"].is_number() && json["tiny_rtc_over_auto"].is_number(), "{json}");
+    let back: ladder::Report = serde_json::from_value(json).unwrap();
+    assert_eq!((back.pipelines.len(), back.processes), (5, 1));
 }
 
 #[test]

@@ -11,8 +11,9 @@ use super::code::{self, Request, STAGES};
 
 /// Threads at a time.
 const THREADS: usize = 64;
-/// Requests after which a size of cohorts should have been found, whatever the noise.
-const MOST_TO_SETTLE: usize = 500_000;
+/// Requests after which a size of cohorts should have been found, whatever the noise: it takes some
+/// 300,000 operations.
+pub(crate) const MOST_TO_SETTLE: usize = 500_000;
 
 /// How requests are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,15 +155,14 @@ impl Line {
         }
     }
 
-    /// Runs requests until the runtime has found how to, where that is for it to find. Returns the
-    /// size of the cohorts that it keeps; zero elsewhere.
-    pub(crate) fn settle(&mut self) -> u64 {
+    /// Runs requests, `most` at most, until the runtime has found how to, where that is for it to
+    /// find. Returns the size of the cohorts that it keeps; zero while there is none.
+    pub(crate) fn settle(&mut self, most: usize) -> u64 {
         if self.arm != Arm::Calls(Setting::Auto) {
             return 0;
         }
         let found = |line: &Self| line.calls.as_ref().map_or(0, Calls::found);
-        // Some 250,000 operations, if all goes well; never for ever.
-        for _ in 0..MOST_TO_SETTLE / self.requests.len().max(1) {
+        for _ in 0..most / self.requests.len().max(1) {
             if found(self) > 0 {
                 break;
             }

@@ -10,8 +10,8 @@ use phalanx_core::{Graph, Processor, SharedStage};
 use super::arms::Clock;
 use super::code::{self, Request, STAGES};
 
-/// Requests on their way at a time, one of each connection.
-const CONNECTIONS: usize = 128;
+/// Requests of each connection in a run; one of each is on its way at a time.
+const PER_CONNECTION: usize = 16;
 
 /// How the runtime runs a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +70,11 @@ impl Calls {
 
     #[allow(clippy::vec_box, reason = "a request travels as a pointer")]
     pub(crate) fn run<const KIB: u64>(&self, requests: &mut Vec<Box<Request>>) {
+        let connections = requests.len().div_ceil(PER_CONNECTION);
         self.work.next.set(0);
         self.work.requests.borrow_mut().extend(requests.drain(..).map(Some));
         self.processor.enter(|| {
-            for _ in 0..CONNECTIONS {
+            for _ in 0..connections {
                 let work = self.work.clone();
                 let taken = self.connections.dispatch(move |_| connection::<KIB>(work));
                 taken.expect("far from the bound");

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use super::arms::{Arm, Line};
+use super::arms::{Arm, Line, MOST_TO_SETTLE};
 use super::calls::Setting;
 use super::code::{self, STAGES};
 use super::options::Plan;
@@ -43,7 +43,7 @@ fn size(kib: u64, plan: &Plan) -> Size {
         let count = (plan.requests / fewer).max(1);
         (Line::new(arm, kib, count), count)
     });
-    let found = lines[AUTO].0.settle();
+    let found = lines[AUTO].0.settle(MOST_TO_SETTLE);
     let mut times: [Vec<f64>; ARMS.len()] = Default::default();
     for _ in 0..plan.rounds {
         for ((line, count), times) in lines.iter_mut().zip(&mut times) {

@@ -20,7 +20,8 @@ pub use misses::MissReport;
 pub use options::Options;
 pub use report::{Report, Size};
 
-use arms::{Arm, Line};
+pub(crate) use arms::{Arm, Line, MOST_TO_SETTLE};
+pub(crate) use calls::Setting;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
