@@ -2,63 +2,35 @@
 
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::{lchown, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx::{Choice, Control};
-use phalanx_web::{Config, Listen, Symlinks, serve};
+use common::{LONG, Server};
+use phalanx_web::{Config, Symlinks};
 
-/// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
-const LONG: Duration = Duration::from_secs(30);
 const SECRET: &str = "this is secret";
 
 /// Serves `root` with this policy on each driver in turn.
-fn on_each_driver(policy: Symlinks, root: &Path, test: impl Fn(SocketAddr)) {
-    let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
-    for driver in [Choice::Uring, Choice::Poll] {
-        if ["uring", "poll"].contains(&named.as_str()) && named != driver.to_string() {
-            continue;
-        }
+fn on_each_driver(policy: Symlinks, root: &Path, test: impl Fn(&Server)) {
+    let configure = |_: &Path| {
         let mut config = Config::of(root);
         config.hosts[0].symlinks = policy;
-        config.listen = vec![Listen::plain((Ipv4Addr::LOCALHOST, 0))];
-        let runtime = &mut config.runtime;
-        (runtime.driver, runtime.pin, runtime.signals) = (driver, false, false);
         // Each request looks at the disk.
         config.timeouts.revalidate = Duration::ZERO;
-        let (up, is_up) = channel::<(SocketAddr, Control)>();
-        let server = thread::spawn(move || {
-            let ready = |serving: &phalanx_web::Serving<'_>| {
-                up.send((serving.addresses[0], serving.up.control.clone())).unwrap();
-            };
-            serve(config, ready).map_err(|error| error.to_string())
-        });
-        let Ok((address, control)) = is_up.recv_timeout(LONG) else {
-            let error = server.join().unwrap().unwrap_err();
-            assert!(driver == Choice::Uring && error.contains("io_uring"), "{error}");
-            println!("skipped: {error}");
-            continue;
-        };
-        test(address);
-        control.drain();
-        server.join().unwrap().unwrap();
-    }
+        config
+    };
+    common::on_each_driver(configure, |server, _| test(server));
 }
 
 /// Status and body.
-fn get(address: SocketAddr, path: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(LONG)).unwrap();
-    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+fn get(server: &Server, path: &str) -> (u16, String) {
+    let answer = common::rest(&mut common::ask(server, path));
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     (head[9..12].parse().unwrap(), body.to_owned())
 }
@@ -101,22 +73,22 @@ const OUT: [&str; 8] = [
     "/magic/",
 ];
 
-fn none_leads_out(address: SocketAddr) {
+fn none_leads_out(server: &Server) {
     for path in OUT {
-        let (status, body) = get(address, path);
+        let (status, body) = get(server, path);
         assert_eq!(status, 403, "{path}");
         assert!(!body.contains(SECRET), "{path}");
     }
-    assert_eq!(get(address, "/dir/file"), (200, "within".to_owned()));
+    assert_eq!(get(server, "/dir/file"), (200, "within".to_owned()));
 }
 
 #[test]
 fn refused() {
     let outside = tree();
-    on_each_driver(Symlinks::Refused, &outside.path().join("root"), |address| {
-        none_leads_out(address);
+    on_each_driver(Symlinks::Refused, &outside.path().join("root"), |server| {
+        none_leads_out(server);
         for path in WITHIN {
-            assert_eq!(get(address, path).0, 403, "{path}");
+            assert_eq!(get(server, path).0, 403, "{path}");
         }
     });
 }
@@ -124,13 +96,13 @@ fn refused() {
 #[test]
 fn followed() {
     let outside = tree();
-    on_each_driver(Symlinks::Followed, &outside.path().join("root"), |address| {
-        none_leads_out(address);
+    on_each_driver(Symlinks::Followed, &outside.path().join("root"), |server| {
+        none_leads_out(server);
         for path in &WITHIN[..3] {
-            assert_eq!(get(address, path), (200, "within".to_owned()), "{path}");
+            assert_eq!(get(server, path), (200, "within".to_owned()), "{path}");
         }
-        assert_eq!(get(address, "/indir/"), (200, "index".to_owned()));
-        assert_eq!(get(address, "/indir").0, 301);
+        assert_eq!(get(server, "/indir/"), (200, "index".to_owned()));
+        assert_eq!(get(server, "/indir").0, 301);
     });
 }
 
@@ -138,23 +110,23 @@ fn followed() {
 fn owner_matches() {
     let outside = tree();
     let root = outside.path().join("root");
-    on_each_driver(Symlinks::OwnerMatches, &root, |address| {
-        none_leads_out(address);
+    on_each_driver(Symlinks::OwnerMatches, &root, |server| {
+        none_leads_out(server);
         for path in &WITHIN[..3] {
-            assert_eq!(get(address, path), (200, "within".to_owned()), "{path}");
+            assert_eq!(get(server, path), (200, "within".to_owned()), "{path}");
         }
-        assert_eq!(get(address, "/indir/"), (200, "index".to_owned()));
+        assert_eq!(get(server, "/indir/"), (200, "index".to_owned()));
         // To give a link away takes root.
         let own = |name: &str, owner| lchown(root.join(name), Some(owner), Some(owner));
         if own("in", 1001).is_err() {
             println!("skipped: only root gives files away");
             return;
         }
-        assert_eq!(get(address, "/in").0, 403, "the file is not the link's owner's");
-        assert_eq!(get(address, "/chain").0, 403, "neither is the link on the way");
+        assert_eq!(get(server, "/in").0, 403, "the file is not the link's owner's");
+        assert_eq!(get(server, "/chain").0, 403, "neither is the link on the way");
         own("dir/file", 1001).unwrap();
-        assert_eq!(get(address, "/in"), (200, "within".to_owned()));
-        assert_eq!(get(address, "/chain").0, 403, "its end is another's");
+        assert_eq!(get(server, "/in"), (200, "within".to_owned()));
+        assert_eq!(get(server, "/chain").0, 403, "its end is another's");
         for name in ["in", "dir/file"] {
             own(name, rustix::process::geteuid().as_raw()).unwrap();
         }
@@ -197,12 +169,12 @@ fn nobody_gets_out_by_moving_things() {
                 }
             });
             let _stop = Stop(&stop);
-            on_each_driver(policy, &root, |address| {
+            on_each_driver(policy, &root, |server| {
                 let (begun, mut served, mut refused) = (Instant::now(), 0, 0);
                 // Until both were seen, and often.
                 for round in 0.. {
                     for path in ["/moving/file", "/by/file", "/bad/file"] {
-                        let (status, body) = get(address, path);
+                        let (status, body) = get(server, path);
                         assert!(!body.contains(SECRET), "{path} {policy:?}");
                         match status {
                             200 => {

@@ -5,7 +5,7 @@ use crate::on_each_driver;
 use crate::server::Server;
 use crate::site::{Site, noise, same};
 
-on_each_driver!(several_parts, fewer_than_were_asked_for, a_mirror_by_curl);
+on_each_driver!(several_parts, fewer_than_were_asked_for, a_boundary_for_each_file);
 
 const BLOCK: usize = 128 * 1024;
 const LENGTHS: [usize; 3] = [300, 40_000, 5 * BLOCK + 77];
@@ -100,7 +100,7 @@ fn fewer_than_were_asked_for(driver: &'static str) {
 }
 
 /// The boundary differs from file to file, and stays the same for one.
-fn a_mirror_by_curl(driver: &'static str) {
+fn a_boundary_for_each_file(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
     let boundary = |path: &str| {

@@ -2,6 +2,8 @@
 //! clients, the health path.
 
 mod addresses;
+#[path = "../common/mod.rs"]
+mod common;
 mod harness;
 mod health;
 mod log;

@@ -1,0 +1,123 @@
+//! A server in this process, on each driver in turn, for the suites beside this folder.
+
+#![allow(dead_code, reason = "each suite uses a part of it")]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use phalanx::{Choice, Control};
+use phalanx_web::{Config, Listen, Serving, serve};
+
+/// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+/// The length of `large`, which [`small_and_large`] makes: more than any socket holds.
+pub(crate) const LARGE: usize = 24 << 20;
+
+/// A server that is up.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) control: Control,
+}
+
+/// Runs `test` against a server for each driver that there is, and drains the server then. The directory
+/// that `change` gets is new and empty; it sets the configuration's roots, and returns it.
+pub(crate) fn on_each_driver(change: impl Fn(&Path) -> Config, test: impl Fn(&Server, &Path)) {
+    let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
+    for driver in [Choice::Uring, Choice::Poll] {
+        if ["uring", "poll"].contains(&named.as_str()) && named != driver.to_string() {
+            continue;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let mut config = change(home.path());
+        config.listen = vec![Listen::plain((Ipv4Addr::LOCALHOST, 0))];
+        let runtime = &mut config.runtime;
+        (runtime.driver, runtime.pin, runtime.signals) = (driver, false, false);
+        let (up, is_up) = channel::<Server>();
+        let server = thread::spawn(move || {
+            let ready = |serving: &Serving<'_>| {
+                let control = serving.up.control.clone();
+                up.send(Server { address: serving.addresses[0], control }).unwrap();
+            };
+            serve(config, ready).map_err(|error| error.to_string())
+        });
+        let Ok(up) = is_up.recv_timeout(LONG) else {
+            let error = server.join().unwrap().unwrap_err();
+            assert!(driver == Choice::Uring && error.contains("io_uring"), "{error}");
+            println!("skipped: {error}");
+            continue;
+        };
+        test(&up, home.path());
+        up.control.drain();
+        server.join().unwrap().unwrap();
+    }
+}
+
+/// Makes the directory `root` in `home` with a file that fits into anything and one that does not.
+pub(crate) fn small_and_large(home: &Path) -> Config {
+    let root = home.join("root");
+    std::fs::create_dir(&root).unwrap();
+    std::fs::write(root.join("large"), vec![7; LARGE]).unwrap();
+    std::fs::write(root.join("small"), "small").unwrap();
+    Config::of(&root)
+}
+
+/// A connection.
+pub(crate) fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.address).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream
+}
+
+/// Asks by HTTP/1.0, behind whose answer the server closes.
+pub(crate) fn ask(server: &Server, path: &str) -> TcpStream {
+    let mut stream = connect(server);
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
+    stream
+}
+
+/// Sends `text`, and reads until the server closes; a reset is an end, too.
+pub(crate) fn all(server: &Server, text: &str) -> String {
+    let mut stream = connect(server);
+    stream.write_all(text.as_bytes()).unwrap();
+    rest(&mut stream)
+}
+
+/// Reads until the server closes.
+pub(crate) fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Reads one answer whose content ends in `end`.
+pub(crate) fn until(stream: &mut TcpStream, end: &str) -> String {
+    let mut text = Vec::new();
+    let mut piece = [0; 4096];
+    while !text.ends_with(end.as_bytes()) {
+        let count = stream.read(&mut piece).unwrap();
+        assert!(count > 0, "closed after {:?}", String::from_utf8_lossy(&text));
+        text.extend_from_slice(&piece[..count]);
+    }
+    String::from_utf8(text).unwrap()
+}
+
+/// A GET on a connection of its own; the whole answer.
+pub(crate) fn get(server: &Server, path: &str) -> String {
+    all(server, &format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"))
+}
+
+/// Tries until there is something, for as long as [`LONG`].
+pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(begun.elapsed() < LONG, "in vain: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
