@@ -72,7 +72,7 @@ pub(crate) enum Check {
     Body(Vec<u8>),
     /// The body holds none of this.
     BodyWithout(&'static str),
-    /// A `multipart/byteranges` body with these parts, (`Content-Range`, bytes); or all of the file.
+    /// A `multipart/byteranges` body with these parts, (`Content-Range`, bytes), in this order.
     Parts(Vec<(String, Vec<u8>)>),
 }
 

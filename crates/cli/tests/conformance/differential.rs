@@ -5,12 +5,15 @@
 //! requests were answered, and whether the last one was found. Two servers in a row that disagree on it
 //! are what request smuggling needs.
 //!
-//! `PHALANX_SEED` repeats a run, `PHALANX_SECONDS` makes it longer.
+//! `PHALANX_SEED` repeats a run, `PHALANX_SECONDS` makes it longer. With `PHALANX_COLLECT` nothing fails, and
+//! every kind of difference is printed with the shortest stream that shows it: for whoever extends the list
+//! of those that are as they should be.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use crate::known;
 use crate::peers::{PEERS, Peer};
 use crate::server::Server;
 use crate::table;
@@ -24,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a server made of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
+pub(crate) struct Seen {
     /// Requests answered.
     good: usize,
     /// The one behind them was refused as malformed, or too large, or not understood, and that was the end.
@@ -33,10 +36,9 @@ struct Seen {
     last: bool,
     /// It waits for more.
     waits: bool,
+    /// The last answer's status, of those before the request behind the stream; zero without any.
+    pub(crate) status: u16,
 }
-
-/// Differences that are as they should be: who differs, in which way, and why. Everything else fails.
-const KNOWN: &str = include_str!("known.txt");
 
 pub(crate) fn differential() {
     let seconds = number("PHALANX_SECONDS").unwrap_or(5);
@@ -53,6 +55,8 @@ pub(crate) fn differential() {
     let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let (begun, mut streams, mut faults, mut known) =
         (Instant::now(), 0_u64, Vec::new(), std::collections::BTreeMap::new());
+    let mut collected = Collected::default();
+    let collects = std::env::var_os("PHALANX_COLLECT").is_some();
     while begun.elapsed() < Duration::from_secs(seconds) && faults.len() < 20 {
         let stream = stream(&seeds, &mut rng);
         let mut ours = observe(server.address, &stream, SILENCE);
@@ -60,7 +64,11 @@ pub(crate) fn differential() {
         let mut narrower = 0;
         for (name, peer) in &peers {
             let mut theirs = observe(peer.address, &stream, SILENCE);
-            if difference(ours, theirs).is_some_and(|kind| !is_known(name, kind)) {
+            let known_to = |name: &str, ours: Seen, theirs: Seen, kind| {
+                known::why(&Difference { peer: name, kind, ours, theirs, stream: &stream })
+                    .is_some()
+            };
+            if difference(ours, theirs).is_some_and(|kind| !known_to(name, ours, theirs, kind)) {
                 ours = observe(server.address, &stream, PATIENCE);
                 theirs = observe(peer.address, &stream, PATIENCE);
             }
@@ -68,7 +76,16 @@ pub(crate) fn differential() {
             narrower += usize::from(kind == Some("laxer"));
             match kind {
                 None => (),
-                Some(kind) if is_known(name, kind) => {
+                Some(kind) if collects => {
+                    let one = (kind, *name, ours.status, theirs.status);
+                    let known = known_to(name, ours, theirs, kind);
+                    let (times, shortest) = collected.entry((known, one)).or_default();
+                    *times += 1;
+                    if shortest.is_empty() || stream.len() < shortest.len() {
+                        shortest.clone_from(&stream);
+                    }
+                }
+                Some(kind) if known_to(name, ours, theirs, kind) => {
                     *known.entry((kind, *name)).or_insert(0_u32) += 1;
                 }
                 Some(kind) => faults.push(format!(
@@ -82,12 +99,28 @@ pub(crate) fn differential() {
             faults.push(format!("all | alone: ours {ours:?}\n      {}", show(&stream)));
         }
     }
+    for ((known, (kind, name, ours, theirs)), (times, stream)) in collected {
+        println!("{known} {name} | {kind} | {ours} | {theirs} {times} times:\n  {}", show(&stream));
+    }
     println!("{streams} streams, {} peers, seed {seed}; known differences: {known:?}", peers.len());
     assert!(faults.is_empty(), "{} differ:\n\n{}", faults.len(), faults.join("\n\n"));
 }
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// By whether it is known, its kind, the peer and both statuses: how often, and the shortest stream.
+type Collected =
+    std::collections::BTreeMap<(bool, (&'static str, &'static str, u16, u16)), (u32, Vec<u8>)>;
+
+/// A stream of which two servers make different things.
+pub(crate) struct Difference<'a> {
+    pub(crate) peer: &'a str,
+    pub(crate) kind: &'static str,
+    pub(crate) ours: Seen,
+    pub(crate) theirs: Seen,
+    pub(crate) stream: &'a [u8],
 }
 
 /// In which way two servers differ, if they do.
@@ -107,15 +140,6 @@ fn difference(ours: Seen, theirs: Seen) -> Option<&'static str> {
         (true, false) => "ends-later",
         // Neither went on: nothing behind this can be smuggled past either.
         (false, false) => "ends-elsewhere",
-    })
-}
-
-/// Lines of `peer | kind | reason`; `*` for any peer.
-fn is_known(name: &str, kind: &str) -> bool {
-    KNOWN.lines().filter(|line| !line.starts_with('#')).any(|line| {
-        let mut parts = line.split('|').map(str::trim);
-        let (peer, of) = (parts.next(), parts.next());
-        (peer == Some("*") || peer == Some(name)) && of == Some(kind)
     })
 }
 
@@ -147,7 +171,9 @@ fn observe(address: SocketAddr, stream: &[u8], silence: Duration) -> Seen {
     // An answer behind which it goes on is one more request found, whatever it says.
     let refusals = ["400", "403", "408", "411", "413", "414", "417", "431", "500", "501", "505"];
     let refused = !last && statuses.last().is_some_and(|code| refusals.contains(code));
-    Seen { good: statuses.len() - usize::from(refused), refused, last, waits }
+    let before = statuses.len() - usize::from(last);
+    let status = statuses[..before].last().map_or(0, |code| code.parse().unwrap_or(0));
+    Seen { good: statuses.len() - usize::from(refused), refused, last, waits, status }
 }
 
 /// The requests that streams are made of.

@@ -10,6 +10,7 @@
 mod case;
 mod differential;
 mod judge;
+mod known;
 mod parts;
 mod peers;
 #[path = "../web/server.rs"]

@@ -1,6 +1,7 @@
 //! The files that the cases ask for, and what they are to be answered with.
 
 use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -24,6 +25,14 @@ pub(crate) const SECRET: &str = "this is secret";
 pub(crate) const PROBE: &str = "probe";
 /// The length of `/large.bin`: several blocks, and no multiple of one.
 pub(crate) const LARGE: usize = 300_001;
+
+/// Symbolic links: what they say, and where they lie. Some lead out of the root.
+const LINKS: [(&str, &str); 4] = [
+    ("file.txt", "link-within.txt"),
+    ("../secret", "link-out"),
+    ("..", "link-up"),
+    ("/etc", "link-away"),
+];
 
 /// The directory that a server under test serves, removed with this.
 pub(crate) struct Tree(TempDir);
@@ -54,6 +63,9 @@ impl Tree {
             write(&root.join(name), content);
         }
         write(&root.join("large.bin"), &large());
+        for (target, name) in LINKS {
+            symlink(target, root.join(name)).expect("a link");
+        }
         tree
     }
 

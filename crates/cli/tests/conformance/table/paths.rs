@@ -82,6 +82,13 @@ pub(crate) fn cases() -> Vec<Case> {
         nothing("hidden-encoded", "/%2ehidden"),
         nothing("hidden-directory", "/.git/config"),
         nothing("hidden-behind-slashes", "//.git//config"),
+        nothing("link-out-of-the-root", "/link-out"),
+        nothing("link-up", "/link-up/secret"),
+        nothing("link-up-and-back", "/link-up/root/file.txt"),
+        nothing("link-away", "/link-away/passwd"),
+        nothing("link-and-parent", "/link-away/../secret"),
+        // The default of three policies.
+        answer("link-within", "RFC 9110, 17.3", "/link-within.txt", is(403)),
         nothing("absolute-name", "//etc/passwd"),
         nothing("bad-escape", "/%zz"),
         nothing("cut-escape", "/file.txt%"),
