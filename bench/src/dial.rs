@@ -118,6 +118,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         site: &Site::make,
         check_noise: !options.quick,
         cold: false,
+        tls: false,
     };
     let mut arena = Arena::start(&options.place, &plan)?;
     for hold in &options.holds[1..] {

@@ -138,6 +138,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         site: &|directory: &Path| Site::of(directory, &sizes, 1.0),
         check_noise: !options.quick,
         cold: false,
+        tls: false,
     };
     let arena = Arena::start(&options.place, &plan)?;
     let mut rows = Vec::new();

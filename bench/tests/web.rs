@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         _ => {
             everybody_is_measured();
             scenes_are_set();
+            hands_are_shaken();
             nobody_is_left_behind();
             the_other_loads_run();
             ExitCode::SUCCESS
@@ -95,6 +96,32 @@ fn scenes_are_set() {
         assert_eq!(floor, scene == Scene::Pipelined, "it has but one answer");
         assert_eq!(report.phalanx_over_nginx, None);
     }
+}
+
+/// Those who have TLS, each by it; the floor and the twin have none.
+fn hands_are_shaken() {
+    let executable = std::env::var_os("PHALANX_EXECUTABLE").map(PathBuf::from);
+    let mut options: Options = options(&["--only=phalanx,floor,twin,nginx,lighttpd,h2o,caddy"]);
+    if executable.is_none() {
+        options.only.remove(0);
+    }
+    options.place.phalanx = executable.clone();
+    options.scenes = vec![Scene::Tls];
+    let report = match web::run(&options) {
+        // Without any of them there is nobody.
+        Err(Error::Nobody) => return,
+        report => report.unwrap_or_else(|error| panic!("{error}")),
+    };
+    println!("{report}");
+    for (peer, version) in &report.peers {
+        let rows = report.rows.iter().filter(|row| row.server == *peer).count();
+        // lighttpd has it in a package of its own.
+        let can = version.is_some() && !["sws", "lighttpd"].contains(peer);
+        assert!(rows == 2 || !can && rows == 0, "{peer}: {rows}");
+    }
+    assert_eq!(report.rows.iter().any(|row| row.server == "phalanx"), executable.is_some());
+    assert!(report.rows.iter().all(|row| row.tls.is_some() && row.cpu_us_per_request_min > 0.0));
+    assert!(report.rows.iter().all(|row| !["floor", "twin"].contains(&row.server)));
 }
 
 fn nobody_is_left_behind() {

@@ -122,6 +122,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         site: &Site::make,
         check_noise: !options.quick,
         cold: false,
+        tls: false,
     };
     let arena = Arena::start(&options.place, &plan)?;
     let pair = |name: &str| arena.servers.iter().find(|server| server.server == name);

@@ -5,12 +5,12 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::net::Stream;
-use phalanx::{Bytes, Draining, First, Patience, Payload, draining, first, now, sleep};
+use phalanx::{Draining, First, Patience, draining, first, now, sleep};
 
 use super::answers::{Answer, Answers};
 use super::drive::Drive;
 use super::tally::Failure;
+use super::wire::Wire;
 use crate::surge;
 
 /// How long to leave a server alone that refuses connections: at first, and at most.
@@ -64,8 +64,8 @@ impl Client {
                 self.drive.gathered.set(self.drive.gathered.get() + 1);
             }
             match connected {
-                Ok(stream) => {
-                    let failure = self.converse(&stream).await.err();
+                Ok(mut wire) => {
+                    let failure = self.converse(&mut wire).await.err();
                     self.settle(failure);
                 }
                 Err(_) => {
@@ -85,7 +85,7 @@ impl Client {
             self.objects = self.draw(surge::objects).map_or(0, |objects| objects - 1);
             self.ask(start);
             let failure = match self.connect().await {
-                Ok(stream) => self.converse(&stream).await.err(),
+                Ok(mut wire) => self.converse(&mut wire).await.err(),
                 Err(failure) => Some(failure),
             };
             self.settle(failure);
@@ -100,25 +100,26 @@ impl Client {
         self.back_off = (self.back_off * 2).min(BACK_OFF.1);
     }
 
-    async fn connect(&mut self) -> Result<Stream, Failure> {
+    async fn connect(&mut self) -> Result<Wire, Failure> {
         self.answers.reset();
         self.since = now();
-        let connected = Stream::connect(self.drive.plan.address, self.patience()).await;
-        let stream = connected.map_err(|_| Failure::Connect)?;
+        let plan = &self.drive.plan;
+        let connected = Wire::connect(plan.address, plan.tls.as_ref(), self.patience()).await;
+        let wire = connected.map_err(|_| Failure::Connect)?;
         self.back_off = BACK_OFF.0;
-        Ok(stream)
+        Ok(wire)
     }
 
     /// Asks and hears until there is nothing more to ask, or the connection is not to be used again.
-    async fn converse(&mut self, stream: &Stream) -> Result<(), Failure> {
+    async fn converse(&mut self, wire: &mut Wire) -> Result<(), Failure> {
         while self.fill().await {
             self.since = now();
             if !self.out.is_empty() {
-                let payload = Payload { head: std::mem::take(&mut self.out), body: Bytes::new() };
-                let sent = stream.write(payload, self.patience()).await;
+                let out = std::mem::take(&mut self.out);
+                let sent = wire.write(out, self.patience()).await;
                 self.out = sent.map_err(|error| broken(&error))?;
             }
-            if !self.hear(stream).await? {
+            if !self.hear(wire).await? {
                 break;
             }
         }
@@ -166,7 +167,7 @@ impl Client {
     }
 
     /// Reads until something is answered. False if the connection is not to be used again.
-    async fn hear(&mut self, stream: &Stream) -> Result<bool, Failure> {
+    async fn hear(&mut self, wire: &mut Wire) -> Result<bool, Failure> {
         loop {
             let mut any = false;
             while let Some(answer) = self.answers.next().map_err(|_| Failure::Malformed)? {
@@ -179,7 +180,7 @@ impl Client {
                 return Ok(true);
             }
             let patience = self.patience();
-            let read = stream.read(self.answers.space(), patience).await;
+            let read = wire.read(self.answers.space(), patience).await;
             match read.map_err(|error| broken(&error))? {
                 0 => {
                     let last = self.answers.close().ok_or(Failure::Closed)?;

@@ -12,6 +12,7 @@ use super::answers::Answer;
 use super::pace::Arrivals;
 use super::requests::Requests;
 use super::tally::{Failure, Tally};
+use super::tls::Tls;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +29,8 @@ pub(crate) enum Phase {
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) address: SocketAddr,
+    /// How to shake hands, where that is done.
+    pub(crate) tls: Option<Tls>,
     pub(crate) requests: Requests,
     pub(crate) connections: usize,
     pub(crate) depth: usize,

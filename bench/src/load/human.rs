@@ -19,7 +19,10 @@ impl fmt::Display for Report {
             1 => String::new(),
             depth => format!(", pipelines of {depth}"),
         };
-        writeln!(f, "{}", self.url)?;
+        match &self.tls {
+            Some(tls) => writeln!(f, "{} ({tls})", self.url)?,
+            None => writeln!(f, "{}", self.url)?,
+        }
         writeln!(
             f,
             "{} connections{deep}, {loop_}, {:.1} s, {} driver\n",

@@ -15,7 +15,9 @@ mod progress;
 mod report;
 mod requests;
 mod tally;
+pub(crate) mod tls;
 mod url;
+mod wire;
 mod zipf;
 
 use std::io;
@@ -39,6 +41,7 @@ use connection::Client;
 use drive::{Drive, Plan};
 use pace::{Arrivals, Pace};
 use requests::{Requests, read_paths};
+use tls::Tls;
 
 /// Connections that run one after the other: beyond this their kernel state leaves the cache.
 const COHORT: usize = 64;
@@ -71,6 +74,14 @@ pub enum Error {
     /// Nobody listens there.
     #[error("cannot connect to {address}: {source}")]
     Connect {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// Hands cannot be shaken: mostly the server's certificate leads to no root that is trusted here.
+    #[error("no TLS with {address}: {source}; --insecure trusts any certificate")]
+    Tls {
         /// Where.
         address: SocketAddr,
         /// Why.
@@ -109,13 +120,22 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         url.resolve().map_err(|source| Error::Resolve { host: url.host.clone(), source })?;
     phalanx::raise_open_files();
     let patience = options.timeout.max(Duration::from_millis(1));
-    std::net::TcpStream::connect_timeout(&address, patience)
+    let first = std::net::TcpStream::connect_timeout(&address, patience)
         .map_err(|source| Error::Connect { address, source })?;
+    let (mut tls, mut agreed) = (None, None);
+    if url.tls {
+        let failed = |source| Error::Tls { address, source };
+        let with = Tls::to(&url.host, options.insecure).map_err(failed)?;
+        agreed = Some(with.try_on(&first, patience).map_err(failed)?);
+        tls = Some(with);
+    }
+    drop(first);
 
     // Arrivals have random numbers of their own, so that they are the same whatever the paths.
     let mut random = fastrand::Rng::with_seed(options.seed);
     let plan = Plan {
         address,
+        tls,
         requests: Requests::new(url, &paths, options.zipf, !options.no_keep_alive),
         connections: options.connections,
         depth: if options.no_keep_alive { 1 } else { options.pipeline },
@@ -167,6 +187,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let measured = measurements.try_recv().map_err(|_| Error::Ended)?;
     let (tally, backlog) = tallies.try_recv().map_err(|_| Error::Ended)?;
     let mut report = Report::new(options, driver.ok_or(Error::Ended)?);
+    report.tls = agreed;
     report.fill(tally, backlog, measured, options.objective);
     Ok(report)
 }

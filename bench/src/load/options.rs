@@ -16,8 +16,12 @@ use super::url::Url;
 /// is not left out.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Where to send it, as in http://127.0.0.1:8080/index.html
+    /// Where to send it, as in http://127.0.0.1:8080/index.html, or https://…
     pub url: Url,
+
+    /// With https: trust any certificate, such as one that a server has signed itself
+    #[arg(short = 'k', long)]
+    pub insecure: bool,
 
     /// Connections at a time
     #[arg(short, long, value_name = "N", default_value_t = 64,
@@ -95,6 +99,7 @@ impl Options {
     pub fn new(url: Url) -> Self {
         Self {
             url,
+            insecure: false,
             connections: 64,
             duration: Duration::from_secs(10),
             warmup: Duration::ZERO,
@@ -171,7 +176,7 @@ mod tests {
         for wrong in [
             "",
             "a",
-            "https://a/",
+            "ftp://a/",
             "http://a/ -c 0",
             "http://a/ --rate 0",
             "http://a/ --constant",

@@ -17,6 +17,9 @@ use super::tally::{Errors, Statuses, Tally};
 pub struct Report {
     /// Where the load went.
     pub url: String,
+    /// With `https`: version and cipher suite of the first connection.
+    #[serde(default)]
+    pub tls: Option<String>,
     /// `uring` or `poll`: the client's, not the server's.
     pub driver: String,
     /// Connections at a time.
@@ -103,6 +106,7 @@ impl Report {
     pub(crate) fn new(options: &Options, driver: Kind) -> Self {
         Self {
             url: options.url.to_string(),
+            tls: None,
             driver: driver.to_string(),
             connections: options.connections,
             pipeline: options.pipeline,

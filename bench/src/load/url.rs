@@ -1,18 +1,20 @@
-//! Where the load goes: `http://host:port/path`, and nothing fancier.
+//! Where the load goes: `http://host:port/path`, or `https`, and nothing fancier.
 
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// An absolute `http` URL, taken apart.
+/// An absolute `http` or `https` URL, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
+    /// Whether it is `https`.
+    pub tls: bool,
     /// What follows the scheme, up to the path: for the `Host` field.
     pub authority: String,
     /// A name or an address, without brackets.
     pub host: String,
-    /// 80 unless told otherwise.
+    /// 80, or 443 with TLS, unless told otherwise.
     pub port: u16,
     /// Path and query; begins with a slash.
     pub target: String,
@@ -22,12 +24,9 @@ pub struct Url {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// Not `http://`.
-    #[error("a URL begins with http://, as in http://127.0.0.1:8080/index.html")]
+    /// Neither `http://` nor `https://`.
+    #[error("a URL begins with http:// or https://, as in http://127.0.0.1:8080/index.html")]
     Scheme,
-    /// TLS is not spoken.
-    #[error("https is not spoken here; send the load to the server behind it, with http://")]
-    Https,
     /// No host, or one with a user, a space or a control character.
     #[error("{0:?} is no host")]
     Host(String),
@@ -43,9 +42,9 @@ impl FromStr for Url {
     type Err = UrlError;
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
-        let rest = match text.split_once("://") {
-            Some(("http", rest)) => rest,
-            Some(("https", _)) => return Err(UrlError::Https),
+        let (tls, rest) = match text.split_once("://") {
+            Some(("http", rest)) => (false, rest),
+            Some(("https", rest)) => (true, rest),
             _ => return Err(UrlError::Scheme),
         };
         let (authority, target) = match rest.find(['/', '?', '#']) {
@@ -61,12 +60,12 @@ impl FromStr for Url {
         if !is_target(&target) {
             return Err(UrlError::Target);
         }
-        let (host, port) = split(authority)?;
+        let (host, port) = split(authority, if tls { 443 } else { 80 })?;
         let bad = |c: char| c.is_whitespace() || c.is_control() || c == '@';
         if host.is_empty() || host.contains(bad) {
             return Err(UrlError::Host(host.to_owned()));
         }
-        Ok(Self { authority: authority.to_owned(), host: host.to_owned(), port, target })
+        Ok(Self { tls, authority: authority.to_owned(), host: host.to_owned(), port, target })
     }
 }
 
@@ -75,8 +74,8 @@ pub(crate) fn is_target(text: &str) -> bool {
     text.starts_with('/') && text.bytes().all(|byte| byte > b' ' && byte != 0x7f)
 }
 
-/// Host without brackets, and port.
-fn split(authority: &str) -> Result<(&str, u16), UrlError> {
+/// Host without brackets, and port: `usual` where none is said.
+fn split(authority: &str, usual: u16) -> Result<(&str, u16), UrlError> {
     let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, "")) => (host, None),
         Some((host, rest)) => {
@@ -87,7 +86,7 @@ fn split(authority: &str) -> Result<(&str, u16), UrlError> {
             None => (authority, None),
         },
     };
-    let Some(port) = port else { return Ok((host, 80)) };
+    let Some(port) = port else { return Ok((host, usual)) };
     match port.parse() {
         Ok(number) if number > 0 => Ok((host, number)),
         _ => Err(UrlError::Port(port.to_owned())),
@@ -107,7 +106,8 @@ impl Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority, self.target)
+        let scheme = if self.tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority, self.target)
     }
 }
 
@@ -124,7 +124,10 @@ mod tests {
         assert_eq!(read("http://a:1?q"), ok("a", 1, "/?q"));
         assert_eq!(read("http://[::1]:81/"), ok("::1", 81, "/"));
         assert_eq!(read("http://[::1]"), ok("::1", 80, "/"));
-        assert_eq!(read("https://a/"), Err(UrlError::Https));
+        assert_eq!(read("https://a/"), ok("a", 443, "/"));
+        assert_eq!(read("https://a:44"), ok("a", 44, "/"));
+        assert_eq!("https://[::1]:4/x".parse::<Url>().unwrap().to_string(), "https://[::1]:4/x");
+        assert_eq!(read("ftp://a/"), Err(UrlError::Scheme));
         assert_eq!(read("127.0.0.1:80"), Err(UrlError::Scheme));
         assert_eq!(read("http:///x"), Err(UrlError::Host(String::new())));
         assert_eq!(read("http://u@a/"), Err(UrlError::Host("u@a".into())));

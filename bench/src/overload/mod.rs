@@ -68,6 +68,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         site: &site,
         check_noise: !options.quick,
         cold: false,
+        tls: false,
     };
     let arena = Arena::start(&options.place, &plan)?;
     let calibration = (slice / 2).max(SHORTEST);

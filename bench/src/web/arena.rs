@@ -6,8 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use tempfile::TempDir;
 
+use super::certificate::Certificate;
 use super::cores::{Bound, Cores};
-use super::lineup::{self, Versions};
+use super::lineup::{Lineup, Versions, web};
 use super::machine::Machine;
 use super::noise::{self, Moment};
 use super::server::{Recipe, Server};
@@ -43,6 +44,7 @@ pub(crate) struct Arena {
     directory: TempDir,
     check_noise: bool,
     cold: bool,
+    certificate: Option<Certificate>,
     _bound: Bound,
 }
 
@@ -57,6 +59,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) check_noise: bool,
     /// Whether the kernel forgets the site before each slice.
     pub(crate) cold: bool,
+    /// Whether they speak TLS. Who does not is left out.
+    pub(crate) tls: bool,
 }
 
 impl Arena {
@@ -74,9 +78,17 @@ impl Arena {
         let directory =
             tempfile::Builder::new().prefix("phalanx-bench-").tempdir().map_err(Error::Io)?;
         let site = (plan.site)(directory.path()).map_err(Error::Io)?;
-        let (recipes, versions) =
-            lineup::lineup(plan.wants, plan.arguments, &phalanx, directory.path(), &site)
-                .map_err(Error::Io)?;
+        let certificate =
+            plan.tls.then(|| Certificate::make(directory.path())).transpose().map_err(Error::Io)?;
+        let lineup = Lineup {
+            wants: plan.wants,
+            arguments: plan.arguments,
+            phalanx: &phalanx,
+            directory: directory.path(),
+            site: &site,
+            certificate: certificate.as_ref(),
+        };
+        let (recipes, versions) = lineup.recipes().map_err(Error::Io)?;
         if recipes.is_empty() {
             return Err(Error::Nobody);
         }
@@ -95,6 +107,7 @@ impl Arena {
             directory,
             check_noise,
             cold,
+            certificate,
             _bound: bound,
         })
     }
@@ -105,7 +118,7 @@ impl Arena {
         driver: &'static str,
         arguments: &[&str],
     ) -> Result<(), Error> {
-        let recipe = lineup::web(&self.phalanx, &self.site, driver, arguments);
+        let recipe = web(&self.phalanx, &self.site, driver, arguments, self.certificate.as_ref());
         let recipe = Recipe { name: format!("{}-{}", recipe.name, self.servers.len()), ..recipe };
         let server = Server::start(recipe, self.cores.server, self.directory.path(), &self.site)?;
         self.servers.push(server);

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
+use super::certificate::Certificate;
 use super::peers::PEERS;
 use super::server::Recipe;
 use super::site::Site;
@@ -12,47 +13,59 @@ use super::site::Site;
 /// Which versions of the peers are here.
 pub(crate) type Versions = BTreeMap<&'static str, Option<String>>;
 
-/// Everybody who is wanted and here, and the peers' versions. `arguments` are more of them for
-/// `phalanx web`.
-///
-/// # Errors
-/// When configurations cannot be written.
-pub(crate) fn lineup(
-    wants: &dyn Fn(&str) -> bool,
-    arguments: &[&str],
-    phalanx: &Path,
-    directory: &Path,
-    site: &Site,
-) -> io::Result<(Vec<Recipe>, Versions)> {
-    let mut recipes = Vec::new();
-    let mut versions = Versions::new();
-    for driver in ["uring", "poll"] {
-        recipes.push(web(phalanx, site, driver, arguments));
-        let mut floor = Command::new(phalanx);
-        floor.args(["bench", "floor-server", "--driver", driver]);
-        recipes.push(own("floor", Some(driver), false, floor));
-    }
-    let mut twin = Command::new(phalanx);
-    twin.args(["bench", "twin-server"]).arg(&site.root);
-    recipes.push(own("twin", None, true, twin));
-    for peer in &PEERS {
-        let path = peer.find();
-        versions.insert(peer.name(), path.as_deref().and_then(|path| peer.version(path)));
-        match path {
-            Some(path) => recipes.extend(peer.recipes(&path, directory, &site.root)?),
-            None if wants(peer.name()) => {
-                eprintln!("{} is not installed and left out; {}", peer.name(), peer.install);
-            }
-            None => (),
+/// Who is to take part, and with what.
+pub(crate) struct Lineup<'a> {
+    /// Which servers, by name.
+    pub(crate) wants: &'a dyn Fn(&str) -> bool,
+    /// More arguments for `phalanx web`.
+    pub(crate) arguments: &'a [&'a str],
+    pub(crate) phalanx: &'a Path,
+    /// For configurations.
+    pub(crate) directory: &'a Path,
+    pub(crate) site: &'a Site,
+    /// With one, only those who can do TLS, and by it.
+    pub(crate) certificate: Option<&'a Certificate>,
+}
+
+impl Lineup<'_> {
+    /// Everybody who is wanted and here, and the peers' versions.
+    ///
+    /// # Errors
+    /// When configurations cannot be written.
+    pub(crate) fn recipes(&self) -> io::Result<(Vec<Recipe>, Versions)> {
+        let Self { wants, phalanx, site, certificate, .. } = *self;
+        let mut recipes = Vec::new();
+        let mut versions = Versions::new();
+        for driver in ["uring", "poll"] {
+            recipes.push(web(phalanx, site, driver, self.arguments, certificate));
+            let mut floor = Command::new(phalanx);
+            floor.args(["bench", "floor-server", "--driver", driver]);
+            recipes.push(own("floor", Some(driver), false, floor));
         }
+        let mut twin = Command::new(phalanx);
+        twin.args(["bench", "twin-server"]).arg(&site.root);
+        recipes.push(own("twin", None, true, twin));
+        for peer in &PEERS {
+            let path = peer.find();
+            versions.insert(peer.name(), path.as_deref().and_then(|path| peer.version(path)));
+            match path {
+                Some(path) => {
+                    recipes.extend(peer.recipes(&path, self.directory, &site.root, certificate)?);
+                }
+                None if wants(peer.name()) => {
+                    eprintln!("{} is not installed and left out; {}", peer.name(), peer.install);
+                }
+                None => (),
+            }
+        }
+        recipes.retain(|recipe| wants(&recipe.name) && recipe.tls == certificate.is_some());
+        // Without a ring there is nothing to measure it with.
+        if let Err(error) = phalanx_driver::choose(phalanx::Choice::Uring) {
+            eprintln!("the uring driver is left out: {error}");
+            recipes.retain(|recipe| recipe.driver != Some("uring"));
+        }
+        Ok((recipes, versions))
     }
-    recipes.retain(|recipe| wants(&recipe.name));
-    // Without a ring there is nothing to measure it with.
-    if let Err(error) = phalanx_driver::choose(phalanx::Choice::Uring) {
-        eprintln!("the uring driver is left out: {error}");
-        recipes.retain(|recipe| recipe.driver != Some("uring"));
-    }
-    Ok((recipes, versions))
 }
 
 /// The better driver that there is here, and the name of `phalanx web` on it.
@@ -63,11 +76,20 @@ pub(crate) fn ours() -> (&'static str, String) {
 }
 
 /// `phalanx web` on one processor, with more arguments.
-pub(crate) fn web(phalanx: &Path, site: &Site, driver: &'static str, arguments: &[&str]) -> Recipe {
+pub(crate) fn web(
+    phalanx: &Path,
+    site: &Site,
+    driver: &'static str,
+    arguments: &[&str],
+    certificate: Option<&Certificate>,
+) -> Recipe {
     let mut web = Command::new(phalanx);
     web.arg("web").arg(&site.root).args(["--listen", "127.0.0.1:0", "--processors", "1"]);
     web.args(["--driver", driver]).args(arguments);
-    own("phalanx", Some(driver), true, web)
+    if let Some(Certificate { chain, key }) = certificate {
+        web.arg("--tls-certificate").arg(chain).arg("--tls-key").arg(key);
+    }
+    Recipe { tls: certificate.is_some(), ..own("phalanx", Some(driver), true, web) }
 }
 
 fn own(
@@ -77,5 +99,5 @@ fn own(
     command: Command,
 ) -> Recipe {
     let name = driver.map_or(server.to_owned(), |driver| format!("{server}-{driver}"));
-    Recipe { name, server, driver, command, port: None, serves_files }
+    Recipe { name, server, driver, command, port: None, serves_files, tls: false }
 }

@@ -5,6 +5,7 @@
 //! measurement), `arena` (all of them side by side), `slice`, `noise` and `report`.
 
 pub mod arena;
+mod certificate;
 pub(crate) mod cores;
 pub(crate) mod lineup;
 mod machine;
@@ -110,6 +111,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             site: &|directory| scene.site(directory, options.quick),
             check_noise: !options.quick,
             cold: scene.cold(),
+            tls: scene.tls(),
         };
         let arena = Arena::start(&options.place, &plan)?;
         measure(&arena, scene, options, &mut rows)?;
@@ -149,10 +151,12 @@ fn measure(
         duration(estimate),
     );
     for connections in connections {
+        let mut agreed = vec![None; servers];
         let mut figures: Vec<Vec<Figures>> = arena.servers.iter().map(|_| Vec::new()).collect();
         for seed in 1..=slices {
             eprintln!("{scene}, {connections} connections, slice {seed} of {slices}");
-            for (server, figures) in arena.servers.iter().zip(&mut figures) {
+            let each = arena.servers.iter().zip(&mut figures).zip(&mut agreed);
+            for ((server, figures), agreed) in each {
                 let patience = length + Duration::from_secs(1);
                 let shot = Shot {
                     pipeline: scene.pipeline(),
@@ -160,14 +164,16 @@ fn measure(
                 };
                 let (report, noisy) = arena.slice(server, length, shot)?;
                 let seen = Figures::of(&report, noisy);
+                *agreed = report.tls;
                 let wrong = |why| Error::Load { name: server.name.clone(), why };
                 figures.push(seen.map_err(wrong)?);
             }
         }
-        let row = |(server, figures): (&Server, &Vec<Figures>)| {
-            Row::new(scene, server.server, server.driver, connections, figures)
+        let row = |((server, figures), tls): ((&Server, &Vec<Figures>), Option<String>)| {
+            let row = Row::new(scene, server.server, server.driver, connections, figures);
+            Row { tls, ..row }
         };
-        rows.extend(arena.servers.iter().zip(&figures).map(row));
+        rows.extend(arena.servers.iter().zip(&figures).zip(agreed).map(row));
     }
     Ok(())
 }

@@ -44,6 +44,8 @@ pub struct Row {
     pub driver: Option<&'static str>,
     /// Connections at a time.
     pub connections: usize,
+    /// Over TLS: version and cipher suite that were agreed on.
+    pub tls: Option<String>,
     /// Processor time per request, user and system, all threads: the smallest of the slices.
     pub cpu_us_per_request_min: f64,
     /// The median of the slices.
@@ -122,6 +124,7 @@ impl Row {
             server,
             driver,
             connections,
+            tls: None,
             cpu_us_per_request_min: minimum(&cpu),
             cpu_us_per_request_median: median(&cpu),
             rps: median(&all(|f| f.rps)),

@@ -21,6 +21,8 @@ pub enum Scene {
     Many,
     /// The same, 16 requests under way on each connection
     Pipelined,
+    /// 1,000 files of 1 to 4 KiB over TLS, hands shaken once for each connection
+    Tls,
     /// 64 files of 100 KiB
     Medium,
     /// 8 files of 10 MiB
@@ -31,14 +33,22 @@ pub enum Scene {
 
 impl Scene {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Small, Self::Many, Self::Pipelined, Self::Medium, Self::Large, Self::Cold];
+    pub const ALL: [Self; 7] = [
+        Self::Small,
+        Self::Many,
+        Self::Pipelined,
+        Self::Tls,
+        Self::Medium,
+        Self::Large,
+        Self::Cold,
+    ];
 
     /// Connections at a time, one round of slices for each.
     pub(crate) fn connections(self) -> &'static [usize] {
         match self {
             Self::Small => &[16, 64, 256, 1000],
             Self::Many => &[64, 1000, 4000, 10_000],
+            Self::Tls => &[16, 64, 256],
             Self::Pipelined | Self::Medium => &[16],
             Self::Large => &[4],
             Self::Cold => &[64],
@@ -53,6 +63,11 @@ impl Scene {
     /// Whether the kernel forgets the files before each slice.
     pub(crate) fn cold(self) -> bool {
         self == Self::Cold
+    }
+
+    /// Whether it is asked for over TLS. The floor and the twin have none.
+    pub(crate) fn tls(self) -> bool {
+        self == Self::Tls
     }
 
     /// Whether the floor's one answer is like those that are asked for.
@@ -71,7 +86,7 @@ impl Scene {
     /// Makes the site in `directory`; with `quick` no larger than a short look takes.
     pub(crate) fn site(self, directory: &Path, quick: bool) -> io::Result<Site> {
         match self {
-            Self::Small | Self::Many | Self::Pipelined => Site::make(directory),
+            Self::Small | Self::Many | Self::Pipelined | Self::Tls => Site::make(directory),
             Self::Medium => Site::of(directory, &[100 * KIB; 64], 0.0),
             Self::Large => Site::of(directory, &[10 * MIB; 8], 0.0),
             Self::Cold => {

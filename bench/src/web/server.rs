@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::site::{PROBE, Site};
 use super::{Error, cores, interrupted};
+use crate::load::tls::Tls;
 
 /// How long a server may take to come up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -30,6 +31,8 @@ pub(crate) struct Recipe {
     pub(crate) port: Option<ReservedPort>,
     /// Whether it serves the site, and not one answer for all.
     pub(crate) serves_files: bool,
+    /// Whether it does so over TLS.
+    pub(crate) tls: bool,
 }
 
 /// A process that is up. Dropped, it is killed with all its children.
@@ -38,6 +41,8 @@ pub(crate) struct Server {
     pub(crate) server: &'static str,
     pub(crate) driver: Option<&'static str>,
     pub(crate) address: SocketAddr,
+    /// Whether it speaks TLS there.
+    pub(crate) tls: bool,
     /// Its processes.
     pub(crate) family: Vec<u32>,
     _group: Group,
@@ -64,7 +69,7 @@ impl Server {
         site: &Site,
     ) -> Result<Self, Error> {
         use std::os::unix::process::CommandExt;
-        let Recipe { name, server, driver, mut command, port, serves_files } = recipe;
+        let Recipe { name, server, driver, mut command, port, serves_files, tls } = recipe;
         let (out, errors) =
             (directory.join(format!("{name}.out")), directory.join(format!("{name}.err")));
         let failed = |why: String| Error::Server { name: name.clone(), why };
@@ -86,10 +91,10 @@ impl Server {
                 Some(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
                 None => announced(&fs::read_to_string(&out).unwrap_or_default()),
             };
-            let why = match address.map(|address| (address, ask(address))) {
+            let why = match address.map(|address| (address, ask(address, tls))) {
                 Some((address, Ok(body))) if !serves_files || body == site.probe => {
                     let family = crate::procfs::family(group.0.id()).map_err(Error::Io)?;
-                    return Ok(Self { name, server, driver, address, family, _group: group });
+                    return Ok(Self { name, server, driver, address, tls, family, _group: group });
                 }
                 Some((_, Ok(body))) => {
                     format!("its answer to {PROBE} is wrong: {} bytes", body.len())
@@ -112,17 +117,26 @@ impl Server {
     }
 }
 
-/// What `listening on http://ADDRESS` in a server's output says.
+/// What `listening on http://ADDRESS` in a server's output says, or `https`.
 fn announced(output: &str) -> Option<SocketAddr> {
-    let line = output.lines().find_map(|line| line.split_once("listening on http://"))?.1;
+    let line = output.lines().find_map(|line| line.split_once("listening on http"))?.1;
+    let line = line.strip_prefix('s').unwrap_or(line).strip_prefix("://")?;
     // A line that is still being written has no end yet.
     output.ends_with('\n').then(|| line.trim().trim_end_matches('/').parse().ok())?
 }
 
 /// The body of the answer to [`PROBE`].
-fn ask(address: SocketAddr) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+fn ask(address: SocketAddr, tls: bool) -> io::Result<Vec<u8>> {
+    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    match tls {
+        true => probe(Tls::to(&address.ip().to_string(), true)?.wrap(stream)?),
+        false => probe(stream),
+    }
+}
+
+/// The same over a connection that is there.
+fn probe(mut stream: impl Read + Write) -> io::Result<Vec<u8>> {
     let mut request = Vec::new();
     phalanx_http::client::write_get(&mut request, "localhost", PROBE, false);
     stream.write_all(&request)?;
@@ -178,6 +192,7 @@ mod tests {
     fn announcements() {
         let address = "127.0.0.1:4242".parse().unwrap();
         assert_eq!(announced("hello\nlistening on http://127.0.0.1:4242\n"), Some(address));
+        assert_eq!(announced("listening on https://127.0.0.1:4242\n"), Some(address));
         assert_eq!(announced("listening on http://127.0.0.1:42"), None);
         assert_eq!(announced(""), None);
     }

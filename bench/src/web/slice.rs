@@ -68,7 +68,8 @@ impl Load<'_> {
         let mut command = Command::new(self.phalanx);
         command
             .arg("load")
-            .arg(format!("http://{}/", server.address))
+            .arg(format!("http{}://{}/", if server.tls { "s" } else { "" }, server.address))
+            .args(server.tls.then_some("--insecure"))
             .args(["--connections", &shot.connections.to_string()])
             .args(["--seed", &shot.seed.to_string()])
             .args((shot.pipeline > 1).then(|| format!("--pipeline={}", shot.pipeline)))

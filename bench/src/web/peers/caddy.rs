@@ -1,5 +1,6 @@
 //! Caddy, with one processor of Go's.
 
+use super::super::certificate::Certificate;
 use super::{Ground, Peer, SBIN, Tuning};
 
 pub(super) const CADDY: Peer = Peer {
@@ -7,6 +8,7 @@ pub(super) const CADDY: Peer = Peer {
     folders: SBIN,
     version: &["version"],
     install: "apt-get install caddy",
+    tls: || true,
     tunings: &[Tuning {
         name: "caddy",
         configuration: caddy,
@@ -19,8 +21,14 @@ pub(super) const CADDY: Peer = Peer {
 
 fn caddy(ground: &Ground<'_>) -> String {
     let (port, root) = (ground.port, ground.root.display());
+    let tls = match ground.certificate {
+        None => String::new(),
+        Some(Certificate { chain, key }) => {
+            format!("\ttls {} {}\n", chain.display(), key.display())
+        }
+    };
     format!(
         "{{\n\tadmin off\n\tauto_https off\n\tlog {{\n\t\tlevel ERROR\n\t}}\n}}\n\
-         :{port} {{\n\tbind 127.0.0.1\n\troot * {root}\n\tfile_server\n}}\n"
+         :{port} {{\n{tls}\tbind 127.0.0.1\n\troot * {root}\n\tfile_server\n}}\n"
     )
 }

@@ -1,5 +1,6 @@
 //! h2o, with one thread. What it has to tune for files is its default.
 
+use super::super::certificate::Certificate;
 use super::{Ground, Peer, SBIN, Tuning};
 
 pub(super) const H2O: Peer = Peer {
@@ -12,13 +13,23 @@ pub(super) const H2O: Peer = Peer {
         configuration: h2o,
         arguments: &["-m", "worker", "-c", "{}"],
     }],
+    tls: || true,
     environment: &[],
 };
 
 fn h2o(ground: &Ground<'_>) -> String {
-    let Ground { port, root_user, .. } = *ground;
+    let Ground { port, root_user, certificate, .. } = *ground;
     let (here, root) = (ground.directory.display(), ground.root.display());
     let user = if root_user { "user: root\n" } else { "" };
+    let ssl = match certificate {
+        None => String::new(),
+        Some(Certificate { chain, key }) => format!(
+            "      ssl:\n        certificate-file: {}\n        key-file: {}\n        \
+             cipher-preference: client\n        ocsp-update-interval: 0\n",
+            chain.display(),
+            key.display()
+        ),
+    };
     format!(
         "{user}\
          num-threads: 1\n\
@@ -30,6 +41,7 @@ fn h2o(ground: &Ground<'_>) -> String {
          \x20   listen:\n\
          \x20     host: 127.0.0.1\n\
          \x20     port: {port}\n\
+         {ssl}\
          \x20   paths:\n\
          \x20     \"/\":\n\
          \x20       file.dir: {root}\n"

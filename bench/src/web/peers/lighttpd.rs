@@ -1,5 +1,8 @@
 //! lighttpd, with one worker; `writev` is its best way for small files, `sendfile` for large ones.
 
+use std::path::Path;
+
+use super::super::certificate::Certificate;
 use super::{Ground, Peer, SBIN, Tuning};
 
 pub(super) const LIGHTTPD: Peer = Peer {
@@ -19,15 +22,26 @@ pub(super) const LIGHTTPD: Peer = Peer {
             arguments: &["-D", "-f", "{}"],
         },
     ],
+    // A package of its own: lighttpd-mod-openssl.
+    tls: || Path::new("/usr/lib/lighttpd/mod_openssl.so").exists(),
     environment: &[],
 };
 
 fn lighttpd(ground: &Ground<'_>, backend: &str) -> String {
     let port = ground.port;
     let (here, root) = (ground.directory.display(), ground.root.display());
+    let ssl = match ground.certificate {
+        None => String::new(),
+        Some(Certificate { chain, key }) => format!(
+            "server.modules += ( \"mod_openssl\" )\nssl.engine = \"enable\"\n\
+             ssl.pemfile = \"{}\"\nssl.privkey = \"{}\"\n",
+            chain.display(),
+            key.display()
+        ),
+    };
     // More requests on a connection than this it cannot count.
     format!(
-        "server.document-root = \"{root}\"\n\
+        "{ssl}server.document-root = \"{root}\"\n\
          server.bind = \"127.0.0.1\"\n\
          server.port = {port}\n\
          server.errorlog = \"{here}/lighttpd-{port}.log\"\n\

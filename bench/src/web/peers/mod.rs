@@ -11,6 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::certificate::Certificate;
 use super::server::{Recipe, ReservedPort};
 
 /// All that are known.
@@ -29,7 +30,10 @@ pub(crate) struct Peer {
     version: &'static [&'static str],
     /// How to get it.
     pub(crate) install: &'static str,
+    /// With TLS only the first: how a file reaches a socket does not matter there.
     tunings: &'static [Tuning],
+    /// Whether it can do TLS, as far as it is here.
+    tls: fn() -> bool,
     environment: &'static [(&'static str, &'static str)],
 }
 
@@ -51,6 +55,8 @@ struct Ground<'a> {
     port: u16,
     /// Whether we are root: some give up its rights, and may not read the files then.
     root_user: bool,
+    /// What to show where it is to speak TLS.
+    certificate: Option<&'a Certificate>,
 }
 
 impl Peer {
@@ -82,11 +88,12 @@ impl Peer {
         path: &Path,
         directory: &Path,
         root: &Path,
+        certificate: Option<&Certificate>,
     ) -> io::Result<Vec<Recipe>> {
         let root_user = rustix::process::geteuid().is_root();
         let recipe = |tuning: &Tuning| {
             let port = ReservedPort::take()?;
-            let ground = Ground { directory, root, port: port.number(), root_user };
+            let ground = Ground { directory, root, port: port.number(), root_user, certificate };
             let file = directory.join(format!("{}.conf", tuning.name));
             fs::write(&file, (tuning.configuration)(&ground))?;
             let mut command = Command::new(path);
@@ -104,9 +111,18 @@ impl Peer {
                 command,
                 port: Some(port),
                 serves_files: true,
+                tls: certificate.is_some(),
             })
         };
-        self.tunings.iter().map(recipe).collect()
+        let count = match (certificate, (self.tls)()) {
+            (None, _) => self.tunings.len(),
+            (Some(_), true) => 1,
+            (Some(_), false) => {
+                eprintln!("{} has no TLS here and is left out", self.name());
+                0
+            }
+        };
+        self.tunings[..count].iter().map(recipe).collect()
     }
 }
 
@@ -126,7 +142,8 @@ mod tests {
     use super::*;
 
     pub(super) fn ground(root_user: bool) -> Ground<'static> {
-        Ground { directory: Path::new("/d"), root: Path::new("/d/site"), port: 81, root_user }
+        let (directory, root) = (Path::new("/d"), Path::new("/d/site"));
+        Ground { directory, root, port: 81, root_user, certificate: None }
     }
 
     #[test]
@@ -144,11 +161,22 @@ mod tests {
 
     #[test]
     fn configurations_name_what_they_work_on() {
-        for tuning in PEERS.iter().flat_map(|peer| peer.tunings) {
-            let text = (tuning.configuration)(&ground(true));
-            let braces = |which: char| text.matches(which).count();
-            assert!(text.contains("/d/site") && text.contains("81"), "{}: {text}", tuning.name);
-            assert_eq!(braces('{'), braces('}'), "{}: {text}", tuning.name);
+        let certificate = Certificate { chain: "/d/chain.pem".into(), key: "/d/key.pem".into() };
+        const SWS: &str = "static-web-server";
+        for (peer, tuning) in PEERS.iter().flat_map(|p| p.tunings.iter().map(move |t| (p, t))) {
+            for certificate in [None, Some(&certificate)] {
+                let text = (tuning.configuration)(&Ground { certificate, ..ground(true) });
+                let braces = |which: char| text.matches(which).count();
+                assert!(text.contains("/d/site") && text.contains("81"), "{}: {text}", tuning.name);
+                assert_eq!(braces('{'), braces('}'), "{}: {text}", tuning.name);
+                let shown = text.contains("/d/chain.pem") && text.contains("/d/key.pem");
+                assert_eq!(
+                    shown,
+                    peer.program != SWS && certificate.is_some(),
+                    "{}: {text}",
+                    tuning.name
+                );
+            }
         }
     }
 }

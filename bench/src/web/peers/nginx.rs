@@ -1,5 +1,6 @@
 //! nginx, with one worker, in both of its tunings: without `sendfile` it is the faster with small files.
 
+use super::super::certificate::Certificate;
 use super::{Ground, Peer, SBIN, Tuning};
 
 pub(super) const NGINX: Peer = Peer {
@@ -19,11 +20,12 @@ pub(super) const NGINX: Peer = Peer {
             arguments: &["-c", "{}"],
         },
     ],
+    tls: || true,
     environment: &[],
 };
 
 fn nginx(ground: &Ground<'_>, sendfile: bool) -> String {
-    let Ground { port, root_user, .. } = *ground;
+    let Ground { port, root_user, certificate, .. } = *ground;
     let (here, root) = (ground.directory.display(), ground.root.display());
     let send = if sendfile { "sendfile on;\n  tcp_nopush on;" } else { "sendfile off;" };
     // Workers give up root's rights, and then may not read the temporary directory.
@@ -32,6 +34,14 @@ fn nginx(ground: &Ground<'_>, sendfile: bool) -> String {
         .iter()
         .map(|kind| format!("  {kind}_temp_path {here}/nginx-{port}-{kind};\n"))
         .collect();
+    let (ssl, lines) = match certificate {
+        None => ("", String::new()),
+        Some(Certificate { chain, key }) => {
+            let (chain, key) = (chain.display(), key.display());
+            let lines = format!("    ssl_certificate {chain};\n    ssl_certificate_key {key};\n");
+            (" ssl", lines)
+        }
+    };
     format!(
         "daemon off;\n\
          worker_processes 1;\n\
@@ -53,7 +63,8 @@ fn nginx(ground: &Ground<'_>, sendfile: bool) -> String {
          \x20 open_file_cache_min_uses 1;\n\
          {scratch}\
          \x20 server {{\n\
-         \x20   listen 127.0.0.1:{port} backlog=4096;\n\
+         \x20   listen 127.0.0.1:{port}{ssl} backlog=4096;\n\
+         {lines}\
          \x20   root {root};\n\
          \x20 }}\n\
          }}\n"

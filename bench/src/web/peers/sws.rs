@@ -7,6 +7,8 @@ pub(super) const SWS: Peer = Peer {
     folders: &[],
     version: &["--version"],
     install: "cargo install static-web-server",
+    // It has TLS with HTTP/2 only.
+    tls: || false,
     tunings: &[Tuning { name: "sws", configuration: sws, arguments: &["--config-file", "{}"] }],
     environment: &[],
 };

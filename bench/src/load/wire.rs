@@ -1,0 +1,140 @@
+//! A connection's bytes: as they are, or sealed by TLS.
+//!
+//! rustls does no I/O: what comes from the socket is fed to it, and what it has sealed is sent. A client
+//! of the load does one thing at a time, so what the protocol itself has to say leaves at once.
+
+use std::io::{self, BufRead, Write};
+use std::net::SocketAddr;
+
+use phalanx::net::Stream;
+use phalanx::{Bytes, Patience, Payload, now};
+use rustls::ClientConnection;
+
+use super::tls::Tls;
+
+/// A connection to the server.
+pub(crate) enum Wire {
+    /// `http://`
+    Plain(Stream),
+    /// `https://`
+    Tls(Box<Sealed>),
+}
+
+/// A socket, and the session over it.
+pub(crate) struct Sealed {
+    stream: Stream,
+    session: ClientConnection,
+    /// Memory for what is received, and for what is sent.
+    raw: Vec<u8>,
+    out: Vec<u8>,
+}
+
+impl Wire {
+    /// Connects, and shakes hands where there is TLS. `patience` is for all of it.
+    pub(crate) async fn connect(
+        address: SocketAddr,
+        tls: Option<&Tls>,
+        patience: Patience,
+    ) -> io::Result<Self> {
+        let begun = now();
+        let stream = Stream::connect(address, patience).await?;
+        let Some(tls) = tls else { return Ok(Self::Plain(stream)) };
+        let session = tls.session().map_err(io::Error::other)?;
+        let mut sealed = Sealed { stream, session, raw: Vec::new(), out: Vec::new() };
+        let mut early = Vec::new();
+        loop {
+            sealed.flush(patience.after(now() - begun)).await?;
+            if !sealed.session.is_handshaking() {
+                break;
+            }
+            sealed.receive(&mut early, patience.after(now() - begun)).await?;
+        }
+        match early.is_empty() {
+            true => Ok(Self::Tls(Box::new(sealed))),
+            false => Err(io::Error::other("an answer to nothing")),
+        }
+    }
+
+    /// Waits for bytes and appends them to `buffer`. Returns how many; zero is the end.
+    pub(crate) async fn read(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        patience: Patience,
+    ) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read(buffer, patience).await,
+            Self::Tls(sealed) => {
+                let (before, begun) = (buffer.len(), now());
+                while buffer.len() == before {
+                    if !sealed.receive(buffer, patience.after(now() - begun)).await? {
+                        break;
+                    }
+                }
+                Ok(buffer.len() - before)
+            }
+        }
+    }
+
+    /// Sends all of `bytes`, and gives their memory back, empty.
+    pub(crate) async fn write(
+        &mut self,
+        mut bytes: Vec<u8>,
+        patience: Patience,
+    ) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Plain(stream) => {
+                stream.write(Payload { head: bytes, body: Bytes::new() }, patience).await
+            }
+            Self::Tls(sealed) => {
+                sealed.session.writer().write_all(&bytes)?;
+                sealed.flush(patience).await?;
+                bytes.clear();
+                Ok(bytes)
+            }
+        }
+    }
+}
+
+impl Sealed {
+    /// Receives once, and appends what that opens. False at the end.
+    async fn receive(&mut self, opened: &mut Vec<u8>, patience: Patience) -> io::Result<bool> {
+        self.raw.clear();
+        if self.stream.read(&mut self.raw, patience).await? == 0 {
+            // Of an answer whose length is known, nothing can have been cut off; others end with it.
+            return match self.session.is_handshaking() {
+                true => Err(io::ErrorKind::UnexpectedEof.into()),
+                false => Ok(false),
+            };
+        }
+        let mut raw = &self.raw[..];
+        let mut closed = false;
+        while !raw.is_empty() && !closed {
+            self.session.read_tls(&mut raw)?;
+            let state = self.session.process_new_packets().map_err(io::Error::other)?;
+            closed = state.peer_has_closed();
+            let mut left = state.plaintext_bytes_to_read();
+            let mut reader = self.session.reader();
+            while left > 0 {
+                let piece = reader.fill_buf()?;
+                let length = piece.len();
+                opened.extend_from_slice(piece);
+                reader.consume(length);
+                left -= length;
+            }
+        }
+        if self.session.wants_write() {
+            self.flush(patience).await?;
+        }
+        Ok(!closed)
+    }
+
+    /// Sends what is sealed.
+    async fn flush(&mut self, patience: Patience) -> io::Result<()> {
+        while self.session.wants_write() {
+            self.session.write_tls(&mut self.out)?;
+            let payload = Payload { head: std::mem::take(&mut self.out), body: Bytes::new() };
+            self.out = self.stream.write(payload, patience).await?;
+        }
+        Ok(())
+    }
+}

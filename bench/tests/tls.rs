@@ -1,0 +1,70 @@
+//! The load generator over TLS: it asks and counts as it does without, and believes nobody unasked.
+
+#[path = "servers/tls.rs"]
+mod server;
+
+use std::net::TcpListener;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use phalanx::Choice;
+use phalanx_bench::load::{self, Error, Options};
+use server::sealed;
+
+fn options(url: &str, driver: Choice) -> Options {
+    Options {
+        connections: 4,
+        duration: Duration::from_millis(300),
+        timeout: Duration::from_secs(20),
+        insecure: true,
+        driver,
+        ..Options::new(url.parse().unwrap())
+    }
+}
+
+/// Poll, and io_uring where it is permitted.
+fn drivers() -> impl Iterator<Item = Choice> {
+    let uring = phalanx_driver::choose(Choice::Uring).is_ok().then_some(Choice::Uring);
+    [Choice::Poll].into_iter().chain(uring)
+}
+
+#[test]
+fn requests_are_asked_and_counted() {
+    for driver in drivers() {
+        for (pipeline, no_keep_alive) in [(1, false), (5, false), (1, true)] {
+            let (url, seen) = sealed();
+            let asked = Options { pipeline, no_keep_alive, ..options(&url, driver) };
+            let report = load::run(&asked).unwrap();
+            assert!(report.completed > 0 && report.errors.total() == 0, "{report}");
+            assert_eq!(report.status.success, report.completed);
+            assert_eq!(report.completed, seen.requests.load(Ordering::Relaxed), "{report}");
+            // Some of them came behind the measured time: a pipeline for each connection at most.
+            assert!(report.bytes > 25_000 * report.completed.saturating_sub(20), "{report}");
+            assert!(report.tls.as_deref().is_some_and(|tls| tls.starts_with("TLS 1.3, AES_")));
+            assert!(report.to_string().contains("(TLS 1.3, AES_"), "{report}");
+            // Kept alive, hands are shaken once for each connection; the first only tries.
+            let handshakes = seen.handshakes.load(Ordering::Relaxed);
+            let wanted = if no_keep_alive { report.completed } else { 4 };
+            assert_eq!(handshakes, wanted, "{report}");
+        }
+    }
+}
+
+#[test]
+fn who_is_not_known_is_not_believed() {
+    let (url, seen) = sealed();
+    let asked = Options { insecure: false, ..options(&url, Choice::Poll) };
+    let error = load::run(&asked).unwrap_err();
+    assert!(matches!(error, Error::Tls { .. }), "{error}");
+    assert!(error.to_string().contains("--insecure") && error.exit_code() == 1, "{error}");
+    assert_eq!(seen.requests.load(Ordering::Relaxed), 0, "nothing is asked");
+}
+
+#[test]
+fn who_does_not_shake_hands_is_told_of() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/", silent.local_addr().unwrap());
+    let patience = Duration::from_millis(100);
+    let asked = Options { timeout: patience, ..options(&url, Choice::Poll) };
+    assert!(matches!(load::run(&asked), Err(Error::Tls { .. })));
+}
