@@ -89,6 +89,10 @@ struct Events;
 #[doc = include_str!("../../../docs/mechanisms/blocking.md")]
 struct Blocking;
 
+/// Sending files.
+#[doc = include_str!("../../../docs/mechanisms/sending-files.md")]
+struct SendingFiles;
+
 /// Lifetimes.
 #[doc = include_str!("../../../docs/mechanisms/lifetimes.md")]
 struct Lifetimes;

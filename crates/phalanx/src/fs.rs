@@ -58,7 +58,7 @@ impl Dir {
 
 /// An open file. Clones share it.
 #[derive(Clone, Debug)]
-pub struct File(phalanx_driver::File);
+pub struct File(pub(crate) phalanx_driver::File);
 
 impl File {
     /// What it is, how long, and when it was changed. An open file's are in memory.

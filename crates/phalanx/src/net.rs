@@ -6,6 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener};
 use phalanx_driver::{Done, Endpoint, Payload, Request, Socket};
 use socket2::{Domain, Protocol, Type};
 
+use crate::fs::File;
 use crate::io::{Patience, close, request, with};
 
 pub use crate::listeners::Listeners;
@@ -93,6 +94,15 @@ impl Drop for Listener {
     }
 }
 
+/// What [`Stream::send_file`] came to.
+#[derive(Debug)]
+pub struct SentFile {
+    /// The head's memory, empty, for the next one.
+    pub head: Vec<u8>,
+    /// So many bytes of the file were sent.
+    pub bytes: u64,
+}
+
 /// A TCP connection of this processor. Dropping it closes it.
 pub struct Stream(Socket);
 
@@ -143,6 +153,51 @@ impl Stream {
         match request(Request::Send { socket: self.0, payload }, patience).await? {
             Done::Sent(head) => Ok(head),
             other => unreachable!("send came to {other:?}"),
+        }
+    }
+
+    /// Sends all of `head`, and behind it up to `length` bytes of `file` from `offset`, copied by the kernel
+    /// from its own memory of the file: no byte of it comes into the program's. It ends early where the file
+    /// does, and where going on would wait for a disk, even at once; what is missing is then to be read
+    /// and [written](Self::write). How much that is, and where it is more than none, depends on the
+    /// system: it may be all.
+    ///
+    /// ```no_run
+    /// use phalanx::fs::File;
+    /// use phalanx::net::Stream;
+    /// use phalanx::{Bytes, Patience};
+    ///
+    /// async fn serve(stream: &Stream, file: &File, length: u64) -> std::io::Result<()> {
+    ///     let mut sent = stream.send_file(b"here: ".to_vec(), file, 0, length, Patience::ENDLESS).await?.bytes;
+    ///     while sent < length {
+    ///         let more = file.read_at(sent, (length - sent).min(65536) as usize).await?;
+    ///         if more.is_empty() {
+    ///             return Err(std::io::ErrorKind::UnexpectedEof.into()); // cut off meanwhile
+    ///         }
+    ///         sent += more.len() as u64;
+    ///         stream.write(Bytes::from(more), Patience::ENDLESS).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As `send(2)`, or [`Patience`]'s. `UnexpectedEof` when the file was cut off in the very moment in which
+    /// it was copied; `EINVAL` for what lies beyond any file's end, 2⁶³ bytes. What was sent before an
+    /// error is not known.
+    pub async fn send_file(
+        &self,
+        head: Vec<u8>,
+        file: &File,
+        offset: u64,
+        length: u64,
+        patience: Patience,
+    ) -> io::Result<SentFile> {
+        let file = file.0.clone();
+        let send = Request::SendFile { socket: self.0, head, file, offset, length };
+        match request(send, patience).await? {
+            Done::SentFile { head, bytes } => Ok(SentFile { head, bytes }),
+            other => unreachable!("sending a file came to {other:?}"),
         }
     }
 

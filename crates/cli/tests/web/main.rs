@@ -26,6 +26,7 @@ mod framing;
 mod http2;
 mod impatience;
 mod instead;
+mod large;
 mod listings;
 mod multipart;
 mod openmetrics;

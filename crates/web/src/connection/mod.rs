@@ -10,6 +10,7 @@ mod buffers;
 pub(crate) mod clock;
 pub(crate) mod exchange;
 mod fail;
+mod file;
 pub(crate) mod guest;
 mod health;
 mod instead;

@@ -3,6 +3,8 @@
 use std::io;
 use std::rc::Rc;
 
+use phalanx::fs::File;
+use phalanx::net::SentFile;
 use phalanx::{Bytes, Patience, Payload, Permit};
 
 use crate::connection::buffers;
@@ -88,5 +90,24 @@ pub(crate) fn send(
     let transport = transport.clone();
     let call =
         stages.network.call(move |_| async move { transport.write(payload, patience).await });
+    async move { call.await.unwrap_or_else(|error| Err(io::Error::other(error))) }
+}
+
+/// As [`send`], of a head and part of a file: where it begins, and how long it is. What comes back says
+/// how much of it was sent.
+///
+/// # Errors
+/// As [`send`].
+pub(crate) fn send_file(
+    stages: Stages,
+    transport: &Rc<Transport>,
+    head: Vec<u8>,
+    (file, at, length): (&File, u64, u64),
+    patience: Patience,
+) -> impl Future<Output = io::Result<SentFile>> + use<> {
+    let (transport, file) = (transport.clone(), file.clone());
+    let call = stages.network.call(move |_| async move {
+        transport.write_file(head, (&file, at, length), patience).await
+    });
     async move { call.await.unwrap_or_else(|error| Err(io::Error::other(error))) }
 }

@@ -56,7 +56,7 @@ impl Outgoing {
     }
 
     /// Sends what was gathered, and `body` behind it.
-    async fn send_with(&mut self, body: Bytes) -> io::Result<()> {
+    pub(super) async fn send_with(&mut self, body: Bytes) -> io::Result<()> {
         self.answer.leaves(&self.bytes);
         let payload = Payload { head: std::mem::take(&mut self.bytes), body };
         let (length, begun) = (payload.len() as u64, now());
@@ -107,6 +107,9 @@ impl Outgoing {
                 Ok(())
             }
             Content::Blocks(file) => {
+                if let Some(transport) = self.sends_files(part) {
+                    return self.file(&transport, site, (file, entry.id), part).await;
+                }
                 let stages = self.stages;
                 let ask = |n| block(stages, site, file, entry.id, entry.length, n);
                 let last = (part.end - 1) / BLOCK;

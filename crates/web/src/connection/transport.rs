@@ -7,7 +7,8 @@
 use std::io;
 use std::net::Shutdown;
 
-use phalanx::net::Stream;
+use phalanx::fs::File;
+use phalanx::net::{SentFile, Stream};
 use phalanx::{Patience, Payload};
 
 use crate::tls::session::TlsStream;
@@ -40,6 +41,25 @@ impl Transport {
         match self {
             Self::Plain(stream) => stream.write(payload, patience).await,
             Self::Tls(stream) => Box::pin(stream.write(payload, patience)).await,
+        }
+    }
+
+    /// Sends all of `head`, and part of a file as far as it is in memory: from where on, and how much at
+    /// most. Through TLS none of it, as its bytes do not leave as they are.
+    ///
+    /// # Errors
+    /// As [`Stream::send_file`].
+    pub(crate) async fn write_file(
+        &self,
+        head: Vec<u8>,
+        (file, at, length): (&File, u64, u64),
+        patience: Patience,
+    ) -> io::Result<SentFile> {
+        match self {
+            Self::Plain(stream) => stream.send_file(head, file, at, length, patience).await,
+            Self::Tls(_) => {
+                Ok(SentFile { head: self.write(head.into(), patience).await?, bytes: 0 })
+            }
         }
     }
 

@@ -142,6 +142,17 @@ impl Entry {
         self.variants.iter().flat_map(|variants| variants.made())
     }
 
+    /// Whether its file has been written to, where that is still to be sent: what is sent then would not be
+    /// what its tag says. What lies at its path by now is another question.
+    pub(crate) fn has_changed(&self) -> bool {
+        match &self.content {
+            Content::Whole(_) => false,
+            Content::Blocks(file) => {
+                file.metadata().map_or(true, |metadata| FileId::from(metadata) != self.id)
+            }
+        }
+    }
+
     /// Whether it keeps a file open.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.content, Content::Blocks(_)) || self.others().any(|variant| variant.is_open())

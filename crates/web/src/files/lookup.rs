@@ -43,7 +43,7 @@ pub(crate) async fn look_up(
         let Asked { site, path, .. } = &asked;
         let limit = site.timeouts.revalidate;
         let looked = match cache.with(|cache| cache.entry(key, asked.id(), path, now(), limit)) {
-            Some(hit) if !hit.stale => Ok(Found::File(hit.entry)),
+            Some(hit) if !hit.stale && !hit.entry.has_changed() => Ok(Found::File(hit.entry)),
             // Boxed: a hit should not pay for the memory of a miss.
             Some(hit) => Box::pin(asked.revalidate(&cache, hit.entry)).await,
             None => Box::pin(asked.load(&cache)).await,
