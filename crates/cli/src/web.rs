@@ -11,7 +11,7 @@ use crate::content::Content;
 use crate::service::Service;
 use clap::Args;
 use phalanx::Choice;
-use phalanx_web::{Config, Listen, Mistake, Origins, Tls, check_certificates, operate};
+use phalanx_web::{Config, Listen, Mistake, Origins, Tls, check_files, operate};
 
 /// Serve a directory of files over HTTP.
 ///
@@ -164,7 +164,7 @@ impl Web {
         match served {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("phalanx: {error}");
+                error.to_string().lines().for_each(|line| eprintln!("phalanx: {line}"));
                 ExitCode::FAILURE
             }
         }
@@ -258,19 +258,10 @@ impl Web {
 
 /// Looks whether what the configuration names is there.
 fn check(config: &Config) -> ExitCode {
-    let mut code = ExitCode::SUCCESS;
-    match check_certificates(config) {
-        Ok(doubts) => doubts.iter().for_each(|doubt| eprintln!("phalanx: {doubt}")),
-        Err(error) => {
-            eprintln!("phalanx: {error}");
-            code = ExitCode::FAILURE;
-        }
+    let (doubts, errors) = check_files(config);
+    doubts.iter().for_each(|doubt| eprintln!("phalanx: {doubt}"));
+    for error in &errors {
+        error.to_string().lines().for_each(|line| eprintln!("phalanx: {line}"));
     }
-    for host in &config.hosts {
-        if let Err(error) = phalanx::fs::Dir::open(&host.root) {
-            eprintln!("phalanx: cannot serve {}: {error}", host.root.display());
-            code = ExitCode::FAILURE;
-        }
-    }
-    code
+    if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -16,9 +16,11 @@
 //! | aggregator | `files/aggregator.rs` | a cohort operation: merges the reads of a cohort |
 //! | disk | `files/disk.rs` | opens a file; reads what was gathered, merged |
 //! | slow | `files/make.rs`, `list.rs` | compresses a file, or reads a directory, on threads of its own |
+//! | passwords | `auth/passwords.rs` | finds out whether a password is right, on threads of its own |
 
 #![forbid(unsafe_code)]
 
+mod auth;
 mod config;
 mod connection;
 mod files;
@@ -32,6 +34,7 @@ mod site;
 mod stages;
 mod tls;
 
+pub use auth::files::UsersError;
 pub use config::{
     AccessLog, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Listen, LogFormat, LogTarget,
     Mistake, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
@@ -39,5 +42,5 @@ pub use config::{
 };
 pub use reload::operator::{Operator, operate};
 pub use reload::{Reloaded, Reloader};
-pub use serve::{ServeError, Server, Serving, check_certificates, serve};
+pub use serve::{ServeError, Server, Serving, check_files, serve};
 pub use tls::certificate::CertificateError;

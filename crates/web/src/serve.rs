@@ -12,6 +12,7 @@ use phalanx::fs::Dir;
 use phalanx::net::Listener;
 use phalanx::{CallError, Graph, RunError, Start, Up};
 
+use crate::auth::files::{self, UsersError};
 use crate::config::{Config, Listen, LogTarget, Mistake};
 use crate::connection::accept::{Accepting, Door, Entrance, accept};
 use crate::guard::descriptors;
@@ -60,6 +61,9 @@ pub enum ServeError {
     /// A certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// A file with users cannot be used.
+    #[error(transparent)]
+    Users(#[from] UsersError),
     /// A new configuration asks for something that a server cannot begin while it runs.
     #[error("{0}: restart the server for it")]
     NeedsRestart(&'static str),
@@ -72,8 +76,8 @@ pub enum ServeError {
 pub struct Serving<'a> {
     /// Where it listens, in the order of [`Config::listen`].
     pub addresses: &'a [SocketAddr],
-    /// What somebody should know of the certificates, one line each: that one expires soon, or is not
-    /// for a name of its host.
+    /// What somebody should know of certificates and passwords, one line each: that one expires soon, or
+    /// is not for a name of its host; that passwords are asked for without TLS.
     pub doubts: &'a [String],
     /// What the runtime says.
     pub up: &'a Up,
@@ -108,8 +112,9 @@ impl Server {
     /// the runtime and of the access log is for [`serve`].
     ///
     /// # Panics
-    /// When there are not as many roots as hosts, [`Config::check`] finds a mistake, or an address has
-    /// TLS: certificates are files of the machine's, and so [`serve`]'s.
+    /// When there are not as many roots as hosts, [`Config::check`] finds a mistake, an address has TLS
+    /// or a host asks for passwords: certificates and users are files of the machine's, and so
+    /// [`serve`]'s.
     pub fn declare(
         graph: &mut Graph,
         config: &Config,
@@ -174,7 +179,8 @@ pub(crate) fn run(
     }
     descriptors::reserve(&mut config);
     let roots = open_roots(&config)?;
-    let (certificates, doubts) = certificates(&config)?;
+    let (certificates, mut doubts) = certificates(&config)?;
+    doubts.extend(files::doubts(&config));
     let entrances = Entrances::bind(&config)?;
     let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
     let reopen = log.as_ref().map(Sink::reopen);
@@ -208,10 +214,7 @@ pub(crate) fn run(
 
 /// Opens the hosts' directories, in their order.
 pub(crate) fn open_roots(config: &Config) -> Result<Vec<Root>, ServeError> {
-    let open = |path: &PathBuf| {
-        Root::open(path).map_err(|source| ServeError::Root { path: path.clone(), source })
-    };
-    config.hosts.iter().map(|host| open(&host.root)).collect()
+    config.hosts.iter().map(Root::open).collect()
 }
 
 fn open_log(target: &LogTarget) -> Result<Sink, ServeError> {
@@ -236,11 +239,18 @@ fn certificates(
     Ok((Some(Arc::new(certificates)), doubts))
 }
 
-/// Looks whether the certificates that a configuration names can be used, where it has TLS. Gives what
-/// somebody should know of them all the same, one line each.
-///
-/// # Errors
-/// [`CertificateError`] of the first that cannot be used.
-pub fn check_certificates(config: &Config) -> Result<Vec<String>, CertificateError> {
-    certificates(config).map(|(_, doubts)| doubts)
+/// Looks whether the files that a configuration names can be used: directories, certificates and users.
+/// Gives what somebody should know of them all the same, one line each, and all that cannot be had.
+pub fn check_files(config: &Config) -> (Vec<String>, Vec<ServeError>) {
+    let mut errors = Vec::new();
+    let mut doubts = match certificates(config) {
+        Ok((_, doubts)) => doubts,
+        Err(error) => {
+            errors.push(error.into());
+            Vec::new()
+        }
+    };
+    doubts.extend(files::doubts(config));
+    errors.extend(config.hosts.iter().filter_map(|host| Root::open(host).err()));
+    (doubts, errors)
 }

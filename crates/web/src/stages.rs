@@ -29,6 +29,11 @@ const REFUSALS: usize = 256;
 /// Threads for what takes long: they share the cores with the processors.
 const SLOW_THREADS: usize = 2;
 
+/// Threads that find out whether passwords are right, tens of milliseconds each; and how many requests
+/// may wait for them, two seconds at most.
+const PASSWORD_THREADS: usize = 2;
+const PASSWORD_QUEUE: usize = 64;
+
 /// Handles on all stages; copied wherever an operation may invoke others.
 #[derive(Clone, Copy)]
 pub(crate) struct Stages {
@@ -75,6 +80,8 @@ impl Stages {
         let aggregator = graph.keep("aggregator");
         let disk = graph.shared("disk", ());
         let slow = blocking(graph, "slow").threads(SLOW_THREADS).state(());
+        let passwords =
+            blocking(graph, "passwords").threads(PASSWORD_THREADS).queue(PASSWORD_QUEUE).state(());
         let aggregator = graph
             .stage_at(aggregator)
             .partitioned_cohort(|_| (), move |(), cohort| aggregator::gather(disk, cohort));
@@ -83,6 +90,7 @@ impl Stages {
             _ => None,
         };
         let stages = Self { network, refusals, control, cache, aggregator, disk, slow, log };
+        live.newest().has_stage_for_passwords(passwords);
         (stages, tls)
     }
 }

@@ -36,8 +36,17 @@ fn sum(snapshot: &Value, stage: &str, figure: &str) -> u64 {
         .sum()
 }
 
-pub(crate) const STAGES: [&str; 8] =
-    ["network", "refusals", "control", "file cache", "aggregator", "disk", "slow", "admin"];
+pub(crate) const STAGES: [&str; 9] = [
+    "network",
+    "refusals",
+    "control",
+    "file cache",
+    "aggregator",
+    "disk",
+    "slow",
+    "passwords",
+    "admin",
+];
 
 /// What holds of every snapshot, whatever the load.
 fn check(snapshot: &Value, driver: &str) {

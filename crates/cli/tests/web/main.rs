@@ -9,6 +9,7 @@
 mod admin;
 mod admin_pages;
 mod arguments;
+mod auth;
 mod authority;
 mod browser;
 mod changes;

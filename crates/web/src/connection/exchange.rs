@@ -64,6 +64,9 @@ pub(crate) fn admit(
 /// Writes down how a request was answered, where requests are written down.
 pub(crate) fn written(out: &mut Outgoing, journal: &mut Option<Journal>) {
     if let Some(journal) = journal {
+        if let Some(user) = out.user.take() {
+            journal.user(user.name());
+        }
         let (status, bytes) = out.answer.ends(&out.bytes);
         journal.answered(status, bytes);
     }

@@ -17,16 +17,25 @@ pub(super) async fn fail(
     status: Status,
     whole: Option<u64>,
 ) -> io::Result<()> {
+    fail_with(out, ask, status, &error_lines(status, whole)).await
+}
+
+/// As [`fail`], with these `lines` in the head.
+pub(super) async fn fail_with(
+    out: &mut Outgoing,
+    ask: Ask<'_>,
+    status: Status,
+    lines: &[u8],
+) -> io::Result<()> {
     let errors = &ask.site[ask.host].config.errors;
     let page = errors.iter().find(|(code, _)| *code == status.code());
     if let Some((_, page)) = page
-        && Box::pin(own_page(out, ask, status, whole, page)).await?
+        && Box::pin(own_page(out, ask, status, lines, page)).await?
     {
         return Ok(());
     }
-    let lines = error_lines(status, whole);
     let start = out.bytes.len();
-    with_date(|date| error_page_with(&mut out.bytes, status, &lines, date, ask.reply));
+    with_date(|date| error_page_with(&mut out.bytes, status, lines, date, ask.reply));
     ask.site[ask.host].finish(&mut out.bytes, start, false, ask.request);
     Ok(())
 }
@@ -36,7 +45,7 @@ async fn own_page(
     out: &mut Outgoing,
     ask: Ask<'_>,
     status: Status,
-    whole: Option<u64>,
+    lines: &[u8],
     page: &str,
 ) -> io::Result<bool> {
     let path = page.trim_start_matches('/').as_bytes().to_vec();
@@ -45,7 +54,7 @@ async fn own_page(
     let start = out.bytes.len();
     with_date(|date| {
         Head::new(&mut out.bytes, status, date, ask.reply)
-            .block(&error_lines(status, whole))
+            .block(lines)
             // What is wrong now may be right in a moment.
             .block(b"Cache-Control: no-store\r\n")
             .block(entry.entity.type_line())

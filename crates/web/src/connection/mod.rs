@@ -17,6 +17,7 @@ mod instead;
 mod network;
 pub(crate) mod outgoing;
 pub(crate) mod pace;
+mod password;
 mod refusal;
 mod represent;
 pub(crate) mod respond;
@@ -104,6 +105,7 @@ impl Connection {
             pace: Pace::new(&site.timeouts),
             bytes: Vec::new(),
             answer: Answer::default(),
+            user: None,
         };
         let (input, path) = (Vec::new(), Vec::new());
         Self {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use phalanx::{Bytes, Payload, now};
 
+use crate::auth::credentials::Credentials;
 use crate::connection::answer::Part;
 use crate::connection::network::send;
 use crate::connection::pace::Pace;
@@ -39,6 +40,8 @@ pub(crate) struct Outgoing {
     pub(crate) bytes: Vec<u8>,
     /// What has become of the answer that is written down, where answers are.
     pub(crate) answer: Answer,
+    /// Who has asked, where a password says so and answers are written down.
+    pub(crate) user: Option<Box<Credentials>>,
 }
 
 impl Outgoing {

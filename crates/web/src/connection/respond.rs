@@ -10,6 +10,7 @@ use crate::connection::clock::with_date;
 use crate::connection::fail::fail;
 use crate::connection::instead::instead;
 use crate::connection::outgoing::Outgoing;
+use crate::connection::password::{guarded, may};
 use crate::connection::represent::represent;
 use crate::files::failure::Failure;
 use crate::files::lookup::{Found, Looked, look_up};
@@ -41,7 +42,7 @@ pub(crate) async fn respond(
         return Ok(());
     };
     let ask = Ask { stages, site, host, request, reply };
-    let here = &site[host];
+    let here = &ask.site[ask.host];
     let start = out.bytes.len();
     match request.method {
         Method::Get | Method::Head => (),
@@ -61,15 +62,25 @@ pub(crate) async fn respond(
         Ok(resolved) => resolved,
         Err(refused) => return fail(out, ask, refused.status(), None).await,
     };
-    if let Route::Redirect(status, location) =
-        here.rules.route(path, &mut resolved.directory, request.query)
-    {
-        with_date(|date| redirect(&mut out.bytes, status, &location, date, reply));
-        here.finish(&mut out.bytes, start, false, request);
-        return Ok(());
+    let directory = &mut resolved.directory;
+    let route = if here.rules.has_auth() {
+        // Boxed, as all that is rare: a connection holds the memory of its largest part.
+        Box::pin(guarded(out, ask, path, directory)).await?
+    } else {
+        here.rules.route(path, directory, request.query)
+    };
+    // From here on by `ask` alone: what is held across a wait is held by every connection.
+    match route {
+        Route::Here | Route::Rewritten => (),
+        Route::Answered => return Ok(()),
+        Route::Redirect(status, location) => {
+            with_date(|date| redirect(&mut out.bytes, status, &location, date, ask.reply));
+            here.finish(&mut out.bytes, start, false, ask.request);
+            return Ok(());
+        }
     }
     if resolved.directory
-        && let Some(index) = site[host].config.index.first()
+        && let Some(index) = here.config.index.first()
     {
         if !path.is_empty() {
             path.push(b'/');
@@ -77,20 +88,22 @@ pub(crate) async fn respond(
         path.extend_from_slice(index.as_bytes());
     }
     let looked: Looked;
-    (*path, looked) = look_up(stages, site, host, std::mem::take(path)).await;
+    (*path, looked) = look_up(ask.stages, ask.site, ask.host, std::mem::take(path)).await;
     let found = match looked {
         Ok(Found::File(entry)) => Ok(entry),
         Ok(Found::Directory) if !resolved.directory => {
-            with_date(|date| answer::directory(&mut out.bytes, request, path, date, reply));
-            here.finish(&mut out.bytes, start, false, request);
+            with_date(|date| answer::directory(&mut out.bytes, ask.request, path, date, ask.reply));
+            here.finish(&mut out.bytes, start, false, ask.request);
             return out.send_if_many().await;
         }
         Ok(Found::Directory) | Err(Failure::Missing) => {
-            // Boxed, as all that is rare: a connection holds the memory of its largest part.
             Box::pin(instead(ask, path, resolved.directory)).await
         }
         Err(failure) => Err(answer::status(failure)),
     };
+    if found.is_ok() && here.rules.has_auth() && !Box::pin(may(out, ask, path, false)).await? {
+        return Ok(());
+    }
     match found {
         Ok(entry) => represent(out, ask, path, &entry).await?,
         Err(status) => fail(out, ask, status, None).await?,

@@ -96,6 +96,7 @@ async fn serve(streams: Streams, request: Request<RecvStream>, response: SendRes
         pace: Pace::new(&site.timeouts),
         bytes: Vec::new(),
         answer: Answer::default(),
+        user: None,
     };
     let mut journal = guest.journal.as_ref().map(Journal::beside);
     // Held until all of the answer is h2's.

@@ -76,7 +76,6 @@ impl Journal {
     }
 
     /// The name that the request has proved to come from.
-    #[expect(dead_code, reason = "for those who ask for passwords")]
     pub(crate) fn user(&mut self, name: &[u8]) {
         self.notes().user(name);
     }

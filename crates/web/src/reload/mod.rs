@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use crate::auth::files;
 use crate::config::Config;
 use crate::guard::descriptors;
 use crate::reload::entrances::Entrances;
@@ -46,7 +47,7 @@ pub struct Reloaded {
     pub added: Vec<String>,
     /// Keys whose values differ from those of the start, which hold until the server is started again.
     pub needs_restart: Vec<String>,
-    /// What somebody should know of the certificates, one line each.
+    /// What somebody should know of certificates and passwords, one line each.
     pub doubts: Vec<String>,
 }
 
@@ -72,11 +73,12 @@ impl Reloader {
         }
         let roots = open_roots(&config)?;
         let change = self.entrances.prepare(&config)?;
-        let doubts = match &self.certificates {
+        let mut doubts = match &self.certificates {
             Some(certificates) => certificates.replace(Source::of(&config), SystemTime::now())?,
             None => Vec::new(),
         };
 
+        doubts.extend(files::doubts(&config));
         let site = Site::new(&config, roots, Some(&self.live.newest()));
         let version = site.generation;
         self.live.replace(site);

@@ -1,13 +1,15 @@
 //! One host, compiled: its root, and all that is decided for its requests.
 
-use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::sync::Arc;
 
 use phalanx::fs::Dir;
 use phalanx_http::Request;
 
+use crate::auth::files;
+use crate::auth::passwords::Passwords;
 use crate::config::HostConfig;
+use crate::serve::ServeError;
 use crate::site::rules::Rules;
 
 /// Tells the files of one host from those of another in the cache. A host whose rules change by a
@@ -15,25 +17,28 @@ use crate::site::rules::Rules;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HostId(pub(crate) u32);
 
-/// A directory to serve.
+/// What of a host lies in files: its directory, and who has which password.
 pub(crate) struct Root {
     dir: Dir,
+    passwords: Vec<Arc<Passwords>>,
     /// Which one it is, where that is known: its device and number.
     place: Option<(u64, u64)>,
 }
 
 impl Root {
-    /// Opens a directory. May block.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let dir = Dir::open(path)?;
+    /// Opens what a host names. May block.
+    pub(crate) fn open(host: &HostConfig) -> Result<Self, ServeError> {
+        let path = &host.root;
+        let dir =
+            Dir::open(path).map_err(|source| ServeError::Root { path: path.clone(), source })?;
         let place = std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
-        Ok(Self { dir, place })
+        Ok(Self { dir, passwords: files::open(host)?, place })
     }
 }
 
 impl From<Dir> for Root {
     fn from(dir: Dir) -> Self {
-        Self { dir, place: None }
+        Self { dir, passwords: Vec::new(), place: None }
     }
 }
 
@@ -45,6 +50,8 @@ pub(crate) struct Host {
     /// As it was asked for.
     pub(crate) config: HostConfig,
     pub(crate) rules: Rules,
+    /// In the order of its rules that ask for them.
+    pub(crate) passwords: Vec<Arc<Passwords>>,
     place: Option<(u64, u64)>,
 }
 
@@ -55,13 +62,19 @@ impl Host {
     /// When it has a mistake in it.
     pub(crate) fn new(id: HostId, config: HostConfig, root: Root) -> Self {
         let Ok(rules) = Rules::new(&config) else { panic!("a host whose rules were not checked") };
-        Self { id, root: root.dir, config, rules, place: root.place }
+        let Root { dir, passwords, place } = root;
+        assert_eq!(config.auth.len(), passwords.len(), "passwords lie in files of the machine's");
+        Self { id, root: dir, config, rules, passwords, place }
     }
 
     /// Whether it is what this configuration and this root would make. A path that leads to another
     /// directory than before is another root.
     pub(crate) fn is(&self, config: &HostConfig, root: &Root) -> bool {
-        self.config == *config && self.place.is_some() && self.place == root.place
+        let own = self.passwords.iter();
+        self.config == *config
+            && self.place.is_some()
+            && self.place == root.place
+            && own.zip(&root.passwords).all(|(own, other)| own.is_same(other))
     }
 
     /// Adds the host's lines to an answer whose head begins at `start` in `out`, and of which there

@@ -13,9 +13,10 @@ pub(crate) mod rules;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 use std::ops::Index;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use phalanx::BlockingStage;
 use phalanx_http::{Limits, Status};
 
 pub(crate) use host::{Host, HostId, Root};
@@ -49,6 +50,9 @@ pub(crate) struct Site {
     pub(crate) addresses: Option<Arc<Addresses>>,
     /// The path that says whether the server is well.
     pub(crate) health: Option<Box<str>>,
+    /// Looks at passwords, which takes long on purpose. It is the same in all versions; not one of the
+    /// stages' handles, as those are held by each request.
+    passwords: OnceLock<BlockingStage<()>>,
     /// Files above this many bytes are streamed by blocks that are not kept.
     pub(crate) streamed: u64,
     hashing: Hashing,
@@ -125,9 +129,20 @@ impl Site {
             target_wait: config.target_wait,
             addresses,
             health: config.health.as_deref().map(Into::into),
+            passwords: old.map(|old| old.passwords.clone()).unwrap_or_default(),
             streamed: config.cache_bytes as u64 / 8,
             hashing,
         })
+    }
+
+    /// The first version is told of the stage that looks at passwords.
+    pub(crate) fn has_stage_for_passwords(&self, stage: BlockingStage<()>) {
+        let _ = self.passwords.set(stage);
+    }
+
+    /// Looks at passwords.
+    pub(crate) fn passwords(&self) -> Option<BlockingStage<()>> {
+        self.passwords.get().copied()
     }
 
     /// The host that answers for this authority; none if it is not known, and not to be answered

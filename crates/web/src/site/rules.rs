@@ -1,5 +1,7 @@
 //! A host's rules, compiled: where a path leads, and which fields its answer has.
 
+use std::borrow::Cow;
+
 use phalanx_http::{Status, path};
 
 use crate::config::{HostConfig, Redirect, RedirectStatus, Rewrite, SecurityHeaders};
@@ -15,6 +17,8 @@ pub(crate) struct Rules {
     rewrites: Vec<(Pattern, Target)>,
     headers: Vec<(Pattern, String, String)>,
     cache_control: Vec<(Pattern, String)>,
+    /// Paths that ask for a password, and the line that does.
+    auth: Vec<(Pattern, Vec<u8>)>,
     /// Fields of every answer.
     security: Vec<(&'static str, String)>,
     /// The same as lines.
@@ -31,6 +35,8 @@ pub(crate) enum Route {
     Rewritten,
     /// Elsewhere.
     Redirect(Status, Vec<u8>),
+    /// Nowhere: who asks may not, and was told.
+    Answered,
 }
 
 /// What is wrong: a key within the host's table, and what.
@@ -62,6 +68,7 @@ impl Rules {
             rewrites: Vec::new(),
             headers: Vec::new(),
             cache_control: Vec::new(),
+            auth: Vec::new(),
             security: host.security_headers.as_ref().map(security).unwrap_or_default(),
             security_lines: Vec::new(),
             cors: None,
@@ -101,9 +108,15 @@ impl Rules {
             }
             rules.security_lines.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
         }
-        if !host.auth.is_empty() {
-            // Better not served than served to everybody.
-            note("auth".into(), "passwords are not asked for yet".into());
+        for (n, rule) in host.auth.iter().enumerate() {
+            match (Pattern::new(&rule.path), challenge(&rule.realm)) {
+                (Ok(pattern), Ok(line)) => rules.auth.push((pattern, line)),
+                (Err(what), _) => note(format!("auth[{n}].path"), what),
+                (_, Err(what)) => note(format!("auth[{n}].realm"), what),
+            }
+            if rule.users.as_os_str().is_empty() {
+                note(format!("auth[{n}].users"), "expected the path of a file".into());
+            }
         }
         match host.cors.as_ref().map(CrossOrigin::new).transpose() {
             Ok(cors) => rules.cors = cors,
@@ -167,18 +180,36 @@ impl Rules {
         Route::Here
     }
 
+    /// Whether some path asks for a password.
+    #[inline]
+    pub(crate) fn has_auth(&self) -> bool {
+        !self.auth.is_empty()
+    }
+
+    /// Which rule asks for a password at a resolved path, if one does.
+    pub(crate) fn auth(&self, path: &[u8], directory: bool) -> Option<usize> {
+        let asked = absolute(path, directory);
+        self.auth.iter().position(|(pattern, _)| pattern.matches(&asked).is_some())
+    }
+
+    /// The line by which a rule asks for it.
+    pub(crate) fn challenge(&self, rule: usize) -> &[u8] {
+        &self.auth[rule].1
+    }
+
     /// The fields of a file's answers, beyond those that describe it.
-    pub(crate) fn fields(&self, path: &[u8]) -> Vec<(&str, &str)> {
-        let mut fields: Vec<(&str, &str)> = Vec::new();
-        if self.headers.is_empty() && self.cache_control.is_empty() && self.security.is_empty() {
+    pub(crate) fn fields(&self, path: &[u8]) -> Vec<(&str, Cow<'_, str>)> {
+        let mut fields: Vec<(&str, Cow<'_, str>)> = Vec::new();
+        let nothing = self.headers.is_empty() && self.cache_control.is_empty();
+        if nothing && self.security.is_empty() && self.auth.is_empty() {
             return fields;
         }
         let path = absolute(path, false);
         let mut cache = self.cache_control.iter();
         if let Some((_, value)) = cache.find(|(pattern, _)| pattern.matches(&path).is_some()) {
-            fields.push(("Cache-Control", value));
+            fields.push(("Cache-Control", value.into()));
         }
-        fields.extend(self.security.iter().map(|(name, value)| (*name, &value[..])));
+        fields.extend(self.security.iter().map(|(name, value)| (*name, value.into())));
         for (pattern, name, value) in &self.headers {
             if pattern.matches(&path).is_some() {
                 // A later rule wins, and a rule over what is set for all; but several of the same
@@ -186,8 +217,13 @@ impl Rules {
                 if !name.eq_ignore_ascii_case("link") && !name.eq_ignore_ascii_case("vary") {
                     fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
                 }
-                fields.push((name, value));
+                fields.push((name, value.into()));
             }
+        }
+        if self.auth.iter().any(|(pattern, _)| pattern.matches(&path).is_some()) {
+            let is_cache = |(name, _): &(&str, _)| name.eq_ignore_ascii_case("Cache-Control");
+            let own = fields.iter().position(is_cache).map(|at| fields.remove(at).1);
+            fields.push(("Cache-Control", private(own.as_deref().unwrap_or_default()).into()));
         }
         fields
     }
@@ -202,6 +238,32 @@ fn absolute(path: &[u8], directory: bool) -> Vec<u8> {
         absolute.push(b'/');
     }
     absolute
+}
+
+/// `Cache-Control` for those who have a password: by itself a shared cache keeps nothing that was asked
+/// for with one, but `public`, `s-maxage` or `must-revalidate` would allow it to (RFC 9111 §3.5).
+fn private(value: &str) -> String {
+    let named = |directive: &str, name: &str| {
+        directive.split('=').next().is_some_and(|own| own.trim().eq_ignore_ascii_case(name))
+    };
+    // Commas within quotes are seldom worth a parser: what is said with them is not said then.
+    let directives = value.split(',').map(str::trim).filter(|_| !value.contains('"'));
+    let kept = directives.filter(|directive| {
+        let shared = ["", "public", "s-maxage", "private"];
+        !shared.iter().any(|name| named(directive, name))
+    });
+    ["private"].into_iter().chain(kept).collect::<Vec<_>>().join(", ")
+}
+
+/// The line that asks for a password (RFC 7617 §2.1).
+fn challenge(realm: &str) -> Result<Vec<u8>, String> {
+    is_value(realm)?;
+    if realm.contains(['"', '\\']) || !realm.is_ascii() {
+        return Err(format!(
+            "found {realm:?}, expected plain words: no quotes, backslashes or umlauts"
+        ));
+    }
+    Ok(format!("WWW-Authenticate: Basic realm=\"{realm}\", charset=\"UTF-8\"\r\n").into_bytes())
 }
 
 type Refused = (&'static str, String);

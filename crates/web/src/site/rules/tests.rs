@@ -109,7 +109,7 @@ fn fields_by_path() {
     let has = |path: &str, name: &str| -> Vec<String> {
         let fields = rules.fields(path.as_bytes());
         let values = fields.iter().filter(|(other, _)| *other == name);
-        values.map(|(_, value)| (*value).to_owned()).collect()
+        values.map(|(_, value)| value.to_string()).collect()
     };
     assert_eq!(has("assets/a.html", "Cache-Control"), ["immutable"], "the first that matches");
     assert_eq!(has("x/a.html", "Cache-Control"), ["no-cache"]);

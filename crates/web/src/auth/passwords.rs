@@ -1,0 +1,124 @@
+//! Whether a name and a password belong together, and those of whom that is known.
+//!
+//! What was right is remembered for a while, not as it is but as a keyed hash of it (HMAC with SHA-256,
+//! by a key that is drawn for each file and each time it is read): what lies in memory gives no password
+//! away, and nobody outside can compute what is looked up, so how long that takes tells nothing. What
+//! was wrong is not remembered: it costs its time again.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use ring::hmac;
+use ring::rand::SystemRandom;
+
+use crate::auth::credentials::Credentials;
+use crate::auth::users::Users;
+
+/// How long what was right is taken for right: a password that was changed in the file is asked for
+/// again after a reload in any case.
+const KNOWN_FOR: Duration = Duration::from_secs(300);
+/// So many are known at once; of more, those are forgotten that were known first.
+const KNOWN: usize = 1024;
+
+/// The passwords of one file.
+pub(crate) struct Passwords {
+    users: Users,
+    /// None where the system had no chance to give: then nothing is remembered.
+    key: Option<hmac::Key>,
+    /// Until when somebody is known.
+    known: Mutex<HashMap<Tag, Duration>>,
+}
+
+type Tag = [u8; 32];
+
+impl Passwords {
+    pub(crate) fn new(users: Users) -> Self {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok();
+        Self { users, key, known: Mutex::default() }
+    }
+
+    /// Whether both have the same users.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.users == other.users
+    }
+
+    /// Whether somebody is known to be right.
+    pub(crate) fn knows(&self, credentials: &Credentials, now: Duration) -> bool {
+        let Some(tag) = self.tag(credentials) else { return false };
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&tag).is_some_and(|until| now < *until)
+    }
+
+    /// Finds out whether somebody is right, for a thread that may take its time.
+    pub(crate) fn verify(&self, credentials: &Credentials, now: Duration) -> bool {
+        // Another thread may have found out meanwhile: browsers ask for several things at once.
+        if self.knows(credentials, now) {
+            return true;
+        }
+        let right = self.users.verify(credentials.name(), credentials.password());
+        if right && let Some(tag) = self.tag(credentials) {
+            self.remember(tag, now);
+        }
+        right
+    }
+
+    fn remember(&self, tag: Tag, now: Duration) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KNOWN {
+            known.retain(|_, until| now < *until);
+        }
+        if known.len() >= KNOWN
+            && let Some(first) = known.iter().min_by_key(|(_, until)| **until)
+        {
+            let first = *first.0;
+            known.remove(&first);
+        }
+        known.insert(tag, now + KNOWN_FOR);
+    }
+
+    fn tag(&self, credentials: &Credentials) -> Option<Tag> {
+        let tag = hmac::sign(self.key.as_ref()?, credentials.as_bytes());
+        tag.as_ref().try_into().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passwords() -> Passwords {
+        let hash = bcrypt::hash_with_salt("b", 4, [7; 16]).unwrap();
+        Passwords::new(Users::parse(format!("a:{hash}").as_bytes()).ok().unwrap())
+    }
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn known_for_a_while() {
+        let passwords = passwords();
+        let right = Credentials::parse(b"Basic YTpi").unwrap();
+        let wrong = Credentials::parse(b"Basic YTpj").unwrap();
+        assert!(!passwords.knows(&right, at(0)));
+        assert!(passwords.verify(&right, at(0)) && !passwords.verify(&wrong, at(0)));
+        assert!(passwords.knows(&right, at(299)) && !passwords.knows(&wrong, at(0)));
+        assert!(!passwords.knows(&right, at(300)));
+        assert!(!self::passwords().knows(&right, at(0)), "another file, another key");
+    }
+
+    #[test]
+    fn no_more_than_so_many_are_known() {
+        let passwords = passwords();
+        for n in 0..KNOWN as u64 + 5 {
+            let mut tag = [0; 32];
+            tag[..8].copy_from_slice(&n.to_le_bytes());
+            passwords.remember(tag, at(n / 100));
+        }
+        let known = passwords.known.lock().unwrap();
+        assert_eq!(known.len(), KNOWN);
+        let last = (KNOWN as u64 + 4) / 100;
+        assert!(known.values().any(|until| *until == at(last) + KNOWN_FOR), "the newest stays");
+    }
+}

@@ -1,0 +1,100 @@
+//! Paths for those who have a password: whether who asks has it, and the answer to who has not.
+//!
+//! Each path that a request comes to is looked at: the one that is asked for, the one that a rewrite
+//! makes of it, and the one of the file that answers. So no rule can be gone around by another name
+//! that the configuration gives to a file.
+
+use std::io;
+
+use phalanx::{BlockingError, now};
+use phalanx_http::Status;
+
+use crate::auth::credentials::Credentials;
+use crate::connection::fail::fail_with;
+use crate::connection::outgoing::Outgoing;
+use crate::connection::respond::Ask;
+use crate::files::list;
+use crate::site::rules::Route;
+
+/// As [`Rules::route`](crate::site::rules::Rules::route), for those only who may.
+///
+/// # Errors
+/// When the answer cannot be sent.
+pub(super) async fn guarded(
+    out: &mut Outgoing,
+    ask: Ask<'_>,
+    path: &mut Vec<u8>,
+    directory: &mut bool,
+) -> io::Result<Route> {
+    if !may(out, ask, path, *directory).await? {
+        return Ok(Route::Answered);
+    }
+    let route = ask.site[ask.host].rules.route(path, directory, ask.request.query);
+    if route == Route::Rewritten && !may(out, ask, path, *directory).await? {
+        return Ok(Route::Answered);
+    }
+    Ok(route)
+}
+
+/// Whether a request may go on with `path`; if not, it is answered. `directory` says that the path is a
+/// directory's.
+///
+/// # Errors
+/// When the answer cannot be sent.
+pub(super) async fn may(
+    out: &mut Outgoing,
+    ask: Ask<'_>,
+    path: &[u8],
+    directory: bool,
+) -> io::Result<bool> {
+    let host = &ask.site[ask.host];
+    // A listing is as its directory.
+    let (path, directory) = match list::split(path) {
+        Some((directory, _)) => (directory, true),
+        None => (path, directory),
+    };
+    let Some(rule) = host.rules.auth(path, directory) else { return Ok(true) };
+    let status = match verify(ask, rule).await {
+        Ok(credentials) => {
+            if out.answer.is_watched() {
+                out.user = Some(Box::new(credentials));
+            }
+            return Ok(true);
+        }
+        Err(status) => status,
+    };
+    let lines = match status {
+        Status::Unauthorized => host.rules.challenge(rule),
+        // Another may have been asked for first.
+        _ => b"Retry-After: 1\r\n",
+    };
+    fail_with(out, ask, status, lines).await?;
+    Ok(false)
+}
+
+/// Who asks, if it is one of those that the rule is for.
+async fn verify(ask: Ask<'_>, rule: usize) -> Result<Credentials, Status> {
+    let mut fields = ask.request.values("authorization");
+    let (field, another) = (fields.next(), fields.next());
+    let credentials = match (field, another) {
+        (Some(field), None) => Credentials::parse(field),
+        _ => None,
+    };
+    let credentials = credentials.ok_or(Status::Unauthorized)?;
+    let passwords = &ask.site[ask.host].passwords[rule];
+    let now = now();
+    if passwords.knows(&credentials, now) {
+        return Ok(credentials);
+    }
+    let passwords = passwords.clone();
+    let stage = ask.site.passwords().ok_or(Status::InternalServerError)?;
+    let looked = stage.call(move |()| {
+        let right = passwords.verify(&credentials, now);
+        right.then_some(credentials)
+    });
+    match looked.await {
+        Ok(credentials) => credentials.ok_or(Status::Unauthorized),
+        Err(BlockingError::Panicked { .. }) => Err(Status::InternalServerError),
+        Err(_) => Err(Status::ServiceUnavailable),
+    }
+}
