@@ -13,6 +13,7 @@ mod long;
 mod many;
 mod net;
 mod patience;
+mod sending;
 mod start;
 mod time;
 mod wakers;
