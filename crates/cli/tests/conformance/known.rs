@@ -1,13 +1,16 @@
 //! Differences in framing between Phalanx and other servers that are as they should be: `known.txt`.
 
 use crate::differential::Difference;
+use crate::wire::find;
 
 /// Lines of `peer | kind | our status | their status | what is in the stream | why`; `*` for any, and more
 /// than one with `,` between them. A status is that of the last answer to the stream, 0 if there is none.
+/// What is in the stream is a text in quotes, in small letters, or one of the names in [`holds`].
 const KNOWN: &str = include_str!("known.txt");
 
 /// Why a difference is as it should be, if it is known to be.
 pub(crate) fn why(found: &Difference<'_>) -> Option<&'static str> {
+    let stream = found.stream.to_ascii_lowercase();
     KNOWN.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).find_map(|line| {
         let mut parts = line.splitn(6, '|').map(str::trim);
         let mut next = || parts.next().unwrap_or_else(|| panic!("known.txt: {line:?} is cut off"));
@@ -18,34 +21,34 @@ pub(crate) fn why(found: &Difference<'_>) -> Option<&'static str> {
             && named(kind, found.kind)
             && named(ours, &found.ours.status.to_string())
             && named(theirs, &found.theirs.status.to_string())
-            && (shows == "*" || shows.split(',').any(|what| holds(what.trim(), found.stream)));
+            && (shows == "*"
+                || shows.split(',').any(|what| holds(what.trim(), &stream, found.stream)));
         fits.then_some(why)
     })
 }
 
-/// Whether a stream has this in it.
-fn holds(what: &str, stream: &[u8]) -> bool {
-    let text = stream.to_ascii_lowercase();
-    let count = |part: &[u8]| text.windows(part.len()).filter(|found| *found == part).count();
-    let has = |part: &[u8]| count(part) > 0;
+/// Whether a stream has this in it. `small` is the stream in small letters.
+fn holds(what: &str, small: &[u8], stream: &[u8]) -> bool {
+    const METHODS: [&[u8]; 9] =
+        [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"PATCH", b"TRACE", b"OPTIONS", b"CONNECT"];
+    if let Some(text) = what.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        return find(small, text.as_bytes()).is_some();
+    }
     match what {
-        "bare LF" => {
-            (0..text.len()).any(|at| text[at] == b'\n' && (at == 0 || text[at - 1] != b'\r'))
+        "lengths" => {
+            let name = b"content-length";
+            find(small, name).is_some_and(|at| find(&small[at + 1..], name).is_some())
         }
-        "bare CR" => {
-            text.iter().enumerate().any(|(at, b)| *b == b'\r' && text.get(at + 1) != Some(&b'\n'))
-        }
-        "control" => text.iter().any(|b| (*b < b' ' && !b"\r\n\t".contains(b)) || *b == 0x7f),
-        "beyond ASCII" => !text.is_ascii(),
-        "fold" => has(b"\n ") || has(b"\n\t"),
-        "coding" => has(b"transfer-encoding"),
-        "length" => has(b"content-length"),
-        "lengths" => count(b"content-length") > 1,
-        "expectation" => has(b"expect:"),
-        "1.0" => has(b"http/1.0"),
-        "dots" => has(b"..") || has(b"%2e"),
-        "escape" => has(b"%"),
-        "empty line" => has(b"\r\n\r\n\r\n") || text.starts_with(b"\r\n"),
+        // Of lines that end as a request line does, or nearly so.
+        "unknown method" => stream.split(|byte| *byte == b'\n').any(|line| {
+            let method = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+            find(line, b" HTTP/").is_some() && !METHODS.contains(&method)
+        }),
+        "later version" => (b'2'..=b'9').any(|minor| {
+            let version = [&b"http/1."[..], &[minor]].concat();
+            find(small, &version).is_some()
+        }),
+        "empty line" => stream.starts_with(b"\r\n") || find(stream, b"\r\n\r\n\r\n").is_some(),
         other => panic!("known.txt: `{other}` is nothing that is looked for"),
     }
 }
