@@ -36,8 +36,8 @@ Tasks:
                   N (1000) slow clients of each of slowhttptest's kinds beside a normal
                   one: its p99 is to stay within twice what it was, and memory bounded
   soak [--minutes N]
-                  everything at once for N (10) minutes: load, clients that go away, files
-                  that change, a cache too small, reloads. Every answer is checked, and at
+                  everything at once for N (10) minutes: load, clients that go away or are
+                  killed, files that change, a cache too small, reloads. Every answer is checked, and at
                   the end operations, descriptors and memory must be back
   help            print this
 

@@ -91,6 +91,8 @@ pub(super) struct Client {
 /// An answer.
 pub(super) struct Answer {
     pub(super) status: u16,
+    /// Status line and fields.
+    pub(super) head: String,
     pub(super) body: Vec<u8>,
 }
 
@@ -131,7 +133,7 @@ impl Client {
             self.more()?;
         }
         let rest = self.bytes.split_off(length);
-        Ok(Answer { status, body: std::mem::replace(&mut self.bytes, rest) })
+        Ok(Answer { status, head, body: std::mem::replace(&mut self.bytes, rest) })
     }
 
     fn more(&mut self) -> io::Result<()> {

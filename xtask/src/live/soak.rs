@@ -1,14 +1,15 @@
 //! `cargo xtask soak`: everything at once, for minutes, and then a look at what is left.
 //!
 //! Clients ask for small and large files one by one and pipelined, leave in the middle of answers and of
-//! requests; files are replaced and cut off while they are sent; the cache is too small for the site; the
-//! configuration is reloaded where there is one. Each answer is checked: it is one version of its file
+//! requests, and are killed by the dozen; files are replaced and cut off while they are sent; the cache is
+//! too small for the site; the configuration is changed and read again, and the last one is served in the
+//! end. Each answer is checked: it is one version of its file
 //! throughout, and one that the file had during the request or shortly before.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -27,6 +28,10 @@ const CHANGING: usize = 6;
 const CACHE: &str = "8M";
 const STALE: Duration = Duration::from_secs(4);
 const CLIENTS: u64 = 6;
+/// The field that says which configuration is served.
+const NUMBER: &str = "X-Number";
+/// Connections of a client that is killed.
+const DOZEN: &str = "24";
 /// How much more memory may be resident after the load than after its first tenth.
 const GROWTH: u64 = 24 << 20;
 
@@ -39,6 +44,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
 struct Shared {
     address: SocketAddr,
     root: PathBuf,
+    binary: PathBuf,
+    /// The configuration, and how often it was changed.
+    configuration: PathBuf,
+    reloads: AtomicU64,
+    killed: AtomicU64,
     over: AtomicBool,
     answers: AtomicU64,
     left: AtomicU64,
@@ -59,15 +69,26 @@ fn soak(root: &Path, arguments: &[String]) -> Result<bool, String> {
     std::fs::write(home.root().join("cut"), vec![b'c'; 2_000_000]).map_err(text)?;
     let binary = binary(root).map_err(text)?;
     let admin = free_port().map_err(text)?.to_string();
+    let configuration = home.0.join("web.toml");
+    configure(&configuration, 0).map_err(text)?;
+    let file = configuration.to_str().ok_or("the temporary directory's name is no text")?;
     let mut server = Server::start(
         &binary,
         &home.root(),
-        &["--processors", "2", "--cache", CACHE, "--admin", &admin, "--request-timeout", "2"],
+        &[
+            &["--processors", "2", "--cache", CACHE, "--admin", &admin][..],
+            &["--request-timeout", "2", "--config", file],
+        ]
+        .concat(),
     )
     .map_err(text)?;
     let shared = Shared {
         address: server.address,
         root: home.root(),
+        binary,
+        configuration: configuration.clone(),
+        reloads: AtomicU64::new(0),
+        killed: AtomicU64::new(0),
         over: AtomicBool::new(false),
         answers: AtomicU64::new(0),
         left: AtomicU64::new(0),
@@ -76,20 +97,25 @@ fn soak(root: &Path, arguments: &[String]) -> Result<bool, String> {
     };
     (0..CHANGING).try_for_each(|n| shared.replace(n, 1)).map_err(text)?;
     let admin: SocketAddr = admin.parse().map_err(|_| "no address")?;
-    let reloads = has_reload(&binary);
-    println!("{seconds} s of everything at once{}", if reloads { ", reloads too" } else { "" });
+    println!("{seconds} s of everything at once");
 
-    shared.load(&mut server, Duration::from_secs(seconds / 10 + 1), reloads)?;
+    shared.load(&mut server, Duration::from_secs(seconds / 10 + 1))?;
     let before = at_rest(&server, admin)?;
     println!("after the first tenth: {before}");
-    shared.load(&mut server, Duration::from_secs(seconds), reloads)?;
+    shared.load(&mut server, Duration::from_secs(seconds))?;
     let after = at_rest(&server, admin)?;
     println!("at the end:            {after}");
     println!(
-        "{} answers checked, {} connections left early",
+        "{} answers checked, {} connections left early, {} clients killed, {} reloads",
         shared.answers.load(Ordering::Relaxed),
-        shared.left.load(Ordering::Relaxed)
+        shared.left.load(Ordering::Relaxed),
+        shared.killed.load(Ordering::Relaxed),
+        shared.reloads.load(Ordering::Relaxed),
     );
+    let last = shared.reloads.load(Ordering::Relaxed);
+    if !shared.serves(last) {
+        shared.fault(format!("the last configuration, number {last}, is not served"));
+    }
     let mut faults = shared.faults.into_inner().unwrap_or_default();
     if after.operations > before.operations {
         faults.push("operations are left".to_owned());
@@ -108,10 +134,13 @@ fn soak(root: &Path, arguments: &[String]) -> Result<bool, String> {
     Ok(faults.is_empty())
 }
 
-/// Whether the program reads its configuration anew on SIGHUP.
-fn has_reload(binary: &Path) -> bool {
-    let help = Command::new(binary).args(["web", "--help"]).output();
-    help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains("SIGHUP"))
+/// Writes a configuration, in one step, that shows its number in each answer.
+fn configure(file: &Path, number: u64) -> std::io::Result<()> {
+    let text =
+        format!("[[host.header]]\npath = \"/**\"\nname = \"{NUMBER}\"\nvalue = \"{number}\"\n");
+    let new = file.with_extension("new");
+    std::fs::write(&new, text)?;
+    std::fs::rename(new, file)
 }
 
 fn free_port() -> std::io::Result<SocketAddr> {
@@ -204,7 +233,7 @@ impl Shared {
     }
 
     /// Loads the server for a time.
-    fn load(&self, server: &mut Server, during: Duration, reloads: bool) -> Result<(), String> {
+    fn load(&self, server: &mut Server, during: Duration) -> Result<(), String> {
         self.over.store(false, Ordering::Relaxed);
         let begun = Instant::now();
         let result = thread::scope(|scope| {
@@ -212,15 +241,20 @@ impl Shared {
                 scope.spawn(move || self.client(seed));
             }
             scope.spawn(|| self.disturb());
+            scope.spawn(|| self.kill());
             let mut next = Duration::from_secs(2);
             while begun.elapsed() < during {
                 thread::sleep(Duration::from_millis(100));
                 if !server.lives() {
                     break;
                 }
-                if reloads && begun.elapsed() > next {
+                if begun.elapsed() > next {
                     next += Duration::from_secs(2);
-                    let _ = server.signal("HUP");
+                    let number = self.reloads.fetch_add(1, Ordering::Relaxed) + 1;
+                    let changed = configure(&self.configuration, number);
+                    if let Err(error) = changed.and_then(|()| server.signal("HUP")) {
+                        self.fault(format!("cannot have the configuration read again: {error}"));
+                    }
                 }
             }
             self.over.store(true, Ordering::Relaxed);
@@ -244,6 +278,33 @@ impl Shared {
             }
             thread::sleep(Duration::from_millis(20 + random.below(200)));
         }
+    }
+
+    /// Clients by the dozen, each killed before it has ended.
+    fn kill(&self) {
+        let mut random = Random(99);
+        while !self.over.load(Ordering::Relaxed) {
+            let url = format!("http://{}/stable-4", self.address);
+            let mut load = Command::new(&self.binary);
+            load.args(["load", &*url, "--connections", DOZEN, "--duration", "60"]);
+            let load = load.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+            thread::sleep(Duration::from_millis(100 + random.below(500)));
+            match load.and_then(|mut load| load.kill().and_then(|()| load.wait())) {
+                Ok(_) => drop(self.killed.fetch_add(1, Ordering::Relaxed)),
+                Err(error) => self.fault(format!("a client to be killed: {error}")),
+            }
+            thread::sleep(Duration::from_millis(500 + random.below(1000)));
+        }
+    }
+
+    /// Whether the configuration of this number comes to be served.
+    fn serves(&self, number: u64) -> bool {
+        let line = format!("\r\n{NUMBER}: {number}\r\n");
+        let asked = || Client::connect(self.address).and_then(|mut client| client.get("/stable-0"));
+        (0..100).any(|_| {
+            thread::sleep(Duration::from_millis(100));
+            asked().is_ok_and(|answer| answer.head.contains(&line))
+        })
     }
 
     /// One client after the other.
