@@ -11,7 +11,7 @@ use crate::content::Content;
 use crate::service::Service;
 use clap::Args;
 use phalanx::Choice;
-use phalanx_web::{Config, Listen, Mistake, Origins, Tls, check_files, operate};
+use phalanx_web::{Config, Listen, Mistake, Origins, Tls, operate};
 
 /// Serve a directory of files over HTTP.
 ///
@@ -39,8 +39,9 @@ pub(crate) struct Web {
     #[arg(long, value_name = "KEY=VALUE", env = "PHALANX_SET", value_delimiter = '\n')]
     set: Vec<String>,
 
-    /// Look whether the configuration is right and its directories are there, tell of all that is
-    /// wrong, and end: with 0 if nothing is, 1 if something cannot be had, 2 for mistakes.
+    /// Look whether the configuration is right and what it names is there (directories, error pages,
+    /// certificates), tell of all that is wrong, and end: with 0 if nothing is, 1 if something cannot
+    /// be had, 2 for mistakes.
     #[arg(long)]
     check: bool,
 
@@ -256,12 +257,14 @@ impl Web {
     }
 }
 
-/// Looks whether what the configuration names is there.
+/// Tells what the configuration names and is not there.
 fn check(config: &Config) -> ExitCode {
-    let (doubts, errors) = check_files(config);
-    doubts.iter().for_each(|doubt| eprintln!("phalanx: {doubt}"));
-    for error in &errors {
-        error.to_string().lines().for_each(|line| eprintln!("phalanx: {line}"));
+    let missing = config.missing();
+    for line in config.doubts().iter().chain(&missing) {
+        eprintln!("phalanx: {line}");
     }
-    if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    match missing.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
 }

@@ -45,6 +45,7 @@
 mod admin;
 mod blocking;
 mod clock;
+mod counter;
 #[cfg(doctest)]
 mod docs;
 mod draining;
@@ -72,8 +73,9 @@ mod world;
 #[doc(hidden)]
 pub use admin::human;
 pub use admin::{
-    ArcInterval, ArcSnapshot, ColumnSnapshot, Interval, ProcessorInterval, ProcessorSnapshot,
-    Snapshot, StageInterval, StageSnapshot, TimesSnapshot, VERSION as SNAPSHOT_VERSION,
+    ArcInterval, ArcSnapshot, ColumnSnapshot, CounterSnapshot, Interval, ProcessorInterval,
+    ProcessorSnapshot, Snapshot, StageInterval, StageSnapshot, TimesSnapshot,
+    VERSION as SNAPSHOT_VERSION,
 };
 pub use blocking::{
     BlockingCall, BlockingError, BlockingOptions, BlockingStage, DEFAULT_BLOCKING_QUEUE,
@@ -81,6 +83,7 @@ pub use blocking::{
 };
 pub use bytes::Bytes;
 pub use clock::time_of_day;
+pub use counter::Counter;
 pub use draining::{Draining, draining, is_draining};
 pub use ended::{Ended, Left};
 pub use error::{RunError, StartError};

@@ -15,6 +15,7 @@ use phalanx_core::{Control, Graph};
 use phalanx_driver::{Choice, Config, Kind};
 
 use crate::admin::{self, Admin};
+use crate::counter::Counter;
 use crate::ended::Ended;
 use crate::error::{RunError, StartError};
 use crate::launch::{Launch, Start};
@@ -56,6 +57,7 @@ pub struct Runtime {
     drain: Duration,
     signals: bool,
     admin: Option<SocketAddr>,
+    shown: Vec<Counter>,
     long_operation: Duration,
     pub(crate) config: Config,
 }
@@ -91,6 +93,7 @@ impl Runtime {
             drain: DEFAULT_DRAIN,
             signals: true,
             admin: None,
+            shown: Vec::new(),
             long_operation: DEFAULT_LONG_OPERATION,
             config: Config::default(),
         }
@@ -180,6 +183,13 @@ impl Runtime {
         self
     }
 
+    /// Shows `counter` too, in `/snapshot.json` and `/metrics`.
+    #[must_use]
+    pub fn show(mut self, counter: &Counter) -> Self {
+        self.shown.push(counter.clone());
+        self
+    }
+
     /// Runs `graph`. `start` is called on each processor, to invoke its first operations. Returns
     /// when every operation has ended, the kernel has given back what it had, and the threads of
     /// blocking stages are done; [`Ended`] says what is left, which is nothing.
@@ -230,6 +240,7 @@ impl Runtime {
                 epoch,
                 system_calls: calls.clone(),
                 long,
+                shown: self.shown.clone(),
             });
         }
         let (events, inbox) = channel();

@@ -42,5 +42,5 @@ pub use config::{
 };
 pub use reload::operator::{Operator, operate};
 pub use reload::{Reloaded, Reloader};
-pub use serve::{ServeError, Server, Serving, check_files, serve};
+pub use serve::{ServeError, Server, Serving, serve};
 pub use tls::certificate::CertificateError;

@@ -104,25 +104,32 @@ pub struct Server {
     live: Live,
     stages: Stages,
     tls: Option<TlsStages>,
+    /// In the order of [`Config::listen`].
+    doors: Vec<Door>,
 }
 
 impl Server {
     /// Declares the server's stages as the next of `graph`. Files come from `roots`, one for each
     /// of the hosts in their order, and not from the roots that `config` names; what it says of
-    /// the runtime and of the access log is for [`serve`].
+    /// the runtime is for [`serve`]. Certificates and the access log are files of this machine, in a
+    /// simulation too.
+    ///
+    /// # Errors
+    /// When a certificate or the access log cannot be had.
     ///
     /// # Panics
-    /// When there are not as many roots as hosts, [`Config::check`] finds a mistake, an address has TLS
-    /// or a host asks for passwords: certificates and users are files of the machine's, and so
-    /// [`serve`]'s.
+    /// When there are not as many roots as hosts, [`Config::check`] finds a mistake, or a host asks for
+    /// passwords: users are [`serve`]'s.
     pub fn declare(
         graph: &mut Graph,
         config: &Config,
         roots: impl IntoIterator<Item = Dir>,
-    ) -> Self {
-        assert!(config.listen.iter().all(|listen| !listen.tls), "TLS is for `serve`");
+    ) -> Result<Self, ServeError> {
+        assert!(config.hosts.iter().all(|host| host.auth.is_empty()), "passwords are for `serve`");
         let roots = roots.into_iter().map(Root::from).collect();
-        Self::declare_with(graph, config, roots, None, None)
+        let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
+        let (certificates, _) = certificates(config)?;
+        Ok(Self::declare_with(graph, config, roots, log, certificates))
     }
 
     fn declare_with(
@@ -134,17 +141,27 @@ impl Server {
     ) -> Self {
         let live = Live::new(Site::new(config, roots, None));
         let (stages, tls) = Stages::declare(graph, config, &live, log, certificates);
-        Self { stages, tls, live }
+        let https = config.listen.iter().find(|listen| listen.tls);
+        let https = https.map(|listen| listen.address.port());
+        let door = |listen: &Listen| match (listen.tls, listen.to_https, https) {
+            (true, ..) => Door::Tls,
+            (false, true, Some(port)) => Door::ToHttps(port),
+            _ => Door::Plain,
+        };
+        let doors = config.listen.iter().map(door).collect();
+        Self { stages, tls, live, doors }
     }
 
-    /// Begins to accept on this processor, until the program drains.
+    /// Begins to accept on this processor, until the program drains: by listeners in the order of
+    /// [`Config::listen`], with TLS where it says so.
     ///
     /// # Errors
     /// When the operations that accept are refused.
     pub fn accept(&self, listeners: impl IntoIterator<Item = Listener>) -> Result<(), CallError> {
         let accepting = self.accepting();
-        for listener in listeners {
-            let (accepting, door) = (accepting.clone(), Rc::new(Cell::new(Door::Plain)));
+        let doors = self.doors.iter().copied().chain(std::iter::repeat(Door::Plain));
+        for (listener, door) in listeners.into_iter().zip(doors) {
+            let (accepting, door) = (accepting.clone(), Rc::new(Cell::new(door)));
             let entrance = Entrance { door, shut: None };
             self.stages.network.dispatch(move |_| accept(listener, entrance, accepting))?;
         }
@@ -184,6 +201,7 @@ pub(crate) fn run(
     let entrances = Entrances::bind(&config)?;
     let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
     let reopen = log.as_ref().map(Sink::reopen);
+    let lost = log.as_ref().map(Sink::lost);
     let _signal = log.as_ref().filter(|_| config.runtime.signals).map(Reopening::of);
 
     let mut graph = Graph::new();
@@ -208,7 +226,11 @@ pub(crate) fn run(
     let up = |up: &Up| {
         ready(&Serving { addresses: &addresses, doubts: &doubts, up, listen: &config.listen });
     };
-    config.runtime.build().run_and(graph, start, up)?;
+    let mut runtime = config.runtime.build();
+    if let Some(lost) = &lost {
+        runtime = runtime.show(lost);
+    }
+    runtime.run_and(graph, start, up)?;
     Ok(())
 }
 
@@ -237,20 +259,4 @@ fn certificates(
     }
     let (certificates, doubts) = Certificates::load(Source::of(config), SystemTime::now())?;
     Ok((Some(Arc::new(certificates)), doubts))
-}
-
-/// Looks whether the files that a configuration names can be used: directories, certificates and users.
-/// Gives what somebody should know of them all the same, one line each, and all that cannot be had.
-pub fn check_files(config: &Config) -> (Vec<String>, Vec<ServeError>) {
-    let mut errors = Vec::new();
-    let mut doubts = match certificates(config) {
-        Ok((_, doubts)) => doubts,
-        Err(error) => {
-            errors.push(error.into());
-            Vec::new()
-        }
-    };
-    doubts.extend(files::doubts(config));
-    errors.extend(config.hosts.iter().filter_map(|host| Root::open(host).err()));
-    (doubts, errors)
 }

@@ -62,7 +62,42 @@ fn a_check_tells_all_and_ends() {
     assert_eq!((code, &stdout[..]), (Some(2), ""));
     let place = format!("phalanx: {}:", file.display());
     assert!(stderr.lines().count() == 2 && stderr.lines().all(|line| line.starts_with(&place)));
+    // What is named beneath the root, or beside it.
+    site.file("404.html", "gone");
+    std::os::unix::fs::symlink("404.html", site.root().join("link.html")).unwrap();
+    std::os::unix::fs::symlink("../web.toml", site.root().join("out.html")).unwrap();
+    fs::create_dir(site.root().join("dir")).unwrap();
+    let host = |more: &str| format!("[host]\nroot = 'root'\n{more}");
+    let well = host("errors = { 404 = '404.html' }\nfallback = '/404.html'");
+    assert_eq!(check(&well), (Some(0), String::new(), String::new()));
+    let followed = host("errors = { 404 = 'link.html' }\nsymlinks = 'followed'");
+    assert_eq!(check(&followed), (Some(0), String::new(), String::new()));
+    let pages = "errors = { 404 = 'no.html', 403 = 'link.html', 500 = 'out.html', 503 = 'dir' }";
+    let (code, _, stderr) = check(&host(&format!("{pages}\nfallback = 'app.html'")));
+    assert_eq!((code, stderr.lines().count()), (Some(1), 5), "{stderr}");
+    for (page, why) in [
+        ("the page for 404, no.html", "No such file"),
+        ("the page for 403, link.html", "follows none"),
+        ("the page for 500, out.html", "out of there"),
+        ("the page for 503, dir", "is no file"),
+        ("the fallback, app.html", "No such file"),
+    ] {
+        let told = |line: &str| line.contains(page) && line.contains(why);
+        assert!(stderr.lines().any(told), "{page}: {stderr}");
+    }
+    // A certificate also where nothing listens with TLS, and each host's.
+    let tls = |name: &str| format!("[host.tls]\ncertificate = '{name}.crt'\nkey = '{name}.key'\n");
+    let hosts = ["a", "b"]
+        .map(|name| format!("[[host]]\nnames = ['{name}']\nroot = 'root'\n{}", tls(name)));
+    let log = format!("[access-log]\ntarget = '{}'\n", site.outside().join("no/log").display());
+    let (code, _, stderr) = check(&(log + &hosts.concat()));
+    assert!(code == Some(1) && stderr.lines().count() == 3, "{stderr}");
+    assert!(
+        stderr.contains("a.crt") && stderr.contains("b.crt") && stderr.contains("no/log"),
+        "{stderr}"
+    );
     // Without --check it is not served either.
+    fs::write(&file, "[host]\nrot = 'root'").unwrap();
     let (code, stdout, _) = run(bare().args(["web", "--config"]).arg(&file));
     assert_eq!((code, &stdout[..]), (Some(2), ""));
     let (code, _, stderr) = run(bare().args(["web", "--config", "/nowhere/at/all"]));

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use phalanx_core::{COHORT_BUCKETS, TIME_BUCKETS, Times, bucket_end_ns, yield_now};
 
-use super::snapshot::{ProcessorSnapshot, Snapshot, StageSnapshot};
+use super::snapshot::{CounterSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot};
 
 /// What Prometheus is told that it gets.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -103,6 +103,10 @@ pub(super) async fn render(snapshot: &Snapshot) -> String {
         });
     }
     shed(&mut out, snapshot);
+    for CounterSnapshot { name, help, count } in &snapshot.counters {
+        family(&mut out, name, "counter", "", help);
+        let _ = writeln!(out, "{name}_total {count}");
+    }
     cohort_sizes(&mut out, snapshot);
     yield_now().await;
     times(

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use phalanx_core::{Control, Graph, Session, SharedStage, sleep};
 use phalanx_driver::Kind;
 
+use crate::counter::Counter;
 use crate::error::{RunError, StartError};
 use crate::is_draining;
 use crate::long::LongCounts;
@@ -31,7 +32,8 @@ use crate::net::{Listener, bind};
 
 pub use interval::{Arc as ArcInterval, Interval, ProcessorInterval, StageInterval};
 pub use snapshot::{
-    ArcSnapshot, ColumnSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot, TimesSnapshot, VERSION,
+    ArcSnapshot, ColumnSnapshot, CounterSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot,
+    TimesSnapshot, VERSION,
 };
 
 /// So many clients at once; more are turned away.
@@ -44,6 +46,7 @@ pub(crate) struct Source {
     pub(crate) epoch: Instant,
     pub(crate) system_calls: Vec<Arc<AtomicU64>>,
     pub(crate) long: Arc<LongCounts>,
+    pub(crate) shown: Vec<Counter>,
 }
 
 /// The admin pages of one program.

@@ -14,6 +14,7 @@ use phalanx_core::{
 use serde::{Deserialize, Serialize};
 
 use super::Source;
+use crate::counter::Counter;
 
 /// The version of the snapshot's form. It changes when a field changes its meaning or goes.
 pub const VERSION: u32 = 1;
@@ -36,8 +37,29 @@ pub struct Snapshot {
     pub stages: Vec<Name>,
     /// Where the buckets of times end, in nanoseconds; the last, which is not here, does not.
     pub time_buckets_ns: Vec<u64>,
+    /// Those of the program's own.
+    // Programs that had none yet are read too.
+    #[serde(default)]
+    pub counters: Vec<CounterSnapshot>,
     /// By processor. The last field: it is written piece by piece.
     pub processors: Vec<ProcessorSnapshot>,
+}
+
+/// A [`Counter`](crate::Counter).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CounterSnapshot {
+    /// As declared.
+    pub name: Name,
+    /// What is counted, in a sentence.
+    pub help: Name,
+    /// How much so far.
+    pub count: u64,
+}
+
+impl From<&Counter> for CounterSnapshot {
+    fn from(counter: &Counter) -> Self {
+        Self { name: counter.name().into(), help: counter.help().into(), count: counter.count() }
+    }
 }
 
 /// One processor.
@@ -292,6 +314,7 @@ impl Snapshot {
             },
             stages: names.iter().map(|name| Name::from(*name)).collect(),
             time_buckets_ns: (0..).map_while(bucket_end_ns).collect(),
+            counters: source.shown.iter().map(CounterSnapshot::from).collect(),
             processors: Vec::with_capacity(source.control.processors()),
         };
         for index in 0..source.control.processors() {

@@ -6,6 +6,7 @@ mod check;
 mod file;
 mod host;
 mod limits;
+mod missing;
 mod reload;
 mod rules;
 mod runtime;

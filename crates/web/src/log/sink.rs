@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use phalanx::Counter;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::config::LogTarget;
@@ -28,6 +29,7 @@ pub(crate) struct Sink {
     target: Mutex<Target>,
     /// Set when the file is to be opened anew.
     reopen: Arc<AtomicBool>,
+    lost: Counter,
 }
 
 enum Target {
@@ -58,12 +60,18 @@ impl Sink {
                 Target::File { path: path.clone(), file: Stream::append_to(path)? }
             }
         };
-        Ok(Self { target: Mutex::new(target), reopen: Arc::default() })
+        let lost = Counter::new("phalanx_web_log_lines_lost", "Lines that the access log lacks.");
+        Ok(Self { target: Mutex::new(target), reopen: Arc::default(), lost })
     }
 
     /// Set it to have the file opened anew before the next write.
     pub(crate) fn reopen(&self) -> Arc<AtomicBool> {
         self.reopen.clone()
+    }
+
+    /// Lines that were lost: the file could not follow, or did not take them.
+    pub(crate) fn lost(&self) -> Counter {
+        self.lost.clone()
     }
 
     /// Appends whole lines, and says on stderr what was lost.
@@ -89,6 +97,7 @@ impl Sink {
             why = error.to_string();
         }
         if lost > 0 {
+            self.lost.add(lost);
             // Nobody may be there to read it.
             let _ = writeln!(io::stderr(), "phalanx: access log: {lost} lines lost: {why}");
         }

@@ -21,6 +21,8 @@ pub(crate) const LARGE: usize = 24 << 20;
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) control: Control,
+    /// Where its admin pages are, if it has them.
+    pub(crate) admin: Option<SocketAddr>,
 }
 
 /// Runs `test` against a server for each driver that there is, and drains the server then. The directory
@@ -40,7 +42,8 @@ pub(crate) fn on_each_driver(change: impl Fn(&Path) -> Config, test: impl Fn(&Se
         let server = thread::spawn(move || {
             let ready = |serving: &Serving<'_>| {
                 let control = serving.up.control.clone();
-                up.send(Server { address: serving.addresses[0], control }).unwrap();
+                let (address, admin) = (serving.addresses[0], serving.up.admin);
+                up.send(Server { address, control, admin }).unwrap();
             };
             serve(config, ready).map_err(|error| error.to_string())
         });

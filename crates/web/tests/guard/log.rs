@@ -6,7 +6,7 @@ use std::path::Path;
 
 use phalanx_web::{AccessLog, Config, LogFormat, LogTarget};
 
-use crate::harness::{all, connect, eventually, get, on_each_driver, rest, until};
+use crate::harness::{Server, all, connect, eventually, get, on_each_driver, rest, until};
 
 fn logged(format: LogFormat) -> impl Fn(&mut Config, &Path) {
     move |config, home| {
@@ -146,4 +146,34 @@ fn a_log_that_cannot_be() {
         error.starts_with(&format!("cannot write the access log {}: ", path.display())),
         "{error}"
     );
+}
+
+/// Lines that no file takes are counted, where whoever watches the server looks.
+#[test]
+#[cfg(target_os = "linux")]
+fn lost_lines_are_counted() {
+    let configure = |config: &mut Config, _: &Path| {
+        // Full, whatever is written to it.
+        let target = LogTarget::File("/dev/full".into());
+        config.access_log = Some(AccessLog { format: LogFormat::Common, target });
+        config.runtime.admin = Some(([127, 0, 0, 1], 0).into());
+    };
+    on_each_driver(configure, |server, _| {
+        for _ in 0..3 {
+            assert!(get(server, "/small").ends_with("small"));
+        }
+        let admin = server.admin.expect("asked for");
+        let admin = Server { address: admin, control: server.control.clone(), admin: None };
+        eventually("all of them", || {
+            let answer = get(&admin, "/snapshot.json");
+            let json = answer.split("\r\n\r\n").nth(1).expect("a body");
+            let snapshot: phalanx::Snapshot = serde_json::from_str(json).expect("a snapshot");
+            let [lost] = &snapshot.counters[..] else { panic!("{:?}", snapshot.counters) };
+            assert!(lost.name == "phalanx_web_log_lines_lost" && lost.count <= 3, "{lost:?}");
+            (lost.count == 3).then_some(())
+        });
+        let metrics = get(&admin, "/metrics");
+        assert!(metrics.contains("\n# TYPE phalanx_web_log_lines_lost counter\n"), "{metrics}");
+        assert!(metrics.contains("\nphalanx_web_log_lines_lost_total 3\n"), "{metrics}");
+    });
 }

@@ -36,6 +36,7 @@ fn program(processors: usize, stages: &[&'static str]) -> (Snapshot, Interval) {
         phase: "running".into(),
         stages: interval.stages.clone(),
         time_buckets_ns: Vec::new(),
+        counters: Vec::new(),
         processors: Vec::new(),
     };
     (snapshot, interval)
