@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use phalanx::Kind;
 
 use crate::{
-    dial, figure2, figure6, floor, interleave, ladder, light, load, op, overload, pipeline, twin,
-    web,
+    dial, figure2, figure6, floor, interleave, ladder, light, load, matching, op, overload,
+    pipeline, twin, web,
 };
 
 /// `phalanx load`.
@@ -62,6 +62,8 @@ pub enum BenchCommand {
     Light(light::Options),
     /// The web server's goodput when it is asked for too much, beside the twin's and nginx's
     Overload(overload::Options),
+    /// Events against a million filters, one at a time and in cohorts
+    Match(matching::Options),
     /// The threaded twin of the web server
     #[command(hide = true)]
     TwinServer(TwinServer),
@@ -137,6 +139,15 @@ impl BenchCommand {
             BenchCommand::Light(options) => show("light", options.json, light::run(&options)),
             BenchCommand::Overload(options) => {
                 show("overload", options.json, overload::run(&options))
+            }
+            BenchCommand::Match(options) => {
+                let simulated = options.misses || options.walk.is_some();
+                let ready = if simulated { Ok(()) } else { interleave::in_huge_pages() };
+                match ready.and_then(|()| matching::run(&options)) {
+                    Ok(None) => ExitCode::SUCCESS,
+                    Ok(Some(report)) => print("match", options.json, std::io::Result::Ok(report)),
+                    Err(error) => finish(Err(error)),
+                }
             }
             BenchCommand::TwinServer(TwinServer { directory, listen }) => {
                 finish(twin::run(&directory, listen))

@@ -10,6 +10,7 @@
 //!   calls are.
 //! - [`load`]: HTTP load from one thread, in closed and open loop.
 //! - [`floor`]: the least that a server on our drivers costs; [`twin`]: the same server with threads.
+//! - [`matching`]: events against a million filters, one at a time and in cohorts.
 //! - [`web`]: the web server beside both and beside the servers that others use.
 //! - [`figure6`]: both under the load of users who read and think.
 //! - [`dial`]: what waiting for larger cohorts saves, and what it costs.
@@ -29,6 +30,7 @@ pub mod interleave;
 pub mod ladder;
 pub mod light;
 pub mod load;
+pub mod matching;
 pub mod op;
 pub mod overload;
 pub mod pipeline;

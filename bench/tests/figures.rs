@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use phalanx_bench::cli::BenchCommand;
-use phalanx_bench::{figure2, interleave, ladder, pipeline};
+use phalanx_bench::{figure2, interleave, ladder, matching, pipeline};
 
 #[derive(Parser)]
 struct Line<O: clap::Args> {
@@ -61,6 +61,24 @@ fn lookups_are_interleaved() {
     println!("{report}");
     assert!(report.plain_ns > 0.0 && report.prefetch_ns > 0.0 && report.speedup > 0.0);
     assert_eq!((report.table_mib, report.rounds, report.cohort), (1, 3, 64));
+}
+
+#[test]
+fn filters_are_matched_in_every_size_of_cohort() {
+    let words = ["--quick", "--workload=W0,w3", "--cohort=0,1,64", "--cores=1,2"];
+    let report = matching::run(&options(&words)).unwrap().expect("a report");
+    println!("{report}");
+    let of_w3: Vec<_> = report.rows.iter().filter(|row| row.workload == "W3").collect();
+    let arms: Vec<_> = of_w3.iter().map(|row| (row.cores, row.cohort)).collect();
+    assert_eq!(arms, [(1, 0), (1, 1), (1, 64), (2, 0), (2, 1), (2, 64)]);
+    assert!(report.rows.iter().all(|row| row.events_per_s > 0.0 && row.subscriptions == 2000));
+    // 2000 filters, each satisfied by about one event in 10^5.
+    assert!(of_w3.iter().all(|row| row.matches_per_event < 1.0), "{of_w3:?}");
+    assert!(report.builds.iter().all(|build| build.insert_per_s > 0.0));
+    let json = serde_json::to_value(&report).unwrap();
+    for field in ["events_per_s", "matches_per_event", "bytes_per_subscription", "over_per_event"] {
+        assert!(json["rows"][0][field].is_number(), "{field}");
+    }
 }
 
 #[test]

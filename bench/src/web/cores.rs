@@ -19,8 +19,7 @@ impl Cores {
     /// # Errors
     /// When a core that was asked for may not be used.
     pub(crate) fn choose(server: Option<usize>, load: Option<usize>) -> io::Result<Self> {
-        let allowed = sched_getaffinity(None)?;
-        let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
+        let cores = allowed()?;
         for core in [server, load].into_iter().flatten() {
             if !cores.contains(&core) {
                 let text = format!("core {core} may not be used; these may: {cores:?}");
@@ -32,6 +31,15 @@ impl Cores {
         let other = cores.iter().find(|core| **core != server).copied();
         Ok(Self { server, load: load.or(other).unwrap_or(server) })
     }
+}
+
+/// The cores that this process may use.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub(crate) fn allowed() -> io::Result<Vec<usize>> {
+    let allowed = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect())
 }
 
 /// This thread is bound, and so is what it starts; once dropped, as it was before.

@@ -1,0 +1,147 @@
+//! What was found, for people and as JSON.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{Options, tier};
+
+/// All that was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// One for each index.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub builds: Vec<Build>,
+    /// One for each index, number of cores and cohort size.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<Row>,
+    /// With --misses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub misses: Vec<MissRow>,
+    /// The instructions that checks were made with.
+    pub tier: String,
+    /// Medians are over so many.
+    pub rounds: usize,
+    /// Of filters and events.
+    pub seed: u64,
+}
+
+/// An index and how it came about.
+#[derive(Clone, Debug, Serialize)]
+pub struct Build {
+    /// W0 to W5.
+    pub workload: String,
+    /// Filters in it.
+    pub subscriptions: usize,
+    /// How access predicates were chosen.
+    pub access: &'static str,
+    /// Filters a second in batches.
+    pub insert_all_per_s: f64,
+    /// The same one by one, into the filled index.
+    pub insert_per_s: f64,
+    /// Nanoseconds to code an event of 32 attributes.
+    pub coding_ns: f64,
+    /// Sets of attributes that filters are filed under.
+    pub schemas: usize,
+    /// Those of several.
+    pub multiple: usize,
+    /// Pieces of the index.
+    pub pieces: usize,
+    /// Conjunctions that are checked one by one.
+    pub loose: usize,
+}
+
+/// One cohort size.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// W0 to W5.
+    pub workload: String,
+    /// Filters in the index.
+    pub subscriptions: usize,
+    /// How access predicates were chosen.
+    pub access: &'static str,
+    /// That matched at the same time.
+    pub cores: usize,
+    /// Events matched together; 0: one at a time.
+    pub cohort: usize,
+    /// The median of the rounds.
+    pub events_per_s: f64,
+    /// The median of the rounds' ratios to cohort 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_per_event: Option<f64>,
+    /// Subscriptions that an event satisfies.
+    pub matches_per_event: f64,
+    /// All that the index holds, over its subscriptions.
+    pub bytes_per_subscription: f64,
+}
+
+/// Simulated misses at one cohort size.
+#[derive(Clone, Debug, Serialize)]
+pub struct MissRow {
+    /// W0 to W5.
+    pub workload: String,
+    /// Filters in the index.
+    pub subscriptions: usize,
+    /// Events matched together; 0: one at a time.
+    pub cohort: usize,
+    /// Of a last level of 1 MiB.
+    pub l2_misses_per_event: f64,
+}
+
+impl Report {
+    pub(super) fn new(options: &Options) -> Report {
+        let (rounds, seed) = (options.rounds, options.seed);
+        Report {
+            builds: Vec::new(),
+            rows: Vec::new(),
+            misses: Vec::new(),
+            tier: tier(),
+            rounds,
+            seed,
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for row in &self.misses {
+            let MissRow { workload, subscriptions, cohort, l2_misses_per_event } = row;
+            writeln!(
+                f,
+                "{workload}, {subscriptions} filters, cohort {cohort}: {l2_misses_per_event:.1} misses an event"
+            )?;
+        }
+        for build in &self.builds {
+            let Build { workload, subscriptions, access, pieces, schemas, multiple, .. } = build;
+            writeln!(
+                f,
+                "\n{workload}, {subscriptions} filters, access {access}: {schemas} schemas ({multiple} multiple), \
+                 {pieces} pieces, {} loose\n  inserted {:.2} M/s in batches, {:.2} M/s one by one; an event is coded in {:.0} ns",
+                build.loose,
+                build.insert_all_per_s / 1e6,
+                build.insert_per_s / 1e6,
+                build.coding_ns,
+            )?;
+            let rows = self.rows.iter().filter(|row| {
+                (&row.workload, row.subscriptions, row.access)
+                    == (workload, *subscriptions, *access)
+            });
+            for (at, row) in rows.enumerate() {
+                if at == 0 {
+                    writeln!(
+                        f,
+                        "  {:.1} bytes a subscription, {:.3} matches an event\n\n  cores  cohort   events/s  over one at a time",
+                        row.bytes_per_subscription, row.matches_per_event
+                    )?;
+                }
+                let over = row.over_per_event.map_or(String::new(), |over| format!("{over:.2}"));
+                writeln!(
+                    f,
+                    "  {:>5}  {:>6}  {:>9.0}  {over:>18}",
+                    row.cores, row.cohort, row.events_per_s
+                )?;
+            }
+        }
+        writeln!(f, "\n({} checks, medians of {} rounds)", self.tier, self.rounds)
+    }
+}
