@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::hashing::Seeded;
+use super::hashing::{Seeded, SeededNumbers};
 use crate::Number;
 use crate::constant::{Constant, Cut, Kind};
 
@@ -43,7 +43,7 @@ pub(crate) struct Equal {
 #[derive(Clone, Debug)]
 enum Ids {
     Boolean,
-    Number(HashMap<Number, u32, Seeded>),
+    Number(HashMap<Number, u32, SeededNumbers>),
     Bytes(HashMap<Box<[u8]>, u32, Seeded>),
 }
 
@@ -51,7 +51,7 @@ impl Equal {
     pub(crate) fn new(kind: Kind, seed: u64) -> Equal {
         let ids = match kind {
             Kind::Boolean => Ids::Boolean,
-            Kind::Number => Ids::Number(HashMap::with_hasher(Seeded(seed))),
+            Kind::Number => Ids::Number(HashMap::with_hasher(SeededNumbers(seed))),
             Kind::Bytes => Ids::Bytes(HashMap::with_hasher(Seeded(seed))),
         };
         Equal { ids, next: 0 }

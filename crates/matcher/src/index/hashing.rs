@@ -17,6 +17,19 @@ impl BuildHasher for Seeded {
     }
 }
 
+/// For numbers: a multiplication that the seed goes into. Far cheaper than SipHash, and who does not know
+/// the seed can hardly choose numbers that collide.
+#[derive(Clone, Debug)]
+pub(crate) struct SeededNumbers(pub(crate) u64);
+
+impl BuildHasher for SeededNumbers {
+    type Hasher = Mixed;
+
+    fn build_hasher(&self) -> Mixed {
+        Mixed(mix(u128::from(self.0)))
+    }
+}
+
 /// Spreads a key of numbered constants over 64 bits.
 pub(crate) fn mix(key: u128) -> u64 {
     let fold = |a: u64, b: u64| {
@@ -41,7 +54,10 @@ impl Hasher for Mixed {
         }
     }
     fn write_u128(&mut self, key: u128) {
-        self.0 = mix(key);
+        self.0 = mix(key ^ u128::from(self.0) << 32);
+    }
+    fn write_i128(&mut self, key: i128) {
+        self.write_u128(key as u128);
     }
 }
 
