@@ -3,7 +3,7 @@
 //! The pipelines are those of [`pipeline`](crate::pipeline), from stages that are tiny to stages that
 //! fill the first-level instruction cache each, run as a server runs them: connections that await
 //! one stage after the other. Each size of cohort that the ladder may choose is measured with the
-//! size declared, beside the default setting; so is run to completion.
+//! size declared, beside the automatic setting; so is run to completion.
 
 use std::fmt;
 use std::io;
@@ -35,12 +35,12 @@ const SWEEP: [(u64, Setting); 7] = [
 /// Measure what the runtime finds by itself against a sweep over all sizes of cohorts.
 ///
 /// Five pipelines of eight stages (1, 4, 8, 16 and 32 KiB of generated code each; 4 is what we call
-/// tiny), with 512 connections that await one stage after the other. In each the default setting runs
+/// tiny), with 512 connections that await one stage after the other. In each the automatic setting runs
 /// until it has found a size; then it is measured beside every size that it could have chosen,
 /// declared (1: all stages direct), and beside run to completion, in turn.
 ///
 /// JSON: `pipelines[]` with `kib_per_stage`, `found` (the size that was found), `best` (of the sweep),
-/// `auto_ns`, `regret` (the default setting's time over that of the size it loses most against),
+/// `auto_ns`, `regret` (the automatic setting's time over that of the size it loses most against),
 /// `rtc_over_auto` and `sweep[]` (`cohort`, `ns`, `auto_over`); `worst_regret`, `tiny_rtc_over_auto`,
 /// `rounds`, `requests`, `processes`. Times are for a request, minima; ratios are medians over the
 /// rounds' pairs, then over the processes.
@@ -72,7 +72,7 @@ pub struct Report {
     pub pipelines: Vec<Pipeline>,
     /// The greatest of them.
     pub worst_regret: f64,
-    /// Below 1: plain calls are faster than the default setting at tiny stages.
+    /// Below 1: plain calls are faster than the automatic setting at tiny stages.
     pub tiny_rtc_over_auto: f64,
     /// In a process.
     pub rounds: usize,
@@ -91,11 +91,11 @@ pub struct Pipeline {
     pub found: u64,
     /// The size that cost least when it was declared.
     pub best: u64,
-    /// A request in the default setting, in nanoseconds.
+    /// A request in the automatic setting, in nanoseconds.
     pub auto_ns: f64,
-    /// What the default setting takes over what the size takes that it loses most against.
+    /// What the automatic setting takes over what the size takes that it loses most against.
     pub regret: f64,
-    /// Above 1: the default setting is faster than plain calls.
+    /// Above 1: the automatic setting is faster than plain calls.
     pub rtc_over_auto: f64,
     /// All sizes.
     pub sweep: Vec<Declared>,
@@ -108,7 +108,7 @@ pub struct Declared {
     pub cohort: u64,
     /// For a request.
     pub ns: f64,
-    /// Above 1: the default setting takes longer.
+    /// Above 1: the automatic setting takes longer.
     pub auto_over: f64,
 }
 
@@ -177,7 +177,7 @@ fn pipeline(kib: u64, plan: Plan) -> Pipeline {
     let mut times: [Vec<(f64, f64)>; SWEEP.len()] = Default::default();
     let mut beside = Vec::new();
     for _ in 0..rounds {
-        // Each beside the default setting, since the machine's speed changes.
+        // Each beside the automatic setting, since the machine's speed changes.
         for (line, times) in declared.iter_mut().zip(&mut times) {
             times.push((time(line), time(&mut auto)));
         }
@@ -258,12 +258,15 @@ impl fmt::Display for Report {
             f,
             "ns for a request through 8 stages, by size of cohorts ({processes} x {rounds}"
         )?;
-        writeln!(f, "rounds); regret: the default setting over the size it loses most against\n")?;
+        writeln!(
+            f,
+            "rounds); regret: the automatic setting over the size it loses most against\n"
+        )?;
         write!(f, "{:>8}", "a stage")?;
         for (cohort, _) in SWEEP {
             write!(f, "{cohort:>8}")?;
         }
-        writeln!(f, "{:>9}{:>7}{:>8}{:>10}", "default", "found", "regret", "rtc/auto")?;
+        writeln!(f, "{:>9}{:>7}{:>8}{:>10}", "auto", "found", "regret", "rtc/auto")?;
         for pipeline in &self.pipelines {
             write!(f, "{:>8}", format!("{} KiB", pipeline.kib_per_stage))?;
             for declared in &pipeline.sweep {

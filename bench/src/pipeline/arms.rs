@@ -63,6 +63,15 @@ impl World for Clock {
     }
     fn submit(&self) {}
     fn park(&self, _timeout: Option<u64>) {}
+    fn worked(&self) -> u64 {
+        worked()
+    }
+}
+
+/// Nanoseconds that this thread has been running.
+fn worked() -> u64 {
+    let at = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
 }
 
 /// What an operation hands to the next: the request, and where the stages are.

@@ -16,7 +16,7 @@ const PER_CONNECTION: usize = 16;
 /// How the runtime runs a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
-    /// As it finds best: the default.
+    /// As it finds best.
     Auto,
     /// Calls inside of their callers, always.
     Direct,
@@ -43,9 +43,7 @@ struct Work {
 impl Calls {
     pub(crate) fn new(setting: Setting) -> Self {
         let mut graph = Graph::new();
-        if setting == Setting::Auto {
-            graph.find_cohorts();
-        }
+        graph.find_cohorts(setting == Setting::Auto);
         let mut stage = |name| {
             let options = graph.stage(name);
             let options = match setting {

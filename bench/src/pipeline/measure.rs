@@ -71,7 +71,7 @@ fn size(kib: u64, plan: &Plan) -> Size {
     let ratio = cohorts.iter().find(|c| c.cohort == 64).map_or(f64::NAN, |c| c.rtc_over_cohort);
     let auto = over(AUTO);
     eprintln!(
-        "  8 x {kib} KiB: run to completion over cohorts of 64: {ratio:.2}, over the default: {auto:.2}"
+        "  8 x {kib} KiB: run to completion over cohorts of 64: {ratio:.2}, over automatic: {auto:.2}"
     );
     Size {
         kib_per_stage: kib,

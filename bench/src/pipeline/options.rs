@@ -10,7 +10,7 @@ use clap::builder::TypedValueParser;
 /// the same code, without a runtime), in cohorts of 1, 4, 16, 64 and 256 on the runtime (a stage each,
 /// an operation for each request and stage), and by a thread of its own; and by 128 connections that
 /// call one stage after the other and await each, where the runtime is left to find how it runs them
-/// (the default setting), and where all stages are direct. The arms take turns in one process, bound
+/// (the automatic setting), and where all stages are direct. The arms take turns in one process, bound
 /// to one core; ratios are medians over the rounds, then over the processes.
 ///
 /// JSON: `sizes[]` with `kib_per_stage`, `stage_bytes`, `run_to_completion_ns`, `cohorts[]`

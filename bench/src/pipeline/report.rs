@@ -39,11 +39,11 @@ pub struct Size {
     pub rtc_over_cohort64: f64,
     /// The same in each process.
     pub rtc_over_cohort64_by_process: Vec<f64>,
-    /// On the runtime by calls that are awaited, in the default setting.
+    /// On the runtime by calls that are awaited, in the automatic setting.
     pub auto_ns: f64,
     /// The size of cohorts that the runtime has found there: at 1 calls run inside of their callers.
     pub auto_found: u64,
-    /// Above 1: the default setting is faster than plain calls.
+    /// Above 1: the automatic setting is faster than plain calls.
     pub rtc_over_auto: f64,
     /// The same in each process.
     pub rtc_over_auto_by_process: Vec<f64>,
@@ -101,7 +101,7 @@ impl fmt::Display for Report {
         for cohort in self.sizes.iter().take(1).flat_map(|size| &size.cohorts) {
             write!(f, "{:>14}", format!("cohort {}", cohort.cohort))?;
         }
-        writeln!(f, "{:>14}{:>14}{:>12}", "default", "direct", "thread")?;
+        writeln!(f, "{:>14}{:>14}{:>12}", "auto", "direct", "thread")?;
         for size in &self.sizes {
             let Size { kib_per_stage, run_to_completion_ns, .. } = size;
             write!(f, "{:>8}{run_to_completion_ns:>12.0}", format!("{kib_per_stage} KiB"))?;

@@ -13,6 +13,7 @@ use crate::ladder::{Ladder, RUNGS, Slice};
 use crate::processor::{LocalStage, Processor};
 use crate::profile::Counter;
 use crate::slab::stride;
+use crate::wavefront::World;
 
 /// Assumed of a second-level cache that nobody has told of.
 const CACHE: usize = 1 << 20;
@@ -28,43 +29,53 @@ const GROWN: f64 = 4.0;
 /// What a graph says about the cohorts of stages that declare no size.
 #[derive(Clone, Copy)]
 pub(crate) struct Cohorts {
-    /// Bytes of a processor's second-level cache.
-    pub(crate) cache: usize,
+    /// Bytes of a processor's second-level cache, if somebody has told.
+    cache: Option<usize>,
     /// Whether other sizes are tried.
     found: bool,
 }
 
 impl Cohorts {
-    pub(crate) const DEFAULT: Self = Self { cache: CACHE, found: false };
+    pub(crate) fn cache(self) -> usize {
+        self.cache.unwrap_or(CACHE)
+    }
+
+    pub(crate) const DEFAULT: Self = Self { cache: None, found: false };
 }
 
 impl Graph {
-    /// Has each processor find how large the cohorts should be of stages that declare no
-    /// [`max_cohort`](StageOptions::max_cohort): now and then it tries sizes from 1 to 512, for a few
-    /// percent of its work, and keeps the smallest that costs as little as any
-    /// ([`LadderView`]). Where that is 1, calls run inside of their callers, as those of
-    /// [`direct`](StageOptions::direct) stages do. Stages that [hold](StageOptions::hold) and cohort
-    /// operations keep their size.
+    /// Whether each processor finds how large the cohorts should be of stages that declare no
+    /// [`max_cohort`](StageOptions::max_cohort); it does not unless it is told to. Now and then it
+    /// tries sizes from 1 to 512, for a few percent of its work at most, and keeps the smallest that
+    /// costs as little as any ([`LadderView`]). Where that is 1, calls run inside of their callers, as
+    /// those of [`direct`](StageOptions::direct) stages do. Stages that [hold](StageOptions::hold) and
+    /// cohort operations keep their size.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
-    /// graph.find_cohorts();
+    /// graph.find_cohorts(true);
     /// let parse = graph.shared("parse", ());
     /// # let _ = parse;
     /// ```
-    pub fn find_cohorts(&mut self) {
-        self.cohorts.found = true;
+    pub fn find_cohorts(&mut self, found: bool) {
+        self.cohorts.found = found;
     }
 
     /// The bytes of a processor's second-level cache, from which the runtime derives how many
     /// operations a cohort has at most where a stage does not say: as many as there is room for,
-    /// from 16 to 256. One MiB, if nobody says.
+    /// from 16 to 256. Without it the runtime asks the machine; where nobody can tell it is one MiB.
     ///
     /// # Panics
     /// If `bytes` is zero.
     pub fn cache_bytes(&mut self, bytes: usize) {
         assert!(bytes > 0, "a cache has some bytes");
-        self.cohorts.cache = bytes;
+        self.cohorts.cache = Some(bytes);
+    }
+
+    /// The same, where nobody has said it by [`cache_bytes`](Self::cache_bytes): for a runtime that
+    /// has asked the machine. Zero says nothing.
+    pub fn measured_cache_bytes(&mut self, bytes: usize) {
+        self.cohorts.cache = self.cohorts.cache.or((bytes > 0).then_some(bytes));
     }
 }
 
@@ -84,6 +95,11 @@ impl StageOptions<'_> {
     }
 }
 
+/// More than there are stages.
+const STAGES: usize = 64;
+/// What part of the operations is at which stage.
+type Shares = [f64; STAGES];
+
 /// What one processor knows of the stages that leave their cohorts to it.
 pub(crate) struct Auto {
     /// A bit each.
@@ -100,10 +116,12 @@ pub(crate) struct Auto {
     /// Of this slice: nanoseconds and turns in which something ran.
     time: Cell<u64>,
     turns: Cell<u64>,
+    /// How long the thread had worked when it began.
+    worked: Cell<u64>,
     /// What each stage had started when the slice began.
-    before: RefCell<Vec<u64>>,
+    before: Cell<[u64; STAGES]>,
     /// The shares of the stages, and the operations of a turn, after the last trial.
-    known: RefCell<Option<(Vec<f64>, f64)>>,
+    known: Cell<Option<(Shares, f64)>>,
 }
 
 /// What a processor's ladder has found, for others to read.
@@ -176,15 +194,16 @@ impl Auto {
         Self {
             stages: left & !said,
             always_direct: set(|stage| stage.direct),
-            cache: cohorts.cache,
+            cache: cohorts.cache(),
             ladder: RefCell::default(),
             turn_began: Cell::new(0),
             ran: Cell::new(false),
             until_look: Cell::new(LOOK),
             time: Cell::new(0),
             turns: Cell::new(0),
-            before: RefCell::new(vec![0; declared.len()]),
-            known: RefCell::new(None),
+            worked: Cell::new(0),
+            before: Cell::new([0; STAGES]),
+            known: Cell::new(None),
         }
     }
 
@@ -198,7 +217,7 @@ impl Auto {
 impl Processor {
     /// A turn begins: the one before it has taken until now.
     #[inline]
-    pub(crate) fn climb(&self) {
+    pub(crate) fn climb(&self, world: &impl World) {
         let auto = &self.auto;
         let now = self.now.get();
         let began = auto.turn_began.replace(now);
@@ -208,50 +227,50 @@ impl Processor {
             let left = auto.until_look.get() - 1;
             auto.until_look.set(left);
             if left == 0 {
-                self.look_at_ladder();
+                self.look_at_ladder(world);
             }
         }
     }
 
     #[cold]
-    fn look_at_ladder(&self) {
+    #[inline(never)]
+    fn look_at_ladder(&self, world: &impl World) {
         let auto = &self.auto;
         let mut ladder = auto.ladder.borrow_mut();
         auto.until_look.set(if ladder.is_trying() { 1 } else { LOOK });
-        let mut before = auto.before.borrow_mut();
-        let started: [u64; 64] = std::array::from_fn(|stage| match stage < before.len() {
+        let started: [u64; STAGES] = std::array::from_fn(|stage| match stage < self.stages.len() {
             true => self.counters.stages[stage].started.get() + self.counters.direct(stage),
             false => 0,
         });
-        let work: u64 = started.iter().zip(&*before).map(|(now, before)| now - before).sum();
+        let before = auto.before.get();
+        let work: u64 = started.iter().zip(before).map(|(now, before)| now - before).sum();
         if work < ladder.slice() {
             return;
         }
-        let shares: Vec<f64> = started
-            .iter()
-            .zip(&*before)
-            .map(|(now, before)| (now - before) as f64 / work as f64)
-            .collect();
+        let shares: Shares =
+            std::array::from_fn(|stage| (started[stage] - before[stage]) as f64 / work as f64);
         let per_turn = work as f64 / auto.turns.get().max(1) as f64;
-        let slice =
-            Slice { work, time: auto.time.get(), changed: self.has_changed(&shares, per_turn) };
+        let worked = world.worked();
+        // What the machine gave to others meanwhile is not this program's.
+        let time = auto.time.get().min(worked.saturating_sub(auto.worked.replace(worked)));
+        let slice = Slice { work, time, changed: self.has_changed(&shares, per_turn) };
         let was_trying = ladder.is_trying();
         ladder.observe(slice);
-        before.iter_mut().zip(started).for_each(|(before, now)| *before = now);
+        auto.before.set(started);
         auto.time.set(0);
         auto.turns.set(0);
         auto.until_look.set(if ladder.is_trying() { 1 } else { LOOK });
         // What follows a trial is what the next looks are compared with: the first slice after it.
         if was_trying {
-            auto.known.take();
-        } else if auto.known.borrow().is_none() && ladder.kept().is_some() {
-            auto.known.replace(Some((shares, per_turn)));
+            auto.known.set(None);
+        } else if auto.known.get().is_none() && ladder.kept().is_some() {
+            auto.known.set(Some((shares, per_turn)));
         }
         self.apply(&ladder);
     }
 
-    fn has_changed(&self, shares: &[f64], per_turn: f64) -> bool {
-        self.auto.known.borrow().as_ref().is_some_and(|(known, known_per_turn)| {
+    fn has_changed(&self, shares: &Shares, per_turn: f64) -> bool {
+        self.auto.known.get().is_some_and(|(known, known_per_turn)| {
             let moved: f64 = shares.iter().zip(known).map(|(a, b)| (a - b).abs() / 2.0).sum();
             let grown = per_turn / known_per_turn.max(f64::MIN_POSITIVE);
             moved > SHIFTED || !(1.0 / GROWN..=GROWN).contains(&grown)

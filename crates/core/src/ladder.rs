@@ -136,9 +136,15 @@ impl Ladder {
         if rung == self.reference {
             return self.best_beside.is_finite().then_some(1.0);
         }
-        let mut ratios: Vec<f64> = self.ratios[rung].iter().copied().flatten().collect();
+        let mut ratios = [f64::INFINITY; ROUNDS];
+        let mut count = 0;
+        for ratio in self.ratios[rung].iter().flatten() {
+            ratios[count] = *ratio;
+            count += 1;
+        }
+        let ratios = &mut ratios[..count];
         ratios.sort_unstable_by(f64::total_cmp);
-        ratios.get(ratios.len() / 2).copied()
+        ratios.get(count / 2).copied()
     }
 
     /// How much work the slice is to have that has begun.

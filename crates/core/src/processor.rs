@@ -182,7 +182,7 @@ impl Seed {
                 state: Rc::as_ptr(&local.state).cast(),
                 local: Box::new(local),
                 max_cohort: Cell::new(
-                    declared.max_cohort.unwrap_or_else(|| bound(program.cohorts.cache, 0)),
+                    declared.max_cohort.unwrap_or_else(|| bound(program.cohorts.cache(), 0)),
                 ),
                 cohort_time: declared.cohort_time,
                 in_order: declared.in_order,

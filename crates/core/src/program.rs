@@ -226,6 +226,12 @@ impl Control {
         self.0.counters[index].view()
     }
 
+    /// The bytes of a processor's second-level cache, as the program was told
+    /// ([`Graph::cache_bytes`](crate::Graph::cache_bytes)) or assumes.
+    pub fn cache_bytes(&self) -> usize {
+        self.0.cohorts.cache()
+    }
+
     /// How many processors the program has.
     pub fn processors(&self) -> usize {
         self.0.counters.len()

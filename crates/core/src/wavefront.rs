@@ -43,6 +43,12 @@ pub trait World {
     fn cohort(&self, stage: &'static str, operations: usize, ns: u64) {
         let _ = (stage, operations, ns);
     }
+    /// Nanoseconds that this thread has been running, without those in which the machine ran others:
+    /// by it the sizes of cohorts are compared ([`Graph::find_cohorts`](crate::Graph::find_cohorts)),
+    /// some ten times in a million operations. The [time](Self::now) where that cannot be told.
+    fn worked(&self) -> u64 {
+        self.now()
+    }
     /// Called while there is nothing to do but soon may be.
     fn relax(&self) {
         std::hint::spin_loop();
@@ -116,7 +122,7 @@ impl Processor {
 
     fn turn_once(&self, world: &impl World) -> Turn {
         self.now.set(world.now());
-        self.climb();
+        self.climb(world);
         // What was invoked between two turns goes first.
         self.flush_outbox();
         let mut received = world.reap();

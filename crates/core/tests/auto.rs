@@ -20,6 +20,9 @@ struct Costs {
     cached: Cell<usize>,
     /// Nanoseconds to bring another stage's there.
     reload: Cell<u64>,
+    /// Nanoseconds that other programs take after each cohort of more than 32, and have taken.
+    others: Cell<u64>,
+    stolen: Cell<u64>,
 }
 
 impl Machine {
@@ -41,7 +44,12 @@ impl World for Machine {
     fn park(&self, _timeout: Option<u64>) {}
     /// What the runtime itself takes.
     fn cohort(&self, _stage: &'static str, operations: usize, _ns: u64) {
-        self.0.now.set(self.0.now.get() + 100 + 10 * operations as u64);
+        let stolen = if operations > 32 { self.0.others.get() } else { 0 };
+        self.0.stolen.set(self.0.stolen.get() + stolen);
+        self.0.now.set(self.0.now.get() + 100 + 10 * operations as u64 + stolen);
+    }
+    fn worked(&self) -> u64 {
+        self.0.now.get() - self.0.stolen.get()
     }
 }
 
@@ -57,7 +65,7 @@ async fn connection(machine: Machine, stages: [SharedStage<()>; 4]) {
 /// 128 connections, each through four stages over and over.
 fn start(machine: &Machine, bound: Option<usize>) -> Processor {
     let mut graph = Graph::new();
-    graph.find_cohorts();
+    graph.find_cohorts(true);
     let mut stage = |name| match bound {
         Some(bound) => graph.stage(name).max_cohort(bound).shared(()),
         None => graph.shared(name, ()),
@@ -113,6 +121,50 @@ fn where_code_is_large_cohorts_are() {
     assert!(ladder.kept >= 64, "{ladder:?}");
     let direct = ladder.costs_ps[0];
     assert!(direct > 10 * ladder.costs_ps[3], "{ladder:?}");
+}
+
+#[test]
+fn time_that_the_machine_gives_to_others_does_not_count() {
+    let machine = Machine::default();
+    machine.0.reload.set(1500);
+    machine.0.others.set(1_000_000);
+    let processor = start(&machine, None);
+    let ladder = turn_until(&processor, &machine, 1);
+    assert!(ladder.kept >= 64, "{ladder:?}");
+}
+
+#[test]
+fn nothing_is_tried_where_the_graph_says_so() {
+    let (machine, mut graph) = (Machine::default(), Graph::new());
+    graph.find_cohorts(false);
+    let stages = ["one", "two", "three", "four"].map(|name| graph.shared(name, ()));
+    let processor = alone(graph);
+    processor.enter(|| {
+        let dispatch = |_| {
+            let machine = machine.clone();
+            stages[0].dispatch(move |_| connection(machine, stages)).unwrap();
+        };
+        (0..128).for_each(dispatch);
+    });
+    for _ in 0..2_000 {
+        processor.turn(&machine);
+    }
+    let view = processor.control().processor(0);
+    let started: u64 = view.stages.iter().map(|stage| stage.started.count).sum();
+    assert!(started > 50_000, "enough for a trial: {started}");
+    assert_eq!((view.ladder, view.stages[2].direct), (LadderView::default(), 0));
+}
+
+#[test]
+fn the_cache_is_as_told_by_hand_or_else_by_the_machine() {
+    let told = |by_hand: Option<usize>, by_machine: usize| {
+        let mut graph = Graph::new();
+        by_hand.into_iter().for_each(|bytes| graph.cache_bytes(bytes));
+        graph.measured_cache_bytes(by_machine);
+        graph.build(1)[0].control().cache_bytes()
+    };
+    assert_eq!(told(Some(4096), 1 << 19), 4096);
+    assert_eq!((told(None, 1 << 19), told(None, 0)), (1 << 19, 1 << 20));
 }
 
 #[test]

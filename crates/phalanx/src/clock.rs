@@ -1,6 +1,12 @@
-//! The time of day.
+//! The time of day, and that of a thread.
 
 use std::time::Duration;
+
+/// Nanoseconds that this thread has been running, without those in which the machine ran others.
+pub(crate) fn worked() -> u64 {
+    let at = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
+}
 
 /// The time of day, since 1970: the machine's, or in a simulation the simulated world's. Asks the
 /// machine each time; for spans of time take [`now`](crate::now), which costs nothing.

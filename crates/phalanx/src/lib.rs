@@ -44,6 +44,7 @@
 
 mod admin;
 mod blocking;
+mod cache;
 mod clock;
 mod counter;
 #[cfg(doctest)]

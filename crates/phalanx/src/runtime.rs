@@ -15,6 +15,7 @@ use phalanx_core::{Control, Graph};
 use phalanx_driver::{Choice, Config, Kind};
 
 use crate::admin::{self, Admin};
+use crate::cache;
 use crate::counter::Counter;
 use crate::ended::Ended;
 use crate::error::{RunError, StartError};
@@ -218,6 +219,7 @@ impl Runtime {
     {
         let (kind, fallback) = phalanx_driver::choose(self.driver).map_err(RunError::Driver)?;
         let admin = self.admin.map(|address| Admin::declare(&mut graph, address)).transpose()?;
+        graph.measured_cache_bytes(cache::second_level());
         let seeds = graph.build(self.processors);
         let control = seeds[0].control();
         let calls: Vec<_> = seeds.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();

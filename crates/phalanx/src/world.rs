@@ -109,6 +109,10 @@ impl World for DriverWorld {
         });
     }
 
+    fn worked(&self) -> u64 {
+        crate::clock::worked()
+    }
+
     fn panicked(&self, stage: &'static str, message: &str) {
         events::panicked(stage, message);
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use phalanx::human::{count, percent, time};
+use phalanx::human::{cohorts, count, percent, time};
 use phalanx::{Interval, Snapshot, StageInterval};
 
 use super::rows::rows;
@@ -36,10 +36,11 @@ pub(super) fn table(name: &str, snapshot: &Snapshot, interval: &Interval, summed
     }
     let total = interval.total();
     let mut out = format!(
-        "{name}: up {}, driver {}, {}; over {:.2} s {} of {} processors busy\n",
+        "{name}: up {}, driver {}, {}{}; over {:.2} s {} of {} processors busy\n",
         time(snapshot.uptime_ns as f64),
         snapshot.driver,
         snapshot.phase,
+        snapshot.cohorts_found().map_or(String::new(), |found| format!(", {}", cohorts(found))),
         interval.seconds,
         percent(total.utilisation),
         interval.processors.len(),

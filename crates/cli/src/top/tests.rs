@@ -32,7 +32,8 @@ fn snapshot(nth: u64) -> Snapshot {
         serde_json::json!({
             "processor": index, "turns": 1, "parks": 1, "parked_ns": nth * 500_000_000,
             "busy_ns": nth * 250_000_000, "wakes_sent": 0, "system_calls": nth, "operations": 7,
-            "memory_bytes": 0, "arcs": [],
+            "memory_bytes": 0, "arcs": [], "ladder": {"cohort": 64, "kept": 8 * (index + 1),
+                "trials": 1, "trying": true, "costs_ns": []},
             "stages": [stage("front", index, 1), stage("a very long name", index, 2), stage("last", index, 3)],
         })
     };
@@ -73,7 +74,7 @@ fn order(app: &App) -> Vec<String> {
 #[test]
 fn eighty_columns_show_everything_that_counts() {
     let lines = screen(&app(), 80, 12);
-    assert_eq!(lines[0], "phalanx 127.0.0.1:81  up 2.00 s  poll  running");
+    assert_eq!(lines[0], "phalanx 127.0.0.1:81  up 2.00 s  poll  running  cohorts 8–16");
     assert_eq!(
         lines[1],
         "18.0k operations/s  25 % busy, 50 % asleep of 2  24 suspended  shedding 2/s"
@@ -166,7 +167,11 @@ fn the_plain_table() {
     let table = plain::table("a:1", &snapshot(3), &interval, false);
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines.len(), 2 + 6);
-    assert!(lines[0].starts_with("a:1: up 3.00 s, driver poll, running; over 2.00 s 25 % of 2"));
+    assert!(
+        lines[0].starts_with(
+            "a:1: up 3.00 s, driver poll, running, cohorts 8–16; over 2.00 s 25 % of 2"
+        )
+    );
     let cells: Vec<&str> = lines[2].split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
     assert_eq!(cells[..6], ["front", "0", "3.50", "10", "1.00k", "0.1 %"]);
     assert_eq!(plain::table("a:1", &snapshot(3), &interval, true).lines().count(), 2 + 3);

@@ -1,6 +1,6 @@
 //! Drawing the screen.
 
-use phalanx::human::{count, percent, time};
+use phalanx::human::{cohorts, count, percent, time};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
@@ -49,6 +49,9 @@ fn heading(app: &App) -> Vec<Line<'static>> {
     if let Some(snapshot) = &app.latest {
         let up = time(snapshot.uptime_ns as f64);
         first.push(format!("  up {up}  {}  {}", snapshot.driver, snapshot.phase).into());
+        if let Some(found) = snapshot.cohorts_found() {
+            first.push(format!("  {}", cohorts(found)).into());
+        }
     }
     if app.paused {
         first.push("  paused".fg(Color::Yellow).bold());

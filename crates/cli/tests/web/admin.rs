@@ -53,6 +53,8 @@ fn check(snapshot: &Value, driver: &str) {
     assert_eq!(snapshot["version"], 1);
     assert_eq!(snapshot["driver"], driver);
     assert_eq!(snapshot["phase"], "running");
+    // What the kernel tells of the second-level cache, or a MiB.
+    assert!(snapshot["cache_bytes"].as_u64().unwrap() >= 16 << 10, "{}", snapshot["cache_bytes"]);
     assert_eq!(snapshot["stages"], serde_json::json!(STAGES));
     assert_eq!(snapshot["processors"].as_array().unwrap().len(), 2);
     for processor in snapshot["processors"].as_array().unwrap() {

@@ -31,6 +31,20 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// What was found about the size of cohorts: `cohorts 64`, `cohorts 8–64`; `calls inside` where a
+/// cohort of one is as good as any, so that calls run inside of their callers.
+///
+/// ```
+/// assert_eq!(phalanx::human::cohorts((8, 64)), "cohorts 8–64");
+/// ```
+pub fn cohorts((least, most): (u64, u64)) -> String {
+    match (least, most) {
+        (1, 1) => "calls inside".to_owned(),
+        _ if least == most => format!("cohorts {least}"),
+        _ => format!("cohorts {least}–{most}"),
+    }
+}
+
 /// Three of them.
 fn digits(value: f64) -> String {
     match value {
@@ -53,6 +67,8 @@ mod tests {
         let counts = [0.0, 7.0, 0.25, 12.34, 999.4, 1250.0, 99_950.0, 3.4e6, 2e9];
         let read = ["0", "7", "0.25", "12.3", "999", "1.25k", "100k", "3.40M", "2.00G"];
         assert_eq!(counts.map(count), read);
+        let found = [(1, 1), (64, 64), (1, 64)].map(cohorts);
+        assert_eq!(found, ["calls inside", "cohorts 64", "cohorts 1–64"]);
         assert_eq!([0.0, 0.004, 0.37, 1.0].map(percent), ["0 %", "0.4 %", "37 %", "100 %"]);
     }
 }

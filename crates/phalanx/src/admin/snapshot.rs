@@ -41,6 +41,10 @@ pub struct Snapshot {
     // Programs that had none yet are read too.
     #[serde(default)]
     pub counters: Vec<CounterSnapshot>,
+    /// Bytes of a processor's second-level cache, as the runtime was told or has asked the machine.
+    // Programs that did not tell are read too.
+    #[serde(default)]
+    pub cache_bytes: u64,
     /// By processor. The last field: it is written piece by piece.
     pub processors: Vec<ProcessorSnapshot>,
 }
@@ -315,6 +319,7 @@ impl Snapshot {
             stages: names.iter().map(|name| Name::from(*name)).collect(),
             time_buckets_ns: (0..).map_while(bucket_end_ns).collect(),
             counters: source.shown.iter().map(CounterSnapshot::from).collect(),
+            cache_bytes: source.control.cache_bytes() as u64,
             processors: Vec::with_capacity(source.control.processors()),
         };
         for index in 0..source.control.processors() {
@@ -322,6 +327,17 @@ impl Snapshot {
             yield_now().await;
         }
         snapshot
+    }
+
+    /// The smallest and the largest size of cohorts that processors have found and use for the stages
+    /// that declare none; none while no processor has found any.
+    pub fn cohorts_found(&self) -> Option<(u64, u64)> {
+        let found = self.processors.iter().map(|processor| &processor.ladder);
+        let sizes = found.filter(|ladder| ladder.kept > 0).map(|ladder| ladder.kept);
+        sizes.fold(None, |range, size| {
+            let (least, most) = range.unwrap_or((size, size));
+            Some((size.min(least), size.max(most)))
+        })
     }
 
     /// As JSON, written processor by processor for the same reason.

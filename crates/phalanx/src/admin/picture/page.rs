@@ -1,6 +1,6 @@
 //! The page around the picture.
 
-use super::super::human::{count, percent, time};
+use super::super::human::{cohorts, count, percent, time};
 use super::super::interval::Interval;
 use super::super::snapshot::Snapshot;
 use super::{drawing, escape, style};
@@ -46,7 +46,7 @@ pub(in crate::admin) fn fragment(
     let suspended: u64 = total.stages.iter().map(|stage| stage.suspended_now).sum();
     let mut out = format!(
         "<p class=\"facts\"><b>{}</b> operations/s · <b>{}</b> of {} in cohorts · <b>{}</b> suspended \
-         · up {} · driver {} · {}</p>",
+         · up {} · driver {} · {}{}</p>",
         count(ran as f64 / interval.seconds.max(1e-9)),
         percent(total.utilisation),
         match interval.processors.len() {
@@ -57,6 +57,7 @@ pub(in crate::admin) fn fragment(
         time(snapshot.uptime_ns as f64),
         escape(&snapshot.driver),
         escape(&snapshot.phase),
+        snapshot.cohorts_found().map_or(String::new(), |found| format!(" · {}", cohorts(found))),
     );
     for layout in [Shown::Wide, Shown::Narrow] {
         if shown.is_none_or(|shown| shown == layout) {
