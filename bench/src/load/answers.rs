@@ -1,7 +1,7 @@
 //! Finding where responses end in what a connection brings.
 
 use phalanx_http::client::{BadResponse, Content, parse_response};
-use phalanx_http::{Discard, Limits};
+use phalanx_http::{Body, Discard, Limits};
 
 /// The longest head that is waited for, in bytes.
 const LONGEST_HEAD: usize = 64 * 1024;
@@ -31,6 +31,8 @@ enum State {
     #[default]
     Head,
     Body(Answer, Discard),
+    /// So many bytes of the body are to come.
+    Length(Answer, u64),
     UntilClose(Answer),
 }
 
@@ -40,6 +42,21 @@ impl Answers {
         self.buffer.drain(..self.at);
         self.at = 0;
         &mut self.buffer
+    }
+
+    /// So many of the bytes to come nobody needs to see, once [`next`](Self::next) has seen all others.
+    pub(crate) fn ahead(&self) -> u64 {
+        match self.state {
+            State::Length(_, left) => left,
+            _ => 0,
+        }
+    }
+
+    /// So many of these have come, and are gone.
+    pub(crate) fn skipped(&mut self, bytes: u64) {
+        if let State::Length(_, left) = &mut self.state {
+            *left -= bytes;
+        }
     }
 
     /// Forgets the connection, not the memory.
@@ -70,6 +87,9 @@ impl Answers {
                         // Switching protocols was not asked for; other interim answers are skipped.
                         _ if response.status == 101 => return Err(BadResponse),
                         _ if response.status < 200 => (),
+                        Content::Framed(Body::Length(length)) => {
+                            self.state = State::Length(answer, length);
+                        }
                         Content::UntilClose => self.state = State::UntilClose(answer),
                         Content::Framed(body) => {
                             let body = Discard::new(body, &BOUNDLESS).map_err(|_| BadResponse)?;
@@ -80,6 +100,17 @@ impl Answers {
                 State::Body(answer, body) => {
                     self.at += body.feed(bytes).map_err(|_| BadResponse)?;
                     if !body.is_done() {
+                        return Ok(None);
+                    }
+                    let answer = *answer;
+                    self.state = State::Head;
+                    return Ok(Some(answer));
+                }
+                State::Length(answer, left) => {
+                    let here = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                    self.at += here;
+                    *left -= here as u64;
+                    if *left > 0 {
                         return Ok(None);
                     }
                     let answer = *answer;

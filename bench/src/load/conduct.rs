@@ -25,6 +25,8 @@ pub(crate) struct Measured {
     pub(crate) bytes: u64,
     /// Processor time of the load's thread, in seconds.
     pub(crate) client_cpu: f64,
+    /// The part of it in which there was something to do.
+    pub(crate) client_busy: f64,
     /// Processor time of the processes that were to be watched, in seconds.
     pub(crate) server_cpu: Option<f64>,
 }
@@ -67,12 +69,14 @@ pub(crate) async fn conduct(drive: Rc<Drive>, schedule: Schedule) -> Measured {
         answered: after.answered - before.answered,
         bytes: after.bytes - before.bytes,
         client_cpu: client_after - client,
+        client_busy: (client_after - client - (after.idled - before.idled) as f64 / 1e9).max(0.0),
         server_cpu: after.server_cpu.zip(before.server_cpu).map(|(after, before)| after - before),
     }
 }
 
 struct Reading {
     answered: u64,
+    idled: u64,
     bytes: u64,
     server_cpu: Option<f64>,
 }
@@ -83,7 +87,8 @@ impl Reading {
             [] => None,
             processes => procfs::run_time(processes).ok(),
         };
-        Self { answered: drive.answered.get(), bytes: drive.bytes.get(), server_cpu }
+        let (answered, idled, bytes) = (drive.answered.get(), drive.idled.get(), drive.bytes.get());
+        Self { answered, idled, bytes, server_cpu }
     }
 }
 
@@ -103,14 +108,23 @@ pub(crate) async fn arrive(drive: Rc<Drive>) {
     while drive.phase() == Phase::Gathering {
         sleep(Duration::from_millis(1)).await;
     }
+    let mut looked = None;
     while !drive.is_over() {
         let now = drive.clock();
+        if let Some((then, stirs)) = looked.take()
+            && stirs == drive.stirs.get()
+        {
+            drive.idled.set(drive.idled.get() + now - then);
+        }
         let Some(next) = drive.let_arrive(now) else { return };
         match next.saturating_sub(now) {
             long @ TOO_SHORT_TO_SLEEP.. => {
                 sleep(Duration::from_nanos(long / 2).min(LONGEST_SLEEP)).await;
             }
-            _ => yield_now().await,
+            _ => {
+                looked = Some((now, drive.stirs.get()));
+                yield_now().await;
+            }
         }
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Plan {
     /// Open loop: when requests are meant to start.
     pub(crate) arrivals: Option<Arrivals>,
     pub(crate) patience: Duration,
+    /// After the end: for what has waited for a connection.
+    pub(crate) finish: Duration,
 }
 
 /// One run. Lives on the one processor.
@@ -50,11 +52,17 @@ pub(crate) struct Drive {
     phase: Cell<Phase>,
     /// Requests meant to start from here on are tallied.
     begin: Cell<u64>,
+    /// Once it is over: until when there may be requests all the same.
+    finished: Cell<u64>,
     /// Connections that were made, or failed to be, at least once.
     pub(crate) gathered: Cell<usize>,
     /// Whole answers, and bytes, since the run began; read at both ends of the measured time.
     pub(crate) answered: Cell<u64>,
     pub(crate) bytes: Cell<u64>,
+    /// How often a connection went on.
+    pub(crate) stirs: Cell<u64>,
+    /// Open loop: nanoseconds in which the clock was looked at and nothing else to do.
+    pub(crate) idled: Cell<u64>,
     arrivals: RefCell<Option<Arrivals>>,
     /// Open loop: when requests were meant to start that no connection has taken yet. Unbounded, as
     /// the users that it stands for are; reported.
@@ -74,9 +82,12 @@ impl Drive {
             epoch: Instant::now(),
             phase: Cell::new(Phase::Gathering),
             begin: Cell::new(u64::MAX),
+            finished: Cell::default(),
             gathered: Cell::default(),
             answered: Cell::default(),
             bytes: Cell::default(),
+            stirs: Cell::default(),
+            idled: Cell::default(),
             backlog: RefCell::default(),
             idle: RefCell::default(),
             tally: RefCell::default(),
@@ -97,8 +108,17 @@ impl Drive {
         self.phase() == Phase::Over
     }
 
+    /// And nothing is left to be asked.
+    pub(crate) fn is_finished(&self) -> bool {
+        let is_late = || self.clock() >= self.finished.get() || self.backlog.borrow().is_empty();
+        self.is_over() && is_late()
+    }
+
     /// Goes on to `phase`, and tells the connections that wait for it.
     pub(crate) fn enter(&self, phase: Phase) {
+        if phase == Phase::Over {
+            self.finished.set(self.clock() + self.plan.finish.as_nanos() as u64);
+        }
         self.phase.set(phase);
         self.idle.take().into_iter().for_each(Waker::wake);
     }
@@ -125,6 +145,7 @@ impl Drive {
         let arrivals = arrivals.as_mut()?;
         while let Some(intended) = arrivals.next().filter(|next| *next <= now) {
             arrivals.step();
+            self.stir();
             self.offer(intended);
             self.backlog.borrow_mut().push_back(intended);
             let waiting = self.idle.borrow_mut().pop_front();
@@ -150,6 +171,9 @@ impl Drive {
                 self.offer(now);
                 Some(now)
             }
+            Phase::Over if self.clock() < self.finished.get() => {
+                self.backlog.borrow_mut().pop_front()
+            }
             Phase::Gathering | Phase::Over => None,
         }
     }
@@ -165,6 +189,11 @@ impl Drive {
             }
         })
         .await
+    }
+
+    /// A connection goes on: the load has something to do.
+    pub(crate) fn stir(&self) {
+        self.stirs.set(self.stirs.get() + 1);
     }
 
     pub(crate) fn complete(&self, answer: Answer, start: u64) {

@@ -145,6 +145,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             .rate
             .map(|rate| Arrivals::new(Pace::new(rate, options.constant), random.fork())),
         patience,
+        finish: options.finish,
     };
     let schedule =
         Schedule { warmup: options.warmup, duration: options.duration, gather: patience, watched };
@@ -182,7 +183,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         .driver(options.driver)
         .pin(false)
         .receive_buffers(RECEIVE.0, RECEIVE.1)
-        .drain(patience + Duration::from_secs(1))
+        .drain(options.finish + patience + Duration::from_secs(1))
         .run_and(graph, start, |up| driver = Some(up.driver))?;
     let measured = measurements.try_recv().map_err(|_| Error::Ended)?;
     let (tally, backlog) = tallies.try_recv().map_err(|_| Error::Ended)?;

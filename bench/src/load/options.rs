@@ -48,6 +48,11 @@ pub struct Options {
     #[arg(long, requires = "rate")]
     pub constant: bool,
 
+    /// With --rate: when the time is over, go on for so long at most with the requests that were meant
+    /// to start within it and have waited for a connection, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "0", requires = "rate", value_parser = seconds)]
+    pub finish: Duration,
+
     /// Count the successful answers that came within this time, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "0.05", value_parser = seconds)]
     pub objective: Duration,
@@ -106,6 +111,7 @@ impl Options {
             timeout: Duration::from_secs(10),
             rate: None,
             constant: false,
+            finish: Duration::ZERO,
             objective: Duration::from_millis(50),
             no_keep_alive: false,
             think: None,

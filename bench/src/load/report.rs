@@ -36,7 +36,8 @@ pub struct Report {
     pub offered: u64,
     /// Whole answers, whatever their status.
     pub completed: u64,
-    /// Open loop: requests meant to start that no connection was free for until the end.
+    /// Open loop: requests meant to start that no connection was free for until the end, or with
+    /// `--finish` until then.
     pub backlog: u64,
     /// Requests from the warm-up that were not answered before the end of the measured time. No
     /// latency has them.
@@ -58,6 +59,9 @@ pub struct Report {
     /// The load's own processor time, in microseconds for each answer. In open loop it looks at the
     /// clock without a pause, which is in here too.
     pub client_cpu_us_per_request: f64,
+    /// The part of the measured time in which the load's thread had something else to do than to look
+    /// at the clock. Where it is near one, it is the load that is measured.
+    pub client_busy: f64,
     /// Processor time of the processes that were to be watched, for each answer.
     pub server_cpu_us_per_request: Option<f64>,
     /// How many answers took how long.
@@ -125,6 +129,7 @@ impl Report {
             status: Statuses::default(),
             errors: Errors::default(),
             client_cpu_us_per_request: 0.0,
+            client_busy: 0.0,
             server_cpu_us_per_request: None,
             histogram: None,
         }
@@ -157,6 +162,7 @@ impl Report {
         self.status = tally.statuses;
         self.errors = tally.errors;
         self.client_cpu_us_per_request = each(measured.client_cpu);
+        self.client_busy = measured.client_busy / measured.seconds.max(1e-9);
         self.server_cpu_us_per_request = measured.server_cpu.map(each);
         self.histogram = Some(tally.latency);
     }

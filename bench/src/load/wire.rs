@@ -75,6 +75,26 @@ impl Wire {
         }
     }
 
+    /// Waits for bytes, leaves out the first `skip` of what comes, and says how many; what comes behind
+    /// them may be appended to `buffer`. Zero is the end.
+    pub(crate) async fn skip(
+        &mut self,
+        skip: u64,
+        buffer: &mut Vec<u8>,
+        patience: Patience,
+    ) -> io::Result<u64> {
+        match self {
+            Self::Plain(stream) => stream.skip(skip, buffer, patience).await,
+            Self::Tls(_) => {
+                let before = buffer.len();
+                let came = self.read(buffer, patience).await?;
+                let skipped = usize::try_from(skip).map_or(came, |skip| skip.min(came));
+                buffer.drain(before..before + skipped);
+                Ok(skipped as u64)
+            }
+        }
+    }
+
     /// Sends all of `bytes`, and gives their memory back, empty.
     pub(crate) async fn write(
         &mut self,

@@ -36,6 +36,8 @@ const FEW: f64 = 0.01;
 const SAME: f64 = 0.2;
 /// How long an answer may take before its client is one without an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Above this share of its core the load is what is measured.
+const CLIENT_BOUND: f64 = 0.85;
 /// The goal for an answer.
 pub(crate) const OBJECTIVE: Duration = Duration::from_millis(50);
 
@@ -76,10 +78,10 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     for round in 1..=slices {
         for server in &arena.servers {
             eprintln!("round {round} of {slices}: {}", server.name);
-            let mut before = capacity(&arena, server, calibration)?;
+            let mut before = capacity(&arena, server, options, calibration)?;
             for &load in &loads {
                 let shot = measure(&arena, server, options, before, load, round, slice)?;
-                let after = capacity(&arena, server, calibration)?;
+                let after = capacity(&arena, server, options, calibration)?;
                 measured.push(shot.between(before, after));
                 before = after;
             }
@@ -88,11 +90,22 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     Ok(Report::new(options, &arena, &measured))
 }
 
+/// By poll the load has the kernel drop what it need not see of large answers.
+fn load_driver(options: &Options) -> Option<&'static str> {
+    (!options.small).then_some("poll")
+}
+
 /// Successful answers a second in closed loop: what the server can do at this moment.
-fn capacity(arena: &Arena, server: &Server, slice: Duration) -> Result<f64, Error> {
+fn capacity(
+    arena: &Arena,
+    server: &Server,
+    options: &Options,
+    slice: Duration,
+) -> Result<f64, Error> {
     let mut best = 0.0;
     for connections in FULL {
-        let shot = Shot::closed(connections, 1, PATIENCE);
+        let driver = load_driver(options);
+        let shot = Shot { driver, ..Shot::closed(connections, 1, PATIENCE) };
         let report = arena.slice(server, slice, shot)?.0;
         best = f64::max(best, report.successes_per_second());
         if report.status.server_error as f64 <= FEW * report.status.success as f64 {
@@ -116,7 +129,12 @@ fn measure(
 ) -> Result<Slice, Error> {
     let rate = capacity * load;
     let connections = options.connections;
-    let shot = Shot { rate: Some(rate), ..Shot::closed(connections, round, PATIENCE) };
+    let shot = Shot {
+        rate: Some(rate),
+        finish: Some(PATIENCE),
+        driver: load_driver(options),
+        ..Shot::closed(connections, round, PATIENCE)
+    };
     let (report, noisy) = arena.slice(server, slice, shot)?;
     let wrong = report.status.client_error + report.status.redirection + report.status.other;
     if wrong > 0 || report.errors.malformed > 0 {

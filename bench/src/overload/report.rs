@@ -42,8 +42,6 @@ impl Slice {
     ) -> Self {
         let seconds = report.seconds.max(1e-9);
         let per_second = |count: u64| count as f64 / seconds;
-        // What had no connection for less than the objective is not given up yet.
-        let fresh = (capacity * load * OBJECTIVE.as_secs_f64()).ceil() as u64;
         let busy = |cpu_us: f64| cpu_us * report.requests_per_second / 1e6;
         Self {
             server,
@@ -53,14 +51,12 @@ impl Slice {
             admitted: per_second(report.status.success),
             refused: per_second(report.status.server_error),
             busy: busy(report.server_cpu_us_per_request.unwrap_or(0.0)),
-            client_busy: busy(report.client_cpu_us_per_request),
+            client_busy: report.client_busy,
             shed: report.status.server_error,
             shed_share: report.status.server_error as f64 / report.offered.max(1) as f64,
             p50_ms: report.success_latency.p50_us / 1e3,
             p99_ms: report.success_latency.p99_us / 1e3,
-            unanswered: report.errors.total()
-                + report.starved
-                + report.backlog.saturating_sub(fresh),
+            unanswered: report.errors.total() + report.starved + report.backlog,
             noisy,
         }
     }
@@ -99,10 +95,11 @@ pub struct Row {
     pub shed_share: f64,
     /// Requests refused, in all slices.
     pub shed: u64,
-    /// Requests without an answer, in all slices: failed, or waiting for a free connection for more
-    /// than the objective when the slice ended.
+    /// Requests without an answer, in all slices: failed, or still without a free connection five
+    /// seconds after the slice's end.
     pub unanswered: u64,
-    /// The share of its core that the load took. Near one, the load is measured and not the server.
+    /// The part of the time in which the load had something to do. Near one, the load is measured and
+    /// not the server.
     pub client_busy: f64,
     /// Slices measured.
     pub slices: usize,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::CLIENT_BOUND;
 use super::report::Report;
 
 impl fmt::Display for Report {
@@ -21,7 +22,7 @@ impl fmt::Display for Report {
                 server = row.server;
                 writeln!(
                     f,
-                    "\n  {server:<9}{:>9}/s{:>11}{:>9}{:>9}{:>10}{:>10}{:>8}{:>12}{:>8}",
+                    "\n  {server:<9}{:>9}/s{:>11}{:>9}{:>9}{:>10}{:>10}{:>8}{:>12}{:>11}{:>8}",
                     row.capacity.round(),
                     "goodput",
                     "of cap.",
@@ -30,12 +31,13 @@ impl fmt::Display for Report {
                     "p99 ms",
                     "shed",
                     "unanswered",
+                    "load busy",
                     "slices"
                 )?;
             }
             write!(
                 f,
-                "  {:>20}{:>11.0}{:>9.2}{:>9.2}{:>10.1}{:>10.1}{:>7.0}%{:>12}{:>8}",
+                "  {:>20}{:>11.0}{:>9.2}{:>9.2}{:>10.1}{:>10.1}{:>7.0}%{:>12}{:>10.0}%{:>8}",
                 format!("{} ×", row.load),
                 row.goodput,
                 row.goodput_over_capacity,
@@ -44,11 +46,16 @@ impl fmt::Display for Report {
                 row.p99_ms,
                 row.shed_share * 100.0,
                 row.unanswered,
+                row.client_busy * 100.0,
                 row.slices,
             )?;
             match row.noisy_slices {
-                0 => writeln!(f)?,
-                noisy => writeln!(f, "  {noisy} disturbed")?,
+                0 => (),
+                noisy => write!(f, "  {noisy} disturbed")?,
+            }
+            match row.client_busy > CLIENT_BOUND {
+                true => writeln!(f, "  the load is the bottleneck")?,
+                false => writeln!(f)?,
             }
         }
         if let (Some(admitted), Some(shed)) = (self.admitted_us, self.shed_us) {

@@ -35,12 +35,25 @@ pub(crate) struct Shot {
     pub(crate) pipeline: usize,
     /// Connections are users, who pause for this long at least.
     pub(crate) think: Option<Duration>,
+    /// In open loop: for what has waited for a connection at the end.
+    pub(crate) finish: Option<Duration>,
+    /// The load's own.
+    pub(crate) driver: Option<&'static str>,
 }
 
 impl Shot {
     /// In closed loop, one request at a time on each connection.
     pub(crate) fn closed(connections: usize, seed: usize, patience: Duration) -> Self {
-        Self { connections, seed, rate: None, patience, pipeline: 1, think: None }
+        Self {
+            connections,
+            seed,
+            rate: None,
+            patience,
+            pipeline: 1,
+            think: None,
+            finish: None,
+            driver: None,
+        }
     }
 }
 
@@ -77,6 +90,8 @@ impl Load<'_> {
             .args(["--duration", &seconds(self.slice), "--warmup", &seconds(self.slice / 10)])
             .args(["--timeout", &seconds(shot.patience), "--json"])
             .args(shot.rate.iter().map(|rate| format!("--rate={rate}")))
+            .args(shot.finish.map(|finish| format!("--finish={}", seconds(finish))))
+            .args(shot.driver.map(|driver| format!("--driver={driver}")))
             .arg("--paths")
             .arg(&self.site.paths)
             .args(["--zipf", &self.site.alpha.to_string()])

@@ -94,6 +94,15 @@ pub enum Request {
         /// A connected socket.
         socket: Socket,
     },
+    /// Wait for bytes that nobody wants: [`Done::Skipped`] where the kernel can drop them where they
+    /// are, and otherwise [`Done::Received`], which may be more than was to be skipped. A receive in
+    /// all else.
+    Skip {
+        /// A connected socket.
+        socket: Socket,
+        /// At most so many bytes; more than none.
+        most: u64,
+    },
     /// Send all of `payload`: [`Done::Sent`]. At most one at a time on a socket; a second one
     /// fails with `EBUSY`.
     Send {
@@ -171,6 +180,8 @@ pub enum Done {
     Connected(Socket),
     /// Bytes; none at the end of the stream.
     Received(Chunk),
+    /// So many bytes were dropped, which is more than none.
+    Skipped(u64),
     /// All was sent; here is the payload's head again, cleared.
     Sent(Vec<u8>),
     /// The head was sent, and so much of the file: less than was asked for where the file ends or is not

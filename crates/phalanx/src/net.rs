@@ -139,6 +139,34 @@ impl Stream {
         }
     }
 
+    /// Waits for bytes as [`read`](Stream::read) does, but leaves out the first `skip` of what comes,
+    /// and says how many it has left out. What comes behind them may be appended to `buffer`, if they
+    /// came to an end. Neither happens at the end of the stream. `skip` is more than none.
+    ///
+    /// With the poll driver on Linux the kernel drops them without a copy, so this is cheaper than to
+    /// read and forget; elsewhere it is no dearer.
+    ///
+    /// # Errors
+    /// As [`read`](Stream::read).
+    pub async fn skip(
+        &self,
+        skip: u64,
+        buffer: &mut Vec<u8>,
+        patience: Patience,
+    ) -> io::Result<u64> {
+        debug_assert!(skip > 0, "nothing to skip: read");
+        match request(Request::Skip { socket: self.0, most: skip }, patience).await? {
+            Done::Skipped(bytes) => Ok(bytes),
+            Done::Received(chunk) => {
+                let skipped =
+                    usize::try_from(skip).map_or(chunk.len(), |skip| skip.min(chunk.len()));
+                buffer.extend_from_slice(&chunk[skipped..]);
+                Ok(skipped as u64)
+            }
+            other => unreachable!("skip came to {other:?}"),
+        }
+    }
+
     /// Sends all of `payload`: plain bytes, or a head and then a body. Returns the head's memory, empty, for
     /// the next one.
     ///

@@ -18,6 +18,10 @@ const SEND_FLAGS: i32 = 0;
 /// Accepts per listener and attempt, so that a flood of connections does not starve the others.
 const ACCEPTS: usize = 64;
 
+/// Bytes skipped in one call.
+#[cfg(target_os = "linux")]
+const NOWHERE: usize = 1 << 20;
+
 impl Poll {
     /// Tries everything that is queued.
     pub(super) fn attempt(&mut self) {
@@ -125,6 +129,10 @@ impl Poll {
 
     fn try_receive(&mut self, socket: Socket) {
         let state = self.sockets.get_mut(socket).expect("the caller looked");
+        #[cfg(target_os = "linux")]
+        if state.skip > 0 {
+            return self.try_skip(socket);
+        }
         let Some(mut chunk) = self.pool.take() else {
             state.starved = true;
             self.starved.push_back(socket);
@@ -154,6 +162,39 @@ impl Poll {
         };
         let token = state.receiving.take().expect("the caller looked");
         self.finish(token, result.map(Done::Received));
+    }
+
+    /// Has the kernel drop what came: `MSG_TRUNC` on TCP copies nothing (tcp(7)).
+    #[cold]
+    #[cfg(target_os = "linux")]
+    fn try_skip(&mut self, socket: Socket) {
+        let state = self.sockets.get_mut(socket).expect("the caller looked");
+        // Never written to, and so never more than addresses.
+        if self.nowhere.is_empty() {
+            self.nowhere = vec![0; NOWHERE];
+        }
+        let most = usize::try_from(state.skip).map_or(NOWHERE, |most| most.min(NOWHERE));
+        let result = loop {
+            self.calls += 1;
+            match recv(&state.fd, &mut self.nowhere[..most], RecvFlags::TRUNC) {
+                Ok((_, 0)) => {
+                    state.read_closed = true;
+                    break Ok(Done::Received(Chunk::empty()));
+                }
+                Ok((_, length)) => {
+                    state.readable = length == most || state.read_closed;
+                    break Ok(Done::Skipped(length as u64));
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => {
+                    state.readable = false;
+                    return;
+                }
+                Err(error) => break Err(io::Error::from(error)),
+            }
+        };
+        let token = state.receiving.take().expect("the caller looked");
+        self.finish(token, result);
     }
 
     fn try_accept(&mut self, listener: Socket) {

@@ -58,7 +58,8 @@ impl Driver for Poll {
     fn start(&mut self, token: Token, request: Request) {
         match request {
             Request::Accept { listener } => self.accept(token, listener),
-            Request::Receive { socket } => self.receive(token, socket),
+            Request::Receive { socket } => self.receive(token, socket, 0),
+            Request::Skip { socket, most } => self.receive(token, socket, most),
             Request::Send { socket, payload } => self.send(token, socket, payload),
             Request::SendFile { socket, head, file, offset, length } => {
                 self.send_file(token, socket, FileSend::new(head, &file, offset, length));

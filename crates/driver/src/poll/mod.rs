@@ -60,6 +60,9 @@ pub struct Poll {
     inbox: Arc<Inbox>,
     unparker: Arc<Unparker<Bell>>,
     calls: u64,
+    /// Where skipped bytes would go if they went anywhere.
+    #[cfg(target_os = "linux")]
+    nowhere: Vec<u8>,
 }
 
 /// Where a request in flight is.
@@ -112,6 +115,8 @@ impl Poll {
             next_job: 0,
             inbox: Inbox::new(Arc::clone(&unparker) as Arc<dyn Unpark>),
             unparker,
+            #[cfg(target_os = "linux")]
+            nowhere: Vec::new(),
             calls: 4,
         })
     }

@@ -20,6 +20,8 @@ pub(super) struct State {
     /// Whether the socket is in the list of those that wait for a buffer.
     pub(super) starved: bool,
     pub(super) receiving: Option<Token>,
+    /// So many bytes are not wanted of it.
+    pub(super) skip: u64,
     pub(super) sending: Option<Sending>,
     /// As `sending`, of a file; never both. Boxed, since most sockets never have it.
     pub(super) sending_file: Option<Box<(Token, FileSend)>>,
@@ -44,6 +46,7 @@ impl State {
             queued: false,
             starved: false,
             receiving: None,
+            skip: 0,
             sending: None,
             sending_file: None,
             connecting: None,

@@ -56,7 +56,7 @@ impl Poll {
         }
     }
 
-    pub(super) fn receive(&mut self, token: Token, socket: Socket) {
+    pub(super) fn receive(&mut self, token: Token, socket: Socket, skip: u64) {
         let Some(state) = self.sockets.get_mut(socket) else {
             return self.refuse(token, libc::EBADF);
         };
@@ -64,6 +64,7 @@ impl Poll {
             return self.refuse(token, libc::EBUSY);
         }
         state.receiving = Some(token);
+        state.skip = skip;
         self.tokens.insert(token, Place::Receive(socket));
         self.enqueue(socket);
     }

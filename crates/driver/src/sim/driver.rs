@@ -190,7 +190,7 @@ impl Driver for Sim {
             Request::Accept { listener } => {
                 (self.refusal(listener, |_| None), What::Accept(listener))
             }
-            Request::Receive { socket } => {
+            Request::Receive { socket } | Request::Skip { socket, .. } => {
                 let receiving = |what: &What| match what {
                     What::Receive(socket) => Some(*socket),
                     _ => None,

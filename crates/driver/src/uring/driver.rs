@@ -63,7 +63,10 @@ impl Driver for Uring {
     fn start(&mut self, token: Token, request: Request) {
         match request {
             Request::Accept { listener } => self.accept(token, listener),
-            Request::Receive { socket } => self.receive(token, socket),
+            // A multishot receive has no flags of the single request.
+            Request::Receive { socket } | Request::Skip { socket, .. } => {
+                self.receive(token, socket);
+            }
             Request::Send { socket, payload } => self.send(token, socket, payload),
             Request::SendFile { socket, head, file, offset, length } => {
                 self.send_file(token, socket, FileSend::new(head, &file, offset, length));

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::time::Duration;
 
-use phalanx_driver::Request;
+use phalanx_driver::{Done, Request};
 
 use crate::harness::{Harness, pattern, write_all};
 
@@ -17,6 +17,8 @@ crate::on_all!(
     a_cancelled_receive_loses_no_bytes,
     much_sent_while_nobody_asks,
     data_before_adoption,
+    what_is_skipped_is_counted_and_the_rest_is_whole,
+    skipping_ends_with_the_stream,
 );
 
 fn pipelined_small_messages(io: &mut Harness) {
@@ -121,4 +123,53 @@ fn data_before_adoption(io: &mut Harness) {
     let receive = io.start(Request::Receive { socket });
     assert_eq!(*io.chunk(receive).unwrap(), *b"early");
     assert!(io.received(socket).unwrap().is_empty());
+}
+
+fn what_is_skipped_is_counted_and_the_rest_is_whole(io: &mut Harness) {
+    const LENGTH: usize = 700_000;
+    let (socket, peer) = io.pair();
+    let sent = pattern(LENGTH);
+    let writer = write_all(&peer, sent.clone());
+    let mut at = 0;
+    for most in [1, 1000, 5, 300_000, 100, 200_000].into_iter().cycle() {
+        if at >= LENGTH / 2 {
+            break;
+        }
+        let token = io.start(Request::Skip { socket, most });
+        let came = match io.finish(token).unwrap() {
+            Done::Skipped(bytes) => {
+                assert!((1..=most).contains(&bytes), "{bytes} of {most}");
+                bytes as usize
+            }
+            Done::Received(chunk) => {
+                assert_eq!(*chunk, sent[at..at + chunk.len()]);
+                chunk.len()
+            }
+            other => panic!("{other:?}"),
+        };
+        assert!(came > 0, "the end at {at}");
+        at += came;
+        let chunk = io.received(socket).unwrap();
+        assert_eq!(*chunk, sent[at..at + chunk.len()], "at {at}");
+        at += chunk.len();
+    }
+    assert_eq!(io.received_exactly(socket, LENGTH - at), sent[at..]);
+    writer.join().unwrap();
+}
+
+fn skipping_ends_with_the_stream(io: &mut Harness) {
+    let (socket, mut peer) = io.pair();
+    peer.write_all(b"0123456789").unwrap();
+    peer.shutdown(Shutdown::Write).unwrap();
+    let mut came = 0;
+    for _ in 0..=10 {
+        let token = io.start(Request::Skip { socket, most: 1 << 30 });
+        match io.finish(token).unwrap() {
+            Done::Skipped(bytes) => came += bytes,
+            Done::Received(chunk) if chunk.is_empty() => return assert_eq!(came, 10),
+            Done::Received(chunk) => came += chunk.len() as u64,
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("it does not end");
 }
