@@ -17,9 +17,12 @@ const PATIENCE: u32 = 3;
 /// Intervals in a row below the target and without a refusal before there is none any more: a
 /// moment in which little came is not the end of an overload.
 const CALM: u32 = 10;
-/// The part of what was served when the overload began that is served in any case. It must leave
+/// The part of the most that was served in this overload below which no limit is set. It must leave
 /// room for what refusing costs, and for a machine that has become slower since.
 const LEAST: f64 = 0.25;
+/// What is served is averaged over about so many intervals: requests of several passes come to their
+/// ends together, and in one interval several times as many as can be served.
+const SMOOTH: f64 = 10.0;
 /// How much of the relative excess is taken off, and the most that is. Waits are about as long as
 /// what is in flight, so below one it settles without swinging.
 const SHRINK: f64 = 0.5;
@@ -42,7 +45,10 @@ pub(crate) struct Credits {
     above: u32,
     /// Intervals in a row that were below it and refused nobody.
     calm: u32,
-    /// The most that was served in an interval above the target, per nanosecond.
+    /// What is served, per nanosecond, and what was in flight meanwhile, both on average.
+    rate: f64,
+    held: f64,
+    /// The largest rate above the target.
     capacity: f64,
 }
 
@@ -58,6 +64,8 @@ impl Credits {
             refused: 0,
             above: 0,
             calm: 0,
+            rate: 0.0,
+            held: 0.0,
             capacity: 0.0,
         }
     }
@@ -94,30 +102,36 @@ impl Credits {
     pub(crate) fn interval_over(&mut self, wait: u64, length: u64) {
         let (wait, peak) = (wait as f64, f64::from(self.peak.max(1)));
         let served = u64::from(self.began_with) + self.admitted - u64::from(self.in_flight);
-        let rate = served as f64 / length.max(1) as f64;
+        self.rate += (served as f64 / length.max(1) as f64 - self.rate) / SMOOTH;
+        self.held += (peak - self.held) / SMOOTH;
         let excess = (wait - self.target) / self.target;
         let is_kept = peak <= self.limit.ceil();
         let is_calm = excess <= 0.0 && self.refused == 0;
         self.above = if excess > 0.0 { self.above + 1 } else { 0 };
         self.calm = if is_calm { self.calm + 1 } else { 0 };
         let is_new = self.limit.is_infinite() && self.above <= 1;
-        self.capacity = if is_new { rate } else { self.capacity.max(rate) };
+        self.capacity = if is_new { self.rate } else { self.capacity.max(self.rate) };
         if self.limit.is_infinite() {
             // Waits are as long as what is in flight: this many are wanted, at a first guess.
             if self.above >= PATIENCE {
-                self.limit = (peak * self.target / wait).max(1.0);
+                self.limit = peak * (self.target / wait).max(LEAST);
             }
         } else if self.calm >= CALM {
             self.limit = f64::INFINITY;
         } else if excess <= 0.0 {
             self.grow(-excess);
-        } else if self.refused > 0 && rate < LEAST * self.capacity {
-            self.grow(1.0);
         } else if is_kept {
-            self.limit = (self.limit * (1.0 - (SHRINK * excess).min(SHRINK))).max(1.0);
+            let shrunk = self.limit * (1.0 - (SHRINK * excess).min(SHRINK));
+            self.limit = shrunk.max(self.least().min(self.limit)).max(1.0);
         }
         (self.admitted, self.refused) = (0, 0);
         (self.began_with, self.peak) = (self.in_flight, self.in_flight);
+    }
+
+    /// As many as it takes to serve the least part of the capacity, if they stay for as long as those
+    /// do that are in flight (Little's law).
+    fn least(&self) -> f64 {
+        LEAST * self.capacity * self.held / self.rate.max(f64::MIN_POSITIVE)
     }
 
     fn grow(&mut self, part: f64) {
