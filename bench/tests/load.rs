@@ -160,6 +160,27 @@ fn a_backlog_is_reported() {
 }
 
 #[test]
+fn what_has_waited_is_asked_in_the_end() {
+    for driver in drivers() {
+        let (url, _) = scripted(|_| Act::Late);
+        let open = Options {
+            connections: 2,
+            rate: Some(100.0),
+            constant: true,
+            timeout: Duration::from_secs(5),
+            finish: Duration::from_secs(60),
+            ..options(&url, driver)
+        };
+        let report = run(&open);
+        assert_eq!((report.backlog, report.completed), (0, report.offered), "{report:?}");
+        // It has waited for those before it, which its latency has.
+        let waited = Duration::from_millis(200).as_micros() as f64;
+        assert!(report.offered < 10 || report.latency.max_us > waited, "{report:?}");
+        assert!(report.client_busy < 0.9, "it mostly waits: {report:?}");
+    }
+}
+
+#[test]
 fn a_request_that_outlasts_the_measured_time_is_told() {
     for driver in drivers() {
         // The stalled one has begun in the warm-up: no latency would show it.
