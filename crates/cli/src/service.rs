@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use phalanx_web::{Operator, Reloaded, Reloader, ServeError, Serving};
+use phalanx_web::{Listen, Operator, Reloaded, Reloader, ServeError, Serving};
 
 use crate::notify::Notify;
 use crate::web::Web;
@@ -11,12 +11,14 @@ use crate::web::Web;
 /// A server that was started with these arguments.
 pub(crate) struct Service {
     web: Web,
+    /// Where it listens, if that was decided by whoever started it.
+    given: Option<Vec<Listen>>,
     notify: Notify,
 }
 
 impl Service {
-    pub(crate) fn new(web: Web) -> Self {
-        Self { web, notify: Notify::of_environment() }
+    pub(crate) fn new(web: Web, given: Option<Vec<Listen>>) -> Self {
+        Self { web, given, notify: Notify::of_environment() }
     }
 }
 
@@ -37,7 +39,7 @@ impl Operator for Service {
 
     fn reload(&self, reloader: &mut Reloader) {
         self.notify.reloading();
-        let config = self.web.load().map_err(ServeError::Config);
+        let config = self.web.load(self.given.as_deref()).map_err(ServeError::Config);
         match config.and_then(|config| reloader.reload(config)) {
             Ok(Reloaded { version, added, needs_restart, doubts, .. }) => {
                 doubts.iter().for_each(|doubt| eprintln!("phalanx: {doubt}"));

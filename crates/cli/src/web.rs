@@ -11,7 +11,7 @@ use crate::content::Content;
 use crate::service::Service;
 use clap::Args;
 use phalanx::Choice;
-use phalanx_web::{Config, Listen, Mistake, Origins, Tls, operate};
+use phalanx_web::{Config, Inherited, Listen, Mistake, Origins, Tls, operate};
 
 /// Serve a directory of files over HTTP.
 ///
@@ -49,7 +49,8 @@ pub(crate) struct Web {
     #[arg(long)]
     print_config: bool,
 
-    /// Where to listen; port 0 takes a free one. May be given several times.
+    /// Where to listen; port 0 takes a free one. May be given several times. Sockets that systemd hands
+    /// over take the place of all.
     /// [default: 127.0.0.1:8080]
     #[arg(long, short, value_name = "ADDR:PORT", env = "PHALANX_LISTEN", value_delimiter = ',')]
     listen: Vec<Listen>,
@@ -146,7 +147,15 @@ pub(crate) struct Web {
 
 impl Web {
     pub(crate) fn run(self) -> ExitCode {
-        let config = match self.load() {
+        let inherited = match Inherited::of_environment() {
+            Ok(inherited) => inherited,
+            Err(error) => {
+                eprintln!("phalanx: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
+        let given = inherited.listen();
+        let config = match self.load(given.as_deref()) {
             Ok(config) => config,
             Err(mistakes) => {
                 mistakes.iter().for_each(|mistake| eprintln!("phalanx: {mistake}"));
@@ -161,7 +170,7 @@ impl Web {
             return check(&config);
         }
         phalanx::raise_open_files();
-        let served = operate(config, Arc::new(Service::new(self)));
+        let served = operate(config, inherited, Arc::new(Service::new(self, given)));
         match served {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -171,8 +180,9 @@ impl Web {
         }
     }
 
-    /// The configuration that the file, the environment and the flags come to.
-    pub(crate) fn load(&self) -> Result<Config, Vec<Mistake>> {
+    /// The configuration that the file, the environment and the flags come to. Where it listens may be
+    /// `given`: then nothing else decides it.
+    pub(crate) fn load(&self, given: Option<&[Listen]>) -> Result<Config, Vec<Mistake>> {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let (mut config, mut origins) = (Config::new(), Origins::default());
         config.runtime.processors = cores.min(1024);
@@ -186,7 +196,7 @@ impl Web {
         for set in &self.set {
             config.read(set, &format!("--set {set}"), Path::new(""), &mut origins)?;
         }
-        self.apply(&mut config, &mut origins)?;
+        self.apply(&mut config, given, &mut origins)?;
         let mistakes = config.check();
         if mistakes.is_empty() {
             return Ok(config);
@@ -195,7 +205,12 @@ impl Web {
     }
 
     /// Sets what flags and the environment say.
-    fn apply(&self, config: &mut Config, origins: &mut Origins) -> Result<(), Vec<Mistake>> {
+    fn apply(
+        &self,
+        config: &mut Config,
+        given: Option<&[Listen]>,
+        origins: &mut Origins,
+    ) -> Result<(), Vec<Mistake>> {
         if let Some(directory) = &self.directory {
             let Some(host) = config.hosts.iter_mut().find(|host| host.names.is_empty()) else {
                 let what = "there is no default host whose root it could be: all have names";
@@ -213,6 +228,9 @@ impl Web {
         }
         if !self.listen.is_empty() {
             config.listen.clone_from(&self.listen);
+        }
+        if let Some(given) = given {
+            config.listen = given.to_vec();
         }
         self.apply_tls(config)?;
         let runtime = &mut config.runtime;

@@ -40,6 +40,7 @@ pub use config::{
     Mistake, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
     SecurityHeaders, Symlinks, Timeouts, Tls, UnknownHost, amount,
 };
+pub use reload::inherited::Inherited;
 pub use reload::operator::{Operator, operate};
 pub use reload::{Reloaded, Reloader};
 pub use serve::{ServeError, Server, Serving, serve};

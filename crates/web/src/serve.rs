@@ -20,6 +20,7 @@ use crate::log::{Reopening, Sink};
 use crate::reload::Reloader;
 use crate::reload::entrances::Entrances;
 use crate::reload::hangup::Hangups;
+use crate::reload::inherited::Inherited;
 use crate::reload::keeper::Keeper;
 use crate::site::{Live, Root, Site};
 use crate::stages::Stages;
@@ -181,12 +182,13 @@ impl Server {
 /// # Errors
 /// [`ServeError`]; when the server was up before, only `Run`.
 pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
-    run(config, |_| None, ready)
+    run(config, Inherited::default(), |_| None, ready)
 }
 
 /// As [`serve`]; `hears` may have a thread of its own for as long as the server runs.
 pub(crate) fn run(
     mut config: Config,
+    inherited: Inherited,
     hears: impl FnOnce(Reloader) -> Option<Hangups>,
     ready: impl FnOnce(&Serving<'_>),
 ) -> Result<(), ServeError> {
@@ -198,7 +200,7 @@ pub(crate) fn run(
     let roots = open_roots(&config)?;
     let (certificates, mut doubts) = certificates(&config)?;
     doubts.extend(files::doubts(&config));
-    let entrances = Entrances::bind(&config)?;
+    let entrances = Entrances::bind(&config, inherited)?;
     let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
     let reopen = log.as_ref().map(Sink::reopen);
     let lost = log.as_ref().map(Sink::lost);

@@ -6,6 +6,7 @@
 
 #![cfg(unix)]
 
+mod activation;
 mod admin;
 mod admin_pages;
 mod arguments;

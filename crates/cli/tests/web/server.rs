@@ -72,8 +72,12 @@ fn is_ours(name: &OsStr) -> bool {
     name.to_string_lossy().starts_with("PHALANX_")
 }
 
-fn spawn(mut command: Command) -> Child {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+fn spawn(command: Command) -> Child {
+    spawn_with(command, Stdio::null())
+}
+
+fn spawn_with(mut command: Command, stdin: Stdio) -> Child {
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("cargo has built the binary")
 }
 
@@ -101,7 +105,12 @@ impl Server {
 
     /// Runs `command` until it says that it is ready.
     pub(crate) fn launch(command: Command) -> Self {
-        let mut child = spawn(command);
+        Self::launch_with(command, Stdio::null())
+    }
+
+    /// As [`Server::launch`], with something to read.
+    pub(crate) fn launch_with(command: Command, stdin: Stdio) -> Self {
+        let mut child = spawn_with(command, stdin);
         let (send, stdout) = channel();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| send.send(line)));

@@ -10,6 +10,7 @@ use phalanx::{RemoteEvent, RemoteTrigger, remote_event};
 
 use crate::config::{Config, Listen};
 use crate::connection::accept::Door;
+use crate::reload::inherited::Inherited;
 use crate::serve::{ServeError, url};
 
 /// An entrance of all processors.
@@ -33,6 +34,8 @@ pub(crate) struct Entrances {
     places: Vec<Place>,
     next: u64,
     orders: Arc<Orders>,
+    /// Sockets that are open and not used yet.
+    inherited: Inherited,
 }
 
 /// A change that can be made.
@@ -43,10 +46,10 @@ pub(crate) struct Change {
 }
 
 impl Entrances {
-    /// Binds those that the server starts with.
-    pub(crate) fn bind(config: &Config) -> Result<Self, ServeError> {
+    /// Binds those that the server starts with, but for those that are open already.
+    pub(crate) fn bind(config: &Config, inherited: Inherited) -> Result<Self, ServeError> {
         let orders = Arc::new(Orders::new(config.runtime.processors));
-        let mut entrances = Self { places: Vec::new(), next: 0, orders };
+        let mut entrances = Self { places: Vec::new(), next: 0, orders, inherited };
         let change = entrances.prepare(config)?;
         entrances.put(change);
         Ok(entrances)
@@ -74,7 +77,10 @@ impl Entrances {
                 continue;
             }
             let wrong = |source| ServeError::Listen { address: listen.address, source };
-            let sockets = bind(listen.address, config.runtime.processors).map_err(wrong)?;
+            let processors = config.runtime.processors;
+            let open = self.inherited.take(listen.address, processors);
+            let sockets = open.unwrap_or_else(|| bind(listen.address, processors));
+            let sockets = sockets.map_err(wrong)?;
             let address = sockets[0].local_addr().map_err(wrong)?;
             places.push(Place { id: self.next, listen, address });
             bound.push((self.next, sockets));

@@ -5,6 +5,7 @@
 //! | `operator` | who is asked for a new configuration, and told of the server's life |
 //! | `hangup` | the thread that hears SIGHUP |
 //! | `entrances` | where the server listens, as all processors are to have it |
+//! | `inherited` | sockets that were open before the server was |
 //! | `keeper` | an operation of each processor that opens and shuts its entrances |
 //!
 //! What may fail is done first: the configuration is checked, directories are opened, addresses bound,
@@ -12,6 +13,7 @@
 
 pub(crate) mod entrances;
 pub(crate) mod hangup;
+pub(crate) mod inherited;
 pub(crate) mod keeper;
 pub(crate) mod operator;
 

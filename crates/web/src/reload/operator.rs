@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::reload::Reloader;
 use crate::reload::hangup::Hangups;
+use crate::reload::inherited::Inherited;
 use crate::serve::{ServeError, Serving, run};
 
 /// Told of a server's life, and asked for a new configuration when it gets SIGHUP. None of this is
@@ -21,11 +22,12 @@ pub trait Operator: Send + Sync + 'static {
     fn stopping(&self) {}
 }
 
-/// As [`serve`](crate::serve), for somebody who operates the server while it runs.
+/// As [`serve`](crate::serve), for somebody who operates the server while it runs. Where `config`
+/// listens at the address of one of the `inherited` sockets, that socket is used.
 ///
 /// ```no_run
 /// use std::sync::Arc;
-/// use phalanx_web::{Config, Operator, Reloader, Serving, operate};
+/// use phalanx_web::{Config, Inherited, Operator, Reloader, Serving, operate};
 ///
 /// struct Root;
 ///
@@ -41,13 +43,23 @@ pub trait Operator: Send + Sync + 'static {
 ///     }
 /// }
 ///
-/// operate(Config::of("/srv/www"), Arc::new(Root))?;
+/// let inherited = Inherited::default();
+/// operate(Config::of("/srv/www"), inherited, Arc::new(Root))?;
 /// # Ok::<(), phalanx_web::ServeError>(())
 /// ```
 ///
 /// # Errors
 /// As [`serve`](crate::serve).
-pub fn operate<O: Operator>(config: Config, operator: Arc<O>) -> Result<(), ServeError> {
+pub fn operate<O: Operator>(
+    config: Config,
+    inherited: Inherited,
+    operator: Arc<O>,
+) -> Result<(), ServeError> {
     let ready = operator.clone();
-    run(config, |reloader| Hangups::hear(reloader, operator), |serving| ready.ready(serving))
+    run(
+        config,
+        inherited,
+        |reloader| Hangups::hear(reloader, operator),
+        |serving| ready.ready(serving),
+    )
 }

@@ -1,0 +1,162 @@
+//! Sockets that are open before the server is (systemd's socket activation).
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use crate::authority::Authority;
+use crate::client::{Client, get};
+use crate::curl::{curl, curl_well};
+use crate::on_each_driver;
+use crate::server::{LONG, Server, bare, eventually};
+use crate::site::Site;
+
+on_each_driver!(the_socket_that_is_there, by_its_name, over_a_reload);
+
+/// Hands its standard input over as socket 3, as systemd would: in a process that it then becomes.
+const HAND_OVER: &str = "exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"";
+
+/// The server with these arguments, by a shell that hands it `socket` over by `name`.
+fn hand_over(socket: impl Into<OwnedFd>, name: &str, arguments: &[&str]) -> (Command, Stdio) {
+    let server = bare();
+    let mut command = Command::new("sh");
+    command.args(["-c", HAND_OVER, "sh"]).arg(server.get_program()).arg("web").args(arguments);
+    for (variable, _) in server.get_envs() {
+        command.env_remove(variable);
+    }
+    command.env("LISTEN_FDNAMES", name);
+    (command, Stdio::from(socket.into()))
+}
+
+fn bound() -> (TcpListener, SocketAddr) {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+fn site() -> Site {
+    let site = Site::new();
+    site.file("file", "content");
+    site
+}
+
+fn the_socket_that_is_there(driver: &'static str) {
+    let site = site();
+    let (socket, address) = bound();
+    // Who comes before the server is there waits for it.
+    let mut early = Client::connect(address);
+    early.send("GET /file HTTP/1.1\r\nHost: h\r\n\r\n");
+    let root = site.root();
+    let arguments = [root.to_str().unwrap(), "--driver", driver, "--processors", "2"];
+    // What else it is to listen on is of no account.
+    let arguments = [&arguments[..], &["--listen", "127.0.0.1:1"]].concat();
+    let (command, stdin) = hand_over(socket, "web", &arguments);
+    let mut server = Server::launch_with(command, stdin);
+    assert_eq!(server.address, address);
+    assert_eq!(early.response().body, b"content");
+    for _ in 0..20 {
+        assert_eq!(get(address, "/file").body, b"content");
+    }
+    server.signal(Signal::TERM);
+    server.exits_well(LONG);
+}
+
+fn by_its_name(driver: &'static str) {
+    let (site, authority) = (site(), Authority::new());
+    let pair = authority.sign("a", &["a.test"]);
+    let [_, certificate, _, key] = pair.arguments();
+    let file = site.outside().join("web.toml");
+    let tls = format!(
+        "[host]\nroot = 'root'\ntls = {{ certificate = {certificate:?}, key = {key:?} }}\n"
+    );
+    fs::write(&file, tls).unwrap();
+    let arguments = ["--driver", driver, "--config", file.to_str().unwrap()];
+    let (socket, address) = bound();
+    let (command, stdin) = hand_over(socket, "tls", &arguments);
+    let server = Server::launch_with(command, stdin);
+    assert_eq!(server.address, address);
+    let resolve = format!("a.test:{}:127.0.0.1", address.port());
+    let url = format!("https://a.test:{}/file", address.port());
+    let trusted = authority.certificate();
+    let output = curl(&["--cacert", trusted.to_str().unwrap(), "--resolve", &resolve, &url]);
+    assert_eq!(output.stdout, b"content", "{}", String::from_utf8_lossy(&output.stderr));
+    // Another name is no TLS, though there is a certificate.
+    let (socket, address) = bound();
+    let (command, stdin) = hand_over(socket, "other", &arguments);
+    let _server = Server::launch_with(command, stdin);
+    assert_eq!(curl_well(&[&format!("http://{address}/file")]), "content");
+}
+
+/// The sockets stay, whatever the configuration says of addresses.
+fn over_a_reload(driver: &'static str) {
+    let site = site();
+    let file = site.outside().join("web.toml");
+    fs::write(&file, "host.root = 'root'").unwrap();
+    let (socket, address) = bound();
+    let arguments = ["--driver", driver, "--config", file.to_str().unwrap()];
+    let (command, stdin) = hand_over(socket, "", &arguments);
+    let server = Server::launch_with(command, stdin);
+    site.file("new/file", "new");
+    fs::write(&file, "listen = '127.0.0.1:1'\nhost.root = 'root/new'").unwrap();
+    server.signal(Signal::HUP);
+    eventually("the reload", || server.stderr().contains("version 2").then_some(()));
+    assert_eq!(get(address, "/file").body, b"new");
+}
+
+#[test]
+fn what_is_no_listener_is_refused() {
+    let site = site();
+    let pair = std::os::unix::net::UnixStream::pair().unwrap();
+    let (listener, address) = bound();
+    let client = std::net::TcpStream::connect(address).unwrap();
+    drop(listener);
+    for socket in [OwnedFd::from(pair.0), OwnedFd::from(client)] {
+        let root = site.root();
+        let (mut command, stdin) = hand_over(socket, "odd", &[root.to_str().unwrap()]);
+        let output = command.stdin(stdin).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+        assert!(said.contains("the socket 0 (\"odd\") that was handed over"), "{said}");
+    }
+    // What is for another process is left alone.
+    let (socket, _) = bound();
+    let mut command = bare();
+    command.arg("web").arg(site.root()).args(["--listen", "127.0.0.1:0"]);
+    command.env("LISTEN_FDS", "1").env("LISTEN_PID", "1");
+    let server = Server::launch_with(command, Stdio::from(OwnedFd::from(socket)));
+    assert_eq!(get(server.address, "/file").body, b"content");
+}
+
+/// As the real one does it, with several sockets.
+#[test]
+fn systemd_socket_activate() {
+    let site = site();
+    let free = || bound().1.to_string();
+    let (one, two) = (free(), free());
+    let mut command = Command::new("systemd-socket-activate");
+    command.args(["--listen", &one, "--listen", &two, "--fdname", "web:more"]);
+    let server = bare();
+    command.arg(server.get_program()).arg("web").arg(site.root());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(child) = command.spawn() else {
+        println!("skipped: there is no systemd-socket-activate");
+        return;
+    };
+    struct Ends(std::process::Child);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+    // It becomes the server once somebody connects.
+    let _ends = Ends(child);
+    for address in [&one, &two] {
+        let address = address.parse().unwrap();
+        eventually("the socket", || std::net::TcpStream::connect::<SocketAddr>(address).ok());
+        assert_eq!(get(address, "/file").body, b"content");
+    }
+}
