@@ -1,7 +1,9 @@
 //! The field lines that describe a file, made once and copied into each response.
 
+use std::fmt;
+
 use crate::date::format_date;
-use crate::{Coding, ContentType, Validators};
+use crate::{Coding, Validators};
 
 /// A file's prebuilt field lines: what a cache keeps beside the contents.
 ///
@@ -33,11 +35,12 @@ pub struct Entity {
 }
 
 impl Entity {
-    /// The lines for a file of `length` bytes. `others` are lines for every answer, 304 included, such as
+    /// The lines for a file of `length` bytes; its type is a [`ContentType`](crate::ContentType), or
+    /// whatever else is written as one. `others` are lines for every answer, 304 included, such as
     /// `Cache-Control` and `Vary`. Line breaks in them become spaces.
     /// An empty tag gives no `ETag` line.
     pub fn new(
-        content_type: ContentType,
+        content_type: impl fmt::Display,
         validators: &Validators<'_>,
         length: u64,
         others: &[(&str, &str)],
@@ -48,7 +51,7 @@ impl Entity {
     /// As [`Entity::new`], of a representation with a content coding, which `Content-Encoding` names: the
     /// type is that of what is encoded, the length and the validators are those of the encoded bytes.
     pub fn encoded(
-        content_type: ContentType,
+        content_type: impl fmt::Display,
         coding: Coding,
         validators: &Validators<'_>,
         length: u64,
@@ -68,9 +71,7 @@ impl Entity {
             line(&mut lines, "Content-Encoding", coding.name().as_bytes());
         }
         let described = lines.len();
-        lines.extend_from_slice(b"Content-Type: ");
-        content_type.write(&mut lines);
-        lines.extend_from_slice(b"\r\n");
+        line(&mut lines, "Content-Type", content_type.to_string().as_bytes());
         let partial = lines.len();
         line(&mut lines, "Content-Length", itoa::Buffer::new().format(length).as_bytes());
         Entity { lines: lines.into(), unchanged, described, partial }

@@ -38,7 +38,7 @@ pub use auth::files::UsersError;
 pub use config::{
     AccessLog, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Listen, LogFormat, LogTarget,
     Mistake, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
-    SecurityHeaders, Symlinks, Timeouts, Tls, UnknownHost, amount,
+    SecurityHeaders, Symlinks, Timeouts, Tls, TypeRule, UnknownHost, amount,
 };
 pub use reload::inherited::Inherited;
 pub use reload::operator::{Operator, operate};

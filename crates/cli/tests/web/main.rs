@@ -22,6 +22,7 @@ mod curl;
 mod descriptors;
 mod drain;
 mod encodings;
+mod fields;
 mod files;
 mod frames;
 mod framing;

@@ -220,7 +220,7 @@ fn plain_requests_are_told(driver: &'static str) {
 fn half_a_handshake_is_not_waited_for(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
-    let server = start(driver, &site, &pair, &["--request-timeout", "1"]);
+    let server = start(driver, &site, &pair, &["--set", "timeouts.handshake = '1s'"]);
     let mut silent = Client::connect(server.address);
     let mut slow = Client::connect(server.address);
     slow.send([0x16, 3, 1, 2, 0, 1]);

@@ -41,6 +41,7 @@ impl Config {
         }
         for (name, time) in [
             ("request", self.timeouts.request),
+            ("handshake", self.timeouts.handshake),
             ("body", self.timeouts.body),
             ("idle", self.timeouts.idle),
             ("send", self.timeouts.send),

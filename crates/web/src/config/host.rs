@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::config::rules::{Auth, CacheRule, Cors, HeaderRule, Redirect, Rewrite, SecurityHeaders};
+use crate::config::rules::{
+    Auth, CacheRule, Cors, HeaderRule, Redirect, Rewrite, SecurityHeaders, TypeRule,
+};
 
 /// How the requests for some names are answered.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +25,10 @@ pub struct HostConfig {
     pub errors: Vec<(u16, String)>,
     /// Which symbolic links are followed.
     pub symlinks: Symlinks,
+    /// Types of files, by path: the first rule that matches.
+    pub content_types: Vec<TypeRule>,
+    /// The charset that text is said to be in; none to say nothing of it.
+    pub charset: Option<String>,
     /// Whether `file.br`, `file.zst` or `file.gz` is sent in the place of `file` to who takes it.
     pub precompressed: bool,
     /// Whether text is compressed in the cache.
@@ -56,6 +62,8 @@ impl HostConfig {
             fallback: None,
             errors: Vec::new(),
             symlinks: Symlinks::default(),
+            content_types: Vec::new(),
+            charset: Some("utf-8".into()),
             precompressed: false,
             compress: false,
             headers: Vec::new(),

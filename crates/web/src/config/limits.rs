@@ -10,6 +10,8 @@ pub use phalanx_http::LogFormat;
 pub struct Timeouts {
     /// For the whole of a request's head, from its first byte; then it is answered with 408.
     pub request: Duration,
+    /// For the whole of a TLS handshake, from the connection on.
+    pub handshake: Duration,
     /// For the whole of a request's body.
     pub body: Duration,
     /// For the next request on an idle connection.
@@ -26,6 +28,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             request: Duration::from_secs(10),
+            handshake: Duration::from_secs(10),
             body: Duration::from_secs(10),
             idle: Duration::from_secs(60),
             send: Duration::from_secs(30),

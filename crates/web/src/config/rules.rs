@@ -17,6 +17,16 @@ pub struct HeaderRule {
     pub value: String,
 }
 
+/// The type of some files, where the end of their names does not tell it, or tells another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeRule {
+    /// Which files, as a glob.
+    pub path: String,
+    /// The value of `Content-Type`: `text/plain; charset=iso-8859-1`. Without a charset, text has that of
+    /// its host.
+    pub value: String,
+}
+
 /// `Cache-Control` for some files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheRule {

@@ -164,7 +164,7 @@ async fn enter(
 ) {
     let Some(tls) = tls else { return };
     let site = live.newest();
-    match tls.shake(stream, Patience::limit(site.timeouts.request).or_drain()).await {
+    match tls.shake(stream, Patience::limit(site.timeouts.handshake).or_drain()).await {
         Ok(stream) if stream.is_http2() => {
             let transport = Rc::new(Transport::Tls(stream));
             http2::connection::serve(transport, stages, live, entry, guest, Vec::new()).await;

@@ -36,7 +36,8 @@ pub(super) async fn fail_with(
     }
     let start = out.bytes.len();
     with_date(|date| error_page_with(&mut out.bytes, status, lines, date, ask.reply));
-    ask.site[ask.host].finish(&mut out.bytes, start, false, ask.request);
+    let sealed = out.is_sealed();
+    ask.site[ask.host].finish(&mut out.bytes, start, false, ask.request, sealed);
     Ok(())
 }
 
@@ -61,7 +62,8 @@ async fn own_page(
             .length(entry.length)
             .finish();
     });
-    ask.site[ask.host].finish(&mut out.bytes, start, false, ask.request);
+    let sealed = out.is_sealed();
+    ask.site[ask.host].finish(&mut out.bytes, start, false, ask.request, sealed);
     if !ask.reply.head_only {
         out.content(ask.site, &entry, Part::all(&entry)).await?;
     }

@@ -45,6 +45,14 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
+    /// Whether they leave by TLS.
+    pub(crate) fn is_sealed(&self) -> bool {
+        match &self.to {
+            To::Connection(transport) => transport.is_sealed(),
+            To::Stream(stream) => stream.is_sealed(),
+        }
+    }
+
     /// Sends what was gathered.
     pub(crate) async fn send(&mut self) -> io::Result<()> {
         if self.bytes.is_empty() {

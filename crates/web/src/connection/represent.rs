@@ -41,7 +41,8 @@ pub(super) async fn represent(
     };
     let start = out.bytes.len();
     let follows = with_date(|date| answer::file(&mut out.bytes, request, chosen, date, reply));
-    site[ask.host].finish(&mut out.bytes, start, true, request);
+    let sealed = out.is_sealed();
+    site[ask.host].finish(&mut out.bytes, start, true, request, sealed);
     match follows {
         Ok(Follows::Part(part)) => out.content(site, chosen, part).await,
         Ok(Follows::Parts(parts)) => Box::pin(several(out, ask, chosen, &parts)).await,
@@ -79,10 +80,13 @@ fn choose<'a>(
 async fn several(out: &mut Outgoing, ask: Ask<'_>, entry: &Entry, parts: &Parts) -> io::Result<()> {
     let boundary = ask.site.boundary(entry.validators().etag);
     let multipart = Multipart::new(parts, &entry.entity, entry.length, boundary);
+    let start = out.bytes.len();
     with_date(|date| {
         let head = Head::new(&mut out.bytes, Status::PartialContent, date, ask.reply);
         multipart.head(head.block(entry.entity.multipart())).finish();
     });
+    let sealed = out.is_sealed();
+    ask.site[ask.host].finish(&mut out.bytes, start, true, ask.request, sealed);
     for (n, (start, end)) in parts.iter().enumerate() {
         multipart.before(n, &mut out.bytes);
         out.content(ask.site, entry, Part { start, end }).await?;

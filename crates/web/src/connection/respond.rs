@@ -51,7 +51,8 @@ pub(crate) async fn respond(
                 Some(cors) if cors.preflight(&mut out.bytes, request, date, reply) => (),
                 _ => options(&mut out.bytes, date, reply),
             });
-            here.finish(&mut out.bytes, start, false, request);
+            let sealed = out.is_sealed();
+            here.finish(&mut out.bytes, start, false, request, sealed);
             return Ok(());
         }
         Method::Other(method) => {
@@ -75,7 +76,8 @@ pub(crate) async fn respond(
         Route::Answered => return Ok(()),
         Route::Redirect(status, location) => {
             with_date(|date| redirect(&mut out.bytes, status, &location, date, ask.reply));
-            here.finish(&mut out.bytes, start, false, ask.request);
+            let sealed = out.is_sealed();
+            here.finish(&mut out.bytes, start, false, ask.request, sealed);
             return Ok(());
         }
     }
@@ -93,7 +95,8 @@ pub(crate) async fn respond(
         Ok(Found::File(entry)) => Ok(entry),
         Ok(Found::Directory) if !resolved.directory => {
             with_date(|date| answer::directory(&mut out.bytes, ask.request, path, date, ask.reply));
-            here.finish(&mut out.bytes, start, false, ask.request);
+            let sealed = out.is_sealed();
+            here.finish(&mut out.bytes, start, false, ask.request, sealed);
             return out.send_if_many().await;
         }
         Ok(Found::Directory) | Err(Failure::Missing) => {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use phalanx::Bytes;
 use phalanx::fs::{File, Metadata};
-use phalanx_http::{Coding, ContentType, Entity, Validators, content_type};
+use phalanx_http::{Coding, Entity, Validators};
 
 use crate::connection::clock::today;
 use crate::files::variants::{Sources, Variants};
+use crate::site::Kind;
 
 /// Files up to this size are kept whole, beside their lines; larger ones by blocks.
 pub(crate) const WHOLE: u64 = 64 * 1024;
@@ -42,7 +43,7 @@ pub(crate) struct Entry {
     pub(crate) content: Content,
     /// The same in other codings, if there may be any.
     pub(crate) variants: Option<Box<Variants>>,
-    content_type: ContentType,
+    content_type: Kind,
     /// By which fields of a request it is chosen.
     vary: &'static str,
     /// What the host's rules add.
@@ -62,9 +63,9 @@ pub(crate) enum Content {
 }
 
 impl Entry {
-    /// The file at `path` as it is, with what there is beside it.
+    /// A file as it is, with what there is beside it.
     pub(crate) fn new(
-        path: &[u8],
+        content_type: Kind,
         metadata: Metadata,
         content: Content,
         sources: Sources,
@@ -74,56 +75,49 @@ impl Entry {
         let (length, modified) = (metadata.length, seconds(metadata));
         let variants = Variants::new(sources);
         let vary = if variants.is_some() { "Accept-Encoding" } else { "" };
-        let parts =
-            Parts { content_type: content_type(path), vary, etag, modified, length, fields };
-        Self { variants, ..parts.build(Coding::Identity, metadata.into(), content, &[]) }
+        let parts = Parts { content_type, vary, etag, modified, length, fields };
+        Self { variants, ..parts.build(Coding::Identity, metadata.into(), content) }
     }
 
     /// Something made of `id`, by more of the request than its path, and as old as `metadata` says.
     /// With the bytes comes their hash.
     pub(crate) fn made(
-        content_type: ContentType,
+        content_type: impl Into<Kind>,
         id: FileId,
         metadata: Metadata,
         (bytes, tag): (Vec<u8>, u64),
         sources: Sources,
+        fields: Fields,
     ) -> Self {
+        let content_type = content_type.into();
         let variants = Variants::new(sources);
         let vary = if variants.is_some() { "Accept, Accept-Encoding" } else { "Accept" };
         let (etag, modified) = (format!("\"{tag:x}\""), seconds(metadata));
-        let parts = Parts {
-            content_type,
-            vary,
-            etag,
-            modified,
-            length: bytes.len() as u64,
-            fields: Fields::default(),
-        };
-        // Browsers would guess how long it stays as it is.
-        let others = [("Cache-Control", "no-cache")];
+        let parts =
+            Parts { content_type, vary, etag, modified, length: bytes.len() as u64, fields };
         let content = Content::Whole(bytes.into());
-        let made = parts.build(Coding::Identity, id, content, &others);
+        let made = parts.build(Coding::Identity, id, content);
         Self { variants, until: today() + MADE_FOR, ..made }
     }
 
     /// The same in another coding, from a file of its own, which `metadata` tells of.
     pub(crate) fn beside(&self, coding: Coding, metadata: Metadata, content: Content) -> Self {
         let etag = with_coding(&file_tag(metadata), metadata.length, coding);
-        let Self { content_type, vary, .. } = *self;
+        let (content_type, vary) = (self.content_type.clone(), self.vary);
         let (modified, length) = (seconds(metadata), metadata.length);
         let fields = self.fields.clone();
         let parts = Parts { content_type, vary, etag, modified, length, fields };
-        parts.build(coding, metadata.into(), content, &[])
+        parts.build(coding, metadata.into(), content)
     }
 
     /// The same in another coding, made of it.
     pub(crate) fn encoded(&self, coding: Coding, bytes: Vec<u8>) -> Self {
         let length = bytes.len() as u64;
         let etag = with_coding(&self.etag, length, coding);
-        let Self { content_type, vary, modified, .. } = *self;
-        let fields = self.fields.clone();
+        let Self { vary, modified, .. } = *self;
+        let (content_type, fields) = (self.content_type.clone(), self.fields.clone());
         let parts = Parts { content_type, vary, etag, modified, length, fields };
-        parts.build(coding, self.id, Content::Whole(bytes.into()), &[])
+        parts.build(coding, self.id, Content::Whole(bytes.into()))
     }
 
     pub(crate) fn validators(&self) -> Validators<'_> {
@@ -172,7 +166,7 @@ impl Entry {
 
 /// What an entry's lines are made of.
 struct Parts {
-    content_type: ContentType,
+    content_type: Kind,
     vary: &'static str,
     etag: String,
     modified: u64,
@@ -181,15 +175,15 @@ struct Parts {
 }
 
 impl Parts {
-    fn build(self, coding: Coding, id: FileId, content: Content, others: &[(&str, &str)]) -> Entry {
+    fn build(self, coding: Coding, id: FileId, content: Content) -> Entry {
         let Self { content_type, vary, etag, modified, length, fields } = self;
-        let mut lines = others.to_vec();
-        lines.extend(fields.iter().map(|(name, value)| (&name[..], &value[..])));
+        let lines = fields.iter().map(|(name, value)| (&name[..], &value[..]));
+        let mut lines: Vec<_> = lines.collect();
         if !vary.is_empty() {
             lines.push(("Vary", vary));
         }
         let validators = Validators { etag: &etag, modified };
-        let entity = Entity::encoded(content_type, coding, &validators, length, &lines);
+        let entity = Entity::encoded(&content_type, coding, &validators, length, &lines);
         let (variants, until) = (None, u64::MAX);
         Entry {
             id,
@@ -242,11 +236,11 @@ impl FileId {
 impl Entry {
     /// A file of these bytes, for tests: without a clock, which only a processor has.
     pub(crate) fn of(content: &'static str) -> Self {
-        let content_type = ContentType::UNKNOWN;
+        let content_type = phalanx_http::ContentType::UNKNOWN.into();
         let (etag, length) = ("\"0-4\"".to_owned(), content.len() as u64);
         let parts =
             Parts { content_type, vary: "", etag, modified: 0, length, fields: Fields::default() };
         let content = Content::Whole(Bytes::from_static(content.as_bytes()));
-        parts.build(Coding::Identity, FileId::of_length(length), content, &[])
+        parts.build(Coding::Identity, FileId::of_length(length), content)
     }
 }

@@ -53,6 +53,7 @@ pub(crate) async fn fetch(asked: &Asked, directory: &[u8], view: View) -> Looked
     let id = metadata.into();
     // It shows when its files were changed, so it is no older than they are.
     metadata.modified_ns = newest.map_or(metadata.modified_ns, |at| at.max(metadata.modified_ns));
-    let entry = Entry::made(view.form.content_type(), id, metadata, (bytes, tag), sources);
+    let (kind, fields) = (view.form.content_type(), asked.fields(directory, true));
+    let entry = Entry::made(kind, id, metadata, (bytes, tag), sources, fields);
     Ok(Found::File(Arc::new(entry)))
 }

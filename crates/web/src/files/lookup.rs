@@ -11,7 +11,7 @@ use phalanx::{Bytes, Partition, event, now};
 use crate::files::aggregator;
 use crate::files::cache::{FileCache, Value};
 use crate::files::disk::{self, Opened};
-use crate::files::entry::{Content, Entry, WHOLE};
+use crate::files::entry::{Content, Entry, Fields, WHOLE};
 use crate::files::failure::Failure;
 use crate::files::{list, sources};
 use crate::site::{Host, HostId, HostIndex, Site};
@@ -164,9 +164,15 @@ impl Asked {
 
     async fn found(&self, metadata: Metadata, content: Content) -> Found {
         let sources = sources::find(self.stages, self.host(), &self.path, metadata).await;
-        let fields = self.host().rules.fields(&self.path);
-        let fields = fields.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Found::File(Arc::new(Entry::new(&self.path, metadata, content, sources, fields)))
+        let rules = &self.host().rules;
+        let (kind, fields) = (rules.kinds.of(&self.path), self.fields(&self.path, false));
+        Found::File(Arc::new(Entry::new(kind, metadata, content, sources, fields)))
+    }
+
+    /// The fields that the host's rules add: see [`Rules::fields`](crate::site::rules::Rules::fields).
+    pub(crate) fn fields(&self, path: &[u8], made: bool) -> Fields {
+        let fields = self.host().rules.fields(path, made);
+        fields.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 }
 

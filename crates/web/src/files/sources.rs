@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use phalanx::fs::{FileKind, Metadata};
-use phalanx_http::{Coding, content_type};
+use phalanx_http::Coding;
 
 use crate::files::disk::{self, Opened};
 use crate::files::encode;
@@ -26,8 +26,9 @@ pub(crate) async fn find(
         return sources;
     }
     let sizes = encode::SMALLEST..=encode::LARGEST;
-    let makes =
-        config.compress && sizes.contains(&metadata.length) && content_type(path).is_compressible();
+    let makes = config.compress
+        && sizes.contains(&metadata.length)
+        && host.rules.kinds.of(path).is_compressible();
     for (source, coding) in sources.iter_mut().zip(Coding::ENCODED) {
         if config.precompressed
             && let Ok(Opened { metadata: beside, .. }) =

@@ -17,6 +17,8 @@ const PIECE: usize = 64 * 1024;
 pub(crate) struct StreamAnswer {
     /// The request was HEAD.
     head_only: bool,
+    /// The connection is TLS.
+    sealed: bool,
     state: State,
 }
 
@@ -29,8 +31,13 @@ enum State {
 }
 
 impl StreamAnswer {
-    pub(super) fn new(respond: SendResponse<Bytes>, head_only: bool) -> Self {
-        Self { head_only, state: State::Head(respond) }
+    pub(super) fn new(respond: SendResponse<Bytes>, head_only: bool, sealed: bool) -> Self {
+        Self { head_only, sealed, state: State::Head(respond) }
+    }
+
+    /// Whether it leaves by TLS.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.sealed
     }
 
     /// Sends `payload`, which begins with a head or goes on behind one. Returns memory for the next.

@@ -39,6 +39,7 @@ pub(crate) async fn serve(
 ) {
     let site = live.newest();
     let timeouts = site.timeouts;
+    let sealed = transport.is_sealed();
     let pipe = Pipe::new(transport, stages, Patience::limit(timeouts.send), early);
     let flooded = pipe.flooded();
     let handshake = Builder::new()
@@ -49,7 +50,7 @@ pub(crate) async fn serve(
         .initial_connection_window_size(WINDOW)
         .handshake::<_, Bytes>(pipe);
     let Ok(Ok(connection)) = timeout(timeouts.request, handshake).await else { return };
-    let streams = Streams::new(stages, live, site, entry, guest, STREAMS as usize);
+    let streams = Streams::new(stages, live, site, entry, guest, STREAMS as usize, sealed);
     drive(connection, flooded, streams, timeouts.idle).await;
 }
 

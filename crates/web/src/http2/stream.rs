@@ -37,6 +37,8 @@ pub(super) struct Streams {
     /// Requests under way.
     open: Rc<Cell<usize>>,
     bound: usize,
+    /// Whether the connection is TLS.
+    sealed: bool,
 }
 
 impl Streams {
@@ -47,8 +49,10 @@ impl Streams {
         entry: Option<Admission>,
         guest: Guest,
         bound: usize,
+        sealed: bool,
     ) -> Self {
-        Self { stages, live, site, entry, guest: Rc::new(guest), open: Rc::default(), bound }
+        let (guest, open) = (Rc::new(guest), Rc::default());
+        Self { stages, live, site, entry, guest, open, bound, sealed }
     }
 }
 
@@ -76,9 +80,9 @@ pub(super) fn accept(
 
 /// Answers one request.
 async fn serve(streams: Streams, request: Request<RecvStream>, response: SendResponse<Bytes>) {
-    let Streams { stages, site, entry, guest, .. } = streams;
+    let Streams { stages, site, entry, guest, sealed, .. } = streams;
     let head_only = request.method() == Method::HEAD;
-    let answer = StreamAnswer::new(response, head_only);
+    let answer = StreamAnswer::new(response, head_only, sealed);
     let (began, mut head) = (now(), Vec::with_capacity(512));
     if !request::write(&request, &mut head) {
         return answer.reset(Reason::PROTOCOL_ERROR);

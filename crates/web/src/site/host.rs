@@ -79,7 +79,7 @@ impl Host {
 
     /// Adds the host's lines to an answer whose head begins at `start` in `out`, and of which there
     /// is nothing else yet, or little. A `file`'s lines were made with it, but for those that depend
-    /// on the request.
+    /// on the request and on whether it came `sealed`, by TLS.
     #[inline]
     pub(crate) fn finish(
         &self,
@@ -87,14 +87,26 @@ impl Host {
         start: usize,
         file: bool,
         request: &Request<'_>,
+        sealed: bool,
     ) {
-        if self.rules.cors.is_some() || !file && !self.rules.security_lines.is_empty() {
-            self.add_lines(out, start, file, request);
+        let rules = &self.rules;
+        if rules.cors.is_some()
+            || !file && !rules.security_lines.is_empty()
+            || sealed && !rules.sealed_lines.is_empty()
+        {
+            self.add_lines(out, start, file, request, sealed);
         }
     }
 
     #[cold]
-    fn add_lines(&self, out: &mut Vec<u8>, start: usize, file: bool, request: &Request<'_>) {
+    fn add_lines(
+        &self,
+        out: &mut Vec<u8>,
+        start: usize,
+        file: bool,
+        request: &Request<'_>,
+        sealed: bool,
+    ) {
         let Some(end) = out[start..].windows(2).position(|bytes| bytes == b"\r\n") else { return };
         let mut lines = Vec::with_capacity(256);
         if let Some(cors) = &self.rules.cors {
@@ -102,6 +114,9 @@ impl Host {
         }
         if !file {
             lines.extend_from_slice(&self.rules.security_lines);
+        }
+        if sealed {
+            lines.extend_from_slice(&self.rules.sealed_lines);
         }
         // Behind the status line.
         let at = start + end + 2;

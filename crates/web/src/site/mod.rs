@@ -5,6 +5,7 @@
 
 mod cors;
 mod host;
+mod kind;
 mod live;
 mod names;
 mod pattern;
@@ -20,6 +21,7 @@ use phalanx::BlockingStage;
 use phalanx_http::{Limits, Status};
 
 pub(crate) use host::{Host, HostId, Root};
+pub(crate) use kind::Kind;
 pub(crate) use live::Live;
 
 use crate::config::{Config, PerAddress, Timeouts, UnknownHost};

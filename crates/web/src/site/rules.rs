@@ -6,6 +6,7 @@ use phalanx_http::{Status, path};
 
 use crate::config::{HostConfig, Redirect, RedirectStatus, Rewrite, SecurityHeaders};
 use crate::site::cors::CrossOrigin;
+use crate::site::kind::Kinds;
 use crate::site::pattern::Pattern;
 
 /// What `/**` stood for, in the target of a rule.
@@ -23,6 +24,9 @@ pub(crate) struct Rules {
     security: Vec<(&'static str, String)>,
     /// The same as lines.
     pub(crate) security_lines: Vec<u8>,
+    /// Lines of every answer over TLS.
+    pub(crate) sealed_lines: Vec<u8>,
+    pub(crate) kinds: Kinds,
     pub(crate) cors: Option<CrossOrigin>,
 }
 
@@ -63,7 +67,10 @@ impl Target {
 impl Rules {
     pub(crate) fn new(host: &HostConfig) -> Result<Self, Wrong> {
         let mut wrong = Wrong::new();
+        let kinds = Kinds::new(host, &mut wrong);
         let mut rules = Self {
+            kinds,
+            sealed_lines: Vec::new(),
             redirects: Vec::new(),
             rewrites: Vec::new(),
             headers: Vec::new(),
@@ -107,6 +114,16 @@ impl Rules {
                 note(format!("security-headers.{}", name.to_ascii_lowercase()), what);
             }
             rules.security_lines.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+        }
+        let transport = host.security_headers.as_ref();
+        if let Some(value) = transport.and_then(|own| own.strict_transport_security.as_ref()) {
+            match is_hsts(value) {
+                Ok(()) => {
+                    let line = format!("Strict-Transport-Security: {value}\r\n");
+                    rules.sealed_lines = line.into_bytes();
+                }
+                Err(what) => note("security-headers.strict-transport-security".into(), what),
+            }
         }
         for (n, rule) in host.auth.iter().enumerate() {
             match (Pattern::new(&rule.path), challenge(&rule.realm)) {
@@ -197,17 +214,20 @@ impl Rules {
         &self.auth[rule].1
     }
 
-    /// The fields of a file's answers, beyond those that describe it.
-    pub(crate) fn fields(&self, path: &[u8]) -> Vec<(&str, Cow<'_, str>)> {
+    /// The fields of a file's answers, beyond those that describe it; or of what is `made` of a
+    /// directory, which no cache is to guess the age of.
+    pub(crate) fn fields(&self, path: &[u8], made: bool) -> Vec<(&str, Cow<'_, str>)> {
         let mut fields: Vec<(&str, Cow<'_, str>)> = Vec::new();
         let nothing = self.headers.is_empty() && self.cache_control.is_empty();
-        if nothing && self.security.is_empty() && self.auth.is_empty() {
+        if nothing && self.security.is_empty() && self.auth.is_empty() && !made {
             return fields;
         }
-        let path = absolute(path, false);
+        let path = absolute(path, made);
         let mut cache = self.cache_control.iter();
         if let Some((_, value)) = cache.find(|(pattern, _)| pattern.matches(&path).is_some()) {
             fields.push(("Cache-Control", value.into()));
+        } else if made {
+            fields.push(("Cache-Control", "no-cache".into()));
         }
         fields.extend(self.security.iter().map(|(name, value)| (*name, value.into())));
         for (pattern, name, value) in &self.headers {
@@ -264,6 +284,20 @@ fn challenge(realm: &str) -> Result<Vec<u8>, String> {
         ));
     }
     Ok(format!("WWW-Authenticate: Basic realm=\"{realm}\", charset=\"UTF-8\"\r\n").into_bytes())
+}
+
+/// How long the host is to be asked by TLS only (RFC 6797 §6.1).
+fn is_hsts(value: &str) -> Result<(), String> {
+    is_value(value)?;
+    let mut directives = value.split(';').map(str::trim);
+    let seconds = directives.find_map(|directive| {
+        let (name, seconds) = directive.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("max-age").then(|| seconds.trim().trim_matches('"'))
+    });
+    match seconds.is_some_and(|seconds| seconds.parse::<u64>().is_ok()) {
+        true => Ok(()),
+        false => Err(format!("found {value:?}, expected something as \"max-age=31536000\"")),
+    }
 }
 
 type Refused = (&'static str, String);

@@ -6,7 +6,7 @@ use phalanx_http::Limits;
 use crate::config::file::pass::Pass;
 use crate::config::{
     AccessLog, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, PerAddress, Redirect,
-    RedirectStatus, Rewrite, RuntimeConfig, SecurityHeaders, Timeouts, Tls,
+    RedirectStatus, Rewrite, RuntimeConfig, SecurityHeaders, Timeouts, Tls, TypeRule,
 };
 
 /// A table of keys.
@@ -61,6 +61,7 @@ impl Keys for Limits {
 impl Keys for Timeouts {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         pass.key("request", &mut self.request);
+        pass.key("handshake", &mut self.handshake);
         pass.key("body", &mut self.body);
         pass.key("idle", &mut self.idle);
         pass.key("send", &mut self.send);
@@ -93,6 +94,7 @@ impl Keys for HostConfig {
         pass.key("fallback", &mut self.fallback);
         pass.key("errors", &mut self.errors);
         pass.key("symlinks", &mut self.symlinks);
+        pass.key("charset", &mut self.charset);
         pass.key("precompressed", &mut self.precompressed);
         pass.key("compress", &mut self.compress);
         pass.optional("security-headers", &mut self.security_headers);
@@ -102,6 +104,8 @@ impl Keys for HostConfig {
         pass.list("cache-control", &mut self.cache_control, rule);
         let rule = || HeaderRule { path: String::new(), name: String::new(), value: String::new() };
         pass.list("header", &mut self.headers, rule);
+        let rule = || TypeRule { path: String::new(), value: String::new() };
+        pass.list("content-type", &mut self.content_types, rule);
         let status = RedirectStatus::default();
         let rule = || Redirect { from: String::new(), to: String::new(), status };
         pass.list("redirect", &mut self.redirects, rule);
@@ -143,6 +147,13 @@ impl Keys for Tls {
 }
 
 impl Keys for CacheRule {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        pass.required("path", &mut self.path);
+        pass.required("value", &mut self.value);
+    }
+}
+
+impl Keys for TypeRule {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         pass.required("path", &mut self.path);
         pass.required("value", &mut self.value);

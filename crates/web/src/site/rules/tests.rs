@@ -107,7 +107,7 @@ fn fields_by_path() {
     ];
     let rules = Rules::new(&host).unwrap();
     let has = |path: &str, name: &str| -> Vec<String> {
-        let fields = rules.fields(path.as_bytes());
+        let fields = rules.fields(path.as_bytes(), false);
         let values = fields.iter().filter(|(other, _)| *other == name);
         values.map(|(_, value)| value.to_string()).collect()
     };

@@ -1,0 +1,185 @@
+//! Which type a host's files have.
+
+use std::fmt;
+use std::sync::Arc;
+
+use phalanx_http::{ContentType, content_type};
+
+use crate::config::HostConfig;
+use crate::site::pattern::Pattern;
+use crate::site::rules::{Wrong, is_value};
+
+/// A file's type: a value for `Content-Type`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// By the end of its name, with the usual charset.
+    Known(ContentType),
+    /// As a rule says.
+    Said { value: Arc<str>, text: bool },
+}
+
+impl Kind {
+    /// Whether it becomes much smaller when it is compressed.
+    pub(crate) fn is_compressible(&self) -> bool {
+        match self {
+            Self::Known(known) => known.is_compressible(),
+            Self::Said { text, .. } => *text,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(known) => known.fmt(f),
+            Self::Said { value, .. } => f.write_str(value),
+        }
+    }
+}
+
+impl From<ContentType> for Kind {
+    fn from(known: ContentType) -> Self {
+        Self::Known(known)
+    }
+}
+
+/// What a host says of its files' types.
+pub(crate) struct Kinds {
+    rules: Vec<(Pattern, Kind)>,
+    /// None where text is said to be in the charset that is usual.
+    charset: Option<Option<String>>,
+}
+
+impl Kinds {
+    /// Compiles a host's rules, and tells what is `wrong` with them.
+    pub(crate) fn new(host: &HostConfig, wrong: &mut Wrong) -> Self {
+        let charset = host.charset.as_deref();
+        if let Some(charset) = charset.filter(|charset| !is_token(charset)) {
+            let what =
+                format!("found {charset:?}, expected the name of a charset such as \"utf-8\"");
+            wrong.push(("charset".into(), what));
+        }
+        let mut rules = Vec::new();
+        for (n, rule) in host.content_types.iter().enumerate() {
+            let kind = said(&rule.value, charset);
+            match (Pattern::new(&rule.path), kind) {
+                (Ok(pattern), Ok(kind)) => rules.push((pattern, kind)),
+                (Err(what), _) => wrong.push((format!("content-type[{n}].path"), what)),
+                (_, Err(what)) => wrong.push((format!("content-type[{n}].value"), what)),
+            }
+        }
+        let usual = charset.is_some_and(|charset| charset.eq_ignore_ascii_case("utf-8"));
+        Self { rules, charset: (!usual).then(|| host.charset.clone()) }
+    }
+
+    /// The type of the file at a path, which is without a slash in front.
+    pub(crate) fn of(&self, path: &[u8]) -> Kind {
+        if !self.rules.is_empty() {
+            let asked = [b"/", path].concat();
+            let mut rules = self.rules.iter();
+            if let Some((_, kind)) = rules.find(|(pattern, _)| pattern.matches(&asked).is_some()) {
+                return kind.clone();
+            }
+        }
+        let known = content_type(path);
+        match &self.charset {
+            Some(charset) if known.utf8 => {
+                let value = with_charset(known.essence, charset.as_deref()).into();
+                Kind::Said { value, text: true }
+            }
+            _ => known.into(),
+        }
+    }
+}
+
+/// A value as it is sent, with a charset where it is text.
+fn said(value: &str, charset: Option<&str>) -> Result<Kind, String> {
+    is_value(value)?;
+    let (essence, parameters) = value.split_once(';').unwrap_or((value, ""));
+    let essence = essence.trim();
+    let is_type =
+        essence.split_once('/').is_some_and(|(kind, sub)| is_token(kind) && is_token(sub));
+    if !is_type || !value.is_ascii() {
+        return Err(format!("found {value:?}, expected a type such as \"text/plain\""));
+    }
+    let lower = essence.to_ascii_lowercase();
+    let text = lower.starts_with("text/")
+        || lower.ends_with("+xml")
+        || lower.ends_with("+json")
+        || matches!(&lower[..], "application/json" | "application/xml" | "application/javascript");
+    let bare = text && !parameters.to_ascii_lowercase().contains("charset=");
+    let value = if bare { with_charset(value, charset) } else { value.to_owned() };
+    Ok(Kind::Said { value: value.into(), text })
+}
+
+fn with_charset(value: &str, charset: Option<&str>) -> String {
+    match charset {
+        Some(charset) => format!("{value}; charset={charset}"),
+        None => value.to_owned(),
+    }
+}
+
+/// RFC 9110 §5.6.2.
+fn is_token(text: &str) -> bool {
+    let is_one = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    !text.is_empty() && text.chars().all(is_one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TypeRule;
+
+    fn kinds(charset: Option<&str>, rules: &[(&str, &str)]) -> (Kinds, Wrong) {
+        let rule = |&(path, value): &(&str, &str)| TypeRule {
+            path: path.to_owned(),
+            value: value.to_owned(),
+        };
+        let mut host = HostConfig::new(".");
+        host.charset = charset.map(str::to_owned);
+        host.content_types = rules.iter().map(rule).collect();
+        let mut wrong = Wrong::new();
+        (Kinds::new(&host, &mut wrong), wrong)
+    }
+
+    #[test]
+    fn types_of_files() {
+        let rules = [
+            ("/old/**", "text/html; charset=iso-8859-1"),
+            ("*.{log,md}", "text/plain"),
+            ("LICENSE", "text/plain"),
+            ("*.wasm2", "application/wasm"),
+        ];
+        let (usual, wrong) = kinds(Some("utf-8"), &rules);
+        assert!(wrong.is_empty());
+        let (none, _) = kinds(None, &rules);
+        let (other, _) = kinds(Some("koi8-r"), &rules);
+        // (path, with utf-8, without a charset, with another)
+        let table = [
+            ("a.html", "text/html; charset=utf-8", "text/html", "text/html; charset=koi8-r"),
+            ("a.png", "image/png", "image/png", "image/png"),
+            ("x/LICENSE", "text/plain; charset=utf-8", "text/plain", "text/plain; charset=koi8-r"),
+            ("a.log", "text/plain; charset=utf-8", "text/plain", "text/plain; charset=koi8-r"),
+            ("a.wasm2", "application/wasm", "application/wasm", "application/wasm"),
+        ];
+        for (path, utf8, bare, koi8) in table {
+            let of = |kinds: &Kinds| kinds.of(path.as_bytes()).to_string();
+            assert_eq!(
+                (of(&usual), of(&none), of(&other)),
+                (utf8.into(), bare.into(), koi8.into())
+            );
+        }
+        let own = none.of(b"old/a.log");
+        assert_eq!(own.to_string(), "text/html; charset=iso-8859-1", "the first that matches");
+        assert!(own.is_compressible() && !none.of(b"a.wasm2").is_compressible());
+        assert!(none.of(b"a.html").is_compressible());
+    }
+
+    #[test]
+    fn what_is_no_type_is_told() {
+        for (path, value) in [("[", "text/plain"), ("/a", "text"), ("/a", "te xt/a"), ("/a", "")] {
+            assert_eq!(kinds(None, &[(path, value)]).1.len(), 1, "{path} {value}");
+        }
+        assert_eq!(kinds(Some("u tf"), &[]).1[0].0, "charset");
+    }
+}
