@@ -125,14 +125,16 @@ pub(crate) async fn response(
     };
     assert!(right || failed, "{} and {} to {}", head.status, head.keep_alive, ask.text);
     while got.len() < head.head + length {
-        let Ok(1..) = wire.read(got).await else {
+        let end = wire.read(got).await;
+        let Ok(1..) = end else {
             let fits = |body: &Bytes| body.starts_with(&got[head.head..]);
             let begins = match &ask.wanted {
                 Wanted::OneOf(bodies) if coding.is_none() => bodies.iter().any(fits),
                 _ => true,
             };
             assert!(failed || begins, "another body begins to {}", ask.text);
-            return Err(Gone(format!("{} of {length} bytes", got.len() - head.head)));
+            let so_far = got.len() - head.head;
+            return Err(Gone(format!("{end:?} and {so_far} of {length} bytes")));
         };
     }
     if right && !ask.head_only {

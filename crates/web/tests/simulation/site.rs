@@ -41,14 +41,12 @@ pub(crate) struct Features {
     /// It has a page of its own for what is not there.
     pub(crate) error_page: bool,
     pub(crate) logs: bool,
-    /// Only where `PHALANX_SIM_TLS` asks for it: with seed 162 an answer over TLS is cut off in the middle,
-    /// and whether by the server or by the client here is not known yet.
+    /// It speaks TLS, and nothing else.
     pub(crate) tls: bool,
 }
 
 impl Features {
     pub(crate) fn drawn(world: &mut World) -> Self {
-        let asked = std::env::var_os("PHALANX_SIM_TLS").is_some();
         let mut one_in = |bound| world.draw(bound) == 0;
         Self {
             compresses: one_in(2),
@@ -56,7 +54,7 @@ impl Features {
             lists: one_in(2),
             error_page: one_in(2),
             logs: one_in(2),
-            tls: one_in(4) && asked,
+            tls: one_in(4),
         }
     }
 }

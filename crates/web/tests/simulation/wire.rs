@@ -4,19 +4,29 @@
 //! that a seed decides what happens: the certificate's signatures have one length (Ed25519), and no session
 //! is resumed.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use phalanx::sim::{Client, Net};
 use rustls::client::Resumption;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 /// A connection to the server.
 pub(crate) enum Wire {
     Plain(Client),
-    Tls(Box<(Client, ClientConnection)>),
+    Tls(Box<Sealed>),
+}
+
+/// TLS over a client's connection.
+pub(crate) struct Sealed {
+    client: Client,
+    session: ClientConnection,
+    /// Opened, and not asked for yet.
+    opened: Vec<u8>,
 }
 
 /// What the server shows, and who believes it.
@@ -55,42 +65,29 @@ impl Identity {
 impl Wire {
     /// Connects, and shakes hands if the server is to be spoken to by TLS.
     pub(crate) async fn connect(net: &Net, address: SocketAddr, tls: bool) -> io::Result<Self> {
-        let mut client = net.connect(address).await?;
+        let client = net.connect(address).await?;
         if !tls {
             return Ok(Self::Plain(client));
         }
         let name = "sim.test".try_into().unwrap();
-        let mut session = ClientConnection::new(IDENTITY.believes.clone(), name).unwrap();
-        while session.is_handshaking() {
-            flush(&mut client, &mut session).await?;
-            if !session.is_handshaking() {
+        let session = ClientConnection::new(IDENTITY.believes.clone(), name).unwrap();
+        let mut sealed = Sealed { client, session, opened: Vec::new() };
+        while sealed.session.is_handshaking() {
+            sealed.flush().await?;
+            if !sealed.session.is_handshaking() {
                 break;
             }
-            receive(&mut client, &mut session).await?;
+            sealed.receive().await?;
         }
-        flush(&mut client, &mut session).await?;
-        Ok(Self::Tls(Box::new((client, session))))
+        sealed.flush().await?;
+        Ok(Self::Tls(Box::new(sealed)))
     }
 
     /// Waits for bytes and appends them. Zero is the end.
     pub(crate) async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        let Self::Tls(tls) = self else {
-            let Self::Plain(client) = self else { unreachable!("one of the two") };
-            return client.read(buffer).await;
-        };
-        let (client, session) = &mut **tls;
-        loop {
-            let mut piece = [0; 4096];
-            match session.reader().read(&mut piece) {
-                Ok(count) => {
-                    buffer.extend_from_slice(&piece[..count]);
-                    return Ok(count);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
-                // Cut off: as a plain connection's end looks.
-                Err(_) => return Ok(0),
-            }
-            receive(client, session).await?;
+        match self {
+            Self::Plain(client) => client.read(buffer).await,
+            Self::Tls(sealed) => sealed.read(buffer).await,
         }
     }
 
@@ -98,10 +95,9 @@ impl Wire {
     pub(crate) async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Plain(client) => client.write_all(bytes).await,
-            Self::Tls(tls) => {
-                let (client, session) = &mut **tls;
-                session.writer().write_all(bytes)?;
-                flush(client, session).await
+            Self::Tls(sealed) => {
+                sealed.session.writer().write_all(bytes)?;
+                sealed.flush().await
             }
         }
     }
@@ -110,40 +106,109 @@ impl Wire {
     pub(crate) async fn finish(&mut self) {
         let client = match self {
             Self::Plain(client) => client,
-            Self::Tls(tls) => {
-                let (client, session) = &mut **tls;
-                session.send_close_notify();
-                let _ = flush(client, session).await;
-                client
+            Self::Tls(sealed) => {
+                sealed.session.send_close_notify();
+                let _ = sealed.flush().await;
+                &mut sealed.client
             }
         };
         let _ = client.shutdown(Shutdown::Write);
     }
 }
 
-/// Receives once. The end is an error unless the server has said so before.
-async fn receive(client: &mut Client, session: &mut ClientConnection) -> io::Result<()> {
-    let mut raw = Vec::new();
-    client.read(&mut raw).await?;
-    let mut rest = &raw[..];
-    loop {
-        session.read_tls(&mut rest)?;
-        let state = session.process_new_packets().expect("what the server seals is right");
-        if rest.is_empty() || state.peer_has_closed() {
-            break;
+impl Sealed {
+    async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        while self.opened.is_empty() {
+            match self.session.reader().fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.receive().await?,
+                // Nothing more comes; or cut off, as a plain connection's end looks.
+                _ => return Ok(0),
+            }
         }
+        let count = self.opened.len();
+        buffer.append(&mut self.opened);
+        Ok(count)
     }
-    if raw.is_empty() && session.is_handshaking() {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+
+    /// Receives once. The end is an error until hands are shaken.
+    async fn receive(&mut self) -> io::Result<()> {
+        let mut raw = Vec::new();
+        self.client.read(&mut raw).await?;
+        open(&mut self.session, &raw, &mut self.opened)?;
+        if raw.is_empty() && self.session.is_handshaking() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(())
     }
-    Ok(())
+
+    async fn flush(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            let mut sealed = Vec::new();
+            self.session.write_tls(&mut sealed)?;
+            self.client.write_all(&sealed).await?;
+        }
+        Ok(())
+    }
 }
 
-async fn flush(client: &mut Client, session: &mut ClientConnection) -> io::Result<()> {
-    while session.wants_write() {
-        let mut sealed = Vec::new();
-        session.write_tls(&mut sealed)?;
-        client.write_all(&sealed).await?;
+/// Takes what was received, nothing being the end, and appends what it says to `opened`: at once, for a
+/// session that holds more than 16 KiB of it takes nothing more.
+fn open(session: &mut ClientConnection, mut raw: &[u8], opened: &mut Vec<u8>) -> io::Result<()> {
+    loop {
+        session.read_tls(&mut raw)?;
+        let state = session.process_new_packets().expect("what the server seals is right");
+        let before = opened.len();
+        opened.resize(before + state.plaintext_bytes_to_read(), 0);
+        session.reader().read_exact(&mut opened[before..])?;
+        if raw.is_empty() || state.peer_has_closed() {
+            return Ok(());
+        }
     }
-    Ok(())
+}
+
+/// A small record that is received together with the end of the largest one fills a session beyond what it
+/// holds: what it says has to be taken out before more goes in.
+#[test]
+fn a_client_takes_records_however_they_are_cut() {
+    let [certificate, key] = IDENTITY.files();
+    let provider = rustls::crypto::ring::default_provider();
+    let config = rustls::ServerConfig::builder_with_provider(provider.into())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![CertificateDer::from_pem_file(certificate).unwrap()],
+            PrivateKeyDer::from_pem_file(key).unwrap(),
+        )
+        .unwrap();
+    let config = Arc::new(config);
+    for cut in (1..40_000).step_by(97) {
+        let mut server = rustls::ServerConnection::new(config.clone()).unwrap();
+        let name = "sim.test".try_into().unwrap();
+        let mut client = ClientConnection::new(IDENTITY.believes.clone(), name).unwrap();
+        let mut opened = Vec::new();
+        while client.is_handshaking() || server.is_handshaking() {
+            let mut raw = Vec::new();
+            while client.wants_write() {
+                client.write_tls(&mut raw).unwrap();
+            }
+            server.read_tls(&mut &raw[..]).unwrap();
+            server.process_new_packets().unwrap();
+            raw.clear();
+            while server.wants_write() {
+                server.write_tls(&mut raw).unwrap();
+            }
+            open(&mut client, &raw, &mut opened).unwrap();
+        }
+        let mut raw = Vec::new();
+        // The first is a record as large as they get.
+        for length in [16 << 10, 240, 16 << 10, 16 << 10, 1] {
+            server.writer().write_all(&vec![7; length]).unwrap();
+            server.write_tls(&mut raw).unwrap();
+        }
+        for piece in raw.chunks(cut) {
+            open(&mut client, piece, &mut opened).unwrap();
+        }
+        assert_eq!(opened.len(), (3 << 14) + 241, "in pieces of {cut}");
+    }
 }
