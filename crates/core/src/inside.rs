@@ -88,6 +88,41 @@ impl<S: 'static> PartitionedStage<S> {
     }
 }
 
+impl<S: 'static> PartitionedStage<S> {
+    /// Runs `operation` at once on the partition of `key`, as a part of the operation that asks, if
+    /// the partition is this processor's and not about to move. Else nothing is run, and the answer is
+    /// `None`: then [`call`](Self::call) goes to wherever the partition is.
+    ///
+    /// For what is over in a moment, such as a look into a table, so that queueing it would cost
+    /// more than it does. It comes before the operations of this partition that are still queued. It
+    /// is counted as an operation of the stage; a panic in it is the asking operation's.
+    ///
+    /// ```
+    /// # use phalanx_core::PartitionedStage;
+    /// # use std::collections::HashMap;
+    /// async fn find(table: PartitionedStage<HashMap<u64, u32>>, key: u64) -> Option<u32> {
+    ///     if let Some(found) = table.at_once(key, |part| part.get(&key).copied()) {
+    ///         return found;
+    ///     }
+    ///     let found = table.call(key, move |part| async move { part.with(|p| p.get(&key).copied()) });
+    ///     found.await.ok()?
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// If called from within itself, or from within [`Partition::with`](crate::Partition::with), on
+    /// the same partition; and outside of a processor.
+    #[inline(always)]
+    pub fn at_once<R>(&self, key: u64, operation: impl FnOnce(&mut S) -> R) -> Option<R> {
+        processor::current(|p| {
+            let here = self.partitions(p);
+            let result = here.at_once(here.of_key(key), operation)?;
+            p.note_inside(self.key().stage());
+            Some(result)
+        })
+    }
+}
+
 /// What [`SharedStage::run`] gives.
 struct Run<F, Fut, T> {
     key: Key,

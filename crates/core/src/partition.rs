@@ -169,6 +169,15 @@ impl<S> Partitions<S> {
         }
     }
 
+    /// Runs `f` with the partition's state, if it is here and not about to move.
+    #[inline(always)]
+    pub(crate) fn at_once<R>(&self, index: usize, f: impl FnOnce(&mut S) -> R) -> Option<R> {
+        match &*self.entries[index].home.borrow() {
+            Some(home) if !home.closed.get() => Some(home.state.with(f)),
+            _ => None,
+        }
+    }
+
     /// Whether a move from here is under way.
     pub(crate) fn is_moving(&self, index: usize) -> bool {
         let entry = &self.entries[index];

@@ -76,6 +76,10 @@ fn churn(events: &[Event]) {
                 let (id, done) = (calls, done.clone());
                 calls += 1;
                 let asking = main.dispatch(move |_| async move {
+                    if yields == 0 && table.at_once(key, |log| log.seen.push(id)).is_some() {
+                        done.borrow_mut().push(id);
+                        return;
+                    }
                     let call = table.call(key, move |log| async move {
                         for _ in 0..yields {
                             yield_now().await;
@@ -275,4 +279,30 @@ fn partitions_move_between_threads() {
         })
         .unwrap();
     });
+}
+
+/// What is done at once is done here or not at all, and is counted as an operation of the stage.
+#[test]
+fn at_once_is_here_or_not_at_all() {
+    let mut graph = Graph::new();
+    let main = graph.shared("main", ());
+    let table = graph.stage("table").partitions(2).partitioned(|_| 0u32);
+    let several = Several::new(graph, 2);
+    for processor in &several.processors {
+        processor.enter(|| {
+            let asking = main.dispatch(move |_| async move {
+                for key in [0, u64::MAX / 2 + 1] {
+                    let ran = table.at_once(key, |n| *n += 1).is_some();
+                    assert_eq!(ran, table.is_local(key));
+                }
+            });
+            asking.unwrap();
+        });
+    }
+    several.settle(3);
+    for processor in &several.processors {
+        let profile = processor.control().profile();
+        let started = profile.processors[processor.index()].stages[1].started;
+        assert_eq!(started, 1);
+    }
 }

@@ -63,7 +63,9 @@ impl Stages {
         let partitions = config.runtime.processors * phalanx::DEFAULT_PARTITIONS_PER_PROCESSOR;
         let budget = config.cache_bytes / partitions;
         let open = config.open_files.div_ceil(partitions);
-        let network = graph.stage("network").max_cohort(SOCKET_COHORT).shared(());
+        // What it does is begun by the driver for a whole turn at once, whoever asks for it: so it is
+        // a part of the connection that asks, and no operation that would be queued.
+        let network = graph.stage("network").max_cohort(SOCKET_COHORT).direct().shared(());
         // Behind the network stage, so before it on the way back: refusals leave before the answers
         // that they were refused for.
         let refusals = graph.stage("refusals").max_cohort(REFUSALS).shared(());

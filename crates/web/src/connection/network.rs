@@ -47,11 +47,8 @@ pub(crate) async fn converse(
     receiving: Patience,
 ) -> (Buffers, Received) {
     let transport = transport.clone();
-    let stage = match (&buffers.permit, refused) {
-        (None, true) => stages.refusals,
-        _ => stages.network,
-    };
-    let call = stage.call(move |_| async move {
+    let behind = refused && buffers.permit.is_none();
+    let exchange = move |_| async move {
         let (permit, notes) = (buffers.permit.take(), buffers.notes.take());
         if !buffers.out.is_empty() {
             let head = std::mem::take(&mut buffers.out);
@@ -72,8 +69,12 @@ pub(crate) async fn converse(
             Err(_) => Received::Broken,
         };
         (buffers, received)
-    });
-    call.await.unwrap_or((Buffers::default(), Received::Broken))
+    };
+    let exchanged = match behind {
+        false => stages.network.run(exchange).await,
+        true => stages.refusals.call(exchange).await,
+    };
+    exchanged.unwrap_or((Buffers::default(), Received::Broken))
 }
 
 /// Sends `payload` and gives its head's memory back. The operation is invoked at once, so that what

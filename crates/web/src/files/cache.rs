@@ -93,15 +93,38 @@ impl FileCache {
         now: Duration,
         revalidate: Duration,
     ) -> Option<Hit> {
-        let record = self.records.get_mut(&key)?;
-        match &mut record.value {
+        let (entry, checked) = self.find(key, host, path)?;
+        let stale = now.saturating_sub(*checked) >= revalidate;
+        if stale {
+            *checked = now;
+        }
+        Some(Hit { entry: entry.clone(), stale })
+    }
+
+    /// The same, unless it is time to look whether it has changed.
+    pub(crate) fn fresh(
+        &mut self,
+        key: u64,
+        host: HostId,
+        path: &[u8],
+        now: Duration,
+        revalidate: Duration,
+    ) -> Option<Arc<Entry>> {
+        let (entry, checked) = self.find(key, host, path)?;
+        (now.saturating_sub(*checked) < revalidate).then(|| entry.clone())
+    }
+
+    fn find(
+        &mut self,
+        key: u64,
+        host: HostId,
+        path: &[u8],
+    ) -> Option<(&Arc<Entry>, &mut Duration)> {
+        let Record { value, used, .. } = self.records.get_mut(&key)?;
+        match value {
             Value::Entry { host: h, path: p, entry, checked } if (*h, &**p) == (host, path) => {
-                record.used = true;
-                let stale = now.saturating_sub(*checked) >= revalidate;
-                if stale {
-                    *checked = now;
-                }
-                Some(Hit { entry: entry.clone(), stale })
+                *used = true;
+                Some((entry, checked))
             }
             _ => None,
         }

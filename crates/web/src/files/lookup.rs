@@ -37,8 +37,19 @@ pub(crate) async fn look_up(
     host: HostIndex,
     path: Vec<u8>,
 ) -> (Vec<u8>, Looked) {
-    let asked = Asked::new(stages, site, host, path);
-    let key = asked.key;
+    let (key, id) = (site.key(site[host].id, &path), site[host].id);
+    let limit = site.timeouts.revalidate;
+    // A hit costs less than an operation for it.
+    let hit = stages.cache.at_once(key, |cache| cache.fresh(key, id, &path, now(), limit));
+    if let Some(Some(entry)) = hit {
+        return (path, Ok(Found::File(entry)));
+    }
+    Box::pin(look_closer(Asked { stages, site: site.clone(), host, key, path })).await
+}
+
+/// Looks up what is not known here and now.
+async fn look_closer(asked: Asked) -> (Vec<u8>, Looked) {
+    let (stages, key) = (asked.stages, asked.key);
     let call = stages.cache.call(key, move |cache| async move {
         let Asked { site, path, .. } = &asked;
         let limit = site.timeouts.revalidate;

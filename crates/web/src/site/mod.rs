@@ -17,6 +17,8 @@ use std::ops::Index;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use foldhash::SharedSeed;
+use foldhash::quality::SeedableRandomState;
 use phalanx::BlockingStage;
 use phalanx_http::{Limits, Status};
 
@@ -58,6 +60,9 @@ pub(crate) struct Site {
     /// Files above this many bytes are streamed by blocks that are not kept.
     pub(crate) streamed: u64,
     hashing: Hashing,
+    /// What the keys of paths are made with. These are looked up with every request, and only those of
+    /// files that there are stay: no client can make a place in a table crowded, so a quick hash does.
+    paths: SeedableRandomState,
 }
 
 /// Where a host is in its [`Site`].
@@ -114,6 +119,10 @@ impl Site {
             Some(old) => old.hashing.clone(),
             None => config.hash_seed.map_or_else(drawn, Hashing::Seeded),
         };
+        let paths = match old {
+            Some(old) => old.paths.clone(),
+            None => SeedableRandomState::with_seed(hashing.hash("paths"), SharedSeed::global_fixed()),
+        };
         Arc::new(Self {
             generation: old.map_or(1, |old| old.generation + 1),
             hosts: hosts.collect(),
@@ -134,6 +143,7 @@ impl Site {
             passwords: old.map(|old| old.passwords.clone()).unwrap_or_default(),
             streamed: config.cache_bytes as u64 / 8,
             hashing,
+            paths,
         })
     }
 
@@ -154,9 +164,9 @@ impl Site {
         self.names.find(authority).map(|index| HostIndex(index as u32))
     }
 
-    /// The key of a path of a host: a keyed hash, so that clients cannot choose collisions.
+    /// The key of a path of a host.
     pub(crate) fn key(&self, host: HostId, path: &[u8]) -> u64 {
-        self.hashing.hash((host, path))
+        self.paths.hash_one((host, path))
     }
 
     /// The key of a client's address.
