@@ -291,7 +291,7 @@ fn at_once_is_here_or_not_at_all() {
     for processor in &several.processors {
         processor.enter(|| {
             let asking = main.dispatch(move |_| async move {
-                for key in [0, u64::MAX / 2 + 1] {
+                for key in [0, 1] {
                     let ran = table.at_once(key, |n| *n += 1).is_some();
                     assert_eq!(ran, table.is_local(key));
                 }
@@ -302,7 +302,7 @@ fn at_once_is_here_or_not_at_all() {
     several.settle(3);
     for processor in &several.processors {
         let profile = processor.control().profile();
-        let started = profile.processors[processor.index()].stages[1].started;
-        assert_eq!(started, 1);
+        let completed = profile.processors[processor.index()].stages[1].completed;
+        assert_eq!(completed.count, 1);
     }
 }

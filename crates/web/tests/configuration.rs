@@ -28,7 +28,7 @@ fn mistakes_name_their_place() {
         ("zzzzzz = 1", "web.toml:1:1: zzzzzz: ", "there are listen, h2c, unknown-host,"),
         ("listen = 'x'", "web.toml:1:10: listen: found 'x', expected a list", "127.0.0.1:8080"),
         ("listen = []", "web.toml:1:10: listen: ", "no address"),
-        ("cache = '1T'", "web.toml:1:9: cache: found '1T', expected", "256M"),
+        ("cache = '1T'", "web.toml:1:9: cache: found '1T' (\"t\" is no unit of memory", "256M"),
         ("cache = -1", "web.toml:1:9: cache: found -1, expected", ""),
         ("\n[timeouts]\n  idle = 5", "web.toml:3:10: timeouts.idle: found 5, expected", "30s"),
         ("[timeouts]\nidle = '5 s'", "web.toml:2:8: timeouts.idle: ", ""),

@@ -121,7 +121,9 @@ impl Site {
         };
         let paths = match old {
             Some(old) => old.paths.clone(),
-            None => SeedableRandomState::with_seed(hashing.hash("paths"), SharedSeed::global_fixed()),
+            None => {
+                SeedableRandomState::with_seed(hashing.hash("paths"), SharedSeed::global_fixed())
+            }
         };
         Arc::new(Self {
             generation: old.map_or(1, |old| old.generation + 1),
