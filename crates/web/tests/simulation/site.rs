@@ -142,7 +142,8 @@ pub(crate) fn serve(world: &mut World, weather: Weather) -> Duration {
     config.open_files = world.draw(3) as usize;
     if !weather.hurries {
         let timeouts = &mut config.timeouts;
-        (timeouts.request, timeouts.idle, timeouts.send) = (LONG, LONG, LONG);
+        (timeouts.handshake, timeouts.request) = (LONG, LONG);
+        (timeouts.idle, timeouts.send) = (LONG, LONG);
         config.target_wait = None;
     }
     if world.draw(4) == 0 {
