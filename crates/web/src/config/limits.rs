@@ -16,7 +16,8 @@ pub struct Timeouts {
     pub body: Duration,
     /// For the next request on an idle connection.
     pub idle: Duration,
-    /// For the client to take each piece of an answer (at most 128 KiB).
+    /// For the client to take each 128 KiB of an answer; less is a piece of its own. Of a file that the
+    /// kernel sends, four such pieces leave at once and have the time of four.
     pub send: Duration,
     /// Bytes a second that a client must take of a large answer; none lets it take its time.
     pub min_send_rate: Option<u64>,

@@ -19,6 +19,12 @@ use crate::files::blocks::BLOCK;
 use crate::files::entry::FileId;
 use crate::site::Site;
 
+/// Bytes of a file that one operation sends: with a block each, what it does besides costs as much as
+/// the sending. Not more, since a client has so many times [`Timeouts::send`] to take it.
+///
+/// [`Timeouts::send`]: crate::config::Timeouts::send
+const PIECE: u64 = 4 * BLOCK;
+
 impl Outgoing {
     /// The connection, if `part` of a file is to leave it so. What is smaller is sent from the cache, by
     /// a call less.
@@ -45,7 +51,7 @@ impl Outgoing {
     ) -> io::Result<()> {
         let mut at = part.start;
         while at < part.end {
-            let piece = (part.end - at).min(BLOCK);
+            let piece = (part.end - at).min(PIECE);
             let sent = self.file_piece(transport, file, at, piece).await?;
             at += sent;
             if sent < piece {

@@ -1,6 +1,7 @@
 //! How long a client may take for what it asked for.
 //!
-//! Each piece of an answer has a limit of its own. Where a rate is asked for, all pieces of an answer
+//! Each piece of an answer has a limit of its own, and what is sent at once but is as long as several has
+//! that of several. Where a rate is asked for, all pieces of an answer
 //! together have one too: what was sent, at that rate, and some seconds of grace. Only the time in
 //! which the client was waited for counts; what the server's disk takes is not the client's fault.
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 use phalanx::Patience;
 
 use crate::config::Timeouts;
+use crate::files::blocks::BLOCK;
 
 /// A client may fall so far behind the least rate.
 const GRACE: Duration = Duration::from_secs(5);
@@ -32,11 +34,13 @@ impl Pace {
 
     /// How long to wait for the next `bytes` to be taken.
     pub(crate) fn patience(&self, bytes: u64) -> Patience {
+        let pieces = u32::try_from(bytes / BLOCK).unwrap_or(u32::MAX).max(1);
+        let limit = self.piece.saturating_mul(pieces);
         if self.rate == 0 {
-            return Patience::limit(self.piece);
+            return Patience::limit(limit);
         }
         let due = Duration::from_millis((self.sent + bytes).saturating_mul(1000) / self.rate);
-        Patience::limit(self.piece.min((GRACE + due).saturating_sub(self.spent)))
+        Patience::limit(limit.min((GRACE + due).saturating_sub(self.spent)))
     }
 
     /// They were taken in this time.
@@ -63,10 +67,11 @@ mod tests {
     #[test]
     fn the_least_rate_is_an_average() {
         let seconds = |seconds| Patience::limit(Duration::from_secs(seconds));
-        assert_eq!(pace(None).patience(1 << 40), seconds(30));
+        assert_eq!(pace(None).patience(2 * BLOCK - 1), seconds(30));
+        assert_eq!(pace(None).patience(8 * BLOCK + 300), seconds(240), "as eight pieces");
         let mut pace = pace(Some(1000));
         assert_eq!(pace.patience(2000), seconds(7), "two at the rate, and five of grace");
-        assert_eq!(pace.patience(1 << 60), seconds(30), "no more than for any piece");
+        assert_eq!(pace.patience(BLOCK), seconds(30), "no more than for any piece");
         pace.sent(10_000, Duration::from_secs(1));
         assert_eq!(pace.patience(2000), seconds(5 + 12 - 1));
         pace.sent(2_000, Duration::from_secs(16));
