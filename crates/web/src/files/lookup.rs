@@ -41,7 +41,9 @@ pub(crate) async fn look_up(
     let limit = site.timeouts.revalidate;
     // A hit costs less than an operation for it.
     let hit = stages.cache.at_once(key, |cache| cache.fresh(key, id, &path, now(), limit));
-    if let Some(Some(entry)) = hit {
+    if let Some(Some(entry)) = hit
+        && !entry.has_changed()
+    {
         return (path, Ok(Found::File(entry)));
     }
     Box::pin(look_closer(Asked { stages, site: site.clone(), host, key, path })).await
