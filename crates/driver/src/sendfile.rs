@@ -16,8 +16,10 @@ use crate::{Done, File, cached};
 /// Bytes that one call moves at most: some tens of microseconds.
 const STEP: usize = 256 << 10;
 
-/// Bytes of files that a driver sends before it turns to everything else: a few hundred microseconds.
-pub(crate) const TURN: usize = 1 << 20;
+/// Bytes of files that a driver sends before it turns to everything else: some ten milliseconds, which only
+/// a hundred clients who all take at once come to. Were it much less, files would queue here, where nobody
+/// sees them wait: a turn that is long is what overload control looks at.
+pub(crate) const TURN: usize = 64 << 20;
 
 /// What is left to send: a head, then part of a file.
 pub(crate) struct FileSend {
