@@ -7,13 +7,12 @@
 
 use std::fmt;
 use std::io;
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::pipeline::{Arm, Error, Line, MOST_TO_SETTLE, Setting};
+use crate::pipeline::{Arm, Error, Line, MOST_TO_SETTLE, Setting, in_processes};
 use crate::stats::{median, minimum};
 use crate::web::cores;
 
@@ -126,20 +125,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     if processes == 0 {
         return Ok(measure(plan)?);
     }
-    let mut reports = Vec::new();
-    for process in 1..=processes {
-        eprintln!("process {process} of {processes}");
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["bench", "ladder", "--json", "--processes=0"]);
-        command.arg(format!("--rounds={rounds}")).stdin(Stdio::null()).stderr(Stdio::inherit());
-        let output = command.output()?;
-        if !output.status.success() {
-            return Err(Error::Process(output.status.to_string()));
-        }
-        let report: Report = serde_json::from_slice(&output.stdout)
-            .map_err(|error| Error::Process(error.to_string()))?;
-        reports.push(report);
-    }
+    let reports = in_processes(processes, "ladder", &[format!("--rounds={rounds}")], "")?;
     Ok(Report::over(&reports))
 }
 

@@ -11,10 +11,10 @@ mod code;
 mod measure;
 mod misses;
 mod options;
+mod processes;
 mod report;
 
 use std::io;
-use std::process::{Command, Stdio};
 
 pub use misses::MissReport;
 pub use options::Options;
@@ -22,6 +22,7 @@ pub use report::{Report, Size};
 
 pub(crate) use arms::{Arm, Line, MOST_TO_SETTLE};
 pub(crate) use calls::Setting;
+pub(crate) use processes::in_processes;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -48,20 +49,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     if plan.processes == 0 {
         return Ok(measure::measure(&plan)?);
     }
-    let mut reports = Vec::new();
-    for process in 1..=plan.processes {
-        eprintln!("process {process} of {}: stages of {:?} KiB", plan.processes, plan.kib);
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["bench", "pipeline", "--json", "--processes=0"]);
-        command.args(plan.arguments()).stdin(Stdio::null()).stderr(Stdio::inherit());
-        let output = command.output()?;
-        if !output.status.success() {
-            return Err(Error::Process(output.status.to_string()));
-        }
-        let report: Report = serde_json::from_slice(&output.stdout)
-            .map_err(|error| Error::Process(error.to_string()))?;
-        reports.push(report);
-    }
+    let what = format!(": stages of {:?} KiB", plan.kib);
+    let reports = in_processes(plan.processes, "pipeline", &plan.arguments(), &what)?;
     Ok(Report::over(&reports))
 }
 
