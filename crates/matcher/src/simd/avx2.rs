@@ -114,48 +114,12 @@ fn bits(low: __m256i, high: __m256i) -> u64 {
 pub(super) mod two {
     use super::*;
 
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn equal<const N: usize>(s: &Line, w: &Line, events: &[Line; N], masks: &mut [u64; N]) {
-        equal_by::<2, N>(s, w, events, masks);
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn range<const N: usize>(
-        slots: &Line,
-        lows: &Line,
-        widths: &Line,
-        events: &[Line; N],
-        masks: &mut [u64; N],
-    ) {
-        range_by::<2, N>(slots, lows, widths, events, masks);
-    }
-
-    kernel!("avx2");
+    kernel!("avx2", equal_by::<2, _>, range_by::<2, _>);
 }
 
 /// For all.
 pub(super) mod four {
     use super::*;
 
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn equal<const N: usize>(s: &Line, w: &Line, events: &[Line; N], masks: &mut [u64; N]) {
-        equal_by::<4, N>(s, w, events, masks);
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn range<const N: usize>(
-        slots: &Line,
-        lows: &Line,
-        widths: &Line,
-        events: &[Line; N],
-        masks: &mut [u64; N],
-    ) {
-        range_by::<4, N>(slots, lows, widths, events, masks);
-    }
-
-    kernel!("avx2");
+    kernel!("avx2", equal_by::<4, _>, range_by::<4, _>);
 }

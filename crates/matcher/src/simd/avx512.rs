@@ -48,4 +48,4 @@ fn range<const N: usize>(
     }
 }
 
-kernel!("avx512f,avx512bw,avx512vbmi");
+kernel!("avx512f,avx512bw,avx512vbmi", equal, range);

@@ -3,9 +3,9 @@
 //! Blocks outside, events inside, four at a time: a block's lines are read once for four events, and the
 //! events stay in the first-level cache.
 
-/// Defines `check` for the features named, by the functions `equal` and `range` beside it.
+/// Defines `check` for the features named, by what checks a block for equal codes and for ranges of them.
 macro_rules! kernel {
-    ($features:literal) => {
+    ($features:literal, $equal:path, $range:path) => {
         /// Calls back with each event and row where all conditions hold.
         #[target_feature(enable = $features)]
         pub(in crate::simd) fn check<F: FnMut(usize, usize)>(
@@ -57,13 +57,13 @@ macro_rules! kernel {
                 *checked >= 2 && masks.iter().fold(0, |all, mask| all | mask) == 0
             };
             for condition in equals.chunks_exact(2) {
-                equal(&condition[0], &condition[1], events, &mut masks);
+                $equal(&condition[0], &condition[1], events, &mut masks);
                 if done(&masks, &mut checked) {
                     return masks;
                 }
             }
             for condition in ranges.chunks_exact(3) {
-                range(&condition[0], &condition[1], &condition[2], events, &mut masks);
+                $range(&condition[0], &condition[1], &condition[2], events, &mut masks);
                 if done(&masks, &mut checked) {
                     return masks;
                 }

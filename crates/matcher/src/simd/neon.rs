@@ -78,4 +78,4 @@ fn range<const N: usize>(
     }
 }
 
-kernel!("neon");
+kernel!("neon", equal, range);
