@@ -1,7 +1,7 @@
 //! A driver with a caller that waits for its requests, and never for longer than a few seconds.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -253,6 +253,22 @@ fn world() -> sim::World {
 /// Bytes that show where in a stream they are.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
+}
+
+/// Reads so many bytes on a thread of its own, and rests now and then.
+pub(crate) fn read_slowly(mut peer: Peer, length: usize) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let (mut got, mut part) = (Vec::new(), vec![0; 48 << 10]);
+        while got.len() < length {
+            let read = peer.read(&mut part).unwrap();
+            assert!(read > 0);
+            got.extend_from_slice(&part[..read]);
+            if got.len() % 7 == 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        got
+    })
 }
 
 /// Writes in the background, since the kernel may not take it all at once.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use phalanx_driver::{Done, Payload, Request};
 
-use crate::harness::{Harness, pattern};
+use crate::harness::{Harness, pattern, read_slowly};
 
 crate::on_all!(
     head_and_body_in_every_mixture,
@@ -33,24 +33,13 @@ fn head_and_body_in_every_mixture(io: &mut Harness) {
 
 fn much_to_a_slow_reader(io: &mut Harness) {
     const LENGTH: usize = 8 << 20;
-    let (socket, mut peer) = io.pair();
+    let (socket, peer) = io.pair();
     if let Some(fd) = io.driver.fd(socket) {
         socket2::SockRef::from(&fd).set_send_buffer_size(16 << 10).unwrap();
     }
     let bytes = Bytes::from(pattern(LENGTH));
     let send = io.send(socket, &bytes[..100_000], bytes.slice(100_000..));
-    let reader = thread::spawn(move || {
-        let (mut got, mut part) = (Vec::new(), vec![0; 48 << 10]);
-        while got.len() < LENGTH {
-            let read = peer.read(&mut part).unwrap();
-            assert!(read > 0);
-            got.extend_from_slice(&part[..read]);
-            if got.len() % 7 == 0 {
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
-        got
-    });
+    let reader = read_slowly(peer, LENGTH);
     io.sent(send).unwrap();
     assert!(reader.join().unwrap() == bytes);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use phalanx_driver::{File, Request, Socket, Token};
 
 use crate::disk::Disk;
-use crate::harness::{Harness, Kind, pattern};
+use crate::harness::{Harness, Kind, pattern, read_slowly};
 use crate::peer::Peer;
 
 crate::on_all!(
@@ -72,23 +72,12 @@ fn head_and_file_in_every_mixture(io: &mut Harness) {
 
 fn much_to_a_slow_reader(io: &mut Harness) {
     const LENGTH: usize = 8 * MIB;
-    let (socket, mut peer) = io.pair();
+    let (socket, peer) = io.pair();
     if let Some(fd) = io.driver.fd(socket) {
         socket2::SockRef::from(&fd).set_send_buffer_size(16 << 10).unwrap();
     }
     let (_disk, file) = file(io, LENGTH);
-    let reader = thread::spawn(move || {
-        let (mut got, mut part) = (Vec::new(), vec![0; 48 << 10]);
-        while got.len() < LENGTH {
-            let read = peer.read(&mut part).unwrap();
-            assert!(read > 0);
-            got.extend_from_slice(&part[..read]);
-            if got.len() % 7 == 0 {
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
-        got
-    });
+    let reader = read_slowly(peer, LENGTH);
     send_all(io, socket, "", &file, 0, LENGTH as u64);
     assert!(reader.join().unwrap() == pattern(LENGTH));
 }
