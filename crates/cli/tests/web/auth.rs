@@ -28,15 +28,7 @@ fn start(driver: &str, site: &Site, more: &str) -> Server {
         "listen = '127.0.0.1:0'\n[host]\nroot = 'root'\nindex = ['index.html', 'other.html']\n{more}\n\
          [[host.auth]]\npath = '/private/**'\nrealm = 'the garden'\nusers = 'users'\n"
     );
-    launch(driver, site, &text)
-}
-
-fn launch(driver: &str, site: &Site, text: &str) -> Server {
-    let file = site.outside().join("web.toml");
-    fs::write(&file, text).unwrap();
-    let mut command = bare();
-    command.args(["web", "--processors", "2", "--driver", driver, "--config"]).arg(&file);
-    Server::launch(command)
+    Server::configured(driver, site.outside(), &text, &[])
 }
 
 fn site() -> Site {
@@ -156,7 +148,7 @@ fn by_http2(driver: &'static str) {
          [[host.auth]]\npath = '/private/**'\nusers = 'users'\n",
         site.outside().join("log").display()
     );
-    let server = launch(driver, &site, &text);
+    let server = Server::configured(driver, site.outside(), &text, &[]);
     let port = server.address.port();
     let resolve = format!("a.test:{port}:127.0.0.1");
     let trusted = authority.certificate();

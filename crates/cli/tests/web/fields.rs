@@ -1,24 +1,14 @@
 //! Fields that the configuration decides on, on every kind of answer: security and transport, types and
 //! charsets, and those of other origins.
 
-use std::fs;
-
 use crate::authority::Authority;
 use crate::client::{Client, Response};
 use crate::curl::curl_well;
 use crate::on_each_driver;
-use crate::server::{Server, bare};
+use crate::server::Server;
 use crate::site::Site;
 
 on_each_driver!(by_tls_only_where_it_is_tls, types_as_they_are_said, on_every_kind_of_answer);
-
-fn launch(driver: &str, site: &Site, text: &str) -> Server {
-    let file = site.outside().join("web.toml");
-    fs::write(&file, text).unwrap();
-    let mut command = bare();
-    command.args(["web", "--processors", "2", "--driver", driver, "--config"]).arg(&file);
-    Server::launch(command)
-}
 
 /// RFC 6797 §7.2: on all answers over TLS, on none of the others.
 fn by_tls_only_where_it_is_tls(driver: &'static str) {
@@ -33,7 +23,7 @@ fn by_tls_only_where_it_is_tls(driver: &'static str) {
          tls = {{ certificate = {certificate:?}, key = {key:?} }}\n\
          [host.security-headers]\nstrict-transport-security = 'max-age=63072000'\n"
     );
-    let server = launch(driver, &site, &text);
+    let server = Server::configured(driver, site.outside(), &text, &[]);
     let (plain, redirects) = (server.next_address(), server.next_address());
     let port = server.address.port();
     let resolve = format!("a.test:{port}:127.0.0.1");
@@ -82,7 +72,7 @@ fn types_as_they_are_said(driver: &'static str) {
             { path = '*.log', value = 'application/x-log' },
         ]
     ";
-    let server = launch(driver, &site, text);
+    let server = Server::configured(driver, site.outside(), text, &[]);
     let mut client = Client::connect(server.address);
     for (path, wanted, small) in [
         ("/README", "text/plain; charset=koi8-r", true),
@@ -121,7 +111,7 @@ fn on_every_kind_of_answer(driver: &'static str) {
         header = [{ path = '/pages/**', name = 'X-Own', value = 'yes' }]
         cache-control = [{ path = '*.txt', value = 'max-age=9' }]
     ";
-    let server = launch(driver, &site, text);
+    let server = Server::configured(driver, site.outside(), text, &[]);
     let mut client = Client::connect(server.address);
     let count = |response: &Response, name: &str| {
         response.fields.iter().filter(|(own, _)| own.eq_ignore_ascii_case(name)).count()

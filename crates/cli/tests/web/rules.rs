@@ -1,22 +1,15 @@
 //! Hosts and their rules, asked by curl.
 
-use std::fs;
-
 use crate::curl::curl_well;
 use crate::on_each_driver;
-use crate::server::{Server, bare};
+use crate::server::Server;
 use crate::site::Site;
 
 on_each_driver!(hosts_have_their_own, rules_are_followed);
 
 /// A server by a configuration file, whose relative paths begin beside the served directory.
 fn start(driver: &str, site: &Site, text: &str) -> Server {
-    let file = site.outside().join("web.toml");
-    fs::write(&file, text).unwrap();
-    let mut command = bare();
-    command.args(["web", "--listen", "127.0.0.1:0", "--processors", "2", "--driver", driver]);
-    command.arg("--config").arg(&file);
-    Server::launch(command)
+    Server::configured(driver, site.outside(), text, &["--listen", "127.0.0.1:0"])
 }
 
 fn hosts_have_their_own(driver: &'static str) {

@@ -1,6 +1,7 @@
 //! A server of the real binary, killed when the test is over.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
@@ -100,6 +101,22 @@ impl Server {
     pub(crate) fn start_with(driver: &str, root: &Path, arguments: &[&str]) -> Self {
         let mut command = program(driver, root);
         command.args(arguments);
+        Self::launch(command)
+    }
+
+    /// Serves by a configuration that is written into `directory`, where its relative paths begin,
+    /// and with more arguments.
+    pub(crate) fn configured(
+        driver: &str,
+        directory: &Path,
+        text: &str,
+        arguments: &[&str],
+    ) -> Self {
+        let file = directory.join("web.toml");
+        fs::write(&file, text).unwrap();
+        let mut command = bare();
+        command.args(["web", "--processors", "2", "--driver", driver]).args(arguments);
+        command.arg("--config").arg(&file);
         Self::launch(command)
     }
 
