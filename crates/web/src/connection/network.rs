@@ -1,4 +1,5 @@
-//! The network stage: what touches sockets, in cohorts of its own.
+//! What touches sockets, in the name of the network stage: as a part of the connection that asks for it,
+//! since the driver begins what a whole turn has asked for at once.
 
 use std::io;
 use std::rc::Rc;
@@ -37,7 +38,7 @@ pub(crate) struct Buffers {
 
 /// Sends the answers in `buffers`, if there are any, and then appends what the client sends next:
 /// one operation, since nearly every answer is followed by the wait for the next request. `refused`
-/// says that a request was refused.
+/// says that a request was refused: then it is one of the refusals' stage, in a cohort of those.
 pub(crate) async fn converse(
     stages: Stages,
     transport: &Rc<Transport>,

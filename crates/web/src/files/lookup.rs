@@ -37,7 +37,8 @@ pub(crate) async fn look_up(
     host: HostIndex,
     path: Vec<u8>,
 ) -> (Vec<u8>, Looked) {
-    let (key, id) = (site.key(site[host].id, &path), site[host].id);
+    let id = site[host].id;
+    let key = site.key(id, &path);
     let limit = site.timeouts.revalidate;
     // A hit costs less than an operation for it.
     let hit = stages.cache.at_once(key, |cache| cache.fresh(key, id, &path, now(), limit));
