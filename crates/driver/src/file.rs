@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::OpenHow;
 use crate::list::Names;
@@ -182,6 +182,21 @@ impl File {
         match &self.0 {
             Inner::Real(fd) => crate::list::list(fd.as_fd(), most, keep),
             Inner::Simulated(node) => node.list(most, keep),
+        }
+    }
+
+    /// Takes the name of a file out of this directory; who has the file open keeps it. This call may
+    /// block: it is for a thread that may.
+    ///
+    /// # Errors
+    /// As `unlink(2)`; `EINVAL` for a path that leads through other directories.
+    pub fn remove(&self, name: &CStr) -> io::Result<()> {
+        if name.to_bytes().contains(&b'/') {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        match &self.0 {
+            Inner::Real(fd) => Ok(rustix::fs::unlinkat(fd, name, AtFlags::empty())?),
+            Inner::Simulated(node) => node.remove(name),
         }
     }
 

@@ -337,6 +337,26 @@ impl Node {
         Ok(Names { names: names.collect(), cut })
     }
 
+    /// Takes a file's name out of a directory, or fails as a disk may.
+    pub(crate) fn remove(&self, name: &CStr) -> io::Result<()> {
+        let state = &mut *self.world.state();
+        if state.chance(state.faults.disk) {
+            return Err(code(libc::EIO));
+        }
+        let nodes = &state.disk.nodes;
+        let Content::Directory(entries) = &nodes[self.node].content else {
+            return Err(code(libc::ENOTDIR));
+        };
+        match entries.get(name.to_bytes()).map(|node| &nodes[*node].content) {
+            None => Err(code(libc::ENOENT)),
+            Some(Content::Directory(_)) => Err(code(libc::EISDIR)),
+            Some(_) => {
+                state.disk.entries(self.node).remove(name.to_bytes());
+                Ok(())
+            }
+        }
+    }
+
     pub(crate) fn metadata(&self) -> Metadata {
         let state = self.world.state();
         let inode = &state.disk.nodes[self.node];

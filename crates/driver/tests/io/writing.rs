@@ -24,7 +24,25 @@ crate::on_both!(
     a_cancelled_write_is_over,
 );
 
-crate::on_all!(what_is_made_is_written_and_read);
+crate::on_all!(what_is_made_is_written_and_read, what_is_removed_is_gone);
+
+fn what_is_removed_is_gone(io: &mut Harness) {
+    let disk = io.disk();
+    disk.write("there", b"before");
+    disk.write("deep/inside", b"");
+    disk.link("link", "there");
+    let root = disk.open(".");
+    let reader = open(io, &root, "there", Access::Read).unwrap();
+    let remove = |name| root.remove(name).map_err(|error| error.raw_os_error().unwrap());
+    assert_eq!(remove(c"there"), Ok(()));
+    assert_eq!(open(io, &root, "there", Access::Read).unwrap_err(), libc::ENOENT);
+    assert_eq!(reader.metadata().unwrap().length, 6, "who has it open keeps it");
+    assert_eq!(remove(c"there"), Err(libc::ENOENT));
+    assert_eq!(remove(c"link"), Ok(()), "a link itself, wherever it leads");
+    assert_eq!(remove(c"deep"), Err(libc::EISDIR));
+    assert_eq!(remove(c"deep/inside"), Err(libc::EINVAL));
+    assert_eq!(remove(c"../out"), Err(libc::EINVAL));
+}
 
 fn what_is_made_is_written_and_read(io: &mut Harness) {
     let disk = io.disk();

@@ -46,6 +46,17 @@ impl Dir {
         self.open_by_driver(path, how).await
     }
 
+    /// Takes the file called `name` out of this directory; who has it open keeps it. This call may
+    /// block: it is for a [blocking stage](crate::blocking()), to which a directory may be sent.
+    ///
+    /// # Errors
+    /// As `unlink(2)`: [`NotFound`](io::ErrorKind::NotFound) when it is not there. `InvalidInput` for a
+    /// path that leads through other directories, or has a zero byte.
+    pub fn remove(&self, name: &[u8]) -> io::Result<()> {
+        let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
+        self.0.remove(&name)
+    }
+
     /// Has the names in this directory reach the disk, those of files made before this call.
     ///
     /// # Errors
