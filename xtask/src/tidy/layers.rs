@@ -15,13 +15,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("matcher", &[]),
     ("phalanx", &["core", "driver"]),
     ("web", &["phalanx", "http"]),
+    ("store", &["phalanx"]),
     ("bench", &["core", "driver", "http", "matcher", "phalanx", "web"]),
-    ("cli", &["core", "driver", "http", "matcher", "phalanx", "web", "bench"]),
+    ("cli", &["core", "driver", "http", "matcher", "phalanx", "store", "web", "bench"]),
     ("kv", &["phalanx"]),
     ("tutorial", &["phalanx"]),
     ("echo", &["phalanx"]),
     ("log", &["phalanx"]),
-    ("fuzz", &["core", "driver", "http", "matcher", "phalanx", "web"]),
+    ("fuzz", &["core", "driver", "http", "matcher", "phalanx", "store", "web"]),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,72 @@
+//! An entry: records that are kept together or not at all.
+
+use crate::record::Record;
+use crate::wire::Reader;
+
+/// Records that are kept together or not at all, in this order: what one packet of a client comes to.
+///
+/// See [`Record`] for an example, and [`Journal::append`](crate::Journal::append) for how it is kept.
+#[derive(Clone, Debug, Default)]
+pub struct Entry {
+    bytes: Vec<u8>,
+    keeps: bool,
+}
+
+impl Entry {
+    /// An entry is no longer than this, in bytes of the journal: a little more than the longest packet
+    /// of MQTT.
+    pub const MOST_BYTES: usize = (256 << 20) + (1 << 20);
+
+    /// Without records yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends a record.
+    pub fn push(&mut self, record: &Record<'_>) {
+        record.encode(&mut self.bytes);
+        self.keeps |= record.keeps();
+    }
+
+    /// How long it is, in bytes of the journal.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether it has no records. Appending such an entry waits for all that came before it.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Its records, in order.
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        records(&self.bytes).map(|(record, _)| record.expect("it was made of records"))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether something of it is to be kept; else it only lets go.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keeps
+    }
+}
+
+/// The records in `body`, each with the bytes that it has there; none in place of the first that is
+/// none, and then the end.
+pub(crate) fn records(
+    body: &[u8],
+) -> impl Iterator<Item = (Option<Record<'_>>, std::ops::Range<usize>)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        if at == body.len() {
+            return None;
+        }
+        let mut rest = Reader(&body[at..]);
+        let record = Record::decode(&mut rest);
+        let begin = at;
+        at = if record.is_some() { body.len() - rest.0.len() } else { body.len() };
+        Some((record, begin..at))
+    })
+}

@@ -1,0 +1,191 @@
+//! The journal's form: segments with a head, and in them batches in frames.
+//!
+//! A frame is what was written at once and brought to the disk by one sync: a checksum, a length, a
+//! number and records. A power cut may leave any part of the last one. It can be told from a fault in
+//! the middle by the numbers: batch 8 is written only when batch 7 is on the disk, so where 7 is
+//! broken and 8 is whole, something else has broken it. The numbers are mixed with the journal's
+//! *salt*, which nobody outside knows, so that no message can look like a frame.
+//!
+//! A segment's head says where its predecessor ends, so that a torn tail need not be cut off the
+//! file, and which is the first segment that counts, so that files may be removed in any order. There
+//! is nothing that is renamed, cut or written over: a disk can do little wrong.
+
+/// A segment's head, in bytes.
+pub(crate) const HEAD: usize = 84;
+/// What stands before a batch's records, in bytes.
+pub(crate) const FRAME: usize = 16;
+
+const MAGIC: [u8; 8] = *b"PHXJRNL1";
+
+/// What a segment says at its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// The journal's.
+    pub(crate) salt: u64,
+    /// Its own number; later ones have higher numbers, with gaps.
+    pub(crate) number: u64,
+    /// The place of its first byte among those of all segments.
+    pub(crate) base: u64,
+    /// The segment before it; 0 for none.
+    pub(crate) previous: u64,
+    /// How much of that one counts, in bytes.
+    pub(crate) previous_end: u64,
+    /// The first segment that counts.
+    pub(crate) first: u64,
+    /// The number of its first batch.
+    pub(crate) sequence: u64,
+    /// Sessions from here on have not been named.
+    pub(crate) next_session: u64,
+    /// And messages.
+    pub(crate) next_message: u64,
+}
+
+impl Head {
+    pub(crate) fn encode(&self) -> [u8; HEAD] {
+        let mut out = [0; HEAD];
+        out[..8].copy_from_slice(&MAGIC);
+        for (place, field) in out[8..80].chunks_exact_mut(8).zip(self.fields()) {
+            place.copy_from_slice(&field.to_le_bytes());
+        }
+        let sum = crc32fast::hash(&out[..80]);
+        out[80..].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// None if it is not whole.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..HEAD)?;
+        if bytes[..8] != MAGIC || crc32fast::hash(&bytes[..80]) != u32_at(bytes, 80) {
+            return None;
+        }
+        let [
+            salt,
+            number,
+            base,
+            previous,
+            previous_end,
+            first,
+            sequence,
+            next_session,
+            next_message,
+        ] = std::array::from_fn(|n| u64_at(bytes, 8 + 8 * n));
+        Some(Self {
+            salt,
+            number,
+            base,
+            previous,
+            previous_end,
+            first,
+            sequence,
+            next_session,
+            next_message,
+        })
+    }
+
+    fn fields(&self) -> [u64; 9] {
+        [
+            self.salt,
+            self.number,
+            self.base,
+            self.previous,
+            self.previous_end,
+            self.first,
+            self.sequence,
+            self.next_session,
+            self.next_message,
+        ]
+    }
+}
+
+/// Finishes a frame: `out` has room for what stands before the records, and the records.
+pub(crate) fn seal(out: &mut [u8], salt: u64, sequence: u64) {
+    let length = u32::try_from(out.len() - FRAME).expect("a batch is bounded");
+    out[4..8].copy_from_slice(&length.to_le_bytes());
+    out[8..16].copy_from_slice(&(sequence ^ salt).to_le_bytes());
+    let sum = crc32fast::hash(&out[4..]);
+    out[..4].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// How long the frame at the beginning of `bytes` says that it is, with all that belongs to it; none
+/// if it is not batch `sequence`.
+pub(crate) fn length(bytes: &[u8], salt: u64, sequence: u64) -> Option<usize> {
+    (bytes.len() >= FRAME && u64_at(bytes, 8) ^ salt == sequence)
+        .then(|| FRAME + u32_at(bytes, 4) as usize)
+}
+
+/// The records of batch `sequence`, if that is whole at the beginning of `bytes`.
+pub(crate) fn open(bytes: &[u8], salt: u64, sequence: u64) -> Option<&[u8]> {
+    let frame = bytes.get(..length(bytes, salt, sequence)?)?;
+    (crc32fast::hash(&frame[4..]) == u32_at(frame, 0)).then(|| &frame[FRAME..])
+}
+
+/// Where in `bytes` a batch later than `sequence` is whole.
+pub(crate) fn find_later(bytes: &[u8], salt: u64, sequence: u64) -> Option<usize> {
+    // So many batches do not fit in.
+    let most = bytes.len() as u64;
+    (0..bytes.len().saturating_sub(FRAME - 1)).find(|at| {
+        let number = u64_at(bytes, at + 8) ^ salt;
+        number.wrapping_sub(sequence + 1) < most && open(&bytes[*at..], salt, number).is_some()
+    })
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD_OF_TWO: Head = Head {
+        salt: 0x1234_5678_9abc_def0,
+        number: 2,
+        base: 1000,
+        previous: 1,
+        previous_end: 1000,
+        first: 1,
+        sequence: 17,
+        next_session: 3,
+        next_message: 40,
+    };
+
+    fn framed(records: &[u8], salt: u64, sequence: u64) -> Vec<u8> {
+        let mut out = [&[0; FRAME], records].concat();
+        seal(&mut out, salt, sequence);
+        out
+    }
+
+    #[test]
+    fn no_changed_byte_goes_unseen() {
+        let head = HEAD_OF_TWO.encode();
+        assert_eq!(Head::decode(&head), Some(HEAD_OF_TWO));
+        let frame = framed(b"records", 5, 8);
+        assert_eq!(open(&frame, 5, 8), Some(&b"records"[..]));
+        assert_eq!(open(&frame, 5, 7), None, "another batch");
+        assert_eq!(open(&frame, 4, 8), None, "another journal");
+        for at in 0..HEAD {
+            let mut head = head;
+            head[at] ^= 0x10;
+            assert_eq!(Head::decode(&head), None, "byte {at}");
+        }
+        for at in 0..frame.len() {
+            let mut frame = frame.clone();
+            frame[at] ^= 0x10;
+            assert_eq!(open(&frame, 5, 8), None, "byte {at}");
+            assert_eq!(open(&frame[..at], 5, 8), None, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn a_later_batch_is_found_and_none_is_seen_where_there_is_none() {
+        let frames = [framed(b"one", 5, 1), framed(b"two", 5, 2), framed(b"", 5, 3)].concat();
+        assert_eq!(find_later(&frames, 5, 1), Some(FRAME + 3));
+        assert_eq!(find_later(&frames, 5, 2), Some(2 * FRAME + 6));
+        assert_eq!(find_later(&frames, 5, 3), None);
+        assert_eq!(find_later(&frames, 6 << 40, 0), None, "another journal's");
+    }
+}

@@ -1,0 +1,335 @@
+//! What is alive, and where in the journal it was put: the store's only memory of its state.
+//!
+//! A record is alive when it is the one that put a thing last, and the thing was not taken away. That is
+//! what recovery reads, and what the cleaner carries on before a segment is removed. Contents are not
+//! here: they are in the journal, and with whoever works with them.
+//!
+//! The cleaner moves records to the journal's end, so a replay may meet them in another order than that
+//! in which they were written: a subscription before its session, a delivery before its message. While
+//! replaying, nothing is therefore refused or forgotten because something else is not there; what is
+//! left over in the end is. Live, the order is the broker's, and what is said of nothing is ignored.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::record::{MessageId, Phase, Record, SessionId};
+
+/// Where a record is, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) at: u64,
+    pub(crate) length: u32,
+}
+
+/// What is alive.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    sessions: HashMap<u64, Session>,
+    messages: HashMap<u64, Message>,
+    retained: HashMap<Box<str>, Retained>,
+    /// Messages that the batch has put: gone at its end if nobody keeps them.
+    fresh: Vec<u64>,
+    /// Bytes of all that is alive.
+    live: u64,
+    next_session: u64,
+    next_message: u64,
+    replaying: bool,
+}
+
+#[derive(Debug, Default)]
+struct Session {
+    /// None for one of which a replay has only met parts yet.
+    place: Option<Place>,
+    subscriptions: BTreeMap<Box<str>, Place>,
+    queue: BTreeMap<u64, Delivery>,
+    incoming: BTreeMap<u16, Place>,
+}
+
+#[derive(Debug)]
+struct Delivery {
+    place: Place,
+    message: u64,
+    phase: Phase,
+}
+
+#[derive(Debug, Default)]
+struct Message {
+    place: Option<Place>,
+    /// How many deliveries and topics keep it.
+    kept_by: u32,
+}
+
+#[derive(Debug)]
+struct Retained {
+    place: Place,
+    message: u64,
+}
+
+/// How much of what there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Sessions.
+    pub sessions: u64,
+    /// Subscriptions of all sessions.
+    pub subscriptions: u64,
+    /// Messages that are queued or retained.
+    pub messages: u64,
+    /// Topics that retain one.
+    pub retained: u64,
+    /// Deliveries in all queues.
+    pub queued: u64,
+}
+
+impl Index {
+    /// Of nothing yet, for a replay.
+    pub(crate) fn replaying() -> Self {
+        Self { replaying: true, next_session: 1, next_message: 1, ..Self::default() }
+    }
+
+    /// Numbers below these have been given.
+    pub(crate) fn raise(&mut self, next_session: u64, next_message: u64) {
+        self.next_session = self.next_session.max(next_session);
+        self.next_message = self.next_message.max(next_message);
+    }
+
+    pub(crate) fn next(&self) -> (SessionId, MessageId) {
+        (SessionId(self.next_session), MessageId(self.next_message))
+    }
+
+    /// Bytes of all that is alive.
+    pub(crate) fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// Takes the whole of it: slow.
+    pub(crate) fn counts(&self) -> Counts {
+        let each = |of: fn(&Session) -> usize| self.sessions.values().map(of).sum::<usize>() as u64;
+        Counts {
+            sessions: self.sessions.len() as u64,
+            subscriptions: each(|session| session.subscriptions.len()),
+            messages: self.messages.len() as u64,
+            retained: self.retained.len() as u64,
+            queued: each(|session| session.queue.len()),
+        }
+    }
+
+    /// Takes in a record that stands at `place`.
+    pub(crate) fn apply(&mut self, record: &Record<'_>, place: Place) {
+        match *record {
+            Record::Session { session, .. } => {
+                self.next_session = self.next_session.max(session.0.saturating_add(1));
+                let old = self.sessions.entry(session.0).or_default().place.replace(place);
+                self.replaced(old, place);
+            }
+            Record::SessionEnd { session } => self.end(session),
+            Record::Subscribe { session, filter, .. } => {
+                let Some(session) = self.session(session) else { return };
+                let old = session.subscriptions.insert(filter.into(), place);
+                self.replaced(old, place);
+            }
+            Record::Unsubscribe { session, filter } => {
+                let Some(session) = self.sessions.get_mut(&session.0) else { return };
+                let old = session.subscriptions.remove(filter);
+                self.gone(old);
+            }
+            Record::Message { message, .. } => {
+                self.next_message = self.next_message.max(message.0.saturating_add(1));
+                let entry = self.messages.entry(message.0).or_default();
+                let old = entry.place.replace(place);
+                if entry.kept_by == 0 && !self.replaying {
+                    self.fresh.push(message.0);
+                }
+                self.replaced(old, place);
+            }
+            Record::Retain { topic, message } => {
+                if self.keep_message(message) {
+                    let new = Retained { place, message: message.0 };
+                    let old = self.retained.insert(topic.into(), new);
+                    self.replaced(old.as_ref().map(|old| old.place), place);
+                    old.into_iter().for_each(|old| self.release(old.message));
+                }
+            }
+            Record::Unretain { topic } => {
+                if let Some(old) = self.retained.remove(topic) {
+                    self.gone(Some(old.place));
+                    self.release(old.message);
+                }
+            }
+            Record::Queue { session, delivery, message, phase, .. } => {
+                let keeps = !matches!(phase, Phase::Received(_));
+                if self.session(session).is_none() || keeps && !self.keep_message(message) {
+                    return;
+                }
+                let session = self.session(session).expect("looked up above");
+                let new = Delivery { place, message: message.0, phase };
+                let old = session.queue.insert(delivery.0, new);
+                self.replaced(old.as_ref().map(|old| old.place), place);
+                old.into_iter().for_each(|old| self.release_delivery(&old));
+            }
+            Record::Sent { session, delivery, packet } => {
+                if let Some(delivery) = self.delivery(session, delivery.0)
+                    && !matches!(delivery.phase, Phase::Received(_))
+                {
+                    delivery.phase = Phase::Sent(packet);
+                }
+            }
+            Record::Received { session, delivery } => {
+                if let Some(delivery) = self.delivery(session, delivery.0)
+                    && let Phase::Sent(packet) = delivery.phase
+                {
+                    delivery.phase = Phase::Received(packet);
+                    let message = delivery.message;
+                    self.release(message);
+                }
+            }
+            Record::Done { session, delivery } => {
+                let Some(session) = self.sessions.get_mut(&session.0) else { return };
+                if let Some(old) = session.queue.remove(&delivery.0) {
+                    self.gone(Some(old.place));
+                    self.release_delivery(&old);
+                }
+            }
+            Record::Incoming { session, packet } => {
+                let Some(session) = self.session(session) else { return };
+                let old = session.incoming.insert(packet, place);
+                self.replaced(old, place);
+            }
+            Record::IncomingDone { session, packet } => {
+                let Some(session) = self.sessions.get_mut(&session.0) else { return };
+                let old = session.incoming.remove(&packet);
+                self.gone(old);
+            }
+        }
+    }
+
+    /// At the end of a batch: messages that nobody keeps are gone.
+    pub(crate) fn settle(&mut self) {
+        for message in std::mem::take(&mut self.fresh) {
+            if self.messages.get(&message).is_some_and(|message| message.kept_by == 0) {
+                let old = self.messages.remove(&message);
+                self.gone(old.and_then(|old| old.place));
+            }
+        }
+    }
+
+    /// At the end of a replay: what is there in part only is gone, and from now on the order counts.
+    pub(crate) fn end_replay(&mut self) {
+        let parts = self.sessions.iter().filter(|(_, session)| session.place.is_none());
+        let parts: Vec<u64> = parts.map(|(session, _)| *session).collect();
+        parts.into_iter().for_each(|session| self.end(SessionId(session)));
+        let Self { sessions, messages, retained, live, .. } = self;
+        let is_there = |message: &u64| messages.get(message).is_some_and(|it| it.place.is_some());
+        for session in sessions.values_mut() {
+            session.queue.retain(|_, delivery| {
+                let keep =
+                    matches!(delivery.phase, Phase::Received(_)) || is_there(&delivery.message);
+                *live -= if keep { 0 } else { u64::from(delivery.place.length) };
+                keep
+            });
+        }
+        retained.retain(|_, retained| {
+            let keep = is_there(&retained.message);
+            *live -= if keep { 0 } else { u64::from(retained.place.length) };
+            keep
+        });
+        messages.retain(|_, message| {
+            let keep = message.kept_by > 0 && message.place.is_some();
+            if let (false, Some(place)) = (keep, message.place) {
+                *live -= u64::from(place.length);
+            }
+            keep
+        });
+        messages.shrink_to_fit();
+        self.replaying = false;
+    }
+
+    /// Whether the record at `at` is the one that put what is alive.
+    pub(crate) fn is_live(&self, record: &Record<'_>, at: u64) -> bool {
+        let session = |session: SessionId| self.sessions.get(&session.0);
+        let place = match *record {
+            Record::Session { session: id, .. } => session(id).and_then(|it| it.place),
+            Record::Subscribe { session: id, filter, .. } => {
+                session(id).and_then(|it| it.subscriptions.get(filter)).copied()
+            }
+            Record::Message { message, .. } => {
+                self.messages.get(&message.0).and_then(|it| it.place)
+            }
+            Record::Retain { topic, .. } => self.retained.get(topic).map(|it| it.place),
+            Record::Queue { session: id, delivery, .. } => {
+                session(id).and_then(|it| it.queue.get(&delivery.0)).map(|it| it.place)
+            }
+            Record::Incoming { session: id, packet } => {
+                session(id).and_then(|it| it.incoming.get(&packet)).copied()
+            }
+            _ => None,
+        };
+        place.is_some_and(|place| place.at == at)
+    }
+
+    /// The record at `at` as it would be put now, if it is alive: a delivery with how far it has come.
+    pub(crate) fn renewed<'a>(&self, record: &Record<'a>, at: u64) -> Option<Record<'a>> {
+        if !self.is_live(record, at) {
+            return None;
+        }
+        let mut record = *record;
+        if let Record::Queue { session, delivery, phase, .. } = &mut record {
+            *phase = self.sessions[&session.0].queue[&delivery.0].phase;
+        }
+        Some(record)
+    }
+
+    fn session(&mut self, session: SessionId) -> Option<&mut Session> {
+        match self.replaying {
+            true => Some(self.sessions.entry(session.0).or_default()),
+            false => self.sessions.get_mut(&session.0),
+        }
+    }
+
+    fn delivery(&mut self, session: SessionId, delivery: u64) -> Option<&mut Delivery> {
+        self.sessions.get_mut(&session.0)?.queue.get_mut(&delivery)
+    }
+
+    fn end(&mut self, session: SessionId) {
+        let Some(old) = self.sessions.remove(&session.0) else { return };
+        self.gone(old.place);
+        old.subscriptions.into_values().for_each(|place| self.gone(Some(place)));
+        old.incoming.into_values().for_each(|place| self.gone(Some(place)));
+        for delivery in old.queue.into_values() {
+            self.gone(Some(delivery.place));
+            self.release_delivery(&delivery);
+        }
+    }
+
+    /// Keeps a message for one more. False if it is not there.
+    fn keep_message(&mut self, message: MessageId) -> bool {
+        let message = match self.replaying {
+            true => Some(self.messages.entry(message.0).or_default()),
+            false => self.messages.get_mut(&message.0),
+        };
+        message.map(|message| message.kept_by += 1).is_some()
+    }
+
+    fn release_delivery(&mut self, delivery: &Delivery) {
+        if !matches!(delivery.phase, Phase::Received(_)) {
+            self.release(delivery.message);
+        }
+    }
+
+    fn release(&mut self, message: u64) {
+        let Some(entry) = self.messages.get_mut(&message) else { return };
+        entry.kept_by -= 1;
+        if entry.kept_by == 0 && !self.replaying {
+            let old = self.messages.remove(&message).and_then(|old| old.place);
+            self.gone(old);
+        }
+    }
+
+    fn replaced(&mut self, old: Option<Place>, new: Place) {
+        self.gone(old);
+        self.live += u64::from(new.length);
+    }
+
+    fn gone(&mut self, old: Option<Place>) {
+        self.live -= old.map_or(0, |old| u64::from(old.length));
+    }
+}

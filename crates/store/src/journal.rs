@@ -1,0 +1,249 @@
+//! The stages that keep a store: a cohort of entries is one write and one sync.
+//!
+//! Entries of all processors come to the one that has the journal, in the stage `journal`, whose
+//! handler gathers them. One operation at a time, of the stage `journal disk`, takes what is
+//! gathered, writes it, brings it to the disk and answers all; what comes meanwhile is the next
+//! commit's. Alone, an entry waits for one sync; together, ten thousand wait for little more.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use phalanx::fs::Dir;
+use phalanx::{
+    BlockingStage, Cohort, Graph, PartitionedCohortStage, Reply, SharedStage, blocking, is_draining,
+};
+
+use crate::clean::Piece;
+use crate::entry::Entry;
+use crate::error::AppendError;
+use crate::source::segment_name;
+use crate::status::{Counters, Status};
+use crate::writer::{BATCH, Writer};
+
+/// There is one journal; its key names the processor that has it.
+const JOURNAL: u64 = 0;
+
+type Kept = Result<(), AppendError>;
+
+/// A handle on a store that is at work: what is appended is kept. Clones are the same.
+///
+/// Made by [`Store::declare`](crate::Store::declare).
+#[derive(Clone)]
+pub struct Journal {
+    stage: PartitionedCohortStage<Entry, Kept>,
+    counters: Arc<Counters>,
+}
+
+/// The journal on the processor that has it.
+struct Keeper {
+    directory: Dir,
+    /// None while an operation has it, and for good if that has not ended well.
+    writer: RefCell<Option<Writer>>,
+    gathered: RefCell<Gathered>,
+    most_waiting: usize,
+    disk: SharedStage<()>,
+    remover: BlockingStage<()>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Default)]
+struct Gathered {
+    waiting: VecDeque<(Entry, Reply<Kept>)>,
+    /// The entries', in bytes.
+    bytes: usize,
+    /// Whether a commit is under way. It takes what is gathered when it is done.
+    committing: bool,
+}
+
+impl Journal {
+    /// Has the store keep `entry`. The future is ready once it is on the disk: then, and not before, may
+    /// somebody be told. It is under way before the future is awaited, and whether or not it is.
+    ///
+    /// What is appended on one processor is kept in that order; what is appended on several is in no
+    /// order, unless one waits for the other. After a crash, what was not acknowledged may be there or
+    /// not: an entry wholly or not at all, and none without those that one processor has appended
+    /// before it.
+    ///
+    /// # Panics
+    /// When it is not called within an operation, as all invocations do.
+    ///
+    /// # Errors
+    /// [`AppendError`] says why it was not kept. After [`Broken`](AppendError::Broken) nothing will be,
+    /// and of what was waiting then nobody knows: the program should end and be started again.
+    pub fn append(&self, entry: Entry) -> impl Future<Output = Result<(), AppendError>> + use<> {
+        let call = self.stage.call(JOURNAL, entry);
+        async move { call.await? }
+    }
+
+    /// How much there is, and what it has cost.
+    pub fn status(&self) -> Status {
+        self.counters.status()
+    }
+
+    /// Declares the stages.
+    pub(crate) fn declare(graph: &mut Graph, writer: Writer) -> Self {
+        let counters = Arc::new(Counters::default());
+        counters.measure(&writer);
+        let place = graph.keep("journal");
+        let disk = graph.shared("journal disk", ());
+        let remover = blocking(graph, "journal files").threads(1).state(());
+        let make = {
+            let counters = counters.clone();
+            // Only the processor that has the journal is ever handed an item, and takes the writer.
+            let writer = Mutex::new(Some(writer));
+            move || {
+                let writer = writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let writer = writer.expect("one processor has the journal");
+                Rc::new(Keeper {
+                    directory: writer.directory.clone(),
+                    most_waiting: writer.options.most_waiting,
+                    writer: RefCell::new(Some(writer)),
+                    gathered: RefCell::default(),
+                    disk,
+                    remover,
+                    counters: counters.clone(),
+                })
+            }
+        };
+        let handler = move |keeper: &mut Option<Rc<Keeper>>, cohort: &mut Cohort<Entry, Kept>| {
+            let keeper = keeper.get_or_insert_with(&make);
+            if keeper.gather(cohort) {
+                let committing = Committing::new(keeper.clone());
+                // Where the processor is full, what was gathered is dropped, and its callers told.
+                let _ = disk.dispatch(move |_| committing.commit());
+            }
+        };
+        // In order: what a processor appends stays in its order.
+        let stage = graph.stage_at(place).in_order().partitioned_cohort(|_| None, handler);
+        Self { stage, counters }
+    }
+}
+
+impl Keeper {
+    /// Takes a cohort's entries. Whether a commit must be begun.
+    fn gather(&self, cohort: &mut Cohort<Entry, Kept>) -> bool {
+        let gathered = &mut *self.gathered.borrow_mut();
+        for (entry, reply) in cohort.drain() {
+            let (length, waiting) = (entry.len(), gathered.bytes);
+            if length > Entry::MOST_BYTES {
+                reply.send(Err(AppendError::TooLong { bytes: length }));
+            } else if waiting > 0 && waiting + length > self.most_waiting {
+                reply.send(Err(AppendError::Busy { bytes: waiting }));
+            } else {
+                gathered.bytes += length;
+                gathered.waiting.push_back((entry, reply));
+            }
+        }
+        !gathered.waiting.is_empty() && !std::mem::replace(&mut gathered.committing, true)
+    }
+
+    /// As many entries as are written at once. Those that may not be kept are told.
+    fn take(&self, writer: &Writer) -> (Vec<Entry>, Vec<Reply<Kept>>) {
+        let (mut entries, mut replies, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let gathered = &mut *self.gathered.borrow_mut();
+        while let Some((entry, _)) = gathered.waiting.front()
+            && (bytes == 0 || bytes + entry.len() <= BATCH)
+        {
+            let (entry, reply) = gathered.waiting.pop_front().expect("looked at");
+            gathered.bytes -= entry.len();
+            match writer.admit(&entry, bytes) {
+                Err(refused) => reply.send(Err(refused)),
+                Ok(()) => {
+                    bytes += entry.len();
+                    entries.push(entry);
+                    replies.push(reply);
+                }
+            }
+        }
+        (entries, replies)
+    }
+
+    fn is_waiting(&self) -> bool {
+        !self.gathered.borrow().waiting.is_empty()
+    }
+}
+
+/// The one operation that commits. Whoever drops it in the middle closes the journal: nobody knows
+/// then what is on the disk.
+struct Committing {
+    keeper: Rc<Keeper>,
+    writer: Option<Writer>,
+    in_the_middle: bool,
+}
+
+impl Committing {
+    fn new(keeper: Rc<Keeper>) -> Self {
+        let writer = keeper.writer.borrow_mut().take();
+        Self { keeper, writer, in_the_middle: false }
+    }
+
+    /// Commits what is gathered, and what is gathered meanwhile, and cleans, until nothing is left.
+    async fn commit(mut self) {
+        let keeper = self.keeper.clone();
+        let Some(writer) = &mut self.writer else {
+            let what = "a commit was broken off".to_owned();
+            let waiting = std::mem::take(&mut keeper.gathered.borrow_mut().waiting);
+            let broken = AppendError::Broken { what };
+            return waiting.into_iter().for_each(|(_, reply)| reply.send(Err(broken.clone())));
+        };
+        let mut piece = None;
+        while piece.is_some() || keeper.is_waiting() {
+            let (entries, replies) = keeper.take(writer);
+            self.in_the_middle = true;
+            let kept = writer.commit(piece.as_ref(), &entries).await;
+            self.in_the_middle = false;
+            keeper.counters.committed(writer, entries.len(), &kept);
+            replies.into_iter().for_each(|reply| reply.send(kept.clone()));
+            piece = match kept {
+                Ok(()) => keeper.clean(writer).await,
+                Err(_) => None, // after the next one that goes well
+            };
+        }
+    }
+}
+
+impl Keeper {
+    /// What is to be cleaned with the next commit, if anything is.
+    async fn clean(&self, writer: &mut Writer) -> Option<Piece> {
+        let chore = if is_draining() { None } else { writer.chore() };
+        let piece = match chore {
+            None => None,
+            Some(chore) => match chore.read(&self.directory).await {
+                Ok(piece) => Some(piece),
+                Err(fault) => {
+                    writer.stop_cleaning();
+                    self.counters.fault(fault);
+                    None
+                }
+            },
+        };
+        writer.turn().await;
+        let removable = writer.take_removable();
+        if !removable.is_empty() {
+            let (directory, remover) = (self.directory.clone(), self.remover);
+            let remove = move |_: &()| {
+                for number in removable {
+                    // What is not taken away now is when the store is opened again.
+                    let _ = directory.remove(segment_name(number).as_bytes());
+                }
+            };
+            let _ = self.disk.dispatch(move |_| async move { drop(remover.call(remove).await) });
+        }
+        piece
+    }
+}
+
+impl Drop for Committing {
+    fn drop(&mut self) {
+        let gathered = &mut *self.keeper.gathered.borrow_mut();
+        gathered.committing = false;
+        if !self.in_the_middle {
+            *self.keeper.writer.borrow_mut() = self.writer.take();
+        }
+        gathered.bytes = 0;
+        gathered.waiting.clear();
+    }
+}

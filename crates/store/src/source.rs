@@ -1,0 +1,76 @@
+//! Where segments are read from when a store is opened.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Files to recover from, by name.
+///
+/// A directory is one; a test may have others, such as what a simulated power cut has left.
+pub trait Source {
+    /// The names of all files there are.
+    ///
+    /// # Errors
+    /// Whatever keeps them from being listed.
+    fn names(&self) -> io::Result<Vec<String>>;
+
+    /// The first bytes of a file, at most `most`; fewer only if it is shorter.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being read.
+    fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>>;
+}
+
+/// A directory of the file system.
+pub(crate) struct Directory(pub(crate) PathBuf);
+
+impl Source for Directory {
+    fn names(&self) -> io::Result<Vec<String>> {
+        let names = std::fs::read_dir(&self.0)?.map(|entry| Ok(entry?.file_name().into_string()));
+        // What is not even text is nothing of ours.
+        names
+            .filter_map(|name: io::Result<Result<String, _>>| name.map(Result::ok).transpose())
+            .collect()
+    }
+
+    fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(self.0.join(name))?.take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+const SUFFIX: &str = ".journal";
+
+/// What segment `number` is called.
+pub(crate) fn segment_name(number: u64) -> String {
+    format!("{number:012}{SUFFIX}")
+}
+
+/// The number of the segment that is called so; none for what is no segment.
+pub(crate) fn segment_number(name: &str) -> Option<u64> {
+    let number = name.strip_suffix(SUFFIX)?.parse().ok().filter(|number| *number > 0)?;
+    (segment_name(number) == name).then_some(number)
+}
+
+/// Takes a segment away. What cannot be taken away now can be the next time.
+pub(crate) fn remove(directory: &Path, number: u64) {
+    let _ = std::fs::remove_file(directory.join(segment_name(number)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_numbers() {
+        for number in [1, 42, 999_999_999_999, u64::MAX] {
+            assert_eq!(segment_number(&segment_name(number)), Some(number));
+        }
+        for name in
+            ["lock", "1.journal", "000000000000.journal", "+00000000001.journal", ".journal"]
+        {
+            assert_eq!(segment_number(name), None, "{name}");
+        }
+    }
+}

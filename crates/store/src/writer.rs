@@ -1,0 +1,200 @@
+//! The journal's end: one batch after the other, each written at once and brought to the disk by one
+//! sync.
+//!
+//! A batch is taken into the index when it is on the disk, and not before: what was refused has never
+//! been. A write that fails may be tried again, at the same place and by the same number. A sync that
+//! fails may not: the kernel tells of it once, and forgets what was to be written (Rebello et al.,
+//! ATC 2020). So it closes the journal.
+
+use std::collections::VecDeque;
+use std::io;
+
+use phalanx::fs::{Dir, File};
+
+use crate::clean::{Cleaning, Piece};
+use crate::entry::{Entry, records};
+use crate::error::AppendError;
+use crate::frame::{self, FRAME, HEAD, Head};
+use crate::index::{Index, Place};
+use crate::options::Options;
+use crate::replay::{Replay, Segment};
+use crate::source::segment_name;
+
+/// So many bytes are written at once, and a single entry more.
+pub(crate) const BATCH: usize = 4 << 20;
+
+/// The end of the journal, in the hands of one operation at a time.
+pub(crate) struct Writer {
+    pub(crate) directory: Dir,
+    /// Held while the directory is in use.
+    _lock: Option<std::fs::File>,
+    pub(crate) options: Options,
+    pub(crate) salt: u64,
+    pub(crate) index: Index,
+    /// All that count, the oldest first.
+    pub(crate) segments: VecDeque<Segment>,
+    /// The last of them, once it was begun here.
+    file: Option<File>,
+    next_segment: u64,
+    next_sequence: u64,
+    /// Begin a new segment, however short the last one is.
+    pub(crate) must_turn: bool,
+    /// Cleaned; may go once a head has said that they do not count.
+    pub(crate) spent: Vec<u64>,
+    /// A head has said so.
+    removable: Vec<u64>,
+    pub(crate) cleaning: Cleaning,
+    broken: Option<String>,
+}
+
+/// How much there is on the disk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extent {
+    pub(crate) segments: u64,
+    pub(crate) bytes: u64,
+    pub(crate) live: u64,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        directory: Dir,
+        lock: Option<std::fs::File>,
+        options: Options,
+        salt: u64,
+        replay: Replay,
+    ) -> Self {
+        Self {
+            directory,
+            _lock: lock,
+            options,
+            salt: replay.salt.unwrap_or(salt),
+            index: replay.index,
+            segments: replay.segments.into(),
+            file: None,
+            next_segment: replay.next_segment,
+            next_sequence: replay.next_sequence,
+            must_turn: false,
+            spent: Vec::new(),
+            removable: Vec::new(),
+            cleaning: Cleaning::default(),
+            broken: None,
+        }
+    }
+
+    /// Whether an entry may be kept, behind `before` bytes of the same batch.
+    pub(crate) fn admit(&self, entry: &Entry, before: usize) -> Result<(), AppendError> {
+        if let Some(what) = &self.broken {
+            return Err(AppendError::Broken { what: what.clone() });
+        }
+        let bytes = self.index.live() + (before + entry.len()) as u64;
+        if entry.keeps() && bytes > self.options.most_bytes {
+            return Err(AppendError::Full { bytes: self.index.live() });
+        }
+        Ok(())
+    }
+
+    /// Writes what is alive of a piece, and entries, and brings it to the disk. All of it or nothing.
+    pub(crate) async fn commit(
+        &mut self,
+        piece: Option<&Piece>,
+        entries: &[Entry],
+    ) -> Result<(), AppendError> {
+        if let Some(what) = &self.broken {
+            return Err(AppendError::Broken { what: what.clone() });
+        }
+        let mut batch = vec![0; FRAME];
+        if let Some(piece) = piece {
+            self.renew(piece, &mut batch);
+        }
+        entries.iter().for_each(|entry| batch.extend_from_slice(entry.bytes()));
+        if batch.len() > FRAME {
+            self.write(batch).await?;
+        }
+        if let Some(piece) = piece {
+            self.advance(piece);
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, mut batch: Vec<u8>) -> Result<(), AppendError> {
+        let file = self.current().await.map_err(refused)?;
+        let place = self.segments.back().expect("it was begun");
+        let (base, end) = (place.base, place.end);
+        frame::seal(&mut batch, self.salt, self.next_sequence);
+        let batch = phalanx::Bytes::from(batch);
+        file.write_at(end, batch.clone()).await.map_err(refused)?;
+        if let Err(error) = file.sync_data().await {
+            let what = error.to_string();
+            self.broken = Some(what.clone());
+            return Err(AppendError::Broken { what });
+        }
+        let first = base + end + FRAME as u64;
+        for (record, range) in records(&batch[FRAME..]) {
+            let place = Place { at: first + range.start as u64, length: range.len() as u32 };
+            self.index.apply(&record.expect("it was made of records"), place);
+        }
+        self.index.settle();
+        self.segments.back_mut().expect("as above").end += batch.len() as u64;
+        self.next_sequence += 1;
+        Ok(())
+    }
+
+    /// The file to write to: a new one if there is none, or the last one is long enough.
+    async fn current(&mut self) -> io::Result<File> {
+        let long = self.segments.back().is_none_or(|last| last.end >= self.options.segment_bytes);
+        match &self.file {
+            Some(file) if !long && !self.must_turn => Ok(file.clone()),
+            _ => self.begin().await,
+        }
+    }
+
+    /// Begins a segment if that is due and something is to go by it. If it fails, the next entry begins it.
+    pub(crate) async fn turn(&mut self) {
+        if self.must_turn && self.broken.is_none() {
+            let _ = self.begin().await;
+        }
+    }
+
+    /// Begins a segment. Where that fails it can be done again, with the same file.
+    async fn begin(&mut self) -> io::Result<File> {
+        let number = self.next_segment;
+        let last = self.segments.back();
+        let (next_session, next_message) = self.index.next();
+        let head = Head {
+            salt: self.salt,
+            number,
+            base: last.map_or(0, |last| last.base + last.end),
+            previous: last.map_or(0, |last| last.number),
+            previous_end: last.map_or(0, |last| last.end),
+            first: self.segments.front().map_or(number, |first| first.number),
+            sequence: self.next_sequence,
+            next_session: next_session.0,
+            next_message: next_message.0,
+        };
+        let file = self.directory.create(segment_name(number).as_bytes(), false).await?;
+        file.write_at(0, head.encode().to_vec()).await?;
+        file.sync_all().await?;
+        self.directory.sync().await?;
+        let Head { base, sequence, .. } = head;
+        self.segments.push_back(Segment { number, base, end: HEAD as u64, sequence });
+        self.next_segment += 1;
+        self.file = Some(file.clone());
+        self.must_turn = false;
+        self.removable.append(&mut self.spent);
+        Ok(file)
+    }
+
+    /// Segments whose files may go now.
+    pub(crate) fn take_removable(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.removable)
+    }
+
+    pub(crate) fn extent(&self) -> Extent {
+        let bytes = self.segments.iter().map(|segment| segment.end).sum();
+        Extent { segments: self.segments.len() as u64, bytes, live: self.index.live() }
+    }
+}
+
+fn refused(error: io::Error) -> AppendError {
+    AppendError::Disk { kind: error.kind(), what: error.to_string() }
+}
