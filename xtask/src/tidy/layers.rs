@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("driver", &[]),
     ("http", &[]),
     ("matcher", &[]),
+    ("mqtt", &[]),
     ("phalanx", &["core", "driver"]),
     ("web", &["phalanx", "http"]),
     ("store", &["phalanx"]),
@@ -22,7 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tutorial", &["phalanx"]),
     ("echo", &["phalanx"]),
     ("log", &["phalanx"]),
-    ("fuzz", &["core", "driver", "http", "matcher", "phalanx", "store", "web"]),
+    ("fuzz", &["core", "driver", "http", "matcher", "mqtt", "phalanx", "store", "web"]),
     ("xtask", &[]),
 ];
 

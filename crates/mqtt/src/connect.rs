@@ -1,0 +1,187 @@
+//! CONNECT and CONNACK: how a connection begins.
+
+use crate::error::Error;
+use crate::frame::{Frame, Kind, framed};
+use crate::packet::Version;
+use crate::property::{Place, Properties};
+use crate::publish::QoS;
+use crate::reason::Reason;
+use crate::topic;
+use crate::wire::{Reader, put_bytes, put_two};
+
+/// A client asks for a session. It is the first packet of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connect<'a> {
+    /// Which MQTT is spoken from here on.
+    pub version: Version,
+    /// The name of the session; empty where the server is to choose one.
+    pub client_id: &'a str,
+    /// Whether a session from before is to be forgotten. (3.1.1 calls it *clean session*, and then this
+    /// session ends with the connection, too.)
+    pub clean_start: bool,
+    /// Seconds that the client is never silent for; 0 for any time.
+    pub keep_alive: u16,
+    /// Whom the client says it is.
+    pub username: Option<&'a str>,
+    /// How it shows that.
+    pub password: Option<&'a [u8]>,
+    /// What is published when the connection is lost.
+    pub will: Option<Will<'a>>,
+    /// None in 3.1.1.
+    pub properties: Properties<'a>,
+}
+
+/// A message that a server publishes for a client that it has lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Will<'a> {
+    /// Where.
+    pub topic: &'a str,
+    /// What.
+    pub payload: &'a [u8],
+    /// How surely.
+    pub qos: QoS,
+    /// Whether it is retained.
+    pub retain: bool,
+    /// Its delay, and what its message carries; none in 3.1.1.
+    pub properties: Properties<'a>,
+}
+
+const CLEAN: u8 = 0x02;
+const WILL: u8 = 0x04;
+const WILL_RETAIN: u8 = 0x20;
+const PASSWORD: u8 = 0x40;
+const USERNAME: u8 = 0x80;
+
+impl<'a> Connect<'a> {
+    pub(crate) fn decode(frame: Frame<'a>) -> Result<Self, Error> {
+        let mut reader = Reader(frame.body);
+        let (name, level) = (reader.bytes()?, reader.byte()?);
+        let version = match (name, level) {
+            (b"MQTT", 4) => Version::V3,
+            (b"MQTT", 5) => Version::V5,
+            (b"MQTT" | b"MQIsdp", _) => {
+                let what = "neither MQTT 5 nor 3.1.1 is asked for";
+                return Err(Error::new(Reason::UNSUPPORTED_PROTOCOL_VERSION, what));
+            }
+            _ => return Err(Error::malformed("this is no MQTT")),
+        };
+        let flags = reader.byte()?;
+        if flags & 1 != 0 {
+            return Err(Error::malformed("a reserved flag of CONNECT is set"));
+        }
+        let keep_alive = reader.two()?;
+        let properties = version.properties(&mut reader, Place::of(Kind::Connect))?;
+        let client_id = reader.text()?;
+        let qos = QoS::of(flags >> 3 & 3)?;
+        let retain = flags & WILL_RETAIN != 0;
+        let will = if flags & WILL != 0 {
+            let properties = version.properties(&mut reader, Place::WILL)?;
+            let (topic, payload) = (reader.text()?, reader.bytes()?);
+            topic::check_name(topic)?;
+            Some(Will { topic, payload, qos, retain, properties })
+        } else if qos != QoS::AtMostOnce || retain {
+            return Err(Error::malformed("CONNECT says how a will is sent that it does not have"));
+        } else {
+            None
+        };
+        let username = (flags & USERNAME != 0).then(|| reader.text()).transpose()?;
+        let password = (flags & PASSWORD != 0).then(|| reader.bytes()).transpose()?;
+        if version == Version::V3 && password.is_some() && username.is_none() {
+            return Err(Error::malformed("a password without a user name"));
+        }
+        reader.end()?;
+        let clean_start = flags & CLEAN != 0;
+        Ok(Self {
+            version,
+            client_id,
+            clean_start,
+            keep_alive,
+            username,
+            password,
+            will,
+            properties,
+        })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        if self.version == Version::V3 && self.password.is_some() && self.username.is_none() {
+            return Err(Error::malformed("a password without a user name"));
+        }
+        framed(out, Kind::Connect, |out| {
+            put_bytes(out, b"MQTT")?;
+            out.push(match self.version {
+                Version::V3 => 4,
+                Version::V5 => 5,
+            });
+            let will = self.will.as_ref().map_or(0, |will| {
+                WILL | (will.qos as u8) << 3 | if will.retain { WILL_RETAIN } else { 0 }
+            });
+            let set = |flag, is: bool| if is { flag } else { 0 };
+            out.push(
+                set(CLEAN, self.clean_start)
+                    | will
+                    | set(PASSWORD, self.password.is_some())
+                    | set(USERNAME, self.username.is_some()),
+            );
+            put_two(out, self.keep_alive);
+            self.version.put_properties(out, self.properties);
+            put_bytes(out, self.client_id.as_bytes())?;
+            if let Some(will) = &self.will {
+                topic::check_name(will.topic)?;
+                self.version.put_properties(out, will.properties);
+                put_bytes(out, will.topic.as_bytes())?;
+                put_bytes(out, will.payload)?;
+            }
+            if let Some(username) = self.username {
+                put_bytes(out, username.as_bytes())?;
+            }
+            if let Some(password) = self.password {
+                put_bytes(out, password)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The answer to a [`Connect`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnAck<'a> {
+    /// Whether there was a session of this name, and it goes on.
+    pub session_present: bool,
+    /// Whether the client is let in. In 3.1.1 it is written as the return code that comes nearest.
+    pub reason: Reason,
+    /// None in 3.1.1.
+    pub properties: Properties<'a>,
+}
+
+impl<'a> ConnAck<'a> {
+    pub(crate) fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
+        let mut reader = Reader(frame.body);
+        let session_present = match reader.byte()? {
+            0 => false,
+            1 => true,
+            _ => return Err(Error::malformed("reserved flags of CONNACK are set")),
+        };
+        let code = reader.byte()?;
+        let reason = match version {
+            Version::V5 => Reason(code),
+            Version::V3 => Reason::of_v3(code)
+                .ok_or(Error::malformed("CONNACK has a return code that there is not"))?,
+        };
+        let properties = version.properties(&mut reader, Place::of(Kind::ConnAck))?;
+        reader.end()?;
+        Ok(Self { session_present, reason, properties })
+    }
+
+    pub(crate) fn encode(&self, version: Version, out: &mut Vec<u8>) -> Result<(), Error> {
+        framed(out, Kind::ConnAck, |out| {
+            out.push(self.session_present.into());
+            out.push(match version {
+                Version::V3 => self.reason.to_v3(),
+                Version::V5 => self.reason.0,
+            });
+            version.put_properties(out, self.properties);
+            Ok(())
+        })
+    }
+}

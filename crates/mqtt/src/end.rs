@@ -1,0 +1,73 @@
+//! DISCONNECT and AUTH.
+
+use crate::ack::{put_reason_and_properties, reason_and_properties};
+use crate::error::Error;
+use crate::frame::{Frame, Kind, framed};
+use crate::packet::Version;
+use crate::property::Properties;
+use crate::reason::Reason;
+use crate::wire::Reader;
+
+/// One end leaves. In 3.1.1 only a client says so, and not why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disconnect<'a> {
+    /// Why.
+    pub reason: Reason,
+    /// None in 3.1.1.
+    pub properties: Properties<'a>,
+}
+
+impl<'a> Disconnect<'a> {
+    /// For this reason, and no more words.
+    pub const fn because(reason: Reason) -> Self {
+        Self { reason, properties: Properties::NONE }
+    }
+
+    pub(crate) fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
+        let mut reader = Reader(frame.body);
+        let (reason, properties) = match version {
+            Version::V3 => (Reason::SUCCESS, Properties::NONE),
+            Version::V5 => reason_and_properties(&mut reader, Kind::Disconnect)?,
+        };
+        reader.end()?;
+        Ok(Self { reason, properties })
+    }
+
+    pub(crate) fn encode(&self, version: Version, out: &mut Vec<u8>) -> Result<(), Error> {
+        framed(out, Kind::Disconnect, |out| {
+            put_reason_and_properties(out, version, self.reason, self.properties);
+            Ok(())
+        })
+    }
+}
+
+/// A step of an authentication; MQTT 5 only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Auth<'a> {
+    /// Which step.
+    pub reason: Reason,
+    /// Its method and data.
+    pub properties: Properties<'a>,
+}
+
+impl<'a> Auth<'a> {
+    pub(crate) fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
+        if version == Version::V3 {
+            return Err(Error::malformed("there is no AUTH in MQTT 3.1.1"));
+        }
+        let mut reader = Reader(frame.body);
+        let (reason, properties) = reason_and_properties(&mut reader, Kind::Auth)?;
+        reader.end()?;
+        Ok(Self { reason, properties })
+    }
+
+    pub(crate) fn encode(&self, version: Version, out: &mut Vec<u8>) -> Result<(), Error> {
+        if version == Version::V3 {
+            return Err(Error::malformed("there is no AUTH in MQTT 3.1.1"));
+        }
+        framed(out, Kind::Auth, |out| {
+            put_reason_and_properties(out, version, self.reason, self.properties);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,59 @@
+//! MQTT 5 and 3.1.1 for both ends, as pure functions on bytes.
+//!
+//! Nothing here reads a socket or a clock. [`Frame::split`] finds the next packet in what has come,
+//! [`Packet::decode`] reads it, and [`Packet::encode`] appends one to a buffer of the caller's. What is
+//! decoded borrows from the input, properties and subscriptions too: they are checked once, as a whole, and
+//! read again from their bytes by whoever wants to know, so that decoding calls no allocator.
+//!
+//! ```
+//! use phalanx_mqtt::{Delivery, Frame, Packet, Properties, Publish, Version};
+//!
+//! let mut bytes = Vec::new();
+//! let publish = Publish {
+//!     topic: "doors/front",
+//!     payload: b"open",
+//!     delivery: Delivery::AtMostOnce,
+//!     retain: false,
+//!     duplicate: false,
+//!     properties: Properties::NONE,
+//! };
+//! Packet::Publish(publish).encode(Version::V5, &mut bytes)?;
+//!
+//! let frame = Frame::split(&bytes, Frame::MAX_BODY)?.expect("the whole packet is there");
+//! assert_eq!(frame.length(), bytes.len());
+//! assert_eq!(Packet::decode(frame, Version::V5)?, Packet::Publish(publish));
+//! # Ok::<(), phalanx_mqtt::Error>(())
+//! ```
+//!
+//! Read `frame.rs` and `packet.rs` first, then the packets in the order of a session: `connect.rs`,
+//! `subscribe.rs`, `publish.rs`, `ack.rs`, `end.rs`; `property.rs` has what MQTT 5 adds to all of them,
+//! `reason.rs` the reason codes, and [`topic`] names and filters.
+
+#![forbid(unsafe_code)]
+
+mod ack;
+mod connect;
+mod end;
+mod error;
+mod frame;
+mod packet;
+mod property;
+mod publish;
+mod reason;
+mod subscribe;
+pub mod topic;
+mod wire;
+
+pub use ack::Ack;
+pub use connect::{ConnAck, Connect, Will};
+pub use end::{Auth, Disconnect};
+pub use error::Error;
+pub use frame::{Frame, Kind};
+pub use packet::{Packet, Version};
+pub use property::{Properties, PropertiesIter, Property, PropertyBuffer};
+pub use publish::{Delivery, PacketId, Publish, QoS};
+pub use reason::Reason;
+pub use subscribe::{
+    RetainHandling, SubAck, Subscribe, SubscribeOptions, SubscriptionBuffer, Subscriptions,
+    UnsubAck, Unsubscribe,
+};

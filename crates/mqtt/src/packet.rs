@@ -1,0 +1,148 @@
+//! A packet of any kind, in either version.
+
+use crate::ack::Ack;
+use crate::connect::{ConnAck, Connect};
+use crate::end::{Auth, Disconnect};
+use crate::error::Error;
+use crate::frame::{Frame, Kind, framed};
+use crate::property::{Place, Properties};
+use crate::publish::{PacketId, Publish};
+use crate::subscribe::{SubAck, Subscribe, UnsubAck, Unsubscribe};
+use crate::wire::Reader;
+
+/// Which MQTT is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// MQTT 3.1.1.
+    V3,
+    /// MQTT 5.
+    V5,
+}
+
+/// A packet. What it says is borrowed from the bytes that it was read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Packet<'a> {
+    /// A client asks for a session.
+    Connect(Connect<'a>),
+    /// The answer to it.
+    ConnAck(ConnAck<'a>),
+    /// A message.
+    Publish(Publish<'a>),
+    /// A message of QoS 1 has come.
+    PubAck(Ack<'a>),
+    /// A message of QoS 2 has come.
+    PubRec(Ack<'a>),
+    /// It will not be sent again.
+    PubRel(Ack<'a>),
+    /// And its number is free.
+    PubComp(Ack<'a>),
+    /// A client asks for messages.
+    Subscribe(Subscribe<'a>),
+    /// The answer to it.
+    SubAck(SubAck<'a>),
+    /// A client wants them no more.
+    Unsubscribe(Unsubscribe<'a>),
+    /// The answer to it.
+    UnsubAck(UnsubAck<'a>),
+    /// A client is still there.
+    PingReq,
+    /// So is the server.
+    PingResp,
+    /// One end leaves, and says why.
+    Disconnect(Disconnect<'a>),
+    /// A step of an authentication that takes several.
+    Auth(Auth<'a>),
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a packet of a connection that speaks this version. A CONNECT says its version itself.
+    ///
+    /// # Errors
+    /// When the packet breaks the standard's form, with the reason to tell the other end.
+    #[inline]
+    pub fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
+        Ok(match frame.kind {
+            Kind::Publish => Self::Publish(Publish::decode(frame, version)?),
+            Kind::PubAck => Self::PubAck(Ack::decode(frame, version)?),
+            Kind::PubRec => Self::PubRec(Ack::decode(frame, version)?),
+            Kind::PubRel => Self::PubRel(Ack::decode(frame, version)?),
+            Kind::PubComp => Self::PubComp(Ack::decode(frame, version)?),
+            Kind::Connect => Self::Connect(Connect::decode(frame)?),
+            Kind::ConnAck => Self::ConnAck(ConnAck::decode(frame, version)?),
+            Kind::Subscribe => Self::Subscribe(Subscribe::decode(frame, version)?),
+            Kind::SubAck => Self::SubAck(SubAck::decode(frame, version)?),
+            Kind::Unsubscribe => Self::Unsubscribe(Unsubscribe::decode(frame, version)?),
+            Kind::UnsubAck => Self::UnsubAck(UnsubAck::decode(frame, version)?),
+            Kind::PingReq => Reader(frame.body).end().map(|()| Self::PingReq)?,
+            Kind::PingResp => Reader(frame.body).end().map(|()| Self::PingResp)?,
+            Kind::Disconnect => Self::Disconnect(Disconnect::decode(frame, version)?),
+            Kind::Auth => Self::Auth(Auth::decode(frame, version)?),
+        })
+    }
+
+    /// Appends the packet. In 3.1.1 what it has no words for is left out: properties, most reasons. A
+    /// CONNECT is written in its own version.
+    ///
+    /// # Errors
+    /// When a text or the whole is longer than the wire can say, or 3.1.1 has no such packet; nothing is appended then.
+    #[inline]
+    pub fn encode(&self, version: Version, out: &mut Vec<u8>) -> Result<(), Error> {
+        match self {
+            Self::Publish(publish) => publish.encode(version, out),
+            Self::PubAck(ack) => ack.encode(Kind::PubAck, version, out),
+            Self::PubRec(ack) => ack.encode(Kind::PubRec, version, out),
+            Self::PubRel(ack) => ack.encode(Kind::PubRel, version, out),
+            Self::PubComp(ack) => ack.encode(Kind::PubComp, version, out),
+            Self::Connect(connect) => connect.encode(out),
+            Self::ConnAck(ack) => ack.encode(version, out),
+            Self::Subscribe(subscribe) => subscribe.encode(version, out),
+            Self::SubAck(ack) => ack.encode(version, out),
+            Self::Unsubscribe(unsubscribe) => unsubscribe.encode(version, out),
+            Self::UnsubAck(ack) => ack.encode(version, out),
+            Self::PingReq => framed(out, Kind::PingReq, |_| Ok(())),
+            Self::PingResp => framed(out, Kind::PingResp, |_| Ok(())),
+            Self::Disconnect(disconnect) => disconnect.encode(version, out),
+            Self::Auth(auth) => auth.encode(version, out),
+        }
+    }
+}
+
+impl Version {
+    /// Reads properties, if this version has any.
+    #[inline]
+    pub(crate) fn properties<'a>(
+        self,
+        reader: &mut Reader<'a>,
+        place: Place,
+    ) -> Result<Properties<'a>, Error> {
+        match self {
+            Self::V3 => Ok(Properties::NONE),
+            Self::V5 => Properties::read(reader, place),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn put_properties(self, out: &mut Vec<u8>, properties: Properties<'_>) {
+        if self == Self::V5 {
+            properties.write(out);
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// A packet's number.
+    #[inline]
+    pub(crate) fn id(&mut self) -> Result<PacketId, Error> {
+        PacketId::new(self.two()?).ok_or(Error::protocol("a packet identifier is 0"))
+    }
+
+    /// Nothing more may come.
+    #[inline]
+    pub(crate) fn end(&self) -> Result<(), Error> {
+        match self.is_empty() {
+            true => Ok(()),
+            false => Err(Error::malformed("the packet goes on behind its last field")),
+        }
+    }
+}

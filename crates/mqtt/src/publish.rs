@@ -1,0 +1,145 @@
+//! PUBLISH: a message on its way, the packet that is read and written most.
+
+use std::num::NonZero;
+
+use crate::error::Error;
+use crate::frame::{Frame, Kind};
+use crate::packet::Version;
+use crate::property::{Place, Properties};
+use crate::reason::Reason;
+use crate::topic;
+use crate::wire::{MAX_VARIABLE, Reader, put_two, put_variable};
+
+/// What names a packet until it is answered.
+pub type PacketId = NonZero<u16>;
+
+/// How surely a message arrives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum QoS {
+    /// QoS 0: sent once, answered by nobody.
+    #[default]
+    AtMostOnce = 0,
+    /// QoS 1: sent until it is answered.
+    AtLeastOnce = 1,
+    /// QoS 2: and never taken twice.
+    ExactlyOnce = 2,
+}
+
+impl QoS {
+    /// The QoS of this number.
+    ///
+    /// # Errors
+    /// When it is more than 2.
+    pub const fn of(number: u8) -> Result<Self, Error> {
+        match number {
+            0 => Ok(Self::AtMostOnce),
+            1 => Ok(Self::AtLeastOnce),
+            2 => Ok(Self::ExactlyOnce),
+            _ => Err(Error::malformed("there is no QoS 3")),
+        }
+    }
+}
+
+/// A message's QoS, and the number by which it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// QoS 0, which has none.
+    AtMostOnce,
+    /// QoS 1.
+    AtLeastOnce(PacketId),
+    /// QoS 2.
+    ExactlyOnce(PacketId),
+}
+
+impl Delivery {
+    /// The QoS alone.
+    pub const fn qos(self) -> QoS {
+        match self {
+            Self::AtMostOnce => QoS::AtMostOnce,
+            Self::AtLeastOnce(_) => QoS::AtLeastOnce,
+            Self::ExactlyOnce(_) => QoS::ExactlyOnce,
+        }
+    }
+
+    /// The number alone.
+    pub const fn id(self) -> Option<PacketId> {
+        match self {
+            Self::AtMostOnce => None,
+            Self::AtLeastOnce(id) | Self::ExactlyOnce(id) => Some(id),
+        }
+    }
+}
+
+/// A message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Publish<'a> {
+    /// Where it is published, without wildcards. Empty in MQTT 5 where an alias stands for it.
+    pub topic: &'a str,
+    /// What.
+    pub payload: &'a [u8],
+    /// How surely, and by which number.
+    pub delivery: Delivery,
+    /// To a server: keep it for those who subscribe later. From one: it was kept.
+    pub retain: bool,
+    /// It may have been sent before.
+    pub duplicate: bool,
+    /// None in 3.1.1.
+    pub properties: Properties<'a>,
+}
+
+const RETAIN: u8 = 0x01;
+const DUPLICATE: u8 = 0x08;
+
+impl<'a> Publish<'a> {
+    #[inline]
+    pub(crate) fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
+        let mut reader = Reader(frame.body);
+        let topic = reader.text()?;
+        if !topic.is_empty() || version == Version::V3 {
+            topic::check_name(topic)?;
+        }
+        let duplicate = frame.flags & DUPLICATE != 0;
+        let delivery = match QoS::of(frame.flags >> 1 & 3)? {
+            QoS::AtMostOnce if duplicate => {
+                return Err(Error::malformed("a message of QoS 0 says that it was sent before"));
+            }
+            QoS::AtMostOnce => Delivery::AtMostOnce,
+            QoS::AtLeastOnce => Delivery::AtLeastOnce(reader.id()?),
+            QoS::ExactlyOnce => Delivery::ExactlyOnce(reader.id()?),
+        };
+        let properties = version.properties(&mut reader, Place::of(Kind::Publish))?;
+        let retain = frame.flags & RETAIN != 0;
+        Ok(Self { topic, payload: reader.0, delivery, retain, duplicate, properties })
+    }
+
+    #[inline]
+    pub(crate) fn encode(&self, version: Version, out: &mut Vec<u8>) -> Result<(), Error> {
+        let topic = u16::try_from(self.topic.len()).map_err(|_| topic::LONG)?;
+        let id = self.delivery.id();
+        let properties = match version {
+            Version::V3 => 0,
+            Version::V5 => self.properties.size(),
+        };
+        let length =
+            2 + self.topic.len() + 2 * usize::from(id.is_some()) + properties + self.payload.len();
+        if length > MAX_VARIABLE {
+            let what = "the packet is longer than any may be";
+            return Err(Error::new(Reason::PACKET_TOO_LARGE, what));
+        }
+        out.reserve(5 + length);
+        let flags = (self.delivery.qos() as u8) << 1
+            | if self.retain { RETAIN } else { 0 }
+            | if self.duplicate { DUPLICATE } else { 0 };
+        out.push((Kind::Publish as u8) << 4 | flags);
+        put_variable(out, length);
+        put_two(out, topic);
+        out.extend_from_slice(self.topic.as_bytes());
+        if let Some(id) = id {
+            put_two(out, id.get());
+        }
+        version.put_properties(out, self.properties);
+        out.extend_from_slice(self.payload);
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! Topic names and topic filters (MQTT 5 §4.7).
+//!
+//! A name is text in levels with `/` between them. In a filter `+` stands for any one level, and `#`, at the
+//! end, for any number of them.
+
+use crate::error::Error;
+use crate::reason::Reason;
+
+pub(crate) const LONG: Error =
+    Error::new(Reason::TOPIC_NAME_INVALID, "a topic is longer than 65535 bytes");
+
+/// Whether a message can be published to `name`: it is not empty, no longer than 65,535 bytes, and has no
+/// wildcards and no NUL.
+pub fn is_name(name: &str) -> bool {
+    check_name(name).is_ok()
+}
+
+#[inline]
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+    if name.is_empty() {
+        return Err(Error::new(Reason::TOPIC_NAME_INVALID, "the topic is empty"));
+    }
+    if name.len() > usize::from(u16::MAX) {
+        return Err(LONG);
+    }
+    if name.bytes().any(|byte| matches!(byte, b'+' | b'#' | 0)) {
+        let what = "the topic of a message has a wildcard in it";
+        return Err(Error::new(Reason::TOPIC_NAME_INVALID, what));
+    }
+    Ok(())
+}
+
+/// Whether `filter` is one: not empty, no longer than 65,535 bytes, each wildcard alone in its level, `#`
+/// in the last only, and no NUL. Of a shared subscription only what is behind the group is a filter.
+///
+/// ```
+/// use phalanx_mqtt::topic;
+///
+/// assert!(topic::is_filter("doors/+/state") && topic::is_filter("#") && topic::is_filter("/"));
+/// assert!(!topic::is_filter("doors/#/state") && !topic::is_filter("doors+") && !topic::is_filter(""));
+/// ```
+pub fn is_filter(filter: &str) -> bool {
+    if filter.is_empty() || filter.len() > usize::from(u16::MAX) || filter.contains('\0') {
+        return false;
+    }
+    let mut levels = filter.split('/').peekable();
+    while let Some(level) = levels.next() {
+        let well = match level {
+            "+" => true,
+            "#" => levels.peek().is_none(),
+            level => !level.contains(['+', '#']),
+        };
+        if !well {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether messages that are published to `name` are asked for by `filter`. What begins with `$` is not
+/// meant by a wildcard at the beginning.
+///
+/// ```
+/// use phalanx_mqtt::topic;
+///
+/// assert!(topic::matches("doors/+/#", "doors/front") && topic::matches("#", "doors/front"));
+/// assert!(!topic::matches("doors/+", "doors/front/state") && !topic::matches("#", "$SYS/uptime"));
+/// ```
+pub fn matches(filter: &str, name: &str) -> bool {
+    if name.starts_with('$') && filter.starts_with(['+', '#']) {
+        return false;
+    }
+    let (mut wanted, mut given) = (filter.split('/'), name.split('/'));
+    loop {
+        match (wanted.next(), given.next()) {
+            (Some("#"), _) | (None, None) => return true,
+            (Some(one), Some(other)) if one == "+" || one == other => (),
+            _ => return false,
+        }
+    }
+}
+
+/// A topic filter taken apart: the group that shares it, if it is shared, and the filter itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shared<'a> {
+    /// The name of the group.
+    pub group: Option<&'a str>,
+    /// What is subscribed to.
+    pub filter: &'a str,
+}
+
+/// Takes `$share/GROUP/FILTER` apart; other filters have no group. None where there is no name of a group, it
+/// has a wildcard in it, or there is nothing behind it.
+///
+/// ```
+/// use phalanx_mqtt::topic::{self, Shared};
+///
+/// let shared = topic::shared("$share/workers/jobs/#");
+/// assert_eq!(shared, Some(Shared { group: Some("workers"), filter: "jobs/#" }));
+/// assert_eq!(topic::shared("jobs/#"), Some(Shared { group: None, filter: "jobs/#" }));
+/// assert_eq!(topic::shared("$share/workers"), None);
+/// ```
+pub fn shared(filter: &str) -> Option<Shared<'_>> {
+    let Some(rest) = filter.strip_prefix("$share/") else {
+        return (filter != "$share").then_some(Shared { group: None, filter });
+    };
+    let (group, filter) = rest.split_once('/')?;
+    let well = !group.is_empty() && !group.contains(['+', '#']) && !filter.is_empty();
+    well.then_some(Shared { group: Some(group), filter })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_standards_examples() {
+        for (filter, name, expected) in [
+            ("sport/tennis/player1/#", "sport/tennis/player1", true),
+            ("sport/tennis/player1/#", "sport/tennis/player1/ranking", true),
+            ("sport/tennis/player1/#", "sport/tennis/player1/score/wimbledon", true),
+            ("sport/#", "sport", true),
+            ("sport/tennis/+", "sport/tennis/player1", true),
+            ("sport/tennis/+", "sport/tennis/player1/ranking", false),
+            ("sport/+", "sport", false),
+            ("sport/+", "sport/", true),
+            ("+/+", "/finance", true),
+            ("/+", "/finance", true),
+            ("+", "/finance", false),
+            ("#", "$SYS/monitor/Clients", false),
+            ("+/monitor/Clients", "$SYS/monitor/Clients", false),
+            ("$SYS/#", "$SYS/monitor/Clients", true),
+            ("$SYS/monitor/+", "$SYS/monitor/Clients", true),
+            ("a/b", "a/b/c", false),
+            ("a/b/c", "a/b", false),
+            ("A", "a", false),
+        ] {
+            assert!(is_filter(filter) && is_name(name));
+            assert_eq!(matches(filter, name), expected, "{filter} {name}");
+        }
+    }
+
+    #[test]
+    fn wildcards_stand_alone() {
+        for filter in ["sport/tennis#", "sport/tennis/#/ranking", "sport+", "+sport", "a/+b/c"] {
+            assert!(!is_filter(filter), "{filter}");
+        }
+        assert!(is_filter("+") && is_filter("+/tennis/#") && is_filter("//") && is_filter(" "));
+        assert!(
+            !is_name("a/+") && !is_name("#") && !is_name("") && is_name("/") && is_name("$SYS")
+        );
+    }
+
+    #[test]
+    fn a_group_has_a_name_and_something_to_share() {
+        for filter in ["$share//a", "$share/g", "$share/g/", "$share/+/a", "$share", "$share/"] {
+            assert_eq!(shared(filter), None, "{filter}");
+        }
+        assert_eq!(shared("$share/g//").unwrap().filter, "/");
+    }
+}

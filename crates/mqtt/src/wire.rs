@@ -1,0 +1,164 @@
+//! The data types of the wire (MQTT 5 §1.5): integers of one, two, four and a variable number of bytes, and
+//! bytes and text with their length before them.
+
+use crate::error::Error;
+
+/// The largest integer of variable length: four bytes of seven bits each.
+pub(crate) const MAX_VARIABLE: usize = 0x0fff_ffff;
+
+/// Reads from the front of a slice.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+const SHORT: Error = Error::malformed("the packet ends within a field");
+
+impl<'a> Reader<'a> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(SHORT)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    #[inline]
+    pub(crate) fn byte(&mut self) -> Result<u8, Error> {
+        let (byte, rest) = self.0.split_first().ok_or(SHORT)?;
+        self.0 = rest;
+        Ok(*byte)
+    }
+
+    #[inline]
+    pub(crate) fn two(&mut self) -> Result<u16, Error> {
+        let (two, rest) = self.0.split_first_chunk().ok_or(SHORT)?;
+        self.0 = rest;
+        Ok(u16::from_be_bytes(*two))
+    }
+
+    #[inline]
+    pub(crate) fn four(&mut self) -> Result<u32, Error> {
+        let (four, rest) = self.0.split_first_chunk().ok_or(SHORT)?;
+        self.0 = rest;
+        Ok(u32::from_be_bytes(*four))
+    }
+
+    /// An integer of variable length. What is longer than it need be is refused, as the standard has it.
+    #[inline]
+    pub(crate) fn variable(&mut self) -> Result<usize, Error> {
+        match variable(self.0)? {
+            Some((value, length)) => {
+                self.0 = &self.0[length..];
+                Ok(value)
+            }
+            None => Err(SHORT),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Error> {
+        let length = self.two()?;
+        self.take(length.into())
+    }
+
+    #[inline]
+    pub(crate) fn text(&mut self) -> Result<&'a str, Error> {
+        text(self.bytes()?)
+    }
+}
+
+/// The text that `bytes` are: UTF-8 without the character NUL (§1.5.4).
+#[inline]
+pub(crate) fn text(bytes: &[u8]) -> Result<&str, Error> {
+    let text =
+        std::str::from_utf8(bytes).map_err(|_| Error::malformed("a text is not in UTF-8"))?;
+    if bytes.contains(&0) {
+        return Err(Error::malformed("a text has the character NUL in it"));
+    }
+    Ok(text)
+}
+
+/// The integer of variable length at the front of `bytes`, and how long it is; none where it is not whole.
+#[inline]
+pub(crate) fn variable(bytes: &[u8]) -> Result<Option<(usize, usize)>, Error> {
+    let mut value = 0;
+    for (at, byte) in bytes.iter().take(4).enumerate() {
+        value |= usize::from(byte & 0x7f) << (7 * at);
+        if byte & 0x80 == 0 {
+            if at > 0 && *byte == 0 {
+                return Err(Error::malformed("an integer is longer than it need be"));
+            }
+            return Ok(Some((value, at + 1)));
+        }
+    }
+    match bytes.len() {
+        ..4 => Ok(None),
+        _ => Err(Error::malformed("an integer of variable length has more than four bytes")),
+    }
+}
+
+/// How many bytes the integer `value` of variable length has.
+#[inline]
+pub(crate) const fn variable_length(value: usize) -> usize {
+    match value {
+        0..=0x7f => 1,
+        0x80..=0x3fff => 2,
+        0x4000..=0x1f_ffff => 3,
+        _ => 4,
+    }
+}
+
+/// Appends an integer of variable length. It is no more than [`MAX_VARIABLE`].
+#[inline]
+pub(crate) fn put_variable(out: &mut Vec<u8>, mut value: usize) {
+    debug_assert!(value <= MAX_VARIABLE);
+    while value > 0x7f {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+pub(crate) fn put_two(out: &mut Vec<u8>, value: u16) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+pub(crate) fn put_four(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+/// Appends bytes with their length before them.
+#[inline]
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
+    let length =
+        u16::try_from(bytes.len()).map_err(|_| Error::malformed("a field is longer than 65535"))?;
+    put_two(out, length);
+    out.extend_from_slice(bytes);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_of_variable_length() {
+        for value in [0, 1, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152, MAX_VARIABLE] {
+            let mut bytes = Vec::new();
+            put_variable(&mut bytes, value);
+            assert_eq!(bytes.len(), variable_length(value), "{value}");
+            assert_eq!(variable(&bytes), Ok(Some((value, bytes.len()))), "{value}");
+            assert_eq!(variable(&bytes[..bytes.len() - 1]), Ok(None), "{value}");
+        }
+        assert!(variable(&[0x80, 0x80, 0x80, 0x80]).is_err(), "five bytes or more");
+        assert!(variable(&[0x81, 0x00]).is_err(), "longer than it need be");
+    }
+
+    #[test]
+    fn text_is_utf_8_without_nul() {
+        assert!(text(b"a\0b").is_err() && text(b"\xff").is_err() && text(b"\xed\xa0\x80").is_err());
+        assert_eq!(text("a/\u{fffe}é".as_bytes()), Ok("a/\u{fffe}é"));
+    }
+}
