@@ -333,3 +333,90 @@ impl Index {
         self.live -= old.map_or(0, |old| u64::from(old.length));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::DeliveryId;
+
+    const SESSION: SessionId = SessionId(1);
+    const MESSAGE: MessageId = MessageId(7);
+    const DELIVERY: DeliveryId = DeliveryId(3);
+
+    fn session() -> Record<'static> {
+        Record::Session { session: SESSION, client: "one", expiry: 0, left: 0, will: &[] }
+    }
+
+    fn message() -> Record<'static> {
+        let (topic, payload, properties) = ("t", &b"m"[..], &[][..]);
+        Record::Message { message: MESSAGE, topic, payload, properties, flags: 0, expires: 0 }
+    }
+
+    fn queue(phase: Phase) -> Record<'static> {
+        let (session, delivery, message) = (SESSION, DELIVERY, MESSAGE);
+        Record::Queue { session, delivery, message, options: 0, properties: &[], phase }
+    }
+
+    const RETAIN: Record<'_> = Record::Retain { topic: "t", message: MESSAGE };
+    const DONE: Record<'_> = Record::Done { session: SESSION, delivery: DELIVERY };
+
+    /// Each record is ten bytes long and stands where its place in the list says.
+    fn apply(index: &mut Index, records: &[Record<'_>]) {
+        for (at, record) in records.iter().enumerate() {
+            index.apply(record, Place { at: at as u64, length: 10 });
+        }
+    }
+
+    fn replayed(records: &[Record<'_>]) -> Index {
+        let mut index = Index::replaying();
+        apply(&mut index, records);
+        index.end_replay();
+        index
+    }
+
+    /// The cleaner has moved what belongs together apart: a delivery over and done stands between a
+    /// message and the topic that retains it.
+    #[test]
+    fn a_replay_forgets_nothing_before_its_end() {
+        let index = replayed(&[message(), session(), queue(Phase::Queued), DONE, RETAIN]);
+        assert!(index.is_live(&message(), 0) && index.is_live(&RETAIN, 4));
+        assert_eq!((index.live(), index.counts().messages), (30, 1));
+        let index = replayed(&[queue(Phase::Sent(9)), message(), session()]);
+        assert!(index.is_live(&queue(Phase::Queued), 0) && index.live() == 30);
+        assert_eq!(index.renewed(&queue(Phase::Queued), 0), Some(queue(Phase::Sent(9))));
+    }
+
+    #[test]
+    fn parts_without_their_whole_are_gone_in_the_end() {
+        // A session that was ended, a message that nobody keeps, and deliveries of none.
+        let ended =
+            replayed(&[session(), Record::SessionEnd { session: SESSION }, queue(Phase::Queued)]);
+        assert_eq!((ended.live(), ended.counts()), (0, Counts::default()));
+        let index = replayed(&[session(), message()]);
+        assert_eq!((index.live(), index.counts().messages), (10, 0));
+        let index = replayed(&[session(), queue(Phase::Queued), RETAIN]);
+        assert_eq!((index.live(), index.counts().queued, index.counts().retained), (10, 0, 0));
+        let index = replayed(&[session(), queue(Phase::Received(2))]);
+        assert_eq!((index.live(), index.counts().queued), (20, 1), "its receiver has the message");
+    }
+
+    #[test]
+    fn a_message_lives_while_somebody_keeps_it() {
+        let mut index = replayed(&[session()]);
+        apply(&mut index, &[session(), message(), RETAIN, queue(Phase::Sent(5))]);
+        index.settle();
+        let received = Record::Received { session: SESSION, delivery: DELIVERY };
+        apply(&mut index, &[Record::Unretain { topic: "t" }]);
+        assert!(index.is_live(&message(), 1));
+        apply(&mut index, &[received]);
+        assert!(!index.is_live(&message(), 1) && index.live() == 20);
+        assert_eq!(index.renewed(&queue(Phase::Queued), 3), Some(queue(Phase::Received(5))));
+        apply(&mut index, &[received, DONE, DONE]);
+        assert_eq!(index.live(), 10);
+        apply(&mut index, &[message()]);
+        index.settle();
+        assert_eq!(index.counts().messages, 0, "of nobody");
+        apply(&mut index, &[queue(Phase::Queued), RETAIN]);
+        assert_eq!(index.live(), 10, "of what is not there");
+    }
+}

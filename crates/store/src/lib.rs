@@ -45,6 +45,8 @@ mod writer;
 
 pub use entry::Entry;
 pub use error::{AppendError, OpenError, Torn};
+#[doc(hidden)]
+pub use frame::first_segment;
 pub use index::Counts;
 pub use journal::Journal;
 pub use options::Options;
@@ -52,4 +54,4 @@ pub use record::{DeliveryId, MessageId, Phase, Record, SessionId};
 pub use recovered::{Delivery, Message, Recovered, Session, Subscription};
 pub use source::Source;
 pub use status::Status;
-pub use store::{Checked, Store, check};
+pub use store::{Checked, Store, check, recover};

@@ -53,7 +53,8 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Record<'a> {
-    /// Puts a session. What else is said of a session stands behind this, and is not kept without it.
+    /// Puts a session. What else is said of it comes later, or in the same entry: nothing is kept of a
+    /// session that is not there. Where its first record is refused, its number is not to be used.
     Session {
         /// Which.
         session: SessionId,

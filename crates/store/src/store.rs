@@ -160,6 +160,14 @@ pub fn check(path: &Path) -> Result<Checked, OpenError> {
     })
 }
 
+/// Reads what `source` has and gives it back, as [`Store::open`] would; `path` is what errors name.
+///
+/// # Errors
+/// As there.
+pub fn recover(source: &dyn Source, path: &Path) -> Result<Recovered, OpenError> {
+    replay(source, path).map(|(_, recovered)| recovered)
+}
+
 /// Locks a directory until the file is closed.
 fn lock(path: &Path) -> Result<File, OpenError> {
     let file = path.join(LOCK);

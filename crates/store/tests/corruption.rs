@@ -1,0 +1,168 @@
+//! What is wrong in a journal's middle is told with file and place, and nothing is guessed; what a crash
+//! may have left at its end is left out, and all before it is there.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use phalanx::{Graph, Runtime};
+use phalanx_store::{
+    Entry, OpenError, Options, Record, Recovered, SessionId, Source, Store, recover,
+};
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+struct Disk<'a>(&'a Files);
+
+impl Source for Disk<'_> {
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.0.keys().cloned().collect())
+    }
+
+    fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+        let bytes = &self.0[name];
+        Ok(bytes[..bytes.len().min(usize::try_from(most).unwrap_or(usize::MAX))].to_vec())
+    }
+}
+
+const SESSIONS: u64 = 60;
+/// A batch's frame, and the record of a session in it.
+const BATCH: usize = 16 + 2 + 9 + 3;
+/// A segment's head.
+const HEAD: usize = 84;
+
+/// A journal of several segments, a session in each batch.
+fn journal() -> &'static Files {
+    static FILES: OnceLock<Files> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let home = tempfile::tempdir().unwrap();
+        let options = Options { segment_bytes: 600, ..Options::default() };
+        let (store, _) = Store::open(home.path(), options).unwrap();
+        let mut graph = Graph::new();
+        let stage = graph.shared("test", ());
+        let journal = store.declare(&mut graph);
+        let start = move |start: &phalanx::Start| {
+            let (control, journal) = (start.control(), journal.clone());
+            stage.dispatch(move |_| async move {
+                for number in 1..=SESSIONS {
+                    let mut entry = Entry::new();
+                    let (session, client) = (SessionId(number), "somebody");
+                    let (expiry, left, will) = (1, 0, &[][..]);
+                    entry.push(&Record::Session { session, client, expiry, left, will });
+                    journal.append(entry).await.unwrap();
+                }
+                control.drain();
+            })?;
+            Ok(())
+        };
+        Runtime::new().processors(1).signals(false).run(graph, start).unwrap();
+        let files = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap());
+        let files = files.map(|entry| {
+            let name = entry.file_name().into_string().unwrap();
+            (name, std::fs::read(entry.path()).unwrap())
+        });
+        files.filter(|(name, _)| name != "lock").collect()
+    })
+}
+
+fn look(files: &Files) -> Result<Recovered, OpenError> {
+    recover(&Disk(files), Path::new("/data"))
+}
+
+/// What is told: the file's name and the place in it.
+fn place(error: &OpenError) -> (String, u64) {
+    let OpenError::Corrupt { file, offset, .. } = error else { panic!("{error}") };
+    (file.file_name().unwrap().to_str().unwrap().to_owned(), *offset)
+}
+
+#[test]
+fn it_is_whole() {
+    let recovered = look(journal()).unwrap();
+    assert_eq!(recovered.sessions.len() as u64, SESSIONS);
+    assert_eq!(recovered.torn, None);
+    assert!(journal().len() > 3, "{} segments", journal().len());
+    assert_eq!(look(&Files::new()).unwrap().next_session, SessionId(1));
+}
+
+#[test]
+fn each_changed_byte_is_told() {
+    let last = journal().keys().next_back().unwrap();
+    let end = journal()[last].len();
+    // The last batch may be one that a crash has left: nobody can know. All have the same length.
+    for (name, bytes) in journal() {
+        for at in 0..bytes.len() {
+            let mut files = journal().clone();
+            files.get_mut(name).unwrap()[at] ^= 0x40;
+            match look(&files) {
+                Err(error) => {
+                    let (file, offset) = place(&error);
+                    assert!(file == *name && offset <= at as u64, "{name} {at}: {error}");
+                    assert!(error.to_string().contains("from a copy"), "{error}");
+                }
+                Ok(recovered) => {
+                    assert!(name == last && at >= end - BATCH, "byte {at} of {name} goes unseen");
+                    let torn = recovered.torn.unwrap();
+                    assert_eq!((torn.offset, torn.bytes), ((end - BATCH) as u64, BATCH as u64));
+                    assert_eq!(recovered.sessions.len() as u64, SESSIONS - 1);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn wherever_the_end_is_torn_the_rest_is_there() {
+    let last = journal().keys().next_back().unwrap();
+    let bytes = &journal()[last];
+    // In each batch a session; what stands in the other segments is there in any case.
+    let others = SESSIONS as usize - (bytes.len() - HEAD) / BATCH;
+    for end in (0..bytes.len()).rev() {
+        for junk in [&[][..], &[0; 40], &[0xa5; 7]] {
+            // Behind a head that is not there nothing can be.
+            let cut =
+                if end < HEAD { bytes[..end].to_vec() } else { [&bytes[..end], junk].concat() };
+            let mut files = journal().clone();
+            files.insert(last.clone(), cut);
+            let recovered = look(&files).unwrap_or_else(|error| panic!("cut at {end}: {error}"));
+            let there = recovered.sessions.len();
+            let whole = others + end.saturating_sub(HEAD) / BATCH;
+            // Zeros may happen to be what was cut off.
+            assert!(
+                there == whole || junk == [0; 40] && there == whole + 1,
+                "cut at {end}: {there}"
+            );
+            let sessions = recovered.sessions.keys().map(|session| session.0);
+            assert!(sessions.eq(1..=there as u64), "cut at {end}: a first part");
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_or_strange_is_told() {
+    let names: Vec<_> = journal().keys().cloned().collect();
+    for name in &names[..names.len() - 1] {
+        let mut files = journal().clone();
+        files.remove(name);
+        let error = look(&files).unwrap_err();
+        assert_eq!(place(&error), (name.clone(), 0), "{error}");
+        let mut files = journal().clone();
+        let cut = files[name].len() - 1;
+        files.get_mut(name).unwrap().truncate(cut);
+        let error = look(&files).unwrap_err();
+        assert_eq!(place(&error), (name.clone(), cut as u64), "{error}");
+        // What stands behind the end that the next head names is nothing.
+        let mut files = journal().clone();
+        files.get_mut(name).unwrap().extend([7; 100]);
+        assert_eq!(look(&files).unwrap(), look(journal()).unwrap());
+    }
+    // A segment under another's name.
+    let mut files = journal().clone();
+    let other = files[&names[0]].clone();
+    files.insert(names[1].clone(), other);
+    assert_eq!(place(&look(&files).unwrap_err()), (names[1].clone(), 0));
+    // Files of somebody else's are none of ours.
+    let mut files = journal().clone();
+    files.insert("notes.txt".into(), b"mine".to_vec());
+    assert_eq!(look(&files).unwrap(), look(journal()).unwrap());
+}

@@ -1,0 +1,227 @@
+//! A store under simulation, on a disk that is full, fails and writes in pieces: after a power cut at any
+//! moment, and after another one, what was acknowledged is there, what was refused is not, nothing was
+//! invented, and the order was kept.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use phalanx::sim::{self, Faults};
+use phalanx::{Graph, is_draining};
+use phalanx_store::{AppendError, Entry, Options, Record, Recovered, Source, Store, recover};
+
+use client::{Fate, User};
+use model::Model;
+
+mod client;
+mod model;
+
+const USERS: u64 = 3;
+
+/// What is on a disk.
+#[derive(Clone, Default)]
+struct Files(BTreeMap<String, Vec<u8>>);
+
+impl Source for Files {
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.0.keys().cloned().collect())
+    }
+
+    fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+        let bytes = &self.0[name];
+        Ok(bytes[..bytes.len().min(most as usize)].to_vec())
+    }
+}
+
+/// What a user has asked for, in order, and what it was told.
+type Told = Rc<RefCell<Vec<(Entry, Fate)>>>;
+
+/// What a cut has left, and what users had been told until then.
+type Cut = (Files, Vec<Vec<(Entry, Fate)>>);
+
+/// A life of a store, from what was left of it until the next cut.
+struct Life {
+    /// What was there for each user.
+    begin: Vec<Model>,
+    told: Vec<Told>,
+    left: Files,
+    segments: u64,
+}
+
+fn options(seed: u64) -> Options {
+    let segment_bytes = [300, 1000, 4000][seed as usize % 3];
+    Options {
+        segment_bytes,
+        most_bytes: 1 << 20,
+        most_waiting: 1 << 20,
+        salt: Some(seed << 40 | 77),
+    }
+}
+
+fn of(user: usize) -> impl Fn(&str) -> bool {
+    move |name| name.starts_with(&format!("{user}:"))
+}
+
+/// Uses the store until the program drains.
+async fn use_it(mut user: User, journal: phalanx_store::Journal, told: Told, mut rng: Rng) {
+    while !is_draining() && told.borrow().len() < 400 {
+        // Some at once, each under way before the next is made; but a session is waited for.
+        let (most, mut calls) = (rng.usize(1..6), Vec::new());
+        while calls.len() < most {
+            let (entry, place) = (user.entry(), told.borrow().len());
+            told.borrow_mut().push((entry.clone(), Fate::Unknown));
+            let puts_session = entry.records().any(|it| matches!(it, Record::Session { .. }));
+            calls.push((place, journal.append(entry)));
+            if puts_session {
+                break;
+            }
+        }
+        for (place, call) in calls {
+            let fate = match call.await {
+                Ok(()) => Fate::Kept,
+                Err(AppendError::Disk { .. } | AppendError::Full { .. }) => Fate::Refused,
+                // Nobody knows, and nothing more is taken.
+                Err(_) => return,
+            };
+            let (entry, place) = &mut told.borrow_mut()[place];
+            *place = fate;
+            if fate == Fate::Refused {
+                user.refused(entry);
+            }
+        }
+    }
+}
+
+fn live(
+    seed: u64,
+    files: Files,
+    recovered: &Recovered,
+    store: impl FnOnce(phalanx::fs::Dir) -> Store,
+) -> Life {
+    let begin: Vec<_> =
+        (0..USERS as usize).map(|user| Model::recovered(recovered, of(user))).collect();
+    let told: Vec<Told> = (0..USERS).map(|_| Told::default()).collect();
+    let next = recovered.next_session.0.max(recovered.next_message.0);
+    let highest = files.0.len() as u64;
+    let cut: Rc<RefCell<Option<Cut>>> = Rc::default();
+    let segments = Rc::new(Cell::new(0));
+    sim::run(seed, |world| {
+        files.0.into_iter().for_each(|(name, bytes)| world.file(&name, bytes));
+        let Faults { disk, full, short, uncached, slow, again, .. } = Faults::drawn(seed);
+        let (disk, full) = (disk / 12, full / 4);
+        world.set_faults(Faults { disk, full, short, uncached, slow, again, ..Faults::NONE });
+        let mut graph = Graph::new();
+        let stage = graph.shared("users", ());
+        let store = store(world.root());
+        let journal = store.declare(&mut graph);
+        let mut rng = Rng::with_seed(seed);
+        let users = (0..USERS).map(|number| {
+            let view = begin[number as usize].clone();
+            (User::new(number, USERS, next, view, rng.fork()), rng.fork())
+        });
+        let users = RefCell::new(users.zip(told.clone()).collect::<Vec<_>>());
+        let (processors, observed) = (world.processors(), journal.clone());
+        world.program(graph, move |start| {
+            // Each on one processor.
+            let mut users = users.borrow_mut();
+            let all = std::mem::take(&mut *users);
+            let (mine, rest) = all
+                .into_iter()
+                .enumerate()
+                .partition::<Vec<_>, _>(|(n, _)| n % processors == start.processor() % processors);
+            *users = rest.into_iter().map(|(_, user)| user).collect();
+            for (_, ((user, rng), told)) in mine {
+                let journal = journal.clone();
+                stage.dispatch(move |_| use_it(user, journal, told, rng))?;
+            }
+            Ok(())
+        });
+        let (net, told, cut, segments) = (world.net(), told.clone(), cut.clone(), segments.clone());
+        world.client(async move {
+            let enough = net.draw(600) as usize;
+            for _ in 0..2000 {
+                if told.iter().map(|told| told.borrow().len()).sum::<usize>() >= enough {
+                    break;
+                }
+                net.sleep(Duration::from_micros(100)).await;
+            }
+            // Segments are numbered on.
+            let name = |number| format!("{number:012}.journal");
+            let names = (1..highest + 2000).map(name);
+            let left = names.filter_map(|name| Some((name.clone(), net.survivors(&name)?)));
+            let told = told.iter().map(|told| told.borrow().clone()).collect();
+            *cut.borrow_mut() = Some((Files(left.collect()), told));
+            segments.set(observed.status().segments);
+        });
+    });
+    let (left, known) = cut.take().expect("the cut has come");
+    // What was told later belongs to a future that has not been.
+    told.iter().zip(known).for_each(|(told, known)| *told.borrow_mut() = known);
+    Life { begin, told, left, segments: segments.get() }
+}
+
+/// Whether a user finds what it was told: all that was kept, nothing that was refused, and of the rest
+/// a first part.
+fn agrees(begin: &Model, told: &[(Entry, Fate)], found: &Model) -> bool {
+    let mut model = begin.clone();
+    let last = told.iter().rposition(|(_, fate)| *fate == Fate::Kept).map_or(0, |last| last + 1);
+    for (entry, fate) in &told[..last] {
+        // Before one that was kept there is none whose fate is unknown.
+        if *fate != Fate::Refused {
+            model.apply(entry.records());
+        }
+    }
+    let mut rest = told[last..].iter().filter(|(_, fate)| *fate != Fate::Refused);
+    loop {
+        if model == *found {
+            return true;
+        }
+        let Some((entry, _)) = rest.next() else { return false };
+        model.apply(entry.records());
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_power_cuts() {
+    let (all, kept, refused, torn, moved) =
+        (Cell::new(0), Cell::new(0), Cell::new(0), Cell::new(0), Cell::new(0));
+    let count = |cell: &Cell<usize>, n: usize| cell.set(cell.get() + n);
+    sim::explore_each(40, |seed| {
+        let mut files = Files::default();
+        let mut recovered = Recovered::default();
+        for cut in 0..3 {
+            let options = options(seed);
+            let source = files.clone();
+            let life = live(seed * 3 + cut, files, &recovered, |root| {
+                Store::open_in(&source, root, Path::new("/"), options).unwrap().0
+            });
+            files = life.left;
+            recovered = recover(&files, Path::new("/"))
+                .unwrap_or_else(|error| panic!("seed {seed}, cut {cut}: {error}"));
+            for (user, (begin, told)) in life.begin.iter().zip(&life.told).enumerate() {
+                let (told, found) = (told.borrow(), Model::recovered(&recovered, of(user)));
+                assert!(
+                    agrees(begin, &told, &found),
+                    "seed {seed}, cut {cut}, user {user}: {found:#?}"
+                );
+                let with = |fate| told.iter().filter(|(_, it)| *it == fate).count();
+                count(&all, told.len());
+                count(&kept, with(Fate::Kept));
+                count(&refused, with(Fate::Refused));
+            }
+            count(&torn, usize::from(recovered.torn.is_some()));
+            count(
+                &moved,
+                usize::from(life.segments > 0 && !files.0.contains_key("000000000001.journal")),
+            );
+        }
+    });
+    let figures = [&all, &kept, &refused, &torn, &moved].map(Cell::get);
+    println!("entries, kept, refused; torn and cleaned journals: {figures:?}");
+    // What is looked for did happen.
+    assert!(figures.iter().all(|figure| *figure > 0), "{figures:?}");
+}

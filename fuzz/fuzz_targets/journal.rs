@@ -1,0 +1,64 @@
+//! Whatever stands in a segment is recovered or told, with a place that is in it; and where a journal that is
+//! whole is cut, what comes before the cut is recovered.
+#![no_main]
+
+use std::io;
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use phalanx_store::{OpenError, Recovered, Source, first_segment, recover};
+
+const NAME: &str = "000000000001.journal";
+
+struct One<'a>(&'a [u8]);
+
+impl Source for One<'_> {
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(vec![NAME.to_owned()])
+    }
+
+    fn read(&self, _: &str, most: u64) -> io::Result<Vec<u8>> {
+        let most = self.0.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+        Ok(self.0[..most].to_vec())
+    }
+}
+
+fn look(segment: &[u8]) -> Option<Recovered> {
+    match recover(&One(segment), Path::new("")) {
+        Ok(recovered) => {
+            if let Some(torn) = &recovered.torn {
+                assert_eq!(torn.offset + torn.bytes, segment.len() as u64);
+            }
+            for session in recovered.sessions.values() {
+                for delivery in session.queue.values() {
+                    let there = recovered.messages.contains_key(&delivery.message);
+                    assert!(there || matches!(delivery.phase, phalanx_store::Phase::Received(_)));
+                }
+            }
+            Some(recovered)
+        }
+        Err(OpenError::Corrupt { offset, .. }) => {
+            assert!(offset <= segment.len() as u64);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    look(data);
+    let Some((cut, rest)) = data.split_at_checked(2) else { return };
+    // Batches end where the input says so.
+    let batches: Vec<&[u8]> = rest.split(|byte| *byte == 0xff).collect();
+    let whole = first_segment(5 << 40, &batches);
+    let Some(recovered) = look(&whole) else { return };
+    assert_eq!(recovered.torn, None);
+    let cut = usize::from(u16::from_le_bytes([cut[0], cut[1]])) % (whole.len() + 1);
+    look(&whole[..cut]).expect("a first part of what is whole is");
+    if cut > 84 {
+        // A changed byte is seen, unless it is the last batch's, which is torn then.
+        let mut changed = whole.clone();
+        changed[cut - 1] ^= 1;
+        assert!(look(&changed).is_none_or(|recovered| recovered.torn.is_some()));
+    }
+});
