@@ -141,7 +141,11 @@ impl Admission {
         let congestion = &processor.congestion;
         self.0.interval.set(congestion.interval());
         let length = congestion.began().saturating_sub(self.0.looked.replace(congestion.began()));
-        self.0.credits.borrow_mut().interval_over(congestion.wait(), length);
+        let mut credits = self.0.credits.borrow_mut();
+        credits.interval_over(congestion.wait(), length);
+        if credits.limit().is_some() {
+            congestion.note_limit();
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 use std::cell::{Cell, RefCell};
 
 use crate::graph::{Declared, Graph, StageOptions};
-use crate::ladder::{Ladder, RUNGS, Slice};
+use crate::ladder::{Ladder, RUNGS, Slice, is_another};
 use crate::processor::{LocalStage, Processor};
 use crate::profile::Counter;
 use crate::slab::stride;
@@ -23,8 +23,6 @@ const BOUNDS: (usize, usize) = (16, 256);
 const LOOK: u32 = 64;
 /// A mix is another one when so much of it is at other stages.
 const SHIFTED: f64 = 0.25;
-/// And a load, when so many times as many operations, or as few, are started in a turn.
-const GROWN: f64 = 4.0;
 
 /// What a graph says about the cohorts of stages that declare no size.
 #[derive(Clone, Copy)]
@@ -40,21 +38,22 @@ impl Cohorts {
         self.cache.unwrap_or(CACHE)
     }
 
-    pub(crate) const DEFAULT: Self = Self { cache: None, found: false };
+    pub(crate) const DEFAULT: Self = Self { cache: None, found: true };
 }
 
 impl Graph {
     /// Whether each processor finds how large the cohorts should be of stages that declare no
-    /// [`max_cohort`](StageOptions::max_cohort); it does not unless it is told to. Now and then it
-    /// tries sizes from 1 to 512, for a few percent of its work at most, and keeps the smallest that
+    /// [`max_cohort`](StageOptions::max_cohort); it does unless it is told not to. Now and then it
+    /// tries sizes from 1 to 512, for a fiftieth of its work at most, and keeps the smallest that
     /// costs as little as any ([`LadderView`]). Where that is 1, calls run inside of their callers, as
-    /// those of [`direct`](StageOptions::direct) stages do. Stages that [hold](StageOptions::hold) and
-    /// cohort operations keep their size.
+    /// those of [`direct`](StageOptions::direct) stages do. Nothing is tried while work waits for long
+    /// or an [`Admission`](crate::Admission) limits what is begun, nor where little comes together.
+    /// Stages that [hold](StageOptions::hold) and cohort operations keep their size.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
-    /// graph.find_cohorts(true);
-    /// let parse = graph.shared("parse", ());
+    /// graph.find_cohorts(false);
+    /// let parse = graph.shared("parse", ()); // as many as the cache has room for
     /// # let _ = parse;
     /// ```
     pub fn find_cohorts(&mut self, found: bool) {
@@ -237,6 +236,11 @@ impl Processor {
     fn look_at_ladder(&self, world: &impl World) {
         let auto = &self.auto;
         let mut ladder = auto.ladder.borrow_mut();
+        let congested = self.congestion.is_congested();
+        if congested && ladder.is_trying() {
+            ladder.give_up();
+            self.apply(&ladder);
+        }
         auto.until_look.set(if ladder.is_trying() { 1 } else { LOOK });
         let started: [u64; STAGES] = std::array::from_fn(|stage| match stage < self.stages.len() {
             true => self.counters.stages[stage].started.get() + self.counters.direct(stage),
@@ -253,7 +257,8 @@ impl Processor {
         let worked = world.worked();
         // What the machine gave to others meanwhile is not this program's.
         let time = auto.time.get().min(worked.saturating_sub(auto.worked.replace(worked)));
-        let slice = Slice { work, time, changed: self.has_changed(&shares, per_turn) };
+        let changed = self.has_changed(&shares, per_turn);
+        let slice = Slice { work, time, per_turn, changed, congested };
         let was_trying = ladder.is_trying();
         ladder.observe(slice);
         auto.before.set(started);
@@ -272,25 +277,24 @@ impl Processor {
     fn has_changed(&self, shares: &Shares, per_turn: f64) -> bool {
         self.auto.known.get().is_some_and(|(known, known_per_turn)| {
             let moved: f64 = shares.iter().zip(known).map(|(a, b)| (a - b).abs() / 2.0).sum();
-            let grown = per_turn / known_per_turn.max(f64::MIN_POSITIVE);
-            moved > SHIFTED || !(1.0 / GROWN..=GROWN).contains(&grown)
+            moved > SHIFTED || is_another(per_turn, known_per_turn)
         })
     }
 
     fn apply(&self, ladder: &Ladder) {
         let auto = &self.auto;
         self.counters.ladder.note(ladder);
-        let Some(rung) = ladder.rung() else { return };
+        let rung = ladder.rung();
         let mut left = auto.stages;
         while let Some(stage) = crate::wavefront::first(left) {
             left &= left - 1;
             let local = &self.stages[stage];
             let bound = bound(auto.cache, local.rules.class.get());
             // At the first rung what is queued is what could not run inside of its caller.
-            let size = if rung == 0 { bound } else { RUNGS[rung].min(2 * bound) };
-            local.max_cohort.set(size);
+            let tried = rung.filter(|rung| *rung > 0);
+            local.max_cohort.set(tried.map_or(bound, |rung| RUNGS[rung].min(2 * bound)));
         }
-        let direct = if rung == 0 { auto.stages } else { 0 };
+        let direct = if rung == Some(0) { auto.stages } else { 0 };
         self.direct.choose(auto.always_direct | direct);
     }
 }

@@ -18,6 +18,11 @@ use crate::processor::LocalStage;
 pub(crate) const INTERVAL: u64 = 10_000_000;
 /// And the fewest turns: the wait of one alone may be any.
 const TURNS: u32 = 3;
+/// Work waits for too long for anything to be tried out on it: half of what admission allows.
+const CONGESTED: u64 = 7_500_000;
+
+/// Intervals for which a limit counts that nobody has asked about since.
+const LATELY: u64 = 2;
 
 /// The smallest of some waits.
 pub(crate) struct Smallest(Cell<u64>);
@@ -56,6 +61,8 @@ pub(crate) struct Congestion {
     /// How many intervals are over.
     intervals: Cell<u64>,
     wait: Cell<u64>,
+    /// The last interval at whose end an admission had a limit; zero for none yet.
+    limited: Cell<u64>,
 }
 
 impl Congestion {
@@ -94,6 +101,17 @@ impl Congestion {
     /// Its smallest waits, added over the stages, in nanoseconds.
     pub(crate) fn wait(&self) -> u64 {
         self.wait.get()
+    }
+
+    /// An admission limits what is begun, in the interval under way.
+    pub(crate) fn note_limit(&self) {
+        self.limited.set(self.intervals.get());
+    }
+
+    /// Whether work waits for long, or is kept from it by a limit that was there lately.
+    pub(crate) fn is_congested(&self) -> bool {
+        let limited = self.limited.get();
+        self.wait.get() >= CONGESTED || limited > 0 && self.intervals.get() - limited <= LATELY
     }
 
     /// When the interval under way began.

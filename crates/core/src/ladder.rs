@@ -2,35 +2,44 @@
 //!
 //! Whether cohorts pay depends on how much code and data the stages touch beside the caches of this
 //! machine, which no declaration says. So the sizes (the *rungs*) are tried, over and over, in short
-//! slices of work, each beside a slice of the same reference: what disturbs the machine for longer
-//! than two slices hits both, and what hits one alone is thrown out with the median of the rounds. The
-//! smallest within 3 % of the best is kept. Trying takes a bounded part of the work, and less and less
-//! of it while the result stays the same; it begins anew when the mix of operations or their number
-//! at a time has changed. (Climbing from where one stands does not work: between 1 and 8 there is
-//! often nothing to gain.)
+//! slices of work, each between two slices of the same reference: what disturbs the machine for longer
+//! than three slices hits all of them, and what begins or ends meanwhile shows in the two references.
+//! Of the rounds count those whose references agree best, and of these the median. The smallest within
+//! 3 % of the best is kept. Trying takes at most a fiftieth of the work, and less and less of it while
+//! the result stays the same; it begins anew when the mix of operations or their number at a time has
+//! changed. (Climbing from where one stands does not work: between 1 and 8 there is often nothing to
+//! gain.)
+//!
+//! Nothing is tried while work waits for too long, nor where too little comes together for a size to
+//! matter; and a trial is given up when the one or the other comes to be.
 //!
 //! This file is the law alone, on numbers; [`crate::auto`] measures and applies it.
 
 /// The sizes that are tried. At the first one calls run inside of their callers.
 pub(crate) const RUNGS: [usize; 7] = [1, 8, 32, 64, 128, 256, 512];
-/// Slices of each rung; odd, so that there is a middle one.
+/// Slices of each rung.
 const ROUNDS: usize = 5;
+/// So many of them count; odd, so that there is a middle one.
+const COUNTED: usize = 3;
 /// Operations started in a slice, at least; large cohorts need longer ones.
 const SLICE: u64 = 4096;
 /// As good as the best.
 const CLOSE: f64 = 1.03;
-/// So much dearer than the best that one look is enough.
-const HOPELESS: f64 = 3.0;
+/// So much dearer than the best that one look is enough, or as many as count.
+const HOPELESS: f64 = 2.0;
+const DEARER: f64 = 1.2;
 /// What the rungs are compared with at first: later with the one that is kept.
 const REFERENCE: usize = 3;
 /// Before the first trial, for the program to get under way.
 const WARM_UP: u64 = 16_384;
 /// After a trial rests at least so many times as much work as it took, and at most.
-const REST: (u64, u64) = (32, 1024);
-/// The least rest, so many times the trial's work, when what is run has changed.
-const UNREST: u64 = 12;
-/// In a rest is looked so often, after so many operations, whether it has.
+const REST: (u64, u64) = (50, 1024);
+/// In a rest is looked so often, after so many operations, whether what is run has changed.
 const LOOK: u64 = 32_768;
+/// Operations of a turn below which no size of cohorts matters.
+const CROWD: f64 = 64.0;
+/// So many times as many of them, or as few, are another load.
+const GROWN: f64 = 4.0;
 
 /// What a slice of work has come to.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +48,12 @@ pub(crate) struct Slice {
     pub(crate) work: u64,
     /// The processor's nanoseconds.
     pub(crate) time: u64,
+    /// Operations of a turn.
+    pub(crate) per_turn: f64,
     /// Whether the mix or the number at a time is another than after the last trial.
     pub(crate) changed: bool,
+    /// Whether work waits for too long.
+    pub(crate) congested: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,11 +70,29 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Try {
     round: usize,
-    rung: usize,
+    /// None behind the last one: only its reference is left.
+    rung: Option<usize>,
     /// The reference's slice, before the rung's own.
     reference: bool,
     /// Its first operations, which those of the slice before still disturb.
     settles: bool,
+}
+
+/// A rung's slice beside the two of the reference around it.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    /// What it cost beside these.
+    ratio: f64,
+    /// How far these are apart.
+    apart: f64,
+}
+
+/// A rung's slice behind which the reference's is still to come.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    round: usize,
+    rung: usize,
+    cost: f64,
 }
 
 /// The state of one processor's ladder.
@@ -70,12 +101,15 @@ pub(crate) struct Ladder {
     phase: Phase,
     /// The rung that is kept, once there is one.
     kept: Option<usize>,
-    /// What each rung costs beside the reference, by round; none where it was not tried.
-    ratios: [[Option<f64>; ROUNDS]; RUNGS.len()],
+    /// By round; none where it was not tried.
+    pairs: [[Option<Pair>; ROUNDS]; RUNGS.len()],
+    open: Option<Open>,
     reference: usize,
     /// Nanoseconds for an operation in the reference's last slice, and in its best of the trial.
     beside: f64,
     best_beside: f64,
+    /// Operations of a turn in the reference's first slice.
+    crowd: f64,
     /// Operations that this trial has taken.
     spent: u64,
     /// How many times as much the next rest is.
@@ -90,10 +124,12 @@ impl Default for Ladder {
         Self {
             phase: Phase::Rest { left: WARM_UP, whole: 0 },
             kept: None,
-            ratios: [[None; ROUNDS]; RUNGS.len()],
+            pairs: [[None; ROUNDS]; RUNGS.len()],
+            open: None,
             reference: REFERENCE,
             beside: f64::INFINITY,
             best_beside: f64::INFINITY,
+            crowd: 0.0,
             spent: 0,
             rest: REST.0,
             trials: 0,
@@ -107,8 +143,8 @@ impl Ladder {
     pub(crate) fn rung(&self) -> Option<usize> {
         match self.phase {
             Phase::Rest { .. } => self.kept,
-            Phase::Try(Try { reference: true, .. }) => Some(self.reference),
-            Phase::Try(Try { rung, .. }) => Some(rung),
+            Phase::Try(Try { reference: false, rung: Some(rung), .. }) => Some(rung),
+            Phase::Try(_) => Some(self.reference),
         }
     }
 
@@ -131,20 +167,26 @@ impl Ladder {
         std::array::from_fn(|rung| Some(self.ratio(rung)? * self.best_beside))
     }
 
-    /// What a rung costs beside the reference: the median of the rounds.
+    /// What a rung costs beside the reference: of the rounds whose references agree best, the median.
     fn ratio(&self, rung: usize) -> Option<f64> {
         if rung == self.reference {
             return self.best_beside.is_finite().then_some(1.0);
         }
-        let mut ratios = [f64::INFINITY; ROUNDS];
+        let mut pairs = [Pair { ratio: f64::INFINITY, apart: f64::INFINITY }; ROUNDS];
         let mut count = 0;
-        for ratio in self.ratios[rung].iter().flatten() {
-            ratios[count] = *ratio;
+        for pair in self.pairs[rung].iter().flatten() {
+            pairs[count] = *pair;
             count += 1;
         }
-        let ratios = &mut ratios[..count];
-        ratios.sort_unstable_by(f64::total_cmp);
-        ratios.get(count / 2).copied()
+        pairs[..count].sort_unstable_by(|a, b| a.apart.total_cmp(&b.apart));
+        let pairs = &mut pairs[..count.min(COUNTED)];
+        pairs.sort_unstable_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        pairs.get(pairs.len() / 2).map(|pair| pair.ratio)
+    }
+
+    /// How often a rung was looked at.
+    fn looks(&self, rung: usize) -> usize {
+        self.pairs[rung].iter().flatten().count()
     }
 
     /// How much work the slice is to have that has begun.
@@ -160,31 +202,71 @@ impl Ladder {
     /// Takes note of a slice that is over, and goes on to the next.
     pub(crate) fn observe(&mut self, slice: Slice) {
         match self.phase {
-            Phase::Rest { left, whole } => {
-                let left = left.saturating_sub(slice.work);
-                self.changes = if slice.changed { self.changes + 1 } else { 0 };
-                let done = whole - left.min(whole);
-                let restless = self.changes >= 2 && done >= UNREST * self.spent;
-                self.phase = Phase::Rest { left, whole };
-                if left == 0 || restless && self.kept.is_some() {
-                    self.begin(restless);
-                }
-            }
+            Phase::Rest { left, whole } => self.rested(slice, left, whole),
+            Phase::Try(_) if slice.congested => self.give_up(),
             Phase::Try(at) => {
                 self.spent += slice.work;
                 let cost = slice.time as f64 / slice.work.max(1) as f64;
                 if at.settles {
                     self.phase = Phase::Try(Try { settles: false, ..at });
                 } else if at.reference {
-                    self.beside = cost;
-                    self.best_beside = self.best_beside.min(cost);
-                    self.phase = Phase::Try(Try { reference: false, settles: true, ..at });
-                } else {
-                    self.ratios[at.rung][at.round] = Some(cost / self.beside);
-                    self.go_on(at.round, at.rung + 1);
+                    self.referred(cost, slice.per_turn, at);
+                } else if let Some(rung) = at.rung {
+                    self.open = Some(Open { round: at.round, rung, cost });
+                    self.go_on(at.round, rung + 1);
                 }
             }
         }
+    }
+
+    fn rested(&mut self, slice: Slice, left: u64, whole: u64) {
+        let left = left.saturating_sub(slice.work);
+        self.changes = if slice.changed { self.changes + 1 } else { 0 };
+        let done = whole - left.min(whole);
+        let restless = self.kept.is_some() && self.changes >= 2 && done >= REST.0 * self.spent;
+        self.phase = Phase::Rest { left, whole };
+        if left > 0 && !restless {
+            return;
+        }
+        if slice.congested || slice.per_turn < CROWD {
+            // Not now: it is asked again a little later.
+            self.phase = Phase::Rest { left: left.max(LOOK), whole };
+        } else {
+            self.begin(restless);
+        }
+    }
+
+    /// A slice of the reference is over: the rung's before it is between two of these now.
+    fn referred(&mut self, cost: f64, per_turn: f64, at: Try) {
+        if let Some(Open { round, rung, cost: between }) = self.open.take() {
+            let ratio = between / (self.beside * cost).sqrt();
+            let apart = (cost / self.beside).ln().abs();
+            // By a clock that stands still nothing is told apart.
+            self.pairs[rung][round] = ratio.is_finite().then_some(Pair { ratio, apart });
+        } else {
+            self.crowd = per_turn;
+        }
+        self.beside = cost;
+        self.best_beside = self.best_beside.min(cost);
+        if is_another(per_turn, self.crowd) {
+            return self.give_up();
+        }
+        match at.rung {
+            Some(_) => self.phase = Phase::Try(Try { reference: false, settles: true, ..at }),
+            None => self.decide(),
+        }
+    }
+
+    /// What is under way is no time for trials; what was kept stays.
+    pub(crate) fn give_up(&mut self) {
+        self.open = None;
+        self.rest = REST.0;
+        self.pause();
+    }
+
+    fn pause(&mut self) {
+        let whole = self.spent.max(LOOK) * self.rest;
+        self.phase = Phase::Rest { left: whole, whole };
     }
 
     fn begin(&mut self, restless: bool) {
@@ -192,9 +274,9 @@ impl Ladder {
             self.rest = REST.0;
         }
         self.reference = self.kept.unwrap_or(REFERENCE);
-        self.ratios = [[None; ROUNDS]; RUNGS.len()];
+        self.pairs = [[None; ROUNDS]; RUNGS.len()];
         (self.beside, self.best_beside) = (f64::INFINITY, f64::INFINITY);
-        (self.spent, self.changes) = (0, 0);
+        (self.spent, self.changes, self.open) = (0, 0, None);
         self.go_on(0, 0);
     }
 
@@ -202,19 +284,23 @@ impl Ladder {
         (0..RUNGS.len()).filter_map(|rung| self.ratio(rung)).fold(f64::INFINITY, f64::min)
     }
 
-    /// To the next rung that is worth a slice, or to the end of the trial.
+    /// To the next rung that is worth a slice, or to the last of the trial.
     fn go_on(&mut self, mut round: usize, mut rung: usize) {
-        let hopeless = self.best() * HOPELESS;
+        let best = self.best();
         loop {
             if rung == RUNGS.len() {
                 (round, rung) = (round + 1, 0);
             }
             if round == ROUNDS {
-                return self.decide();
+                let last = Try { round, rung: None, reference: true, settles: true };
+                self.phase = Phase::Try(last);
+                return;
             }
-            let worth = round == 0 || self.ratio(rung).is_some_and(|ratio| ratio < hopeless);
+            let bound = if self.looks(rung) < COUNTED { HOPELESS } else { DEARER };
+            let worth = self.ratio(rung).is_none_or(|ratio| ratio <= best * bound);
             if rung != self.reference && worth {
-                self.phase = Phase::Try(Try { round, rung, reference: true, settles: true });
+                let next = Try { round, rung: Some(rung), reference: true, settles: true };
+                self.phase = Phase::Try(next);
                 return;
             }
             rung += 1;
@@ -223,6 +309,9 @@ impl Ladder {
 
     /// The smallest as good as the best; but what is kept stays while it is that.
     fn decide(&mut self) {
+        if self.pairs.as_flattened().iter().all(Option::is_none) {
+            return self.give_up();
+        }
         let close = self.best() * CLOSE;
         let is_close = |rung: &usize| self.ratio(*rung).is_some_and(|ratio| ratio <= close);
         let stays = self.kept.filter(is_close);
@@ -233,142 +322,15 @@ impl Ladder {
         };
         self.kept = stays.or(smallest);
         self.trials += 1;
-        let whole = self.spent * self.rest;
-        self.phase = Phase::Rest { left: whole, whole };
+        self.pause();
     }
+}
+
+/// Whether so many operations of a turn are another load than so many.
+pub(crate) fn is_another(per_turn: f64, known: f64) -> bool {
+    let grown = per_turn / known.max(f64::MIN_POSITIVE);
+    !(1.0 / GROWN..=GROWN).contains(&grown)
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    /// Draws that look random; the same in every run.
-    struct Draws(u64);
-
-    impl Draws {
-        fn next(&mut self, below: u64) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            self.0 % below
-        }
-    }
-
-    /// A machine that is slowed down by 1.3 to 1.7 for a while, now and then, and a little all the
-    /// time.
-    struct Machine {
-        draws: Draws,
-        slow: f64,
-        left: u64,
-    }
-
-    impl Machine {
-        fn new(seed: u64) -> Self {
-            Self { draws: Draws(seed * 2_654_435_761 + 1), slow: 1.0, left: 0 }
-        }
-
-        /// The time that an amount of work takes which costs so much.
-        fn time(&mut self, work: u64, cost: f64) -> u64 {
-            let mut time = 0.0;
-            let mut rest = work;
-            while rest > 0 {
-                if self.left == 0 {
-                    self.slow = match self.slow > 1.0 {
-                        true => 1.0,
-                        false => 1.3 + self.draws.next(41) as f64 / 100.0,
-                    };
-                    // From two slices to longer than a whole trial.
-                    self.left = 8_000 << self.draws.next(7);
-                }
-                let part = rest.min(self.left);
-                let jitter = 1.0 + self.draws.next(20) as f64 / 1000.0;
-                time += part as f64 * cost * self.slow * jitter;
-                (rest, self.left) = (rest - part, self.left - part);
-            }
-            time as u64
-        }
-    }
-
-    type Costs = [f64; RUNGS.len()];
-
-    /// As measured on real pipelines: where code is tiny, where it just fits, and where it does not.
-    const PIPELINES: [Costs; 6] = [
-        [78.0, 160.0, 110.0, 102.0, 100.0, 100.0, 103.0],
-        [150.0, 180.0, 151.0, 148.0, 148.0, 149.0, 153.0],
-        [300.0, 310.0, 262.0, 250.0, 246.0, 245.0, 251.0],
-        [900.0, 880.0, 460.0, 350.0, 320.0, 310.0, 318.0],
-        [900.0, 890.0, 870.0, 600.0, 420.0, 330.0, 300.0],
-        [100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 100.0],
-    ];
-
-    /// What a program of so much work cost beside the best rung: in all, and between trials.
-    fn regret(ladder: &mut Ladder, machine: &mut Machine, costs: Costs, work: u64) -> (f64, f64) {
-        let best = costs.iter().copied().fold(f64::INFINITY, f64::min);
-        let (mut done, mut cost) = (0, 0.0);
-        let mut first = true;
-        while done < work {
-            let of_rung = ladder.rung().map_or(costs[5], |rung| costs[rung]);
-            let slice = ladder.slice();
-            let time = machine.time(slice, of_rung);
-            ladder.observe(Slice { work: slice, time, changed: std::mem::take(&mut first) });
-            done += slice;
-            cost += slice as f64 * of_rung;
-        }
-        (cost / (done as f64 * best), costs[ladder.kept().expect("tried")] / best)
-    }
-
-    #[test]
-    fn the_regret_is_small_also_on_a_noisy_machine() {
-        for (number, costs) in PIPELINES.into_iter().enumerate() {
-            for seed in 1..=40 {
-                let (mut ladder, mut machine) = (Ladder::default(), Machine::new(seed));
-                let (all, kept) = regret(&mut ladder, &mut machine, costs, 40_000_000);
-                assert!(kept <= 1.05, "pipeline {number}, seed {seed}: keeps {kept}");
-                assert!(all <= 1.05, "pipeline {number}, seed {seed}: {all} in all");
-            }
-        }
-    }
-
-    #[test]
-    fn where_nothing_is_gained_calls_run_inside_and_trials_become_rare() {
-        let (mut ladder, mut machine) = (Ladder::default(), Machine::new(7));
-        regret(&mut ladder, &mut machine, PIPELINES[5], 10_000_000);
-        assert_eq!(ladder.kept(), Some(0));
-        let before = ladder.trials();
-        regret(&mut ladder, &mut machine, PIPELINES[5], 1_000_000_000);
-        assert!(ladder.trials() - before < 12, "{} trials", ladder.trials());
-    }
-
-    #[test]
-    fn a_change_is_noticed_and_followed() {
-        let (mut ladder, mut machine) = (Ladder::default(), Machine::new(3));
-        regret(&mut ladder, &mut machine, PIPELINES[0], 400_000_000);
-        assert_eq!(ladder.kept(), Some(0));
-        let trials = ladder.trials();
-        // The mix is another one from here on; each look says so until the next trial.
-        let mut done = 0;
-        while ladder.trials() == trials {
-            let slice = ladder.slice();
-            let time = machine.time(slice, PIPELINES[3][ladder.rung().unwrap()]);
-            ladder.observe(Slice { work: slice, time, changed: true });
-            done += slice;
-        }
-        assert!(done < 20_000_000, "followed after {done} operations");
-        let (_, kept) = (0, PIPELINES[3][ladder.kept().unwrap()]);
-        assert!(kept <= 310.0 * 1.05, "{kept}");
-    }
-
-    #[test]
-    fn trying_takes_a_few_percent_of_the_work_however_much_changes() {
-        let (mut ladder, mut machine) = (Ladder::default(), Machine::new(5));
-        let (mut tried, mut done) = (0, 0);
-        while done < 100_000_000 {
-            let slice = ladder.slice();
-            let time = machine.time(slice, PIPELINES[2][ladder.rung().unwrap_or(5)]);
-            tried += if ladder.is_trying() { slice } else { 0 };
-            done += slice;
-            ladder.observe(Slice { work: slice, time, changed: true });
-        }
-        assert!(tried * 100 < done * 9, "{tried} of {done}");
-    }
-}
+mod tests;
