@@ -137,6 +137,11 @@ pub(crate) struct Web {
     #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400_000), env = "PHALANX_LONG_OPERATION")]
     long_operation: Option<u64>,
 
+    /// Bytes of a core's second-level cache, by which the runtime chooses the size of cohorts; 0 for
+    /// what the machine says. [default: 0]
+    #[arg(long, value_name = "BYTES", value_parser = phalanx_web::amount, env = "PHALANX_CORE_CACHE")]
+    core_cache: Option<usize>,
+
     /// Do not bind processors to cores.
     #[arg(long, env = "PHALANX_NO_PIN")]
     no_pin: bool,
@@ -241,6 +246,7 @@ impl Web {
         set(&mut runtime.hold, &self.hold.map(Duration::from_micros));
         set(&mut runtime.drain, &self.drain.map(Duration::from_secs));
         set(&mut runtime.long_operation, &self.long_operation.map(Duration::from_millis));
+        set(&mut runtime.core_cache, &self.core_cache);
         if self.admin.is_some() {
             runtime.admin = self.admin;
             origins.said("runtime.admin", "--admin");

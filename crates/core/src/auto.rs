@@ -289,7 +289,8 @@ impl Processor {
         while let Some(stage) = crate::wavefront::first(left) {
             left &= left - 1;
             let local = &self.stages[stage];
-            let bound = bound(auto.cache, local.rules.class.get());
+            let rules = &local.rules;
+            let bound = bound(auto.cache, stride(rules.class.get()) + rules.beside);
             // At the first rung what is queued is what could not run inside of its caller.
             let tried = rung.filter(|rung| *rung > 0);
             local.max_cohort.set(tried.map_or(bound, |rung| RUNGS[rung].min(2 * bound)));
@@ -299,9 +300,9 @@ impl Processor {
     }
 }
 
-/// How many operations of a slab's class the cache has room for, within bounds.
-pub(crate) fn bound(cache: usize, class: u8) -> usize {
-    (cache / stride(class)).clamp(BOUNDS.0, BOUNDS.1)
+/// How many operations of so many bytes the cache has room for, within bounds.
+pub(crate) fn bound(cache: usize, bytes: usize) -> usize {
+    (cache / bytes).clamp(BOUNDS.0, BOUNDS.1)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -310,8 +311,8 @@ mod tests {
 
     #[test]
     fn the_bound_is_what_the_cache_has_room_for() {
-        assert_eq!(bound(1 << 20, 0), 256);
-        assert_eq!(bound(1 << 20, 10), 63);
-        assert_eq!(bound(64 << 10, 10), 16);
+        assert_eq!(bound(1 << 20, stride(0)), 256);
+        assert_eq!(bound(1 << 20, stride(10)), 63);
+        assert_eq!(bound(64 << 10, stride(10)), 16);
     }
 }

@@ -17,6 +17,7 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use crate::bytes::Bytes;
 use crate::call::Call;
 use crate::cohort::{Tally, bump};
 use crate::error::{CallError, Refused};
@@ -158,6 +159,7 @@ const fn item_vtable<I: 'static, O: 'static>() -> &'static VTable {
             drop_work: drop_item::<I, O>,
             drop_output: output_drop::<O>(),
             operation: std::any::type_name::<I>,
+            bytes: Bytes::of::<Item<I, O>, (), O>(),
             remote: RemoteVTable::NONE,
         }
     }

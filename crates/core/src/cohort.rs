@@ -112,8 +112,11 @@ impl Processor {
         let parcels = self.post.stages[stage].len();
         let waiting = local.queue.len() + parcels;
         let oldest = local.queue.oldest();
-        if let Some(slot) = oldest.filter(|slot| slot.class.get() > local.rules.class.get()) {
-            local.rules.class.set(slot.class.get());
+        if let Some(slot) = oldest {
+            local.rules.class.set(local.rules.class.get().max(slot.class.get()));
+            if !std::ptr::eq(slot.vtable.get(), local.rules.seen.get()) {
+                self.note_type(slot, world);
+            }
         }
         let oldest = oldest.map(|slot| slot.queued_at.get());
         local.rules.waits.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));

@@ -14,7 +14,7 @@ use crate::policy::{ExclusiveState, Gate, LocalExclusive};
 use crate::post::MAX_STAGES;
 use crate::program::{Program, Seed};
 use crate::rebuild::{Mended, Remake};
-use crate::roaming::{BalancedStage, HomedStage};
+use crate::roaming::BalancedStage;
 use crate::stage::{ExclusiveStage, Key, PartitionedStage, SharedStage};
 use crate::threshold::Threshold;
 use crate::waker::MAX_OPERATIONS;
@@ -54,6 +54,10 @@ pub(crate) struct Declared {
     pub(crate) balanced: bool,
     /// The size of the state, if operations may be sent to where it is; or zero.
     pub(crate) state_bytes: usize,
+    /// What its requests have beside their operations, by name and bytes.
+    pub(crate) objects: Vec<(&'static str, usize)>,
+    /// Whether requests begin there.
+    pub(crate) entry: bool,
     /// The processor that ran the last cohort, and one more; kept with `state_bytes` only.
     pub(crate) last: AtomicUsize,
     /// Makes a processor's part of the state, given (processor, processors).
@@ -180,6 +184,8 @@ impl Graph {
             direct: false,
             balanced: false,
             state_bytes: 0,
+            objects: Vec::new(),
+            entry: false,
             partitions: None,
             threshold: Threshold::NONE,
             filling: Filling::NONE,
@@ -254,7 +260,9 @@ pub struct StageOptions<'g> {
     cohort_time: Duration,
     in_order: bool,
     balanced: bool,
-    state_bytes: usize,
+    pub(crate) state_bytes: usize,
+    pub(crate) objects: Vec<(&'static str, usize)>,
+    pub(crate) entry: bool,
     partitions: Option<usize>,
     pub(crate) direct: bool,
     pub(crate) threshold: Threshold,
@@ -360,7 +368,7 @@ impl<'g> StageOptions<'g> {
         ExclusiveStage::new(self.exclusive_key(state))
     }
 
-    fn exclusive_key<S: Send + 'static>(self, state: S) -> Key {
+    pub(crate) fn exclusive_key<S: Send + 'static>(self, state: S) -> Key {
         let state = Mended::new(self.number(), state, None);
         self.exclusive_state(state)
     }
@@ -371,25 +379,6 @@ impl<'g> StageOptions<'g> {
             let local = Rc::new(LocalExclusive::new(state.clone()));
             LocalState { state: Rc::new(local.clone()), gate: Some(local), batch: None }
         }))
-    }
-
-    /// About how many bytes of its state an operation touches: for an exclusive stage whose
-    /// operations may be sent to the processor that has these in its cache, in place of moving the
-    /// state (CacheSize in tr2001 §5.1). The invocations of such a stage and their results are `Send`;
-    /// so it has a handle of its own. Other options come before this one.
-    ///
-    /// ```
-    /// let mut graph = phalanx_core::Graph::new();
-    /// let index = graph.stage("index").max_cohort(64).state_bytes(256 << 10).exclusive(vec![0u64; 32 << 10]);
-    /// # let _ = index;
-    /// ```
-    ///
-    /// # Panics
-    /// If `bytes` is zero.
-    pub fn state_bytes(mut self, bytes: usize) -> HomedOptions<'g> {
-        assert!(bytes > 0, "a state that is touched");
-        self.state_bytes = bytes;
-        HomedOptions(self)
     }
 
     /// A stage with a [`Policy`] of one's own.
@@ -423,6 +412,8 @@ impl<'g> StageOptions<'g> {
             end_of_cohort: self.end_of_cohort,
             balanced: self.balanced,
             state_bytes: self.state_bytes,
+            objects: self.objects,
+            entry: self.entry,
             last: AtomicUsize::new(0),
             make,
         };
@@ -431,16 +422,5 @@ impl<'g> StageOptions<'g> {
             None => stages.push(Position::Declared(declared)),
         }
         key
-    }
-}
-
-/// A stage being declared whose state has a size: it can only be exclusive.
-#[must_use = "end it with `exclusive`"]
-pub struct HomedOptions<'g>(StageOptions<'g>);
-
-impl HomedOptions<'_> {
-    /// As [`StageOptions::exclusive`], but cohorts run where the state is when that is less to move.
-    pub fn exclusive<S: Send + 'static>(self, state: S) -> HomedStage<S> {
-        HomedStage::new(self.0.exclusive_key(state))
     }
 }

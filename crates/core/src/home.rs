@@ -12,10 +12,44 @@
 
 use std::sync::Weak;
 
+use crate::graph::StageOptions;
 use crate::operation::Parcel;
 use crate::processor::Processor;
 use crate::program::Program;
 use crate::rendezvous::contain;
+use crate::roaming::HomedStage;
+
+impl<'g> StageOptions<'g> {
+    /// About how many bytes of its state an operation touches: for an exclusive stage whose
+    /// operations may be sent to the processor that has these in its cache, in place of moving the
+    /// state (CacheSize in tr2001 §5.1). The invocations of such a stage and their results are `Send`;
+    /// so it has a handle of its own. Other options come before this one.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let index = graph.stage("index").max_cohort(64).state_bytes(256 << 10).exclusive(vec![0u64; 32 << 10]);
+    /// # let _ = index;
+    /// ```
+    ///
+    /// # Panics
+    /// If `bytes` is zero.
+    pub fn state_bytes(mut self, bytes: usize) -> HomedOptions<'g> {
+        assert!(bytes > 0, "a state that is touched");
+        self.state_bytes = bytes;
+        HomedOptions(self)
+    }
+}
+
+/// A stage being declared whose state has a size: it can only be exclusive.
+#[must_use = "end it with `exclusive`"]
+pub struct HomedOptions<'g>(StageOptions<'g>);
+
+impl HomedOptions<'_> {
+    /// As [`StageOptions::exclusive`], but cohorts run where the state is when that is less to move.
+    pub fn exclusive<S: Send + 'static>(self, state: S) -> HomedStage<S> {
+        HomedStage::new(self.0.exclusive_key(state))
+    }
+}
 
 /// Cache lines that move when an operation is sent and its result comes back: the slot's header and
 /// captures there and again back, a cell in each of two rings with its position, the marks.

@@ -20,6 +20,8 @@ mod admission;
 mod auto;
 mod balance;
 mod batch;
+mod budget;
+mod bytes;
 mod call;
 mod cohort;
 mod cohort_stage;
@@ -51,6 +53,7 @@ mod partition;
 #[doc(hidden)]
 pub mod plant;
 mod policy;
+mod pool;
 mod post;
 mod prefetch;
 mod processor;
@@ -59,6 +62,7 @@ mod program;
 mod proxy;
 mod queue;
 mod rebuild;
+mod region;
 mod remote;
 mod remote_event;
 mod rendezvous;
@@ -67,6 +71,7 @@ mod residue;
 mod ring;
 mod roaming;
 mod room;
+mod rules;
 mod session;
 mod slab;
 mod stage;
@@ -80,10 +85,12 @@ mod waker;
 mod watch;
 mod wavefront;
 mod wheel;
+mod within;
 
 pub use admission::{Admission, DEFAULT_TARGET_WAIT, Permit, Shed};
 pub use auto::LadderView;
 pub use batch::{Cohort, Entry};
+pub use bytes::{ByteTable, ObjectBytes, OperationBytes, WIDE_OPERATION};
 pub use call::Call;
 pub use cohort_stage::{CohortStage, PartitionedCohortStage};
 pub use custom::{Policy, Stage};
@@ -91,20 +98,23 @@ pub use error::{CallError, MoveError};
 pub use event::{Event, Trigger, event};
 pub use first_of::{FirstOf, first_of};
 pub use graph::{
-    DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Graph, HomedOptions,
-    Place, StageOptions,
+    DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Graph, Place,
+    StageOptions,
 };
 pub use histogram::{TIME_BUCKETS, Times, bucket_end_ns};
+pub use home::HomedOptions;
 pub use join::{Children, Join, join};
 pub use parking::Unpark;
 pub use partition::Partition;
 pub use policy::{Exclusive, Gate, Shared};
+pub use pool::Pooled;
 pub use post::MAX_STAGES;
 pub use prefetch::{MAX_INTERLEAVED, Prefetch, prefetch};
 pub use processor::Processor;
 pub use profile::{COHORT_BUCKETS, Column, Crossings, ProcessorView, Profile, ShedView, StageView};
 pub use program::{Control, Phase, Seed};
 pub use rebuild::Rebuilding;
+pub use region::Region;
 pub use remote_event::{RemoteEvent, RemoteTrigger, remote_event};
 pub use reply::Reply;
 pub use residue::Remnant;
@@ -118,3 +128,4 @@ pub use trace::{CohortRecord, Trace};
 pub use waker::MAX_OPERATIONS;
 pub use watch::Running;
 pub use wavefront::{Turn, World};
+pub use within::Within;

@@ -26,6 +26,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
+use crate::bytes::Bytes;
 use crate::error::CallError;
 use crate::processor::Processor;
 use crate::waker::{Name, waker};
@@ -151,6 +152,7 @@ pub(crate) struct VTable {
     pub(crate) drop_output: Option<unsafe fn(Slot)>,
     /// The type name of what runs.
     pub(crate) operation: fn() -> &'static str,
+    pub(crate) bytes: Bytes,
     pub(crate) remote: RemoteVTable,
 }
 
@@ -177,11 +179,12 @@ impl RemoteVTable {
 }
 
 impl VTable {
-    const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         poll: |_, _| unreachable!("an empty slot is never polled"),
         drop_work: |_| (),
         drop_output: None,
         operation: || "",
+        bytes: Bytes::NONE,
         remote: RemoteVTable::NONE,
     };
 }
@@ -344,6 +347,7 @@ where
             drop_work: drop_work::<F, Fut, T>,
             drop_output: output_drop::<T>(),
             operation: std::any::type_name::<Fut>,
+            bytes: Bytes::of::<F, Fut, T>(),
             remote: RemoteVTable::NONE,
         }
     }

@@ -16,26 +16,28 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::auto::{Auto, bound};
-use crate::batch::{Batching, EndOfCohort};
-use crate::congestion::{Congestion, Smallest};
+use crate::batch::Batching;
+use crate::bytes::Seen;
+use crate::congestion::Congestion;
 use crate::direct::Direct;
 use crate::error::CallError;
 use crate::graph::{Declared, LocalState};
-use crate::hold::{Filling, holding};
+use crate::hold::holding;
 use crate::operation::Slot;
 use crate::order::Orders;
 use crate::outbox::Outbox;
+use crate::pool::Pools;
 use crate::post::Post;
 use crate::prefetch::Interleaved;
 use crate::profile::{Counter, ProcessorCounters, StageCounters};
 use crate::program::{Control, Program, Seed, Share};
 use crate::queue::{Cap, Order, StageQueue};
 use crate::rendezvous::{Joins, contain};
-use crate::room::Capacity;
+use crate::rules::Rules;
 use crate::session::Sessions;
-use crate::slab::Slab;
+use crate::slab::{Slab, stride};
 use crate::stage::Key;
-use crate::threshold::{Threshold, Thresholds};
+use crate::threshold::Thresholds;
 use crate::waker;
 use crate::wheel::Wheel;
 
@@ -56,22 +58,6 @@ pub(crate) struct LocalStage {
 // What an invocation touches is near, and stages are found by a shift.
 const _: () = assert!(size_of::<LocalStage>() == 128);
 
-/// What a stage has asked for that is looked at once a cohort, or less.
-pub(crate) struct Rules {
-    pub(crate) threshold: Threshold,
-    pub(crate) filling: Filling,
-    pub(crate) capacity: Capacity,
-    pub(crate) end_of_cohort: Option<EndOfCohort>,
-    /// Since when parcels wait here, as far as was looked.
-    pub(crate) parcels_since: Cell<Option<u64>>,
-    /// Whether the last cohort that found parcels and local operations began with parcels.
-    pub(crate) parcels_first: Cell<bool>,
-    /// The widest class of its operations, as far as was looked.
-    pub(crate) class: Cell<u8>,
-    /// How long its cohorts of this interval have found work waiting.
-    pub(crate) waits: Smallest,
-}
-
 /// One thread's share of a program. Made from a [`Seed`] on the thread that runs it.
 ///
 /// ```compile_fail
@@ -91,6 +77,7 @@ pub struct Processor {
     pub(crate) post: Arc<Post>,
     pub(crate) counters: Arc<ProcessorCounters>,
     slab: Slab,
+    pools: Rc<Pools>,
     pub(crate) stages: Box<[LocalStage]>,
     pub(crate) thresholds: Thresholds,
     pub(crate) holding: u64,
@@ -101,6 +88,8 @@ pub struct Processor {
     pub(crate) balanced: u64,
     /// One bit for each stage whose operations may be sent to its home.
     pub(crate) homed: u64,
+    /// One bit for each stage at which requests begin, if the cache is kept for those on their way.
+    pub(crate) entries: u64,
     /// One bit for each stage that has something to run.
     pub(crate) ready: Cell<u64>,
     pub(crate) now: Cell<u64>,
@@ -118,6 +107,7 @@ pub struct Processor {
     /// Empty between cohorts.
     pub(crate) interleaved: Interleaved,
     pub(crate) wheel: RefCell<Wheel>,
+    pub(crate) seen: Seen,
     pub(crate) share: Share,
 }
 
@@ -170,32 +160,25 @@ impl Seed {
         let identity = IDENTITIES
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(1))
             .expect("fewer than 2³² processors in the life of a process");
-        let Seed { program, index, share } = self;
+        let Seed { program, index, share, region } = self;
         let post = program.posts[index].clone();
         post.parking.install(unpark);
         let processors = program.posts.len();
         let stages = program.stages.iter().map(|declared| {
             let local = (declared.make)(index, processors);
+            let rules = Rules::new(declared);
+            let least = stride(0) + rules.beside;
             LocalStage {
                 queue: StageQueue::new(declared.capacity),
                 cap: Cap::default(),
                 state: Rc::as_ptr(&local.state).cast(),
                 local: Box::new(local),
                 max_cohort: Cell::new(
-                    declared.max_cohort.unwrap_or_else(|| bound(program.cohorts.cache(), 0)),
+                    declared.max_cohort.unwrap_or_else(|| bound(program.cohorts.cache(), least)),
                 ),
                 cohort_time: declared.cohort_time,
                 in_order: declared.in_order,
-                rules: Box::new(Rules {
-                    threshold: declared.threshold,
-                    filling: declared.filling,
-                    capacity: Capacity::new(declared.capacity),
-                    end_of_cohort: declared.end_of_cohort.clone(),
-                    parcels_since: Cell::new(None),
-                    class: Cell::new(0),
-                    parcels_first: Cell::new(false),
-                    waits: Smallest::default(),
-                }),
+                rules: Box::new(rules),
             }
         });
         let stages: Box<[LocalStage]> = stages.collect();
@@ -205,6 +188,7 @@ impl Seed {
         };
         let balanced = set(|stage| stage.balanced);
         let homed = set(|stage| stage.state_bytes > 0);
+        let entries = set(|stage| stage.entry);
         let number = waker::register(post.clone());
         let processor = Processor {
             identity,
@@ -213,7 +197,8 @@ impl Seed {
             first: Key::new(program.id, 0),
             post,
             counters: program.counters[index].clone(),
-            slab: Slab::new(program.max_operations, number),
+            slab: Slab::new(program.max_operations, number, region),
+            pools: Rc::default(),
             thresholds: Thresholds::new(&stages),
             holding: holding(&stages),
             auto: Auto::new(&program.stages, &stages, program.cohorts),
@@ -222,6 +207,7 @@ impl Seed {
             stages,
             balanced,
             homed,
+            entries,
             ready: Cell::new(0),
             now: Cell::new(0),
             running: Cell::new(None),
@@ -234,6 +220,7 @@ impl Seed {
             joins: Joins::default(),
             interleaved: Interleaved::default(),
             wheel: RefCell::new(Wheel::new()),
+            seen: Seen::default(),
             share,
             program,
         };
@@ -299,6 +286,10 @@ impl Processor {
 
     pub(crate) fn slab(&self) -> &Slab {
         &self.slab
+    }
+
+    pub(crate) fn pools(&self) -> &Rc<Pools> {
+        &self.pools
     }
 
     /// Says whose cohort runs: a stage's, or nobody's (the number of stages).

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::auto::{LadderCounters, LadderView};
+use crate::bytes::Types;
 use crate::histogram::{TimeCounters, Times};
 use crate::trace::Recorder;
 use crate::watch::Watch;
@@ -71,6 +72,7 @@ pub(crate) struct StageCounters {
     pub(crate) refused: Counter,
     pub(crate) interruptions: Counter,
     pub(crate) held: Counter,
+    pub(crate) postponed: Counter,
     pub(crate) rebuilt: Counter,
     pub(crate) shed_deadline: Counter,
     pub(crate) shed_admission: Counter,
@@ -101,8 +103,12 @@ pub(crate) struct ProcessorCounters {
     pub(crate) wakes_sent: Counter,
     pub(crate) operations: Counter,
     pub(crate) memory: Counter,
+    pub(crate) pooled: Counter,
+    pub(crate) objects: Counter,
+    pub(crate) spilled: Counter,
     pub(crate) ladder: LadderCounters,
     pub(crate) watch: Watch,
+    pub(crate) types: Types,
 }
 
 impl ProcessorCounters {
@@ -122,8 +128,12 @@ impl ProcessorCounters {
             wakes_sent: Counter::default(),
             operations: Counter::default(),
             memory: Counter::default(),
+            pooled: Counter::default(),
+            objects: Counter::default(),
+            spilled: Counter::default(),
             ladder: LadderCounters::default(),
             watch: Watch::default(),
+            types: Types::default(),
         })
     }
 }
@@ -195,6 +205,9 @@ pub struct StageView {
     /// Times that the stage was passed over so that its cohort could fill
     /// ([hold](crate::StageOptions::hold)).
     pub held: u64,
+    /// Turns in which nothing was begun here, the cache being taken up by what is on its way
+    /// ([`entry`](crate::StageOptions::entry)).
+    pub postponed: u64,
     /// Times that a state was made anew after a panic.
     pub rebuilt: u64,
     /// Cohorts run.
@@ -245,6 +258,12 @@ pub struct ProcessorView {
     pub operations: u64,
     /// Bytes of the slabs that operations live in.
     pub memory_bytes: u64,
+    /// Bytes of the pools that [`Pooled`](crate::Pooled) objects live in.
+    pub pooled_bytes: u64,
+    /// Such objects alive.
+    pub pooled_objects: u64,
+    /// Of both, bytes beyond the processor's [`Region`](crate::Region), if it was given one.
+    pub spilled_bytes: u64,
     /// How large the cohorts are of stages that do not say.
     pub ladder: LadderView,
 }
@@ -294,6 +313,7 @@ impl StageCounters {
             refused: self.refused.get(),
             interruptions: self.interruptions.get(),
             held: self.held.get(),
+            postponed: self.postponed.get(),
             rebuilt: self.rebuilt.get(),
             shed: ShedView {
                 deadline: self.shed_deadline.get(),
@@ -376,6 +396,9 @@ impl ProcessorCounters {
             wakes_sent: self.wakes_sent.get(),
             operations: self.operations.get(),
             memory_bytes: self.memory.get(),
+            pooled_bytes: self.pooled.get(),
+            pooled_objects: self.objects.get(),
+            spilled_bytes: self.spilled.get(),
             ladder: self.ladder.view(),
         }
     }

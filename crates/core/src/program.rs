@@ -9,6 +9,7 @@ use crate::graph::Declared;
 use crate::operation::Parcel;
 use crate::post::{Inbox, Post};
 use crate::profile::{ProcessorCounters, ProcessorView, Profile};
+use crate::region::Region;
 use crate::slab::Remains;
 
 /// How far a program's life has come.
@@ -143,6 +144,7 @@ pub struct Seed {
     pub(crate) program: Arc<Program>,
     pub(crate) index: usize,
     pub(crate) share: Share,
+    pub(crate) region: Option<Region>,
 }
 
 /// One processor's share in the count of the busy: from the beginning until it says otherwise, and
@@ -183,7 +185,23 @@ impl Drop for Share {
 
 impl Seed {
     pub(crate) fn new(program: Arc<Program>, index: usize) -> Self {
-        Self { share: Share::new(program.clone()), program, index }
+        Self { share: Share::new(program.clone()), program, index, region: None }
+    }
+
+    /// Has the processor's operations and [objects](crate::Pooled) live in this memory, as far as it
+    /// reaches; beyond it they live in the general allocator's ([`ProcessorView::spilled_bytes`]).
+    ///
+    /// ```
+    /// use phalanx_core::{Graph, Region};
+    ///
+    /// let seed = Graph::new().build(1).remove(0).live_in(Region::new(vec![0; 1 << 20]));
+    /// let processor = seed.grow(Box::new(|| ()));
+    /// # drop(processor);
+    /// ```
+    #[must_use]
+    pub fn live_in(mut self, region: Region) -> Self {
+        self.region = Some(region);
+        self
     }
 
     /// The processor's number, from zero.

@@ -21,6 +21,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::bytes::Bytes;
 use crate::call::Call;
 use crate::error::{CallError, Refused};
 use crate::moving::Forwarded;
@@ -202,6 +203,7 @@ where
             drop_work: drop_invocation::<F, T>,
             drop_output: output_drop::<T>(),
             operation: std::any::type_name::<Fut>,
+            bytes: Bytes::NONE,
             remote: RemoteVTable {
                 take_up: take_up::<F, Fut, T>,
                 outcome: outcome::<F, T>,
@@ -221,6 +223,7 @@ pub(crate) const fn item_parcel_vtable<I: Send + 'static, T: Send + 'static>(
         drop_work: drop_invocation::<I, T>,
         drop_output: output_drop::<T>(),
         operation: std::any::type_name::<I>,
+        bytes: Bytes::NONE,
         remote: RemoteVTable {
             take_up,
             outcome: outcome::<I, T>,

@@ -3,7 +3,7 @@
 //! A slot that was just freed is still in the cache; so the pools are stacks. Strides are odd
 //! multiples of a cache line, since headers at page-aligned distances would all fall into the same
 //! few sets of the cache (measured: four times slower). A pool grows by chunks that are never given
-//! back while the processor lives.
+//! back while the processor lives: of the processor's [region](crate::region) first.
 //!
 //! # Safety
 //! - All cells here are touched by the owning processor's thread, in short sections that call
@@ -15,15 +15,18 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::operation::{Header, Life, Slot};
+use crate::region::{Owner, Region, Supply};
 use crate::waker::{MAX_OPERATIONS, Name};
 
 /// Bytes of payload in each class. With the header, each stride is an odd number of cache lines.
-const CLASSES: [usize; 11] = [128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16384];
+pub(crate) const CLASSES: [usize; 11] =
+    [128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16384];
 
 /// Chunks hold about this many bytes, and at least four slots.
-const CHUNK_BYTES: usize = 32 * 1024;
+pub(crate) const CHUNK_BYTES: usize = 32 * 1024;
 
 /// The largest payload of an operation, in bytes.
 pub(crate) const MAX_PAYLOAD: usize = CLASSES[CLASSES.len() - 1];
@@ -42,9 +45,10 @@ pub(crate) const fn class_of(size: usize) -> usize {
     class
 }
 
-struct Chunk {
-    start: NonNull<u8>,
-    layout: Layout,
+/// Memory from the general allocator.
+pub(crate) struct Chunk {
+    pub(crate) start: NonNull<u8>,
+    pub(crate) layout: Layout,
 }
 
 /// A processor's pools.
@@ -53,7 +57,12 @@ pub(crate) struct Slab {
     free: [UnsafeCell<Vec<Slot>>; 16],
     /// By index; for wakers.
     table: UnsafeCell<Vec<Slot>>,
+    /// Chunks that are not in the region.
     chunks: UnsafeCell<Vec<Chunk>>,
+    region: Option<Supply>,
+    /// Bytes of all chunks, and of those of all pools that are not in the region.
+    bytes: Cell<usize>,
+    spilled: Cell<usize>,
     live: Cell<usize>,
     bound: Cell<usize>,
     /// The processor's number, for the slots' names.
@@ -61,12 +70,15 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// A slab of at most `bound` live operations.
-    pub(crate) fn new(bound: usize, number: u16) -> Self {
+    /// A slab of at most `bound` live operations, in the region while that has room.
+    pub(crate) fn new(bound: usize, number: u16, region: Option<Region>) -> Self {
         Self {
             free: Default::default(),
             table: UnsafeCell::default(),
             chunks: UnsafeCell::default(),
+            region: region.map(Supply::new),
+            bytes: Cell::new(0),
+            spilled: Cell::new(0),
             live: Cell::new(0),
             bound: Cell::new(bound),
             number,
@@ -118,25 +130,52 @@ impl Slab {
             return None;
         }
         let layout = Layout::from_size_align(stride * count, 64).expect("a small chunk");
-        // SAFETY: the layout is not empty.
-        let start = unsafe { alloc(layout) };
-        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        let start = match self.region.as_ref().and_then(|region| region.take(layout)) {
+            Some(start) => start.as_ptr(),
+            None => self.spill(layout),
+        };
+        self.bytes.set(self.bytes.get() + layout.size());
         // SAFETY: short section (top of the file); slots are carved out of the new chunk, each
         // within it and aligned, and their headers are written before anyone can name them.
         unsafe {
             let (table, free) = (&mut *self.table.get(), &mut *self.free[class].get());
-            (&mut *self.chunks.get()).push(Chunk { start, layout });
             free.reserve(count + table.len());
             for n in 0..count {
                 let header = start.add(n * stride).cast::<Header>();
                 let name = Name::new(self.number, table.len() as u32);
                 header.write(Header::new(name, class as u8));
-                let slot = Slot::from_raw(header);
+                let slot = Slot::from_raw(NonNull::new_unchecked(header));
                 table.push(slot);
                 free.push(slot);
             }
             free.pop()
         }
+    }
+
+    /// A chunk of the general allocator.
+    fn spill(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the layout is not empty.
+        let start = NonNull::new(unsafe { alloc(layout) });
+        let start = start.unwrap_or_else(|| handle_alloc_error(layout));
+        // SAFETY: short section (top of the file).
+        unsafe { (&mut *self.chunks.get()).push(Chunk { start, layout }) };
+        self.note_spill(layout.size());
+        start.as_ptr()
+    }
+
+    /// Some pool of this processor has grown by so many bytes beyond the region.
+    pub(crate) fn note_spill(&self, bytes: usize) {
+        self.spilled.set(self.spilled.get() + bytes);
+    }
+
+    /// Where chunks come from, for other pools too.
+    pub(crate) fn supply(&self) -> Option<&Supply> {
+        self.region.as_ref()
+    }
+
+    /// Bytes that are not in the region, over all pools; none where there is no region.
+    pub(crate) fn spilled(&self) -> usize {
+        if self.region.is_some() { self.spilled.get() } else { 0 }
     }
 
     /// Takes in no operation any more.
@@ -172,26 +211,29 @@ impl Slab {
 
     /// Bytes in chunks.
     pub(crate) fn bytes(&self) -> usize {
-        // SAFETY: short section (top of the file).
-        unsafe { (&*self.chunks.get()).iter().map(|chunk| chunk.layout.size()).sum() }
+        self.bytes.get()
     }
 
     /// The memory, to be kept until no other processor can name a slot of it.
     pub(crate) fn remains(&self) -> Remains {
         // SAFETY: short section (top of the file).
-        Remains(unsafe { std::mem::take(&mut *self.chunks.get()) })
+        let chunks = unsafe { std::mem::take(&mut *self.chunks.get()) };
+        Remains { chunks, _region: self.region.as_ref().map(Supply::owner) }
     }
 }
 
 /// A slab's memory after its processor has gone.
-pub(crate) struct Remains(Vec<Chunk>);
+pub(crate) struct Remains {
+    chunks: Vec<Chunk>,
+    _region: Option<Arc<Owner>>,
+}
 
 // SAFETY: plain memory; nothing reads it but parcels, which are `Send`.
 unsafe impl Send for Remains {}
 
 impl Drop for Remains {
     fn drop(&mut self) {
-        for chunk in self.0.drain(..) {
+        for chunk in self.chunks.drain(..) {
             // SAFETY: allocated with this layout by `grow`, and freed once.
             unsafe { dealloc(chunk.start.as_ptr(), chunk.layout) }
         }
@@ -213,7 +255,7 @@ mod tests {
 
     #[test]
     fn last_freed_is_first_used_and_the_bound_holds() {
-        let slab = Slab::new(2, 0);
+        let slab = Slab::new(2, 0, None);
         let (one, two) = (slab.take(0).unwrap(), slab.take(0).unwrap());
         assert!(slab.take(0).is_none());
         one.life.set(Life::Empty);

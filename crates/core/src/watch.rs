@@ -85,7 +85,7 @@ impl Watch {
 }
 
 /// The part of a future's type name that a reader of the program knows.
-fn plain(name: &'static str) -> &'static str {
+pub(crate) fn plain(name: &'static str) -> &'static str {
     // One that another processor sent is wrapped, so that its result finds the way back.
     let wrapped = name.strip_prefix(concat!(env!("CARGO_CRATE_NAME"), "::remote::Returning<"));
     let mut name = wrapped.map_or(name, first_argument);

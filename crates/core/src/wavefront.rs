@@ -37,6 +37,11 @@ pub trait World {
     fn panicked(&self, stage: &'static str, message: &str) {
         let _ = (stage, message);
     }
+    /// Told once of each type of operation of `stage` whose closure takes more than
+    /// [`WIDE_OPERATION`](crate::WIDE_OPERATION) bytes.
+    fn wide(&self, stage: &'static str, operation: &'static str, bytes: usize) {
+        let _ = (stage, operation, bytes);
+    }
     /// Told of every cohort: its stage, its operations and its nanoseconds. To do anything here
     /// costs every cohort; nothing is free.
     #[inline]
@@ -70,7 +75,7 @@ pub(crate) fn first(stages: u64) -> Option<usize> {
 }
 
 /// The highest stage of a set.
-fn last(stages: u64) -> Option<usize> {
+pub(crate) fn last(stages: u64) -> Option<usize> {
     (stages != 0).then(|| 63 - stages.leading_zeros() as usize)
 }
 
@@ -130,32 +135,20 @@ impl Processor {
         self.congestion.turn(self.now.get(), received, &self.stages);
         self.fire_timers();
         self.balance();
-        let mut ran = 0;
-        // Only the stages that have something, also those that get it while the sweep is under way.
-        let mut next = 0;
         let mut held = 0;
-        while let Some(stage) = first(self.ready.get() & u64::MAX << next) {
-            next = stage + 1;
-            if self.holds(stage) {
-                held |= 1 << stage;
-                continue;
-            }
-            ran += self.visit(stage, world);
-        }
+        let mut ran = match self.entries {
+            0 => self.sweep(world, &mut held),
+            _ => self.sweep_by_priority(world, &mut held, 0),
+        };
         world.submit();
         if ran > 0 && self.ready.get() != 0 {
             // What was handed to the kernel may have taken long.
             self.now.set(world.now());
         }
-        let mut below = u64::MAX;
-        while let Some(stage) = last(self.ready.get() & below) {
-            below = (1 << stage) - 1;
-            if self.holds(stage) {
-                held |= 1 << stage;
-                continue;
-            }
-            ran += self.visit(stage, world);
-        }
+        ran += match self.entries {
+            0 => self.sweep_back(world, &mut held),
+            _ => self.sweep_by_priority(world, &mut held, ran),
+        };
         // Nothing else to do: no reason to wait any more.
         while ran == 0
             && let Some(stage) = first(held)
@@ -174,6 +167,36 @@ impl Processor {
         Turn { ran, received }
     }
 
+    /// Forward: only the stages that have something, also those that get it while this is under way.
+    #[inline]
+    fn sweep(&self, world: &impl World, held: &mut u64) -> usize {
+        let (mut ran, mut next) = (0, 0);
+        while let Some(stage) = first(self.ready.get() & u64::MAX << next) {
+            next = stage + 1;
+            if self.holds(stage) {
+                *held |= 1 << stage;
+                continue;
+            }
+            ran += self.visit(stage, world);
+        }
+        ran
+    }
+
+    /// Backward.
+    #[inline]
+    fn sweep_back(&self, world: &impl World, held: &mut u64) -> usize {
+        let (mut ran, mut below) = (0, u64::MAX);
+        while let Some(stage) = last(self.ready.get() & below) {
+            below = (1 << stage) - 1;
+            if self.holds(stage) {
+                *held |= 1 << stage;
+                continue;
+            }
+            ran += self.visit(stage, world);
+        }
+        ran
+    }
+
     /// Tells the others whether anything is alive here.
     pub(crate) fn say_how_busy(&self) {
         if self.live() > 0 || self.orders.are_owed() {
@@ -187,10 +210,14 @@ impl Processor {
     fn publish(&self) {
         self.counters.operations.set(self.live() as u64);
         self.counters.memory.set(self.slab().bytes() as u64);
+        self.counters.spilled.set(self.slab().spilled() as u64);
+        let (pooled, objects) = self.pools().figures();
+        self.counters.pooled.set(pooled as u64);
+        self.counters.objects.set(objects as u64);
     }
 
     #[inline]
-    fn visit(&self, stage: usize, world: &impl World) -> usize {
+    pub(crate) fn visit(&self, stage: usize, world: &impl World) -> usize {
         let ran = self.visit_here(stage, world);
         self.flush_outbox();
         ran

@@ -8,6 +8,10 @@ struct Observability;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// A budget for what is under way.
+#[doc = include_str!("../../../docs/mechanisms/budget.md")]
+struct Budget;
+
 /// Direct calls, and the size of cohorts.
 #[doc = include_str!("../../../docs/mechanisms/ladder.md")]
 struct Ladder;

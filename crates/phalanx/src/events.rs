@@ -48,6 +48,10 @@ mod telling {
         warn!(target: "phalanx", %report, "a long operation");
     }
 
+    pub(crate) fn wide(stage: &str, operation: &str, bytes: usize) {
+        warn!(target: "phalanx", stage, operation, bytes, "a wide operation");
+    }
+
     #[inline]
     pub(crate) fn cohort(stage: &'static str, operations: usize, ns: u64) {
         trace!(target: "phalanx::cohort", stage, operations, ns, "cohort");
@@ -106,6 +110,7 @@ mod silent {
     pub(crate) fn stopped() {}
     pub(crate) fn failed(_why: &RunError) {}
     pub(crate) fn panicked(_stage: &'static str, _message: &str) {}
+    pub(crate) fn wide(_stage: &str, _operation: &str, _bytes: usize) {}
     pub(crate) fn long_operation(_report: &dyn std::fmt::Display) {}
     #[inline(always)]
     pub(crate) fn cohort(_stage: &'static str, _operations: usize, _ns: u64) {}

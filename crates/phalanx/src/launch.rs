@@ -12,6 +12,7 @@ use crate::admin::Admin;
 use crate::ended::{Left, SETTLING};
 use crate::error::{RunError, StartError};
 use crate::io::Io;
+use crate::region;
 use crate::rest::Rest;
 use crate::runtime::Runtime;
 use crate::supervisor::Event;
@@ -80,6 +81,7 @@ impl Launch<'_> {
         let unparker = driver.unparker();
         let io = Io::new(driver);
         io.install();
+        let seed = region::lent(runtime.region, seed);
         let processor = seed.grow(Box::new(move || unparker.unpark()));
         let caller = Caller { processor: index, events: events.clone(), rest };
         let world =

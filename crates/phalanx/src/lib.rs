@@ -63,6 +63,7 @@ mod listeners;
 mod long;
 pub mod net;
 mod pin;
+mod region;
 mod rest;
 mod runtime;
 mod signals;
@@ -74,9 +75,9 @@ mod world;
 #[doc(hidden)]
 pub use admin::human;
 pub use admin::{
-    ArcInterval, ArcSnapshot, ColumnSnapshot, CounterSnapshot, Interval, ProcessorInterval,
-    ProcessorSnapshot, Snapshot, StageInterval, StageSnapshot, TimesSnapshot,
-    VERSION as SNAPSHOT_VERSION,
+    ArcInterval, ArcSnapshot, BytesSnapshot, ColumnSnapshot, CounterSnapshot, Interval,
+    ObjectBytesSnapshot, OperationBytesSnapshot, ProcessorInterval, ProcessorSnapshot, Snapshot,
+    StageInterval, StageSnapshot, TimesSnapshot, VERSION as SNAPSHOT_VERSION,
 };
 pub use blocking::{
     BlockingCall, BlockingError, BlockingOptions, BlockingStage, DEFAULT_BLOCKING_QUEUE,
@@ -95,4 +96,4 @@ pub use limits::raise_open_files;
 pub use long::DEFAULT_LONG_OPERATION;
 pub use phalanx_core::*;
 pub use phalanx_driver::{Choice, Kind, Payload};
-pub use runtime::{DEFAULT_DRAIN, DEFAULT_SPIN, Runtime, Up};
+pub use runtime::{DEFAULT_DRAIN, DEFAULT_REGION, DEFAULT_SPIN, Runtime, Up};

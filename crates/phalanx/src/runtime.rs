@@ -31,6 +31,9 @@ pub const DEFAULT_SPIN: Duration = Duration::from_micros(20);
 /// How long a program may finish what is under way, unless told otherwise.
 pub const DEFAULT_DRAIN: Duration = Duration::from_secs(10);
 
+/// Bytes of each processor's region, unless told otherwise: a huge page.
+pub const DEFAULT_REGION: usize = 2 << 20;
+
 /// How a program is run: its processors, their drivers, and its end.
 ///
 /// ```
@@ -60,6 +63,8 @@ pub struct Runtime {
     admin: Option<SocketAddr>,
     shown: Vec<Counter>,
     long_operation: Duration,
+    cache_bytes: usize,
+    pub(crate) region: usize,
     pub(crate) config: Config,
 }
 
@@ -96,6 +101,8 @@ impl Runtime {
             admin: None,
             shown: Vec::new(),
             long_operation: DEFAULT_LONG_OPERATION,
+            cache_bytes: 0,
+            region: DEFAULT_REGION,
             config: Config::default(),
         }
     }
@@ -175,6 +182,23 @@ impl Runtime {
         self
     }
 
+    /// Bytes of a core's second-level cache, in place of what the machine says, where the graph says
+    /// nothing by [`Graph::cache_bytes`]. Zero, the default, asks the machine.
+    #[must_use]
+    pub fn cache_bytes(mut self, bytes: usize) -> Self {
+        self.cache_bytes = bytes;
+        self
+    }
+
+    /// Bytes of memory for each processor in which its operations and [objects](crate::Pooled) live, in
+    /// huge pages where the kernel has them; it takes them up as it uses them. What is more lives
+    /// elsewhere and is counted as spilled. The default is [`DEFAULT_REGION`]; zero makes none.
+    #[must_use]
+    pub fn region(mut self, bytes: usize) -> Self {
+        self.region = bytes;
+        self
+    }
+
     /// Shows the program at this address: live at `/`, and as `/snapshot.json`, `/metrics`,
     /// `/graph.dot` and `/trace.json`. They tell whoever can connect all about the program's load, so
     /// keep it to the loopback.
@@ -219,7 +243,10 @@ impl Runtime {
     {
         let (kind, fallback) = phalanx_driver::choose(self.driver).map_err(RunError::Driver)?;
         let admin = self.admin.map(|address| Admin::declare(&mut graph, address)).transpose()?;
-        graph.measured_cache_bytes(cache::second_level());
+        graph.measured_cache_bytes(match self.cache_bytes {
+            0 => cache::second_level(),
+            bytes => bytes,
+        });
         let seeds = graph.build(self.processors);
         let control = seeds[0].control();
         let calls: Vec<_> = seeds.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();

@@ -4,11 +4,12 @@
 //! It is told of everything but long operations, which it looks for; and that only while some
 //! processor is awake.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Control, Phase};
+use phalanx_core::{Control, Phase, WIDE_OPERATION};
 
 use crate::ended::{Ended, Left};
 use crate::error::RunError;
@@ -27,6 +28,12 @@ pub(crate) enum Event {
     Signal,
     /// Some operation has asked for the program's end.
     Drains,
+    /// A processor has met a type of operation that takes much memory.
+    Wide {
+        stage: &'static str,
+        operation: &'static str,
+        bytes: usize,
+    },
     /// A processor is awake while the supervisor rests.
     Awake,
 }
@@ -58,6 +65,7 @@ pub(crate) fn supervise(
     let mut ended = Ended { processors: vec![Left::default(); starting] };
     let mut result = Ok(());
     let mut sheds = Sheds::default();
+    let mut wide = Vec::new();
     while running > 0 {
         let now = Instant::now();
         if deadline.is_none() && control.phase() > Phase::Running {
@@ -106,6 +114,13 @@ pub(crate) fn supervise(
             }
             Ok(Event::Signal) if control.phase() == Phase::Running => control.drain(),
             Ok(Event::Signal) => deadline = Some(Instant::now()),
+            Ok(Event::Wide { stage, operation, bytes }) => {
+                // Each processor says it once.
+                if !wide.contains(&(stage, operation)) {
+                    wide.push((stage, operation));
+                    tell_of_wide(stage, operation, bytes);
+                }
+            }
             Ok(Event::Drains | Event::Awake) | Err(RecvTimeoutError::Timeout) => (),
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -120,4 +135,17 @@ pub(crate) fn supervise(
     }
     events::stopped();
     result.map(|()| ended)
+}
+
+/// For who writes the program, so on stderr only where it was built for finding faults.
+fn tell_of_wide(stage: &str, operation: &str, bytes: usize) {
+    if cfg!(debug_assertions) {
+        // Nobody may be there to read it.
+        let _ = writeln!(
+            std::io::stderr(),
+            "phalanx: an operation of stage {stage:?} takes {bytes} bytes, more than \
+             {WIDE_OPERATION}: {operation}; box what is large and lives across an `await`"
+        );
+    }
+    events::wide(stage, operation, bytes);
 }

@@ -113,6 +113,10 @@ impl World for DriverWorld {
         crate::clock::worked()
     }
 
+    fn wide(&self, stage: &'static str, operation: &'static str, bytes: usize) {
+        self.caller.say(Event::Wide { stage, operation, bytes });
+    }
+
     fn panicked(&self, stage: &'static str, message: &str) {
         events::panicked(stage, message);
     }

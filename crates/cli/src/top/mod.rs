@@ -2,9 +2,11 @@
 //!
 //! It knows nothing of the program but its address: every figure is of `/snapshot.json`, or of the
 //! difference of two. `fetch.rs` gets them, `rows.rs` makes lines of them, `app.rs` is what keys change,
-//! `view.rs` draws it, and `plain.rs` prints it for `--once`.
+//! `view.rs` draws it, `plain.rs` prints it for `--once`, and
+//! `bytes.rs` the byte table.
 
 mod app;
+mod bytes;
 mod fetch;
 mod plain;
 mod rows;
@@ -53,6 +55,10 @@ pub(crate) struct Top {
     /// Look for one interval, print a plain table and exit.
     #[arg(long)]
     once: bool,
+
+    /// Print what each type of operation takes of the cache, in bytes, and exit.
+    #[arg(long, conflicts_with_all = ["once", "sum"])]
+    bytes: bool,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -65,13 +71,14 @@ fn seconds(text: &str) -> Result<f64, String> {
 impl Top {
     pub(crate) fn run(self) -> ExitCode {
         let target = Target::new(&self.address);
-        let outcome = match self.once {
-            true => self.once(&target),
-            false if !std::io::stdout().is_terminal() => {
+        let outcome = match (self.once, self.bytes) {
+            (_, true) => target.snapshot().map(|at| print!("{}", bytes::table(target.name(), &at))),
+            (true, _) => self.once(&target),
+            _ if !std::io::stdout().is_terminal() => {
                 eprintln!("phalanx top: stdout is no terminal; --once prints a plain table");
                 return ExitCode::from(2);
             }
-            false => self.watch(target),
+            _ => self.watch(target),
         };
         match outcome {
             Ok(()) => ExitCode::SUCCESS,

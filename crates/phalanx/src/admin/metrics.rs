@@ -75,6 +75,8 @@ const PROCESSOR: &[(&str, &str, &str, &str, PerProcessor)] = &[
     ("wakes_sent", "counter", "", "Other processors woken.", |p| p.wakes_sent as f64),
     ("system_calls", "counter", "", "System calls of the driver.", |p| p.system_calls as f64),
     ("operations", "gauge", "", "Operations alive.", |p| p.operations as f64),
+    ("pooled_bytes", "gauge", "bytes", "Memory of the pools.", |p| p.pooled_bytes as f64),
+    ("spilled_bytes", "gauge", "bytes", "Memory beyond the region.", |p| p.spilled_bytes as f64),
     ("slab_bytes", "gauge", "bytes", "Memory of the slabs.", |p| p.memory_bytes as f64),
 ];
 

@@ -6,6 +6,7 @@
 //! suspended. `snapshot.rs` is the one source of all; `interval.rs` what happened between two;
 //! `picture/`, `graph.rs`, `metrics.rs` and `timeline.rs` are pure functions of these.
 
+mod bytes;
 mod graph;
 mod http;
 pub mod human;
@@ -30,6 +31,7 @@ use crate::is_draining;
 use crate::long::LongCounts;
 use crate::net::{Listener, bind};
 
+pub use bytes::{BytesSnapshot, ObjectBytesSnapshot, OperationBytesSnapshot};
 pub use interval::{Arc as ArcInterval, Interval, ProcessorInterval, StageInterval};
 pub use snapshot::{
     ArcSnapshot, ColumnSnapshot, CounterSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot,

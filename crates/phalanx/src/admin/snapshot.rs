@@ -14,6 +14,7 @@ use phalanx_core::{
 use serde::{Deserialize, Serialize};
 
 use super::Source;
+use super::bytes::BytesSnapshot;
 use crate::counter::Counter;
 
 /// The version of the snapshot's form. It changes when a field changes its meaning or goes.
@@ -45,6 +46,9 @@ pub struct Snapshot {
     // Programs that did not tell are read too.
     #[serde(default)]
     pub cache_bytes: u64,
+    /// What operations take of it.
+    #[serde(default)]
+    pub bytes: BytesSnapshot,
     /// By processor. The last field: it is written piece by piece.
     pub processors: Vec<ProcessorSnapshot>,
 }
@@ -87,6 +91,16 @@ pub struct ProcessorSnapshot {
     pub operations: u64,
     /// Bytes of its slabs.
     pub memory_bytes: u64,
+    /// Bytes of the pools of its requests' objects.
+    // Programs that had none of these yet are read too.
+    #[serde(default)]
+    pub pooled_bytes: u64,
+    /// Objects alive in these.
+    #[serde(default)]
+    pub pooled_objects: u64,
+    /// Of both, bytes beyond its region of huge pages.
+    #[serde(default)]
+    pub spilled_bytes: u64,
     /// How large the cohorts are of stages that declare no size.
     // Programs that had no ladder yet are read too.
     #[serde(default)]
@@ -168,6 +182,9 @@ pub struct StageSnapshot {
     /// Times that the stage was passed over so that its cohort could fill.
     #[serde(default)]
     pub held: u64,
+    /// Turns in which nothing was begun, the cache being taken up by what is on its way.
+    #[serde(default)]
+    pub postponed: u64,
     /// Times that its state was made anew after a panic.
     #[serde(default)]
     pub rebuilt: u64,
@@ -263,6 +280,7 @@ fn stage(name: &'static str, view: &StageView, long_operations: u64) -> StageSna
         long_operations,
         interruptions: view.interruptions,
         held: view.held,
+        postponed: view.postponed,
         rebuilt: view.rebuilt,
         shed: shed(view),
         cohorts: view.cohorts,
@@ -291,6 +309,9 @@ fn processor(source: &Source, names: &[&'static str], index: usize) -> Processor
         system_calls: source.system_calls[index].load(Ordering::Relaxed),
         operations: view.operations,
         memory_bytes: view.memory_bytes,
+        pooled_bytes: view.pooled_bytes,
+        pooled_objects: view.pooled_objects,
+        spilled_bytes: view.spilled_bytes,
         ladder: view.ladder.into(),
         stages: names
             .iter()
@@ -320,6 +341,7 @@ impl Snapshot {
             time_buckets_ns: (0..).map_while(bucket_end_ns).collect(),
             counters: source.shown.iter().map(CounterSnapshot::from).collect(),
             cache_bytes: source.control.cache_bytes() as u64,
+            bytes: BytesSnapshot::take(&source.control, &names),
             processors: Vec::with_capacity(source.control.processors()),
         };
         for index in 0..source.control.processors() {

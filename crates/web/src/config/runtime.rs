@@ -22,6 +22,8 @@ pub struct RuntimeConfig {
     pub drain: Duration,
     /// After how long an operation that does not suspend is told on stderr; zero for never.
     pub long_operation: Duration,
+    /// Bytes of a core's second-level cache, for the size of cohorts; zero for what the machine says.
+    pub core_cache: usize,
     /// Where the admin pages are.
     pub admin: Option<SocketAddr>,
     /// Whether others than this machine may reach the admin pages.
@@ -40,6 +42,7 @@ impl Default for RuntimeConfig {
             hold: Duration::ZERO,
             drain: phalanx::DEFAULT_DRAIN,
             long_operation: phalanx::DEFAULT_LONG_OPERATION,
+            core_cache: 0,
             admin: None,
             admin_public: false,
             signals: true,
@@ -58,6 +61,7 @@ impl RuntimeConfig {
             .gather(self.hold)
             .drain(self.drain)
             .long_operation(self.long_operation)
+            .cache_bytes(self.core_cache)
             .admin(self.admin)
             .signals(self.signals)
     }

@@ -38,6 +38,7 @@ fn program(processors: usize, stages: &[&'static str]) -> (Snapshot, Interval) {
         time_buckets_ns: Vec::new(),
         counters: Vec::new(),
         cache_bytes: 1 << 20,
+        bytes: Default::default(),
         processors: Vec::new(),
     };
     (snapshot, interval)

@@ -44,6 +44,7 @@ impl Keys for RuntimeConfig {
         pass.key("hold", &mut self.hold);
         pass.key("drain", &mut self.drain);
         pass.key("long-operation", &mut self.long_operation);
+        pass.key("core-cache", &mut self.core_cache);
         pass.key("admin", &mut self.admin);
         pass.key("admin-public", &mut self.admin_public);
     }

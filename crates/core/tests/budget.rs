@@ -1,0 +1,132 @@
+//! The cache is kept for the requests that are on their way: a soft bound on what is begun.
+
+mod common;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use common::{Bench, alone};
+use phalanx_core::{Graph, Processor, SharedStage, Trigger, event, yield_now};
+
+type Object = [u8; 8192];
+/// Room for seven requests: their slots take some bytes, too.
+const CACHE: usize = 64 << 10;
+const REQUESTS: usize = 100;
+
+/// How many are on their way, and were at most.
+#[derive(Default)]
+struct OnTheirWay {
+    now: Cell<usize>,
+    most: Cell<usize>,
+    begun: Cell<usize>,
+}
+
+impl OnTheirWay {
+    fn begins(&self) {
+        self.begun.set(self.begun.get() + 1);
+        self.now.set(self.now.get() + 1);
+        self.most.set(self.most.get().max(self.now.get()));
+    }
+
+    fn ends(&self) {
+        self.now.set(self.now.get() - 1);
+    }
+}
+
+fn program(is_entry: bool) -> (Processor, SharedStage<()>, SharedStage<()>) {
+    let mut graph = Graph::new();
+    graph.cache_bytes(CACHE);
+    let first = graph.stage("first").object::<Object>("object");
+    let first = if is_entry { first.entry() } else { first }.shared(());
+    let second = graph.stage("second").object::<Object>("object").shared(());
+    (alone(graph), first, second)
+}
+
+/// A hundred requests at once, each of which goes on for a few turns without a wait.
+fn rush(is_entry: bool) -> (usize, u64) {
+    let (processor, first, second) = program(is_entry);
+    let (world, requests) = (Bench::default(), Rc::new(OnTheirWay::default()));
+    processor.enter(|| {
+        for _ in 0..REQUESTS {
+            let requests = requests.clone();
+            let begin = move |_| async move {
+                requests.begins();
+                let work = move |_| async move {
+                    for _ in 0..3 {
+                        yield_now().await;
+                    }
+                    requests.ends();
+                };
+                second.dispatch(work).unwrap();
+            };
+            first.dispatch(begin).unwrap();
+        }
+    });
+    while processor.turn(&world).ran > 0 {}
+    assert_eq!((requests.begun.get(), requests.now.get(), processor.live()), (REQUESTS, 0, 0));
+    (requests.most.get(), processor.control().processor(0).stages[0].postponed)
+}
+
+#[test]
+fn no_more_are_begun_than_fit_while_others_could_run() {
+    let (most, postponed) = rush(true);
+    assert!((4..=7).contains(&most), "{most} at a time");
+    assert!(postponed > 10, "{postponed}");
+    // The bound on a cohort alone lets more of them begin.
+    let (unbounded, postponed) = rush(false);
+    assert!(unbounded > 2 * most && postponed == 0, "{unbounded}, {postponed}");
+}
+
+#[test]
+fn what_waits_does_not_count() {
+    let (processor, first, _) = program(true);
+    let (world, requests) = (Bench::default(), Rc::new(OnTheirWay::default()));
+    let waiting: Rc<RefCell<Vec<Trigger<()>>>> = Rc::default();
+    processor.enter(|| {
+        for _ in 0..REQUESTS {
+            let (requests, waiting) = (requests.clone(), waiting.clone());
+            let begin = move |_| async move {
+                requests.begins();
+                let (trigger, event) = event();
+                waiting.borrow_mut().push(trigger);
+                event.await;
+                requests.ends();
+            };
+            first.dispatch(begin).unwrap();
+        }
+    });
+    while processor.turn(&world).ran > 0 {}
+    // All wait at once, though no more than seven fit.
+    assert_eq!((requests.begun.get(), requests.now.get()), (REQUESTS, REQUESTS));
+    processor.enter(|| waiting.take().into_iter().for_each(|trigger| trigger.fire(())));
+    while processor.turn(&world).ran > 0 {}
+    assert_eq!((requests.now.get(), processor.live()), (0, 0));
+}
+
+#[test]
+fn one_that_never_fits_is_begun_when_nothing_else_can_run() {
+    let mut graph = Graph::new();
+    graph.cache_bytes(1);
+    let entry = graph.stage("entry").entry().shared(());
+    let busy = graph.shared("busy", ());
+    let (processor, world) = (alone(graph), Bench::default());
+    let (left, begun) = (Rc::new(Cell::new(5)), Rc::new(Cell::new(false)));
+    processor.enter(|| {
+        let count = left.clone();
+        let work = move |_| async move {
+            while count.get() > 0 {
+                count.set(count.get() - 1);
+                yield_now().await;
+            }
+        };
+        busy.dispatch(work).unwrap();
+        let begun = begun.clone();
+        entry.dispatch(move |_| async move { begun.set(true) }).unwrap();
+    });
+    while left.get() > 0 {
+        assert!(!begun.get(), "while something else runs");
+        processor.turn(&world);
+    }
+    while processor.turn(&world).ran > 0 {}
+    assert!(begun.get());
+}
