@@ -167,7 +167,10 @@ async fn enter(
     match tls.shake(stream, Patience::limit(site.timeouts.handshake).or_drain()).await {
         Ok(stream) if stream.is_http2() => {
             let transport = Rc::new(Transport::Tls(stream));
-            http2::connection::serve(transport, stages, live, entry, guest, Vec::new()).await;
+            let served =
+                http2::connection::serve(transport, stages, live, entry, guest, Vec::new());
+            // Boxed, as what follows: each connection with TLS would have room for all of them.
+            Box::pin(served).await;
         }
         Ok(stream) => {
             let transport = Transport::Tls(stream);
@@ -175,7 +178,7 @@ async fn enter(
         }
         // A browser shows it to somebody who has typed `http`.
         Err(Some(Failed { stream, plain: true })) => {
-            Connection::new(stream.into(), stages, live, entry, guest).misled().await;
+            Box::pin(Connection::new(stream.into(), stages, live, entry, guest).misled()).await;
         }
         Err(_) => (),
     }
