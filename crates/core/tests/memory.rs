@@ -44,7 +44,7 @@ fn objects_are_reused_last_freed_first_and_go_with_their_operation() {
     }
     turns(&processor, &world);
     let (bytes, objects, spilled) = figures(&processor);
-    assert!(bytes >= 4000 && bytes < 100_000, "{bytes}");
+    assert!((4000..100_000).contains(&bytes), "{bytes}");
     assert_eq!((objects, spilled), (0, 0), "without a region nothing is beyond it");
 }
 
