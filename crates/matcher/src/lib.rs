@@ -25,6 +25,7 @@ pub use filter::Filter;
 pub use index::dictionary::Attribute;
 pub use index::event::Event;
 pub use index::matching::{Match, Matches, PieceId};
+pub use index::queues::Queues;
 pub use index::snapshot::{Shape, Snapshot};
 pub use index::{Index, Options, Subscription};
 pub use language::error::FilterError;

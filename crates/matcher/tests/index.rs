@@ -49,6 +49,9 @@ impl Model {
         matches.clear();
         snapshot.match_cohort(&coded, &mut matches);
         assert_eq!(cohort(&mut matches), expected, "{note}: a cohort");
+        matches.clear();
+        (0..3).for_each(|part| snapshot.match_part(&coded, part, 3, &mut matches));
+        assert_eq!(cohort(&mut matches), expected, "{note}: in parts");
 
         // Each piece for itself, with the events that come to it.
         let mut queues: Vec<Vec<u32>> = vec![Vec::new(); snapshot.shape().pieces];

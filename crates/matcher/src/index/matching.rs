@@ -102,7 +102,10 @@ impl Snapshot {
             for piece in &schema.buckets[schema.bucket(key)].pieces {
                 let piece = &*state.pieces[*piece as usize];
                 if let Some(cluster) = piece.map.get(&key) {
-                    state.check(&piece.clusters[*cluster as usize], event, 0, matches);
+                    let Matches { found, several, .. } = &mut *matches;
+                    state.check(&piece.clusters[*cluster as usize], event, |id| {
+                        Matches::push(found, several, 0, id);
+                    });
                 }
             }
         }
@@ -114,7 +117,17 @@ impl Snapshot {
     /// # Panics
     /// If another snapshot has coded an event.
     pub fn match_cohort(&self, events: &[Event], matches: &mut Matches) {
-        if let [event] = events {
+        self.match_part(events, 0, 1, matches);
+    }
+
+    /// As [`match_cohort`](Snapshot::match_cohort), but only with each `parts`-th piece from the one numbered
+    /// `part` on: what all parts find is what the events satisfy. For those who divide an index among processors.
+    ///
+    /// # Panics
+    /// As there, and if `part` is not below `parts`.
+    pub fn match_part(&self, events: &[Event], part: u32, parts: u32, matches: &mut Matches) {
+        assert!(part < parts, "part {part} of {parts}");
+        if let ([event], 1) = (events, parts) {
             return self.matches(event, matches);
         }
         let state = &*self.0;
@@ -122,7 +135,11 @@ impl Snapshot {
         pairs.clear();
         for (at, event) in events.iter().enumerate() {
             state.owns(event);
-            state.each_piece(event, |piece| pairs.push(u64::from(piece) << 32 | at as u64));
+            state.each_piece(event, |piece| {
+                if parts == 1 || piece % parts == part {
+                    pairs.push(u64::from(piece) << 32 | at as u64);
+                }
+            });
         }
         let mut sorted = std::mem::take(&mut matches.sorted);
         sort_by_high(&pairs, state.pieces.len(), &mut matches.counts, &mut sorted);
@@ -184,7 +201,7 @@ fn sort_by_high(pairs: &[u64], bound: usize, counts: &mut Vec<u32>, sorted: &mut
 
 impl State {
     #[inline]
-    fn owns(&self, event: &Event) {
+    pub(crate) fn owns(&self, event: &Event) {
         assert!(
             event.version == self.version,
             "the event was coded by another snapshot; code it by the one that matches it"
@@ -199,19 +216,20 @@ impl State {
         }
     }
 
-    fn check(&self, cluster: &Cluster, event: &Event, at: u32, matches: &mut Matches) {
-        let Matches { found, several, .. } = matches;
+    /// Tells of each row of a cluster that an event satisfies.
+    #[inline]
+    pub(crate) fn check(&self, cluster: &Cluster, event: &Event, mut found: impl FnMut(u32)) {
         for group in &cluster.groups {
             simd::check(self.tier, group, std::slice::from_ref(&event.line), &mut |_, row| {
-                Matches::push(found, several, at, group.ids[row]);
+                found(group.ids[row]);
             });
         }
-        cluster.check_loose(event, |id| Matches::push(found, several, at, id));
+        cluster.check_loose(event, found);
     }
 
     fn match_piece(&self, piece: &Piece, events: &[Event], chosen: &[u32], matches: &mut Matches) {
         let schema = &*self.schemas[piece.schema as usize];
-        let mut pairs = std::mem::take(&mut matches.pairs);
+        let Matches { found, several, pairs, lines, .. } = matches;
         pairs.clear();
         for at in chosen {
             if let Some(key) = schema.key(&events[*at as usize])
@@ -220,36 +238,60 @@ impl State {
                 pairs.push(u64::from(*cluster) << 32 | u64::from(*at));
             }
         }
+        let of = |at: u32| &events[at as usize];
+        self.match_pairs(piece, pairs, of, lines, &mut |at, id| {
+            Matches::push(found, several, at, id);
+        });
+    }
+
+    /// Matches events with the clusters that they come to in a piece. A pair is the cluster in its high word and
+    /// in its low one the event's place, which `event` leads to. Returns what was read.
+    pub(crate) fn match_pairs<'a>(
+        &self,
+        piece: &Piece,
+        pairs: &mut [u64],
+        event: impl Fn(u32) -> &'a Event,
+        lines: &mut Vec<Line>,
+        found: &mut impl FnMut(u32, u32),
+    ) -> Read {
         if piece.clusters.len() > 1 {
             pairs.sort_unstable();
         }
+        let mut read = Read::default();
         for run in pairs.chunk_by(|a, b| a >> 32 == b >> 32) {
-            self.match_run(&piece.clusters[(run[0] >> 32) as usize], events, run, matches);
-        }
-        matches.pairs = pairs;
-    }
-
-    /// A cluster and the events that come to it.
-    fn match_run(&self, cluster: &Cluster, events: &[Event], run: &[u64], matches: &mut Matches) {
-        let of = |pair: &u64| &events[*pair as u32 as usize];
-        if let [pair] = run {
-            return self.check(cluster, of(pair), *pair as u32, matches);
-        }
-        let mut lines = std::mem::take(&mut matches.lines);
-        lines.clear();
-        lines.extend(run.iter().map(|pair| of(pair).line));
-        let Matches { found, several, .. } = &mut *matches;
-        for group in &cluster.groups {
-            simd::check(self.tier, group, &lines, &mut |event, row| {
-                Matches::push(found, several, run[event] as u32, group.ids[row]);
-            });
-        }
-        if !cluster.loose.is_empty() {
-            for pair in run {
+            let cluster = &piece.clusters[(run[0] >> 32) as usize];
+            let bytes = cluster.bytes();
+            read.clusters += 1;
+            read.bytes += bytes;
+            read.compared += bytes / size_of::<Line>() * run.len();
+            if let [pair] = run {
                 let at = *pair as u32;
-                cluster.check_loose(of(pair), |id| Matches::push(found, several, at, id));
+                self.check(cluster, event(at), |id| found(at, id));
+                continue;
+            }
+            lines.clear();
+            lines.extend(run.iter().map(|pair| event(*pair as u32).line));
+            for group in &cluster.groups {
+                simd::check(self.tier, group, lines, &mut |at, row| {
+                    found(run[at] as u32, group.ids[row]);
+                });
+            }
+            if !cluster.loose.is_empty() {
+                for pair in run {
+                    let at = *pair as u32;
+                    cluster.check_loose(event(at), |id| found(at, id));
+                }
             }
         }
-        matches.lines = lines;
+        read
     }
+}
+
+/// What was read for a cohort at a piece.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Read {
+    pub(crate) clusters: usize,
+    pub(crate) bytes: usize,
+    /// Lines, each as often as an event was compared with it.
+    pub(crate) compared: usize,
 }

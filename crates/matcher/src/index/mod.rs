@@ -2,9 +2,11 @@
 //!
 //! `coding` turns conditions into codes of the `dictionary` and its `column`s; `advice` chooses `schema`s by
 //! `statistics`; a `schema` leads to `piece`s, a piece to `cluster`s, a cluster has `group`s of subscriptions in
-//! columns. [`Index`] is the one who writes; `snapshot` and `matching` are what readers see.
+//! columns. [`Index`] is the one who writes; `snapshot` and `matching` are what readers see; `queues` has
+//! cohorts of events wait at the pieces.
 
 mod advice;
+mod choice;
 pub(crate) mod cluster;
 mod coding;
 mod column;
@@ -17,6 +19,7 @@ pub(crate) mod matching;
 mod options;
 mod piece;
 mod placing;
+pub(crate) mod queues;
 mod residual;
 mod schema;
 pub(crate) mod snapshot;

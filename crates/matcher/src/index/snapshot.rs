@@ -90,6 +90,12 @@ impl Snapshot {
         event
     }
 
+    /// Which state of its index this is: a later snapshot has a greater number, or the same if nothing changed.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.0.version
+    }
+
     /// An attribute by its name, if some filter has named it.
     #[must_use]
     pub fn attribute(&self, name: &str) -> Option<Attribute> {
