@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use phalanx::Kind;
 
 use crate::{
-    dial, figure2, figure6, floor, interleave, ladder, light, load, matching, op, overload,
-    pipeline, twin, web,
+    dial, figure2, figure6, figure8, floor, interleave, ladder, light, load, matching, op,
+    overload, pipeline, twin, web,
 };
 
 /// `phalanx load`.
@@ -56,6 +56,8 @@ pub enum BenchCommand {
     Figure2(figure2::Options),
     /// The paper's Figure 6: servers under the load of users who read and think
     Figure6(figure6::Options),
+    /// The paper's Figure 8: how long a publish takes, twin and staged, against the number of clients
+    Figure8(figure8::Options),
     /// The web server's cost and latency against how long it may wait for cohorts
     Dial(dial::Options),
     /// The web server's latency at light load, beside its threaded twin's
@@ -135,6 +137,9 @@ impl BenchCommand {
                 print("figure2", options.json, figure2::run(&options))
             }
             BenchCommand::Figure6(options) => show("figure6", options.json, figure6::run(&options)),
+            BenchCommand::Figure8(options) => {
+                print("figure8", options.json, figure8::run(&options))
+            }
             BenchCommand::Dial(options) => show("dial", options.json, dial::run(&options)),
             BenchCommand::Light(options) => show("light", options.json, light::run(&options)),
             BenchCommand::Overload(options) => {

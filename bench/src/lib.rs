@@ -13,6 +13,7 @@
 //! - [`matching`]: events against a million filters, one at a time and in cohorts.
 //! - [`web`]: the web server beside both and beside the servers that others use.
 //! - [`figure6`]: both under the load of users who read and think.
+//! - [`figure8`]: a publish and its matches, through real sockets, threaded and staged.
 //! - [`dial`]: what waiting for larger cohorts saves, and what it costs.
 //! - [`light`]: its latency when there is little to do; [`overload`]: its goodput when there is too
 //!   much.
@@ -25,6 +26,7 @@ pub mod cli;
 pub mod dial;
 pub mod figure2;
 pub mod figure6;
+pub mod figure8;
 pub mod floor;
 pub mod interleave;
 pub mod ladder;

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::sync::Barrier;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use phalanx_matcher::{Event, Matches, Snapshot};
+use phalanx_matcher::Event;
 
+use super::form::{Cohort, Form, Part, Place, forms};
 use super::workload::{Generator, attributes, code};
 use super::{Build, Built, Options, Report, Row, Workload};
 use crate::stats::median;
@@ -27,8 +29,8 @@ pub(super) fn run(
     let bytes_per_subscription = index.bytes() as f64 / subscriptions as f64;
     let snapshot = index.snapshot();
     let mut generator = Generator::new(workload, options.seed.wrapping_add(1));
-    let most = options.cohort.iter().copied().max().unwrap_or(0).max(EVENTS);
-    let values: Vec<_> = (0..most).map(|_| generator.values()).collect();
+    let most = options.cohort.iter().map(|cohort| cohort.size()).max().unwrap_or(0);
+    let values: Vec<_> = (0..most.max(EVENTS)).map(|_| generator.values()).collect();
     let known = attributes(&snapshot);
     let start = Instant::now();
     let events: Vec<Event> = values.iter().map(|values| code(&snapshot, &known, values)).collect();
@@ -48,29 +50,36 @@ pub(super) fn run(
     });
     let slice = Duration::from_millis(options.slice);
     for cores in options.cores.iter().copied() {
-        let mut rates = vec![Vec::new(); options.cohort.len()];
+        let forms = forms(options, cores);
+        let mut rates = vec![Vec::new(); forms.len()];
         let mut found = (0, 0);
         for _ in 0..options.rounds {
-            for (at, cohort) in options.cohort.iter().enumerate() {
-                let sum = on_cores(cores, |core| part(&snapshot, &events, *cohort, core, slice))?;
-                rates[at].push(sum.iter().map(Part::rate).sum::<f64>());
-                found.0 += sum.iter().map(|part| part.matches).sum::<usize>();
-                found.1 += sum.iter().map(|part| part.events).sum::<usize>();
+            for (form, rates) in forms.iter().zip(&mut rates) {
+                let next = AtomicUsize::new(0);
+                let sum = on_cores(cores, form.threads(), |core| {
+                    form.run(&snapshot, &events, Place { core, cores, next: &next }, slice)
+                })?;
+                rates.push(form.rate(&sum));
+                if !matches!(form, Form::Partition(_)) {
+                    found.0 += sum.iter().map(|part| part.matches).sum::<usize>();
+                    found.1 += sum.iter().map(|part| part.events).sum::<usize>();
+                }
             }
         }
-        let plain = options.cohort.iter().position(|cohort| *cohort == 0);
-        for (at, cohort) in options.cohort.iter().enumerate() {
+        let plain = forms.iter().position(|form| *form == Form::Loop(Cohort::Fixed(0)));
+        for (form, of_form) in forms.iter().zip(&rates) {
             let over = plain.map(|plain| {
-                let ratios = rates[at].iter().zip(&rates[plain]).map(|(this, plain)| this / plain);
+                let ratios = of_form.iter().zip(&rates[plain]).map(|(this, plain)| this / plain);
                 median(&ratios.collect::<Vec<_>>())
             });
             report.rows.push(Row {
                 workload: format!("{workload:?}"),
                 subscriptions,
                 access,
+                form: form.name(),
                 cores,
-                cohort: *cohort,
-                events_per_s: median(&rates[at]),
+                cohort: form.cohort(),
+                events_per_s: median(of_form),
                 over_per_event: over,
                 matches_per_event: found.0 as f64 / found.1.max(1) as f64,
                 bytes_per_subscription,
@@ -80,32 +89,23 @@ pub(super) fn run(
     Ok(())
 }
 
-/// What one core did.
-struct Part {
-    events: usize,
-    matches: usize,
-    seconds: f64,
-}
-
-impl Part {
-    fn rate(&self) -> f64 {
-        self.events as f64 / self.seconds
-    }
-}
-
-/// Runs `f` on so many cores at the same time.
-fn on_cores(cores: usize, f: impl Fn(usize) -> Part + Sync) -> io::Result<Vec<Part>> {
-    if cores == 1 {
+/// Runs `f` on so many cores at the same time, on each with so many threads.
+fn on_cores(
+    cores: usize,
+    threads: usize,
+    f: impl Fn(usize) -> Part + Sync,
+) -> io::Result<Vec<Part>> {
+    if cores == 1 && threads == 1 {
         let core = cores::Cores::choose(None, None)?.server;
         return Ok(vec![cores::bound(core, || f(0))?]);
     }
-    let ready = Barrier::new(cores);
+    let ready = Barrier::new(cores * threads);
     let allowed = cores::allowed()?;
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores)
+        let threads: Vec<_> = (0..cores * threads)
             .map(|at| {
                 let (f, ready) = (&f, &ready);
-                let core = allowed[at % allowed.len()];
+                let core = allowed[at % cores % allowed.len()];
                 scope.spawn(move || {
                     cores::bound(core, || {
                         ready.wait();
@@ -116,40 +116,4 @@ fn on_cores(cores: usize, f: impl Fn(usize) -> Part + Sync) -> io::Result<Vec<Pa
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
     })
-}
-
-/// Matches events for about as long as a slice, from a place of its own in the list.
-fn part(
-    snapshot: &Snapshot,
-    events: &[Event],
-    cohort: usize,
-    core: usize,
-    slice: Duration,
-) -> Part {
-    let mut matches = Matches::new();
-    let mut part = Part { events: 0, matches: 0, seconds: 0.0 };
-    let step = cohort.max(1);
-    let mut at = core * events.len() / 2 % events.len() / step * step;
-    let start = Instant::now();
-    loop {
-        if at + step > events.len() {
-            at = 0;
-        }
-        matches.clear();
-        match cohort {
-            0 => snapshot.matches(&events[at], &mut matches),
-            _ => snapshot.match_cohort(&events[at..at + step], &mut matches),
-        }
-        part.matches += matches.all().len();
-        part.events += step;
-        at += step;
-        // The clock is not asked for every fast event.
-        if part.events % 64 < step || step >= 64 {
-            let elapsed = start.elapsed();
-            if elapsed >= slice {
-                part.seconds = elapsed.as_secs_f64();
-                return part;
-            }
-        }
-    }
 }

@@ -73,7 +73,7 @@ pub(super) fn walk(options: &Options, events: usize) {
     let coded: Vec<Event> =
         (0..EVENTS[1]).map(|_| code(&index, &known, &generator.values())).collect();
     let mut matches = Matches::new();
-    let cohort = options.cohort.first().copied().unwrap_or(0);
+    let cohort = options.cohort.first().map_or(0, |cohort| cohort.size());
     for events in coded[..events.min(EVENTS[1])].chunks(cohort.max(1)) {
         matches.clear();
         match cohort {

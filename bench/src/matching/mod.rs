@@ -1,16 +1,18 @@
 //! `phalanx bench match`: the matcher, one event at a time and in cohorts.
 
+mod form;
 mod measure;
 mod misses;
 mod options;
 mod report;
-mod workload;
+pub(crate) mod workload;
 
 use std::io;
 use std::time::Instant;
 
 use phalanx_matcher::{Index, Tier};
 
+pub use form::Cohort;
 pub use options::Options;
 pub use report::{Build, MissRow, Report, Row};
 use workload::Generator;
@@ -59,14 +61,14 @@ pub fn run(options: &Options) -> io::Result<Option<Report>> {
 }
 
 /// An index and how fast it was filled.
-struct Built {
-    index: Index,
+pub(crate) struct Built {
+    pub(crate) index: Index,
     insert_all_per_s: f64,
     insert_per_s: f64,
 }
 
 /// Fills an index: nearly all in batches, the last part one by one.
-fn build(workload: Workload, subscriptions: usize, multiple: bool, seed: u64) -> Built {
+pub(crate) fn build(workload: Workload, subscriptions: usize, multiple: bool, seed: u64) -> Built {
     let options =
         phalanx_matcher::Options { multiple, expected: subscriptions, ..Default::default() };
     let mut index = Index::new(options);

@@ -3,19 +3,21 @@
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
-use super::Workload;
+use super::{Cohort, Workload};
 
 /// Measure the matcher: events a second against many filters, one at a time and in cohorts.
 ///
 /// Filters and events come from a seed; an event has 32 attributes. It is coded beforehand, and what that
 /// takes is told apart (`coding_ns`). Each index is measured with all cohort sizes in turn, on one core;
 /// figures are medians of the rounds. Cohort 0 is the plain loop over events, which every other size is
-/// compared with.
+/// compared with. `form` says who matches what: `loop` on each core with events of its own, `partition` with
+/// the pieces of the index divided among the cores, `twin` by a pool of threads that take one event at a time
+/// (the threaded server of the 2002 paper, §5.2).
 ///
 /// JSON: `builds[]` with `workload`, `subscriptions`, `access` (`single`: one attribute for each access
 /// predicate; `chosen`: by cost), `insert_all_per_s`, `insert_per_s` (one by one), `coding_ns` (for an event),
 /// `schemas`, `multiple` (of several attributes), `pieces`, `loose`; `rows[]` with `workload`,
-/// `subscriptions`, `access`, `cores`, `cohort`, `events_per_s`, `over_per_event` (median of the rounds'
+/// `subscriptions`, `access`, `form`, `cores`, `cohort`, `events_per_s`, `over_per_event` (median of the rounds'
 /// ratios), `matches_per_event`, `bytes_per_subscription`; `tier`, `rounds`, `seed`.
 /// With --misses: `misses[]` with `workload`, `subscriptions`, `cohort`, `l2_misses_per_event`.
 #[derive(Args, Clone, Debug)]
@@ -35,11 +37,14 @@ pub struct Options {
     )]
     pub workload: Vec<Workload>,
 
-    /// Events matched together; 0 is one at a time without any queue
-    #[arg(long, value_name = "N,…", value_delimiter = ',',
-          default_value = "0,1,4,10,20,64,256,1024,4096",
-          value_parser = RangedU64ValueParser::<usize>::new().range(0..=65_536))]
-    pub cohort: Vec<usize>,
+    /// Events matched together; 0 is one at a time without any queue, auto what queues at the pieces choose
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "0,1,4,10,20,64,256,1024,4096,auto"
+    )]
+    pub cohort: Vec<Cohort>,
 
     /// Cores that match at the same time, each with events of its own
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1",

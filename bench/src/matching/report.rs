@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Options, tier};
+use super::{Cohort, Options, tier};
 
 /// All that was measured.
 #[derive(Clone, Debug, Serialize)]
@@ -60,10 +60,12 @@ pub struct Row {
     pub subscriptions: usize,
     /// How access predicates were chosen.
     pub access: &'static str,
+    /// Who matched what: `loop`, `partition` or `twin`.
+    pub form: &'static str,
     /// That matched at the same time.
     pub cores: usize,
     /// Events matched together; 0: one at a time.
-    pub cohort: usize,
+    pub cohort: Cohort,
     /// The median of the rounds.
     pub events_per_s: f64,
     /// The median of the rounds' ratios to cohort 0.
@@ -130,15 +132,15 @@ impl fmt::Display for Report {
                 if at == 0 {
                     writeln!(
                         f,
-                        "  {:.1} bytes a subscription, {:.3} matches an event\n\n  cores  cohort   events/s  over one at a time",
+                        "  {:.1} bytes a subscription, {:.3} matches an event\n\n  cores  form       cohort   events/s  over one at a time",
                         row.bytes_per_subscription, row.matches_per_event
                     )?;
                 }
                 let over = row.over_per_event.map_or(String::new(), |over| format!("{over:.2}"));
                 writeln!(
                     f,
-                    "  {:>5}  {:>6}  {:>9.0}  {over:>18}",
-                    row.cores, row.cohort, row.events_per_s
+                    "  {:>5}  {:<9}  {:>6}  {:>9.0}  {over:>18}",
+                    row.cores, row.form, row.cohort, row.events_per_s
                 )?;
             }
         }

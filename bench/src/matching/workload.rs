@@ -30,7 +30,7 @@ pub enum Workload {
 const ATTRIBUTES: usize = 32;
 
 /// A source of filters and events.
-pub(super) struct Generator {
+pub(crate) struct Generator {
     workload: Workload,
     rng: Rng,
     /// Cumulated weights of 35 values.
@@ -39,7 +39,7 @@ pub(super) struct Generator {
 }
 
 impl Generator {
-    pub(super) fn new(workload: Workload, seed: u64) -> Generator {
+    pub(crate) fn new(workload: Workload, seed: u64) -> Generator {
         let mut sum = 0.0;
         let zipf = (1..=35).map(|rank| {
             sum += 1.0 / f64::from(rank);
@@ -88,7 +88,7 @@ impl Generator {
     }
 
     /// The text of the next filter.
-    pub(super) fn text(&mut self) -> &str {
+    pub(crate) fn text(&mut self) -> &str {
         self.text.clear();
         match self.workload {
             Workload::W0 | Workload::W4 => {
@@ -120,12 +120,12 @@ impl Generator {
     }
 
     /// The next filter.
-    pub(super) fn filter(&mut self) -> Filter {
+    pub(crate) fn filter(&mut self) -> Filter {
         Filter::parse(self.text()).expect("what is written here is in the language")
     }
 
     /// The values of the next event.
-    pub(super) fn values(&mut self) -> [i64; ATTRIBUTES] {
+    pub(crate) fn values(&mut self) -> [i64; ATTRIBUTES] {
         std::array::from_fn(|attribute| match self.workload {
             Workload::W3 => self.rng.i64(0..250),
             Workload::W5 if attribute == 0 => self.rng.i64(0..200),
@@ -136,12 +136,12 @@ impl Generator {
 }
 
 /// The attributes that a snapshot knows, by number.
-pub(super) fn attributes(snapshot: &Snapshot) -> Vec<Option<Attribute>> {
+pub(crate) fn attributes(snapshot: &Snapshot) -> Vec<Option<Attribute>> {
     (0..ATTRIBUTES).map(|at| snapshot.attribute(&format!("a{at}"))).collect()
 }
 
 /// Codes an event.
-pub(super) fn code(
+pub(crate) fn code(
     snapshot: &Snapshot,
     attributes: &[Option<Attribute>],
     values: &[i64; ATTRIBUTES],

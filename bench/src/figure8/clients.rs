@@ -1,0 +1,109 @@
+//! Clients that publish one event after the other.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use phalanx::net::Stream;
+use phalanx::{Graph, Patience, Payload, Runtime, join};
+
+use super::{ANSWER, EVENT};
+use crate::web::cores::bound;
+
+/// No answer in this time is an error.
+const SILENCE: Patience = Patience::limit(Duration::from_secs(20));
+
+/// What clients have seen.
+pub(super) struct Found {
+    /// Nanoseconds from an event to its answer.
+    times: Histogram<u64>,
+    seconds: f64,
+}
+
+impl Found {
+    pub(super) fn mean_us(&self) -> f64 {
+        self.times.mean() / 1e3
+    }
+
+    pub(super) fn p99_us(&self) -> f64 {
+        self.times.value_at_quantile(0.99) as f64 / 1e3
+    }
+
+    pub(super) fn rate(&self) -> f64 {
+        self.times.len() as f64 / self.seconds
+    }
+}
+
+fn times() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are right")
+}
+
+/// So many clients on `core` ask a server for about a slice, each as soon as it is answered.
+pub(super) fn load(
+    core: usize,
+    server: SocketAddr,
+    clients: usize,
+    events: &'static [[u8; EVENT]],
+    slice: Duration,
+) -> io::Result<Found> {
+    let mut graph = Graph::new();
+    let stage = graph.stage("clients").shared(());
+    let results: Arc<Mutex<Vec<io::Result<Histogram<u64>>>>> = Arc::default();
+    let noted = results.clone();
+    let began = Instant::now();
+    let start = move |start: &phalanx::Start| {
+        let (control, noted) = (start.control(), noted.clone());
+        stage.dispatch(move |_| async move {
+            let calls: Vec<_> = (0..clients)
+                .map(|client| {
+                    let from = client * events.len() / clients;
+                    stage.call(move |_| publish(server, events, from, began + slice))
+                })
+                .collect();
+            for result in join(calls).await {
+                let result = result.unwrap_or_else(|error| Err(io::Error::other(error)));
+                noted.lock().expect("no panic").push(result);
+            }
+            control.drain();
+        })?;
+        Ok(())
+    };
+    let runtime = Runtime::new().processors(1).pin(false).signals(false);
+    bound(core, || runtime.run(graph, start))?.map_err(io::Error::other)?;
+    let seconds = began.elapsed().as_secs_f64();
+    let mut all = times();
+    for result in results.lock().expect("no panic").drain(..) {
+        all.add(result?).map_err(io::Error::other)?;
+    }
+    Ok(Found { times: all, seconds })
+}
+
+/// One client.
+async fn publish(
+    server: SocketAddr,
+    events: &'static [[u8; EVENT]],
+    from: usize,
+    until: Instant,
+) -> io::Result<Histogram<u64>> {
+    let stream = Stream::connect(server, SILENCE).await?;
+    let mut times = times();
+    let (mut head, mut answer) = (Vec::with_capacity(EVENT), Vec::with_capacity(ANSWER));
+    for event in events.iter().cycle().skip(from) {
+        let asked = Instant::now();
+        if asked >= until {
+            break;
+        }
+        head.extend_from_slice(event);
+        head = stream.write(Payload { head, ..Payload::default() }, SILENCE).await?;
+        answer.clear();
+        while answer.len() < ANSWER {
+            if stream.read(&mut answer, SILENCE).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        times.saturating_record(asked.elapsed().as_nanos() as u64);
+    }
+    Ok(times)
+}

@@ -1,0 +1,108 @@
+//! `phalanx bench figure8`: the 2002 paper's Figure 8, through real sockets.
+//!
+//! Clients publish one event after the other and wait for each answer, which is how many subscriptions it
+//! satisfies. The twin (the paper's THPS) has a thread for each client, which matches what it reads; the staged
+//! server has the same index and matches what has come from all clients piece by piece. Both are up at once, on
+//! one core, and are loaded in turn from the other.
+
+mod clients;
+mod options;
+mod report;
+mod staged;
+mod twin;
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use phalanx_matcher::{Attribute, Event, Snapshot, Value};
+
+use crate::matching::workload::{Generator, attributes};
+use crate::stats::median;
+use crate::web::cores::Cores;
+
+pub use options::Options;
+pub use report::{Report, Row};
+
+/// An event on the wire: a byte for the value of each attribute.
+pub(crate) const EVENT: usize = 32;
+/// An answer on the wire: the number of matches.
+pub(crate) const ANSWER: usize = 4;
+/// Events that clients send, again and again.
+const EVENTS: usize = 16 * 1024;
+
+/// Measures.
+///
+/// # Errors
+/// When a server cannot listen, a client is not answered, or a thread cannot be bound to a core.
+pub fn run(options: &Options) -> io::Result<Report> {
+    let mut options = options.clone();
+    if options.quick {
+        (options.subscriptions, options.clients) = (2000, vec![1, 4]);
+        (options.rounds, options.slice) = (1, 30);
+    }
+    let cores = Cores::choose(None, None)?;
+    eprintln!("{} filters", options.subscriptions);
+    let built = crate::matching::build(
+        options.workload,
+        options.subscriptions,
+        options.chosen,
+        options.seed,
+    );
+    let mut index = built.index;
+    let snapshot = index.snapshot();
+    let coder = Coder { known: attributes(&snapshot) };
+    let staged = staged::start(cores.server, snapshot.clone(), coder.clone())?;
+    let twin = twin::start(cores.server, snapshot, coder)?;
+    let mut generator = Generator::new(options.workload, options.seed.wrapping_add(1));
+    let events: Vec<[u8; EVENT]> =
+        (0..EVENTS).map(|_| generator.values().map(|value| value as u8)).collect();
+    let events: &[_] = events.leak(); // for the clients' threads; once
+    let slice = Duration::from_millis(options.slice);
+    let mut report = Report::new(&options);
+    for clients in options.clients.iter().copied() {
+        eprintln!("{clients} clients");
+        let servers: [(&'static str, SocketAddr); 2] =
+            [("twin", twin.address()), ("staged", staged.address())];
+        let mut found = [Vec::new(), Vec::new()];
+        for _ in 0..options.rounds {
+            for ((_, address), found) in servers.iter().zip(&mut found) {
+                found.push(clients::load(cores.load, *address, clients, events, slice)?);
+            }
+        }
+        let ratios: Vec<f64> = found[0]
+            .iter()
+            .zip(&found[1])
+            .map(|(twin, staged)| twin.mean_us() / staged.mean_us())
+            .collect();
+        for ((server, _), found) in servers.iter().zip(&found) {
+            let of =
+                |f: fn(&clients::Found) -> f64| median(&found.iter().map(f).collect::<Vec<_>>());
+            report.rows.push(Row {
+                server,
+                clients,
+                mean_us: of(clients::Found::mean_us),
+                p99_us: of(clients::Found::p99_us),
+                events_per_s: of(clients::Found::rate),
+            });
+        }
+        report.twin_over_staged.push(median(&ratios));
+    }
+    staged.end();
+    twin.end();
+    Ok(report)
+}
+
+/// Makes bytes an event.
+#[derive(Clone)]
+pub(crate) struct Coder {
+    known: Vec<Option<Attribute>>,
+}
+
+impl Coder {
+    pub(crate) fn code(&self, snapshot: &Snapshot, bytes: &[u8; EVENT]) -> Event {
+        let known = self.known.iter().zip(bytes);
+        let known = known.filter_map(|(at, value)| Some(((*at)?, Value::from(i64::from(*value)))));
+        snapshot.event_of(known)
+    }
+}

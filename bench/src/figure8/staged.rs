@@ -1,0 +1,120 @@
+//! The staged server: one processor, whose connections call the stages of `phalanx_matching`.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+use phalanx::net::{Listener, Stream, bind};
+use phalanx::{Control, Graph, Patience, Payload, Runtime, SharedStage, is_draining};
+use phalanx_matcher::Snapshot;
+use phalanx_matching::{Matching, Options};
+
+use super::{ANSWER, Coder, EVENT};
+use crate::web::cores::Bound;
+
+type Bytes = [u8; EVENT];
+
+/// A server that is up.
+pub(super) struct Staged {
+    address: SocketAddr,
+    control: Control,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+/// Listens on a free port; all of it on `core`.
+pub(super) fn start(core: usize, snapshot: Snapshot, coder: Coder) -> io::Result<Staged> {
+    let socket = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1)?.remove(0);
+    let address = socket.local_addr()?;
+    let (tell, told) = channel();
+    let _bound = Bound::to(core)?;
+    let thread = std::thread::spawn(move || {
+        serve(socket, snapshot, coder, |up| {
+            let _ = tell.send(up);
+        })
+    });
+    match told.recv() {
+        Ok(control) => Ok(Staged { address, control, thread }),
+        Err(_) => Err(thread
+            .join()
+            .expect("it does not panic")
+            .err()
+            .unwrap_or_else(|| io::Error::other("the staged server has not started"))),
+    }
+}
+
+fn serve(
+    socket: TcpListener,
+    snapshot: Snapshot,
+    coder: Coder,
+    up: impl FnOnce(Control),
+) -> io::Result<()> {
+    let mut graph = Graph::new();
+    let clients = graph.stage("clients").max_cohort(64).shared(());
+    let matching = Matching::declare(&mut graph, Options::default(), move |bytes: &Bytes, now| {
+        coder.code(now, bytes)
+    });
+    let socket = Mutex::new(Some((socket, snapshot)));
+    let start = |_: &phalanx::Start| {
+        let (socket, snapshot) = socket.lock().expect("no panic").take().expect("one processor");
+        let listener = Listener::new(socket)?;
+        clients.dispatch(move |_| async move {
+            // Whoever connects before waits: nobody is answered by an empty index.
+            if matching.publish(&snapshot).await.is_ok() {
+                drop(snapshot);
+                accept(listener, clients, matching).await;
+            }
+        })?;
+        Ok(())
+    };
+    let runtime = Runtime::new().processors(1).pin(false).signals(false);
+    runtime.run_and(graph, start, |ready| up(ready.control.clone())).map_err(io::Error::other)?;
+    Ok(())
+}
+
+async fn accept(listener: Listener, clients: SharedStage<()>, matching: Matching<Bytes>) {
+    while !is_draining() {
+        if let Ok(stream) = listener.accept().await {
+            let _ = clients.dispatch(move |_| async move {
+                // A client that has gone is not missed.
+                let _ = client(stream, matching).await;
+            });
+        }
+    }
+}
+
+/// One client's life: all events that have come are called before the first answer is awaited.
+async fn client(stream: Stream, matching: Matching<Bytes>) -> io::Result<()> {
+    let patience = Patience::ENDLESS.or_drain();
+    let (mut input, mut head) = (Vec::new(), Vec::new());
+    while stream.read(&mut input, patience).await? > 0 {
+        let whole = input.len() / EVENT * EVENT;
+        let (events, _) = input.as_chunks::<EVENT>();
+        let calls: Vec<_> = events.iter().map(|event| matching.call(*event)).collect();
+        input.drain(..whole);
+        head.reserve(calls.len() * ANSWER);
+        for call in calls {
+            let matched = call.await.map_err(io::Error::other)?;
+            head.extend((matched.subscriptions.len() as u32).to_le_bytes());
+        }
+        if !head.is_empty() {
+            let payload = Payload { head, ..Payload::default() };
+            head = stream.write(payload, patience).await?;
+        }
+    }
+    Ok(())
+}
+
+impl Staged {
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it.
+    pub(super) fn end(self) {
+        self.control.drain();
+        let ended = self.thread.join().expect("it does not panic");
+        ended.expect("it ends as it should");
+    }
+}

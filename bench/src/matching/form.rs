@@ -1,0 +1,244 @@
+//! The forms in which an index is measured: all have the same index, the same checks and the same events.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use phalanx_matcher::{Event, Matches, Queues, Snapshot};
+use serde::Serialize;
+
+use super::Options;
+
+/// Events that may wait at pieces where the cohort is found: as the stages have it.
+const CAPACITY: usize = 4096;
+/// The twin's threads on each core.
+const THREADS: usize = 16;
+
+/// How many events are matched together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cohort {
+    /// So many; 0 is one at a time, without any queue.
+    Fixed(usize),
+    /// What the queues at the pieces choose.
+    Auto,
+}
+
+impl Cohort {
+    pub(super) fn size(self) -> usize {
+        match self {
+            Cohort::Fixed(size) => size,
+            Cohort::Auto => 0,
+        }
+    }
+}
+
+impl FromStr for Cohort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Cohort, String> {
+        match text.parse() {
+            Ok(size) if size <= 65_536 => Ok(Cohort::Fixed(size)),
+            _ if text == "auto" => Ok(Cohort::Auto),
+            _ => Err("0 to 65536, or auto".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Cohort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cohort::Fixed(size) => size.fmt(f),
+            Cohort::Auto => f.pad("auto"),
+        }
+    }
+}
+
+impl Serialize for Cohort {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Cohort::Fixed(size) => serializer.serialize_u64(*size as u64),
+            Cohort::Auto => serializer.serialize_str("auto"),
+        }
+    }
+}
+
+/// Who matches what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A loop on each core, over events of its own.
+    Loop(Cohort),
+    /// Each core has a part of the pieces and meets all events.
+    Partition(usize),
+    /// A pool of threads that take one event at a time (the paper's THPS).
+    Twin,
+}
+
+/// All that are measured on so many cores.
+pub(super) fn forms(options: &Options, cores: usize) -> Vec<Form> {
+    let mut forms: Vec<Form> = options.cohort.iter().map(|cohort| Form::Loop(*cohort)).collect();
+    if cores > 1 {
+        forms.extend([Form::Partition(1), Form::Partition(1024)]);
+    }
+    forms.push(Form::Twin);
+    forms
+}
+
+/// A core among those at work.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) core: usize,
+    pub(super) cores: usize,
+    /// The twin's next event.
+    pub(super) next: &'a AtomicUsize,
+}
+
+/// What one thread did, and when.
+pub(super) struct Part {
+    pub(super) events: usize,
+    pub(super) matches: usize,
+    start: Instant,
+    end: Instant,
+}
+
+impl Part {
+    fn new() -> Part {
+        let now = Instant::now();
+        Part { events: 0, matches: 0, start: now, end: now }
+    }
+
+    fn rate(&self) -> f64 {
+        self.events as f64 / (self.end - self.start).as_secs_f64()
+    }
+}
+
+impl Form {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Form::Loop(_) => "loop",
+            Form::Partition(_) => "partition",
+            Form::Twin => "twin",
+        }
+    }
+
+    pub(super) fn cohort(self) -> Cohort {
+        match self {
+            Form::Loop(cohort) => cohort,
+            Form::Partition(1) | Form::Twin => Cohort::Fixed(0),
+            Form::Partition(size) => Cohort::Fixed(size),
+        }
+    }
+
+    /// On each core.
+    pub(super) fn threads(self) -> usize {
+        if self == Form::Twin { THREADS } else { 1 }
+    }
+
+    /// Events a second of all parts: with a partition an event is done when the slowest has met it.
+    pub(super) fn rate(self, parts: &[Part]) -> f64 {
+        let rates = parts.iter().map(Part::rate);
+        match self {
+            Form::Loop(_) => rates.sum(),
+            Form::Partition(_) => rates.fold(f64::INFINITY, f64::min),
+            Form::Twin => {
+                // Threads of a core take turns, so only the whole has a rate.
+                let start = parts.iter().map(|part| part.start).min();
+                let end = parts.iter().map(|part| part.end).max();
+                let seconds =
+                    end.zip(start).map_or(0.0, |(end, start)| (end - start).as_secs_f64());
+                parts.iter().map(|part| part.events).sum::<usize>() as f64 / seconds
+            }
+        }
+    }
+
+    /// Matches events for about as long as a slice.
+    pub(super) fn run(
+        self,
+        snapshot: &Snapshot,
+        events: &[Event],
+        place: Place<'_>,
+        slice: Duration,
+    ) -> Part {
+        let mut matches = Matches::new();
+        let from = place.core * events.len() / 2 % events.len();
+        match self {
+            Form::Loop(Cohort::Fixed(0)) => steps(events, from, 1, slice, |events| {
+                matches.clear();
+                snapshot.matches(&events[0], &mut matches);
+                matches.all().len()
+            }),
+            Form::Loop(Cohort::Fixed(size)) => steps(events, from, size, slice, |events| {
+                matches.clear();
+                snapshot.match_cohort(events, &mut matches);
+                matches.all().len()
+            }),
+            Form::Loop(Cohort::Auto) => queued(snapshot, events, from, slice),
+            Form::Partition(size) => steps(events, 0, size, slice, |events| {
+                matches.clear();
+                let (part, parts) = (place.core as u32, place.cores as u32);
+                snapshot.match_part(events, part, parts, &mut matches);
+                matches.all().len()
+            }),
+            Form::Twin => steps(events, 0, 1, slice, |_| {
+                let at = place.next.fetch_add(1, Ordering::Relaxed) % events.len();
+                matches.clear();
+                snapshot.matches(&events[at], &mut matches);
+                matches.all().len()
+            }),
+        }
+    }
+}
+
+/// Calls `step` with so many events after the other.
+fn steps(
+    events: &[Event],
+    from: usize,
+    size: usize,
+    slice: Duration,
+    mut step: impl FnMut(&[Event]) -> usize,
+) -> Part {
+    let mut part = Part::new();
+    let mut at = from / size * size;
+    part.start = Instant::now();
+    loop {
+        if at + size > events.len() {
+            at = 0;
+        }
+        part.matches += step(&events[at..at + size]);
+        part.events += size;
+        at += size;
+        // The clock is not asked for every fast event.
+        if (part.events % 64 < size || size >= 64) && part.start.elapsed() >= slice {
+            part.end = Instant::now();
+            return part;
+        }
+    }
+}
+
+/// Events come as fast as they go, and wait at the pieces; a piece is run when it is worth it, and when there is
+/// no room for more.
+fn queued(snapshot: &Snapshot, events: &[Event], from: usize, slice: Duration) -> Part {
+    let mut queues: Queues<&Event> = Queues::new(snapshot.clone(), CAPACITY);
+    let mut part = Part::new();
+    let mut coming = events.iter().cycle().skip(from);
+    part.start = Instant::now();
+    loop {
+        while queues.has_room() {
+            queues.push(coming.next().expect("a cycle"));
+            if queues.ready() > 0 {
+                queues.run_ready();
+            }
+        }
+        for _ in 0..queues.touched() {
+            queues.run_oldest();
+        }
+        queues.settle(|_, found| {
+            part.events += 1;
+            part.matches += found.len();
+        });
+        if part.start.elapsed() >= slice {
+            part.end = Instant::now();
+            return part;
+        }
+    }
+}
