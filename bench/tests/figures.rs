@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use phalanx_bench::cli::BenchCommand;
-use phalanx_bench::{figure2, interleave, ladder, matching, pipeline};
+use phalanx_bench::{figure2, figure8, interleave, ladder, matching, pipeline};
 
 #[derive(Parser)]
 struct Line<O: clap::Args> {
@@ -65,12 +65,17 @@ fn lookups_are_interleaved() {
 
 #[test]
 fn filters_are_matched_in_every_size_of_cohort() {
-    let words = ["--quick", "--workload=W0,w3", "--cohort=0,1,64", "--cores=1,2"];
+    let words = ["--quick", "--workload=W0,w3", "--cohort=0,64,auto", "--cores=1,2"];
     let report = matching::run(&options(&words)).unwrap().expect("a report");
     println!("{report}");
     let of_w3: Vec<_> = report.rows.iter().filter(|row| row.workload == "W3").collect();
-    let arms: Vec<_> = of_w3.iter().map(|row| (row.cores, row.cohort)).collect();
-    assert_eq!(arms, [(1, 0), (1, 1), (1, 64), (2, 0), (2, 1), (2, 64)]);
+    let arms: Vec<_> =
+        of_w3.iter().map(|row| format!("{} {} {}", row.cores, row.form, row.cohort)).collect();
+    let loops = ["loop 0", "loop 64", "loop auto"];
+    let one = loops.iter().chain(&["twin 0"]).map(|form| format!("1 {form}"));
+    let parts = ["partition 0", "partition 1024", "twin 0"];
+    let two = loops.iter().chain(&parts).map(|form| format!("2 {form}"));
+    assert_eq!(arms, one.chain(two).collect::<Vec<_>>());
     assert!(report.rows.iter().all(|row| row.events_per_s > 0.0 && row.subscriptions == 2000));
     // 2000 filters, each satisfied by about one event in 10^5.
     assert!(of_w3.iter().all(|row| row.matches_per_event < 1.0), "{of_w3:?}");
@@ -79,6 +84,14 @@ fn filters_are_matched_in_every_size_of_cohort() {
     for field in ["events_per_s", "matches_per_event", "bytes_per_subscription", "over_per_event"] {
         assert!(json["rows"][0][field].is_number(), "{field}");
     }
+}
+
+#[test]
+fn publishes_are_answered_by_both_servers() {
+    let report = figure8::run(&options(&["--quick"])).unwrap();
+    println!("{report}");
+    assert_eq!((report.clients.len(), report.rows.len(), report.twin_over_staged.len()), (2, 4, 2));
+    assert!(report.rows.iter().all(|row| row.mean_us > 0.0 && row.events_per_s > 0.0));
 }
 
 #[test]
