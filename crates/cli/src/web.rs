@@ -168,8 +168,7 @@ impl Web {
             }
         };
         if self.print_config {
-            print!("{}", config.to_toml());
-            return ExitCode::SUCCESS;
+            return print(&config);
         }
         if self.check {
             return check(&config);
@@ -278,6 +277,28 @@ impl Web {
         }
         config.listen.extend(self.redirect_http.map(Listen::to_https));
         Ok(())
+    }
+}
+
+/// Prints the configuration such that it means the same wherever it is read from: read once more, its
+/// relative paths begin here.
+fn print(config: &Config) -> ExitCode {
+    let whole = std::env::current_dir().map_err(|error| error.to_string()).and_then(|here| {
+        let mut whole = Config::new();
+        match whole.read(&config.to_toml(), "configuration", &here, &mut Origins::default()) {
+            Ok(()) => Ok(whole.to_toml()),
+            Err(mistakes) => Err(mistakes.iter().map(Mistake::to_string).collect()),
+        }
+    });
+    match whole {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("phalanx: the configuration cannot be printed: {why}");
+            ExitCode::FAILURE
+        }
     }
 }
 

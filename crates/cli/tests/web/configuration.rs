@@ -46,6 +46,27 @@ fn the_nearer_wins() {
     assert_eq!(twice, stdout);
 }
 
+/// Relative paths, the default root too, begin where the command ran and not where the text is put.
+#[test]
+fn what_is_printed_means_the_same_elsewhere() {
+    let (site, other) = (Site::new(), Site::new());
+    let here = site.outside().canonicalize().unwrap();
+    let print = |arguments: &[&str]| {
+        let mut command = bare();
+        command.current_dir(&here).args(["web", "--print-config"]).args(arguments);
+        let (code, stdout, stderr) = run(&mut command);
+        assert_eq!((code, &stderr[..]), (Some(0), ""));
+        stdout
+    };
+    let printed = print(&["--set", "access-log.target = './log'"]);
+    for path in [here.clone(), here.join("log")] {
+        assert!(printed.contains(&format!("\"{}\"", path.display())), "{path:?}:\n{printed}");
+    }
+    let elsewhere = other.outside().join("web.toml");
+    fs::write(&elsewhere, &printed).unwrap();
+    assert_eq!(print(&["--config", elsewhere.to_str().unwrap()]), printed);
+}
+
 #[test]
 fn a_check_tells_all_and_ends() {
     let site = Site::new();

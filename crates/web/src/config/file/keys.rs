@@ -82,7 +82,7 @@ impl Keys for PerAddress {
 impl Keys for AccessLog {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         pass.key("format", &mut self.format);
-        pass.key("target", &mut self.target);
+        pass.path("target", &mut self.target);
     }
 }
 

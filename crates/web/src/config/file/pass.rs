@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::config::file::keys::Keys;
 use crate::config::file::mistake::{Mistake, Origins};
-use crate::config::file::value::Value;
+use crate::config::file::value::{Place, Value};
 
 /// What a declaration of keys is walked with.
 pub(super) enum Pass<'a, 'r> {
@@ -124,12 +124,12 @@ impl Pass<'_, '_> {
     }
 
     /// A key with the path of a file, which begins at the text's own place.
-    pub(super) fn path(&mut self, name: &'static str, path: &mut PathBuf) -> bool {
+    pub(super) fn path<T: Place>(&mut self, name: &'static str, path: &mut T) -> bool {
         let found = self.key(name, path);
         if let Self::Read(reading) = self
             && found
         {
-            *path = reading.reader.base.join(&path);
+            path.begin_at(reading.reader.base);
         }
         found
     }

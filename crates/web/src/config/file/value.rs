@@ -1,7 +1,7 @@
 //! Values of keys: how each type is written in TOML, and what to say when it is written otherwise.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use phalanx::Choice;
@@ -17,6 +17,12 @@ pub(super) trait Value: Sized {
     fn read(value: &DeValue<'_>) -> Result<Self, String>;
     /// Writes one, so that it reads the same.
     fn print(&self) -> toml::Value;
+}
+
+/// A value that names a place in the file system.
+pub(super) trait Place: Value {
+    /// If it is a relative path, it begins at `base`.
+    fn begin_at(&mut self, base: &Path);
 }
 
 impl Value for bool {
@@ -121,6 +127,12 @@ impl Value for PathBuf {
 
     fn print(&self) -> toml::Value {
         self.to_string_lossy().into_owned().into()
+    }
+}
+
+impl Place for PathBuf {
+    fn begin_at(&mut self, base: &Path) {
+        *self = base.join(&self).components().collect();
     }
 }
 
@@ -345,6 +357,14 @@ impl Value for LogTarget {
         match self {
             Self::Stdout => "stdout".into(),
             Self::File(path) => path.to_string_lossy().into_owned().into(),
+        }
+    }
+}
+
+impl Place for LogTarget {
+    fn begin_at(&mut self, base: &Path) {
+        if let Self::File(path) = self {
+            path.begin_at(base);
         }
     }
 }
