@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::load::{Report as Seen, seconds};
 use crate::stats::median;
 use crate::web::arena::{Arena, Place, Plan};
+use crate::web::demands::Demands;
 use crate::web::lineup::ours;
 use crate::web::site::Site;
 use crate::web::slice::Shot;
@@ -118,7 +119,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         site: &Site::make,
         check_noise: !options.quick,
         cold: false,
-        tls: false,
+        demands: Demands::NONE,
     };
     let mut arena = Arena::start(&options.place, &plan)?;
     for hold in &options.holds[1..] {

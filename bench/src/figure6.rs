@@ -16,6 +16,7 @@ use crate::load::seconds;
 use crate::stats::median;
 use crate::surge;
 use crate::web::arena::{Arena, Place, Plan};
+use crate::web::demands::Demands;
 use crate::web::lineup::ours;
 use crate::web::site::Site;
 use crate::web::slice::Shot;
@@ -138,7 +139,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         site: &|directory: &Path| Site::of(directory, &sizes, 1.0),
         check_noise: !options.quick,
         cold: false,
-        tls: false,
+        demands: Demands::NONE,
     };
     let arena = Arena::start(&options.place, &plan)?;
     let mut rows = Vec::new();

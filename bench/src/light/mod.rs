@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::load::seconds;
 use crate::stats::median;
 use crate::web::arena::{Arena, Place, Plan};
+use crate::web::demands::Demands;
 use crate::web::lineup::ours;
 use crate::web::server::Server;
 use crate::web::site::Site;
@@ -122,7 +123,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         site: &Site::make,
         check_noise: !options.quick,
         cold: false,
-        tls: false,
+        demands: Demands::NONE,
     };
     let arena = Arena::start(&options.place, &plan)?;
     let pair = |name: &str| arena.servers.iter().find(|server| server.server == name);

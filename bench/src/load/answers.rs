@@ -15,6 +15,8 @@ const BOUNDLESS: Limits =
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) keep_alive: bool,
+    /// Which request it answers, counted from zero on its connection; otherwise the oldest.
+    pub(crate) number: Option<u64>,
 }
 
 /// The responses of one connection.
@@ -81,8 +83,8 @@ impl Answers {
                         return if endless { Err(BadResponse) } else { Ok(None) };
                     };
                     self.at += response.head;
-                    let answer =
-                        Answer { status: response.status, keep_alive: response.keep_alive };
+                    let (status, keep_alive) = (response.status, response.keep_alive);
+                    let answer = Answer { status, keep_alive, number: None };
                     match response.content {
                         // Switching protocols was not asked for; other interim answers are skipped.
                         _ if response.status == 101 => return Err(BadResponse),

@@ -1,14 +1,15 @@
 //! A connection's whole life, as one operation.
 
-use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::{Draining, First, Patience, draining, first, now, sleep};
 
-use super::answers::{Answer, Answers};
+use super::answers::Answer;
 use super::drive::Drive;
+use super::flight::Flight;
+use super::talk::Talk;
 use super::tally::Failure;
 use super::wire::Wire;
 use crate::surge;
@@ -20,11 +21,10 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from
 /// one of the last few was), over as many TCP connections as it takes.
 pub(crate) struct Client {
     drive: Rc<Drive>,
-    answers: Answers,
+    talk: Talk,
     /// Requests that are not sent yet.
     out: Vec<u8>,
-    /// When each request was meant to start that is not answered yet.
-    flight: VecDeque<u64>,
+    flight: Flight,
     /// Since when the server has been owing an answer.
     since: Duration,
     back_off: Duration,
@@ -38,9 +38,9 @@ impl Client {
     pub(crate) fn new(drive: &Rc<Drive>) -> Self {
         Self {
             drive: drive.clone(),
-            answers: Answers::default(),
+            talk: Talk::new(drive.plan.http2),
             out: Vec::new(),
-            flight: VecDeque::new(),
+            flight: Flight::default(),
             since: Duration::ZERO,
             back_off: BACK_OFF.0,
             objects: 0,
@@ -59,6 +59,8 @@ impl Client {
     async fn stay(&mut self) {
         let mut first = true;
         while !self.drive.is_finished() {
+            self.talk.reset();
+            self.flight.reset();
             let connected = self.connect().await;
             if std::mem::take(&mut first) {
                 self.drive.gathered.set(self.drive.gathered.get() + 1);
@@ -83,6 +85,8 @@ impl Client {
             self.pause(surge::thinking).await;
             let Some(start) = self.drive.wait().await else { return };
             self.objects = self.draw(surge::objects).map_or(0, |objects| objects - 1);
+            self.talk.reset();
+            self.flight.reset();
             self.ask(start);
             let failure = match self.connect().await {
                 Ok(mut wire) => self.converse(&mut wire).await.err(),
@@ -101,7 +105,6 @@ impl Client {
     }
 
     async fn connect(&mut self) -> Result<Wire, Failure> {
-        self.answers.reset();
         self.since = now();
         let plan = &self.drive.plan;
         let connected = Wire::connect(plan.address, plan.tls.as_ref(), self.patience()).await;
@@ -112,18 +115,41 @@ impl Client {
 
     /// Asks and hears until there is nothing more to ask, or the connection is not to be used again.
     async fn converse(&mut self, wire: &mut Wire) -> Result<(), Failure> {
+        self.greet(wire).await?;
         while self.fill().await {
             self.since = now();
             self.drive.stir();
-            if !self.out.is_empty() {
-                let out = std::mem::take(&mut self.out);
-                let sent = wire.write(out, self.patience()).await;
-                self.drive.stir();
-                self.out = sent.map_err(|error| broken(&error))?;
-            }
+            self.say(wire).await?;
             if !self.hear(wire).await? {
                 break;
             }
+        }
+        Ok(())
+    }
+
+    /// Where a connection begins with more than a request: says that, and hears what the server allows.
+    async fn greet(&mut self, wire: &mut Wire) -> Result<(), Failure> {
+        while self.talk.room().is_none() {
+            self.say(wire).await?;
+            let patience = self.patience();
+            if self.read(wire, patience).await.map_err(|error| broken(&error))? == 0 {
+                return Err(Failure::Closed);
+            }
+            if !matches!(self.talk.next(), Ok(None)) {
+                return Err(Failure::Malformed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what there is to be said.
+    async fn say(&mut self, wire: &mut Wire) -> Result<(), Failure> {
+        self.talk.reply(&mut self.out);
+        if !self.out.is_empty() {
+            let out = std::mem::take(&mut self.out);
+            let sent = wire.write(out, self.patience()).await;
+            self.drive.stir();
+            self.out = sent.map_err(|error| broken(&error))?;
         }
         Ok(())
     }
@@ -151,7 +177,8 @@ impl Client {
 
     /// Takes up requests until there are as many as may be under way. False if there are none.
     async fn fill(&mut self) -> bool {
-        while self.flight.len() < self.drive.plan.depth {
+        let room = self.talk.room().unwrap_or(usize::MAX).min(self.drive.plan.depth);
+        while self.flight.len() < room {
             let next = match self.flight.is_empty() {
                 true => self.await_next().await,
                 false => self.drive.next(),
@@ -163,16 +190,16 @@ impl Client {
     }
 
     fn ask(&mut self, start: u64) {
-        self.flight.push_back(start);
+        self.flight.push(start);
         let random = &mut self.drive.random.borrow_mut();
-        self.drive.plan.requests.draw(random, &mut self.out);
+        self.talk.ask(self.drive.plan.requests.draw(random), &mut self.out);
     }
 
     /// Reads until something is answered. False if the connection is not to be used again.
     async fn hear(&mut self, wire: &mut Wire) -> Result<bool, Failure> {
         loop {
             let mut any = false;
-            while let Some(answer) = self.answers.next().map_err(|_| Failure::Malformed)? {
+            while let Some(answer) = self.talk.next().map_err(|_| Failure::Malformed)? {
                 any = true;
                 if !self.complete(answer)? {
                     return Ok(false);
@@ -181,12 +208,13 @@ impl Client {
             if any {
                 return Ok(true);
             }
+            self.say(wire).await?;
             let patience = self.patience();
             let read = self.read(wire, patience).await;
             self.drive.stir();
             match read.map_err(|error| broken(&error))? {
                 0 => {
-                    let last = self.answers.close().ok_or(Failure::Closed)?;
+                    let last = self.talk.close().ok_or(Failure::Closed)?;
                     return self.complete(last);
                 }
                 bytes => self.drive.bytes.set(self.drive.bytes.get() + bytes),
@@ -197,20 +225,20 @@ impl Client {
     /// Reads, and leaves out what only its length matters of: at high rates the load's core would
     /// be busy with copying, and measure itself.
     async fn read(&mut self, wire: &mut Wire, patience: Patience) -> io::Result<u64> {
-        let ahead = self.answers.ahead();
-        let space = self.answers.space();
+        let ahead = self.talk.ahead();
+        let space = self.talk.space();
         if ahead == 0 {
             return Ok(wire.read(space, patience).await? as u64);
         }
         let skipped = wire.skip(ahead, space, patience).await?;
         let behind = space.len() as u64;
-        self.answers.skipped(skipped);
+        self.talk.skipped(skipped);
         Ok(skipped + behind)
     }
 
     /// Whether the connection may be used again.
     fn complete(&mut self, answer: Answer) -> Result<bool, Failure> {
-        let start = self.flight.pop_front().ok_or(Failure::Malformed)?;
+        let start = self.flight.land(answer.number).ok_or(Failure::Malformed)?;
         self.drive.complete(answer, start);
         Ok(answer.keep_alive && self.drive.plan.keep_alive)
     }
@@ -221,7 +249,7 @@ impl Client {
         if let (Some(failure), true) = (failure, self.flight.is_empty()) {
             self.drive.fail(failure, self.drive.clock());
         }
-        for start in self.flight.drain(..) {
+        for start in self.flight.drain() {
             self.drive.fail(failure.unwrap_or(Failure::Closed), start);
         }
     }

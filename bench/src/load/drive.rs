@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     /// How to shake hands, where that is done.
     pub(crate) tls: Option<Tls>,
     pub(crate) requests: Requests,
+    /// Whether HTTP/2 is spoken.
+    pub(crate) http2: bool,
     pub(crate) connections: usize,
     pub(crate) depth: usize,
     pub(crate) keep_alive: bool,

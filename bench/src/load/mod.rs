@@ -2,18 +2,21 @@
 //!
 //! It is built on the runtime that it measures: one processor, and a stage whose operations are
 //! connections, each for its whole life. Read [`Options`] first, then `conduct` (the order of a run),
-//! `drive` (what the connections share), `connection` and `answers`.
+//! `drive` (what the connections share), `connection`, and `talk` (what is spoken there).
 
 mod answers;
 mod conduct;
 mod connection;
 mod drive;
+mod flight;
+mod http2;
 mod human;
 mod options;
 mod pace;
 mod progress;
 mod report;
 mod requests;
+mod talk;
 mod tally;
 pub(crate) mod tls;
 mod url;
@@ -40,7 +43,7 @@ use conduct::{Schedule, arrive, conduct};
 use connection::Client;
 use drive::{Drive, Plan};
 use pace::{Arrivals, Pace};
-use requests::{Requests, read_paths};
+use requests::{Form, Requests, read_paths};
 use tls::Tls;
 
 /// Connections that run one after the other: beyond this their kernel state leaves the cache.
@@ -125,7 +128,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let (mut tls, mut agreed) = (None, None);
     if url.tls {
         let failed = |source| Error::Tls { address, source };
-        let with = Tls::to(&url.host, options.insecure).map_err(failed)?;
+        let with = Tls::to(&url.host, options.insecure, options.http2).map_err(failed)?;
         agreed = Some(with.try_on(&first, patience).map_err(failed)?);
         tls = Some(with);
     }
@@ -133,10 +136,15 @@ pub fn run(options: &Options) -> Result<Report, Error> {
 
     // Arrivals have random numbers of their own, so that they are the same whatever the paths.
     let mut random = fastrand::Rng::with_seed(options.seed);
+    let form = match options.http2 {
+        true => Form::Two,
+        false => Form::One { keep_alive: !options.no_keep_alive },
+    };
     let plan = Plan {
         address,
         tls,
-        requests: Requests::new(url, &paths, options.zipf, !options.no_keep_alive),
+        requests: Requests::new(url, &paths, options.zipf, form),
+        http2: options.http2,
         connections: options.connections,
         depth: if options.no_keep_alive { 1 } else { options.pipeline },
         keep_alive: !options.no_keep_alive,

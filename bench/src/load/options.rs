@@ -23,6 +23,11 @@ pub struct Options {
     #[arg(short = 'k', long)]
     pub insecure: bool,
 
+    /// Speak HTTP/2, with --pipeline streams at a time on each connection. Without TLS the server must
+    /// know beforehand that it is HTTP/2
+    #[arg(long, conflicts_with_all = ["think", "no_keep_alive"])]
+    pub http2: bool,
+
     /// Connections at a time
     #[arg(short, long, value_name = "N", default_value_t = 64,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
@@ -105,6 +110,7 @@ impl Options {
         Self {
             url,
             insecure: false,
+            http2: false,
             connections: 64,
             duration: Duration::from_secs(10),
             warmup: Duration::ZERO,

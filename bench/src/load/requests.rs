@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use phalanx_http::client::write_get;
 
+use super::http2;
 use super::url::{Url, is_target};
 use super::zipf::Zipf;
 
@@ -62,6 +63,15 @@ pub(crate) fn read_paths(file: &Path) -> Result<Vec<String>, PathsError> {
     if paths.is_empty() { Err(PathsError::Empty { path: path() }) } else { Ok(paths) }
 }
 
+/// How requests are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form {
+    /// HTTP/1.1.
+    One { keep_alive: bool },
+    /// HTTP/2: a request's fields.
+    Two,
+}
+
 /// Requests for some paths, and how popular they are.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests {
@@ -72,22 +82,27 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn new(url: &Url, paths: &[String], alpha: f64, keep_alive: bool) -> Self {
+    pub(crate) fn new(url: &Url, paths: &[String], alpha: f64, form: Form) -> Self {
         let mut bytes = Vec::new();
         let write = |path: &String| {
-            write_get(&mut bytes, &url.authority, path, keep_alive);
+            match form {
+                Form::One { keep_alive } => {
+                    write_get(&mut bytes, &url.authority, path, keep_alive);
+                }
+                Form::Two => http2::fields(&mut bytes, url.tls, &url.authority, path),
+            }
             bytes.len()
         };
         let ends: Vec<usize> = paths.iter().map(write).collect();
         Self { bytes, zipf: Zipf::new(ends.len(), alpha), ends }
     }
 
-    /// Adds the next request to `out`.
+    /// The next request.
     #[inline]
-    pub(crate) fn draw(&self, random: &mut fastrand::Rng, out: &mut Vec<u8>) {
+    pub(crate) fn draw(&self, random: &mut fastrand::Rng) -> &[u8] {
         let at = if self.ends.len() == 1 { 0 } else { self.zipf.draw(random) };
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
-        out.extend_from_slice(&self.bytes[start..self.ends[at]]);
+        &self.bytes[start..self.ends[at]]
     }
 }
 
@@ -98,12 +113,15 @@ mod tests {
     #[test]
     fn requests_are_drawn_whole() {
         let url: Url = "http://a:81/".parse().unwrap();
-        let requests = Requests::new(&url, &["/x".into(), "/long?q".into()], 0.0, true);
+        let requests = Requests::new(
+            &url,
+            &["/x".into(), "/long?q".into()],
+            0.0,
+            Form::One { keep_alive: true },
+        );
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..100 {
-            let mut out = Vec::new();
-            requests.draw(&mut random, &mut out);
-            let text = String::from_utf8(out).unwrap();
+            let text = str::from_utf8(requests.draw(&mut random)).unwrap();
             let path = text.strip_prefix("GET ").unwrap().split(' ').next().unwrap();
             assert!(["/x", "/long?q"].contains(&path));
             assert!(text.ends_with(" HTTP/1.1\r\nHost: a:81\r\n\r\n"), "{text:?}");

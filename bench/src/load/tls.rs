@@ -1,7 +1,7 @@
 //! `https://`: whom the load believes, and the first handshake, which tells of what goes wrong.
 //!
 //! Every connection shakes hands in full: sessions are not resumed, so that `--no-keep-alive` shows what a
-//! handshake costs. HTTP/1.1 is all that is offered.
+//! handshake costs. One protocol is offered, HTTP/1.1 or HTTP/2.
 
 use std::io;
 use std::net::TcpStream;
@@ -17,6 +17,9 @@ use rustls::{
     StreamOwned,
 };
 
+/// The protocol's name in a handshake (RFC 9113 §3.1).
+const H2: &[u8] = b"h2";
+
 /// How connections shake hands, and with whom.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
@@ -30,7 +33,7 @@ impl Tls {
     ///
     /// # Errors
     /// When nothing can have such a name, or no root is found on this system.
-    pub(crate) fn to(host: &str, insecure: bool) -> io::Result<Self> {
+    pub(crate) fn to(host: &str, insecure: bool, http2: bool) -> io::Result<Self> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -43,7 +46,7 @@ impl Tls {
         }
         .with_no_client_auth();
         config.resumption = Resumption::disabled();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![if http2 { H2.to_vec() } else { b"http/1.1".to_vec() }];
         Ok(Self { config: Arc::new(config), name })
     }
 
@@ -59,13 +62,18 @@ impl Tls {
     /// agreed on, as in `TLS 1.3, AES_256_GCM_SHA384`.
     ///
     /// # Errors
-    /// What is wrong with the server's certificate, or with the connection.
+    /// What is wrong with the server's certificate, or with the connection; or that it has no HTTP/2,
+    /// where that is wanted.
     pub(crate) fn try_on(&self, stream: &TcpStream, patience: Duration) -> io::Result<String> {
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
         let mut session = self.session().map_err(io::Error::other)?;
         while session.is_handshaking() {
             session.complete_io(&mut { stream })?;
+        }
+        let wants = self.config.alpn_protocols.iter().any(|protocol| protocol == H2);
+        if wants && session.alpn_protocol() != Some(H2) {
+            return Err(io::Error::other("the server does not offer HTTP/2"));
         }
         Ok(agreed(&session))
     }

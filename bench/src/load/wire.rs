@@ -24,6 +24,8 @@ pub(crate) enum Wire {
 pub(crate) struct Sealed {
     stream: Stream,
     session: ClientConnection,
+    /// What came with the end of the handshake: HTTP/2 servers speak first.
+    early: Vec<u8>,
     /// Memory for what is received, and for what is sent.
     raw: Vec<u8>,
     out: Vec<u8>,
@@ -40,8 +42,9 @@ impl Wire {
         let stream = Stream::connect(address, patience).await?;
         let Some(tls) = tls else { return Ok(Self::Plain(stream)) };
         let session = tls.session().map_err(io::Error::other)?;
-        let mut sealed = Sealed { stream, session, raw: Vec::new(), out: Vec::new() };
         let mut early = Vec::new();
+        let mut sealed =
+            Sealed { stream, session, early: Vec::new(), raw: Vec::new(), out: Vec::new() };
         loop {
             sealed.flush(patience.after(now() - begun)).await?;
             if !sealed.session.is_handshaking() {
@@ -49,10 +52,8 @@ impl Wire {
             }
             sealed.receive(&mut early, patience.after(now() - begun)).await?;
         }
-        match early.is_empty() {
-            true => Ok(Self::Tls(Box::new(sealed))),
-            false => Err(io::Error::other("an answer to nothing")),
-        }
+        sealed.early = early;
+        Ok(Self::Tls(Box::new(sealed)))
     }
 
     /// Waits for bytes and appends them to `buffer`. Returns how many; zero is the end.
@@ -65,6 +66,7 @@ impl Wire {
             Self::Plain(stream) => stream.read(buffer, patience).await,
             Self::Tls(sealed) => {
                 let (before, begun) = (buffer.len(), now());
+                buffer.append(&mut sealed.early);
                 while buffer.len() == before {
                     if !sealed.receive(buffer, patience.after(now() - begun)).await? {
                         break;

@@ -16,6 +16,7 @@ use report::Slice;
 
 use crate::web::Error;
 use crate::web::arena::{Arena, Plan};
+use crate::web::demands::Demands;
 use crate::web::lineup::ours;
 use crate::web::server::Server;
 use crate::web::site::Site;
@@ -70,7 +71,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         site: &site,
         check_noise: !options.quick,
         cold: false,
-        tls: false,
+        demands: Demands::NONE,
     };
     let arena = Arena::start(&options.place, &plan)?;
     let calibration = (slice / 2).max(SHORTEST);

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use super::certificate::Certificate;
 use super::cores::{Bound, Cores};
+use super::demands::Demands;
 use super::lineup::{Lineup, Versions, web};
 use super::machine::Machine;
 use super::noise::{self, Moment};
@@ -59,8 +60,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) check_noise: bool,
     /// Whether the kernel forgets the site before each slice.
     pub(crate) cold: bool,
-    /// Whether they speak TLS. Who does not is left out.
-    pub(crate) tls: bool,
+    /// What else they do. Who does not is left out.
+    pub(crate) demands: Demands,
 }
 
 impl Arena {
@@ -78,8 +79,8 @@ impl Arena {
         let directory =
             tempfile::Builder::new().prefix("phalanx-bench-").tempdir().map_err(Error::Io)?;
         let site = (plan.site)(directory.path()).map_err(Error::Io)?;
-        let certificate =
-            plan.tls.then(|| Certificate::make(directory.path())).transpose().map_err(Error::Io)?;
+        let certificate = plan.demands.tls.then(|| Certificate::make(directory.path())).transpose();
+        let certificate = certificate.map_err(Error::Io)?;
         let lineup = Lineup {
             wants: plan.wants,
             arguments: plan.arguments,
@@ -87,6 +88,7 @@ impl Arena {
             directory: directory.path(),
             site: &site,
             certificate: certificate.as_ref(),
+            demands: plan.demands,
         };
         let (recipes, versions) = lineup.recipes().map_err(Error::Io)?;
         if recipes.is_empty() {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::certificate::Certificate;
+use super::demands::Demands;
 use super::peers::PEERS;
 use super::server::Recipe;
 use super::site::Site;
@@ -23,8 +24,10 @@ pub(crate) struct Lineup<'a> {
     /// For configurations.
     pub(crate) directory: &'a Path,
     pub(crate) site: &'a Site,
-    /// With one, only those who can do TLS, and by it.
+    /// For TLS, where that is demanded.
     pub(crate) certificate: Option<&'a Certificate>,
+    /// Only those who can do all of it, and with it.
+    pub(crate) demands: Demands,
 }
 
 impl Lineup<'_> {
@@ -33,11 +36,12 @@ impl Lineup<'_> {
     /// # Errors
     /// When configurations cannot be written.
     pub(crate) fn recipes(&self) -> io::Result<(Vec<Recipe>, Versions)> {
-        let Self { wants, phalanx, site, certificate, .. } = *self;
+        let Self { wants, phalanx, site, certificate, demands, .. } = *self;
         let mut recipes = Vec::new();
         let mut versions = Versions::new();
         for driver in ["uring", "poll"] {
-            recipes.push(web(phalanx, site, driver, self.arguments, certificate));
+            let web = web(phalanx, site, driver, self.arguments, certificate);
+            recipes.push(logging(web, self.directory, demands));
             let mut floor = Command::new(phalanx);
             floor.args(["bench", "floor-server", "--driver", driver]);
             recipes.push(own("floor", Some(driver), false, floor));
@@ -50,7 +54,13 @@ impl Lineup<'_> {
             versions.insert(peer.name(), path.as_deref().and_then(|path| peer.version(path)));
             match path {
                 Some(path) => {
-                    recipes.extend(peer.recipes(&path, self.directory, &site.root, certificate)?);
+                    recipes.extend(peer.recipes(
+                        &path,
+                        self.directory,
+                        &site.root,
+                        certificate,
+                        demands,
+                    )?);
                 }
                 None if wants(peer.name()) => {
                     eprintln!("{} is not installed and left out; {}", peer.name(), peer.install);
@@ -58,7 +68,7 @@ impl Lineup<'_> {
                 None => (),
             }
         }
-        recipes.retain(|recipe| wants(&recipe.name) && recipe.tls == certificate.is_some());
+        recipes.retain(|recipe| wants(&recipe.name) && recipe.demands == demands);
         // Without a ring there is nothing to measure it with.
         if let Err(error) = phalanx_driver::choose(phalanx::Choice::Uring) {
             eprintln!("the uring driver is left out: {error}");
@@ -89,7 +99,18 @@ pub(crate) fn web(
     if let Some(Certificate { chain, key }) = certificate {
         web.arg("--tls-certificate").arg(chain).arg("--tls-key").arg(key);
     }
-    Recipe { tls: certificate.is_some(), ..own("phalanx", Some(driver), true, web) }
+    let demands = Demands { tls: certificate.is_some(), ..Demands::NONE };
+    Recipe { demands, ..own("phalanx", Some(driver), true, web) }
+}
+
+/// The same, doing what else is demanded.
+fn logging(mut web: Recipe, directory: &Path, demands: Demands) -> Recipe {
+    if demands.log {
+        let log = directory.join(format!("{}.access.log", web.name));
+        web.command.arg("--set").arg(format!("access-log.target = '{}'", log.display()));
+    }
+    // It speaks HTTP/2 wherever it speaks TLS.
+    Recipe { demands, ..web }
 }
 
 fn own(
@@ -99,5 +120,5 @@ fn own(
     command: Command,
 ) -> Recipe {
     let name = driver.map_or(server.to_owned(), |driver| format!("{server}-{driver}"));
-    Recipe { name, server, driver, command, port: None, serves_files, tls: false }
+    Recipe { name, server, driver, command, port: None, serves_files, demands: Demands::NONE }
 }

@@ -7,6 +7,7 @@
 pub mod arena;
 mod certificate;
 pub(crate) mod cores;
+pub(crate) mod demands;
 pub(crate) mod lineup;
 mod machine;
 pub(crate) mod noise;
@@ -111,7 +112,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             site: &|directory| scene.site(directory, options.quick),
             check_noise: !options.quick,
             cold: scene.cold(),
-            tls: scene.tls(),
+            demands: scene.demands(),
         };
         let arena = Arena::start(&options.place, &plan)?;
         measure(&arena, scene, options, &mut rows)?;

@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use super::demands::Demands;
 use super::site::Site;
 
 const KIB: usize = 1024;
@@ -23,6 +24,10 @@ pub enum Scene {
     Pipelined,
     /// 1,000 files of 1 to 4 KiB over TLS, hands shaken once for each connection
     Tls,
+    /// The same over TLS by HTTP/2, 8 streams at a time on each connection
+    Http2,
+    /// As `small`, and every server writes an access log to a file
+    Logged,
     /// 64 files of 100 KiB
     Medium,
     /// 8 files of 10 MiB
@@ -33,11 +38,13 @@ pub enum Scene {
 
 impl Scene {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Small,
         Self::Many,
         Self::Pipelined,
         Self::Tls,
+        Self::Http2,
+        Self::Logged,
         Self::Medium,
         Self::Large,
         Self::Cold,
@@ -48,7 +55,8 @@ impl Scene {
         match self {
             Self::Small => &[16, 64, 256, 1000],
             Self::Many => &[64, 1000, 4000, 10_000],
-            Self::Tls => &[16, 64, 256],
+            Self::Tls | Self::Logged => &[16, 64, 256],
+            Self::Http2 => &[4, 16, 64],
             Self::Pipelined | Self::Medium => &[16],
             Self::Large => &[4],
             Self::Cold => &[64],
@@ -57,7 +65,11 @@ impl Scene {
 
     /// Requests under way on each connection.
     pub(crate) fn pipeline(self) -> usize {
-        if self == Self::Pipelined { 16 } else { 1 }
+        match self {
+            Self::Pipelined => 16,
+            Self::Http2 => 8,
+            _ => 1,
+        }
     }
 
     /// Whether the kernel forgets the files before each slice.
@@ -65,9 +77,13 @@ impl Scene {
         self == Self::Cold
     }
 
-    /// Whether it is asked for over TLS. The floor and the twin have none.
-    pub(crate) fn tls(self) -> bool {
-        self == Self::Tls
+    /// What servers do beside: the floor and the twin nothing.
+    pub(crate) fn demands(self) -> Demands {
+        Demands {
+            tls: matches!(self, Self::Tls | Self::Http2),
+            http2: self == Self::Http2,
+            log: self == Self::Logged,
+        }
     }
 
     /// Whether the floor's one answer is like those that are asked for.
@@ -86,7 +102,9 @@ impl Scene {
     /// Makes the site in `directory`; with `quick` no larger than a short look takes.
     pub(crate) fn site(self, directory: &Path, quick: bool) -> io::Result<Site> {
         match self {
-            Self::Small | Self::Many | Self::Pipelined | Self::Tls => Site::make(directory),
+            Self::Small | Self::Many | Self::Pipelined | Self::Tls | Self::Http2 | Self::Logged => {
+                Site::make(directory)
+            }
             Self::Medium => Site::of(directory, &[100 * KIB; 64], 0.0),
             Self::Large => Site::of(directory, &[10 * MIB; 8], 0.0),
             Self::Cold => {

@@ -11,6 +11,7 @@ use phalanx_http::Body;
 use phalanx_http::client::Content;
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::demands::Demands;
 use super::site::{PROBE, Site};
 use super::{Error, cores, interrupted};
 use crate::load::tls::Tls;
@@ -31,8 +32,8 @@ pub(crate) struct Recipe {
     pub(crate) port: Option<ReservedPort>,
     /// Whether it serves the site, and not one answer for all.
     pub(crate) serves_files: bool,
-    /// Whether it does so over TLS.
-    pub(crate) tls: bool,
+    /// What else it does.
+    pub(crate) demands: Demands,
 }
 
 /// A process that is up. Dropped, it is killed with all its children.
@@ -41,8 +42,8 @@ pub(crate) struct Server {
     pub(crate) server: &'static str,
     pub(crate) driver: Option<&'static str>,
     pub(crate) address: SocketAddr,
-    /// Whether it speaks TLS there.
-    pub(crate) tls: bool,
+    /// What it speaks there, and does beside.
+    pub(crate) demands: Demands,
     /// Its processes.
     pub(crate) family: Vec<u32>,
     _group: Group,
@@ -69,7 +70,7 @@ impl Server {
         site: &Site,
     ) -> Result<Self, Error> {
         use std::os::unix::process::CommandExt;
-        let Recipe { name, server, driver, mut command, port, serves_files, tls } = recipe;
+        let Recipe { name, server, driver, mut command, port, serves_files, demands } = recipe;
         let (out, errors) =
             (directory.join(format!("{name}.out")), directory.join(format!("{name}.err")));
         let failed = |why: String| Error::Server { name: name.clone(), why };
@@ -91,10 +92,18 @@ impl Server {
                 Some(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
                 None => announced(&fs::read_to_string(&out).unwrap_or_default()),
             };
-            let why = match address.map(|address| (address, ask(address, tls))) {
+            let why = match address.map(|address| (address, ask(address, demands.tls))) {
                 Some((address, Ok(body))) if !serves_files || body == site.probe => {
                     let family = crate::procfs::family(group.0.id()).map_err(Error::Io)?;
-                    return Ok(Self { name, server, driver, address, tls, family, _group: group });
+                    return Ok(Self {
+                        name,
+                        server,
+                        driver,
+                        address,
+                        demands,
+                        family,
+                        _group: group,
+                    });
                 }
                 Some((_, Ok(body))) => {
                     format!("its answer to {PROBE} is wrong: {} bytes", body.len())
@@ -130,7 +139,7 @@ fn ask(address: SocketAddr, tls: bool) -> io::Result<Vec<u8>> {
     let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
     match tls {
-        true => probe(Tls::to(&address.ip().to_string(), true)?.wrap(stream)?),
+        true => probe(Tls::to(&address.ip().to_string(), true, false)?.wrap(stream)?),
         false => probe(stream),
     }
 }

@@ -81,8 +81,9 @@ impl Load<'_> {
         let mut command = Command::new(self.phalanx);
         command
             .arg("load")
-            .arg(format!("http{}://{}/", if server.tls { "s" } else { "" }, server.address))
-            .args(server.tls.then_some("--insecure"))
+            .arg(format!("http{}://{}/", if server.demands.tls { "s" } else { "" }, server.address))
+            .args(server.demands.tls.then_some("--insecure"))
+            .args(server.demands.http2.then_some("--http2"))
             .args(["--connections", &shot.connections.to_string()])
             .args(["--seed", &shot.seed.to_string()])
             .args((shot.pipeline > 1).then(|| format!("--pipeline={}", shot.pipeline)))

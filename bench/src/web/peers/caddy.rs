@@ -8,7 +8,7 @@ pub(super) const CADDY: Peer = Peer {
     folders: SBIN,
     version: &["version"],
     install: "apt-get install caddy",
-    tls: || true,
+    can: |_| true,
     tunings: &[Tuning {
         name: "caddy",
         configuration: caddy,
@@ -21,14 +21,21 @@ pub(super) const CADDY: Peer = Peer {
 
 fn caddy(ground: &Ground<'_>) -> String {
     let (port, root) = (ground.port, ground.root.display());
+    let here = ground.directory.display();
     let tls = match ground.certificate {
         None => String::new(),
         Some(Certificate { chain, key }) => {
             format!("\ttls {} {}\n", chain.display(), key.display())
         }
     };
+    let log = match ground.demands.log {
+        true => format!(
+            "\tlog {{\n\t\toutput file {here}/caddy-{port}.access.log {{\n\t\t\troll_disabled\n\t\t}}\n\t}}\n"
+        ),
+        false => String::new(),
+    };
     format!(
         "{{\n\tadmin off\n\tauto_https off\n\tlog {{\n\t\tlevel ERROR\n\t}}\n}}\n\
-         :{port} {{\n{tls}\tbind 127.0.0.1\n\troot * {root}\n\tfile_server\n}}\n"
+         :{port} {{\n{tls}{log}\tbind 127.0.0.1\n\troot * {root}\n\tfile_server\n}}\n"
     )
 }

@@ -13,12 +13,12 @@ pub(super) const H2O: Peer = Peer {
         configuration: h2o,
         arguments: &["-m", "worker", "-c", "{}"],
     }],
-    tls: || true,
+    can: |_| true,
     environment: &[],
 };
 
 fn h2o(ground: &Ground<'_>) -> String {
-    let Ground { port, root_user, certificate, .. } = *ground;
+    let Ground { port, root_user, certificate, demands, .. } = *ground;
     let (here, root) = (ground.directory.display(), ground.root.display());
     let user = if root_user { "user: root\n" } else { "" };
     let ssl = match certificate {
@@ -30,8 +30,12 @@ fn h2o(ground: &Ground<'_>) -> String {
             key.display()
         ),
     };
+    let log = match demands.log {
+        true => format!("access-log: {here}/h2o-{port}.access.log\n"),
+        false => String::new(),
+    };
     format!(
-        "{user}\
+        "{user}{log}\
          num-threads: 1\n\
          max-connections: 16384\n\
          http1-request-timeout: 600\n\

@@ -23,7 +23,7 @@ pub(super) const LIGHTTPD: Peer = Peer {
         },
     ],
     // A package of its own: lighttpd-mod-openssl.
-    tls: || Path::new("/usr/lib/lighttpd/mod_openssl.so").exists(),
+    can: |demands| !demands.tls || Path::new("/usr/lib/lighttpd/mod_openssl.so").exists(),
     environment: &[],
 };
 
@@ -39,9 +39,16 @@ fn lighttpd(ground: &Ground<'_>, backend: &str) -> String {
             key.display()
         ),
     };
+    let log = match ground.demands.log {
+        true => format!(
+            "server.modules += ( \"mod_accesslog\" )\n\
+             accesslog.filename = \"{here}/lighttpd-{port}.access.log\"\n"
+        ),
+        false => String::new(),
+    };
     // More requests on a connection than this it cannot count.
     format!(
-        "{ssl}server.document-root = \"{root}\"\n\
+        "{ssl}{log}server.document-root = \"{root}\"\n\
          server.bind = \"127.0.0.1\"\n\
          server.port = {port}\n\
          server.errorlog = \"{here}/lighttpd-{port}.log\"\n\

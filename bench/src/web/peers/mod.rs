@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::certificate::Certificate;
+use super::demands::Demands;
 use super::server::{Recipe, ReservedPort};
 
 /// All that are known.
@@ -32,8 +33,8 @@ pub(crate) struct Peer {
     pub(crate) install: &'static str,
     /// With TLS only the first: how a file reaches a socket does not matter there.
     tunings: &'static [Tuning],
-    /// Whether it can do TLS, as far as it is here.
-    tls: fn() -> bool,
+    /// Whether it can do this, as far as it is here.
+    can: fn(Demands) -> bool,
     environment: &'static [(&'static str, &'static str)],
 }
 
@@ -57,6 +58,7 @@ struct Ground<'a> {
     root_user: bool,
     /// What to show where it is to speak TLS.
     certificate: Option<&'a Certificate>,
+    demands: Demands,
 }
 
 impl Peer {
@@ -89,11 +91,14 @@ impl Peer {
         directory: &Path,
         root: &Path,
         certificate: Option<&Certificate>,
+        demands: Demands,
     ) -> io::Result<Vec<Recipe>> {
         let root_user = rustix::process::geteuid().is_root();
         let recipe = |tuning: &Tuning| {
             let port = ReservedPort::take()?;
-            let ground = Ground { directory, root, port: port.number(), root_user, certificate };
+            let port_number = port.number();
+            let ground =
+                Ground { directory, root, port: port_number, root_user, certificate, demands };
             let file = directory.join(format!("{}.conf", tuning.name));
             fs::write(&file, (tuning.configuration)(&ground))?;
             let mut command = Command::new(path);
@@ -111,14 +116,14 @@ impl Peer {
                 command,
                 port: Some(port),
                 serves_files: true,
-                tls: certificate.is_some(),
+                demands,
             })
         };
-        let count = match (certificate, (self.tls)()) {
-            (None, _) => self.tunings.len(),
-            (Some(_), true) => 1,
-            (Some(_), false) => {
-                eprintln!("{} has no TLS here and is left out", self.name());
+        let count = match (self.can)(demands) {
+            true if demands.tls => 1,
+            true => self.tunings.len(),
+            false => {
+                eprintln!("{} cannot do what this scene asks for, and is left out", self.name());
                 0
             }
         };
@@ -143,7 +148,7 @@ mod tests {
 
     pub(super) fn ground(root_user: bool) -> Ground<'static> {
         let (directory, root) = (Path::new("/d"), Path::new("/d/site"));
-        Ground { directory, root, port: 81, root_user, certificate: None }
+        Ground { directory, root, port: 81, root_user, certificate: None, demands: Demands::NONE }
     }
 
     #[test]
@@ -162,20 +167,24 @@ mod tests {
     #[test]
     fn configurations_name_what_they_work_on() {
         let certificate = Certificate { chain: "/d/chain.pem".into(), key: "/d/key.pem".into() };
-        const SWS: &str = "static-web-server";
         for (peer, tuning) in PEERS.iter().flat_map(|p| p.tunings.iter().map(move |t| (p, t))) {
-            for certificate in [None, Some(&certificate)] {
-                let text = (tuning.configuration)(&Ground { certificate, ..ground(true) });
+            for (certificate, http2, log) in [
+                (None, false, false),
+                (None, false, true),
+                (Some(&certificate), false, false),
+                (Some(&certificate), true, false),
+            ] {
+                let demands = Demands { tls: certificate.is_some(), http2, log };
+                if !(peer.can)(demands) && demands != Demands::NONE {
+                    continue;
+                }
+                let text = (tuning.configuration)(&Ground { certificate, demands, ..ground(true) });
                 let braces = |which: char| text.matches(which).count();
                 assert!(text.contains("/d/site") && text.contains("81"), "{}: {text}", tuning.name);
                 assert_eq!(braces('{'), braces('}'), "{}: {text}", tuning.name);
                 let shown = text.contains("/d/chain.pem") && text.contains("/d/key.pem");
-                assert_eq!(
-                    shown,
-                    peer.program != SWS && certificate.is_some(),
-                    "{}: {text}",
-                    tuning.name
-                );
+                assert_eq!(shown, certificate.is_some(), "{}: {text}", tuning.name);
+                assert_eq!(text.contains("access.log"), log, "{}: {text}", tuning.name);
             }
         }
     }

@@ -20,12 +20,12 @@ pub(super) const NGINX: Peer = Peer {
             arguments: &["-c", "{}"],
         },
     ],
-    tls: || true,
+    can: |_| true,
     environment: &[],
 };
 
 fn nginx(ground: &Ground<'_>, sendfile: bool) -> String {
-    let Ground { port, root_user, certificate, .. } = *ground;
+    let Ground { port, root_user, certificate, demands, .. } = *ground;
     let (here, root) = (ground.directory.display(), ground.root.display());
     let send = if sendfile { "sendfile on;\n  tcp_nopush on;" } else { "sendfile off;" };
     // Workers give up root's rights, and then may not read the temporary directory.
@@ -39,8 +39,12 @@ fn nginx(ground: &Ground<'_>, sendfile: bool) -> String {
         Some(Certificate { chain, key }) => {
             let (chain, key) = (chain.display(), key.display());
             let lines = format!("    ssl_certificate {chain};\n    ssl_certificate_key {key};\n");
-            (" ssl", lines)
+            (if demands.http2 { " ssl http2" } else { " ssl" }, lines)
         }
+    };
+    let log = match demands.log {
+        true => format!("{here}/nginx-{port}.access.log combined buffer=64k flush=1s"),
+        false => "off".to_owned(),
     };
     format!(
         "daemon off;\n\
@@ -53,7 +57,7 @@ fn nginx(ground: &Ground<'_>, sendfile: bool) -> String {
          http {{\n\
          \x20 types {{ text/html html; }}\n\
          \x20 default_type application/octet-stream;\n\
-         \x20 access_log off;\n\
+         \x20 access_log {log};\n\
          \x20 {send}\n\
          \x20 tcp_nodelay on;\n\
          \x20 keepalive_timeout 600s;\n\

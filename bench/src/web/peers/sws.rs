@@ -1,5 +1,6 @@
 //! static-web-server, with one thread; it is told everything by arguments.
 
+use super::super::certificate::Certificate;
 use super::{Ground, Peer, Tuning};
 
 pub(super) const SWS: Peer = Peer {
@@ -7,14 +8,22 @@ pub(super) const SWS: Peer = Peer {
     folders: &[],
     version: &["--version"],
     install: "cargo install static-web-server",
-    // It has TLS with HTTP/2 only.
-    tls: || false,
+    // It has TLS with HTTP/2 only, and its log says more than each request.
+    can: |demands| demands.tls == demands.http2 && !demands.log,
     tunings: &[Tuning { name: "sws", configuration: sws, arguments: &["--config-file", "{}"] }],
     environment: &[],
 };
 
 fn sws(ground: &Ground<'_>) -> String {
     let (port, root) = (ground.port, ground.root.display());
+    let tls = match ground.certificate {
+        None => String::new(),
+        Some(Certificate { chain, key }) => format!(
+            "http2 = true\nhttp2-tls-cert = \"{}\"\nhttp2-tls-key = \"{}\"\n",
+            chain.display(),
+            key.display()
+        ),
+    };
     format!(
         "[general]\n\
          host = \"127.0.0.1\"\n\
@@ -23,6 +32,7 @@ fn sws(ground: &Ground<'_>) -> String {
          log-level = \"error\"\n\
          threads-multiplier = 1\n\
          compression = false\n\
-         cache-control-headers = false\n"
+         cache-control-headers = false\n\
+         {tls}"
     )
 }

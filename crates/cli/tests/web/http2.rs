@@ -3,15 +3,17 @@
 //! Over TCP without TLS, so that the bytes are ours. That curl gets files by it, with TLS, is in
 //! `tls.rs`.
 
+use std::fs;
 use std::process::Command;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::authority::Authority;
 use crate::client::Client;
 use crate::frames::{Connection, Frame, kind};
 use crate::on_each_driver;
-use crate::server::{LONG, Server};
+use crate::server::{LONG, Server, bare};
 use crate::site::{Site, noise, same};
 
 on_each_driver!(
@@ -25,6 +27,7 @@ on_each_driver!(
     drained,
     only_when_asked_for,
     by_the_conformance_suite,
+    by_our_own_load,
 );
 
 const NO_ERROR: u32 = 0;
@@ -40,6 +43,28 @@ fn site() -> Site {
 
 fn start(driver: &str, site: &Site, more: &[&str]) -> Server {
     Server::start_with(driver, &site.root(), &[&["--h2c"], more].concat())
+}
+
+/// `phalanx load --http2`, known beforehand and agreed on by TLS: every answer is one.
+fn by_our_own_load(driver: &'static str) {
+    let (site, authority) = (site(), Authority::new());
+    let pair = authority.sign("pair", &["localhost"]);
+    let (chain, key) = (pair.certificate.to_str().unwrap(), pair.key.to_str().unwrap());
+    fs::write(site.outside().join("paths"), "/small\n/large\n").unwrap();
+    for tls in [&[][..], &["--tls-certificate", chain, "--tls-key", key]] {
+        let server = start(driver, &site, tls);
+        let scheme = if tls.is_empty() { "http" } else { "https" };
+        let mut load = bare();
+        load.args(["load", "--http2", "-k", "-c", "3", "-d", "0.5", "--pipeline", "5", "--json"]);
+        load.args(["--driver", driver, "--paths"]).arg(site.outside().join("paths"));
+        let output = load.arg(format!("{scheme}://{}/", server.address)).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let completed = report["completed"].as_u64().unwrap();
+        assert!(completed > 10 && report["status"]["2xx"] == completed, "{report}");
+        assert!(report["errors"].as_object().unwrap().values().all(|n| n == 0), "{report}");
+        assert!(report["bytes"].as_u64().unwrap() > 1 << 20, "{report}");
+    }
 }
 
 fn requests_at_once(driver: &'static str) {

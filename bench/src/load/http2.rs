@@ -1,0 +1,391 @@
+//! As much of HTTP/2 (RFC 9113) as sending GETs and counting answers takes.
+//!
+//! By hand, so that the load costs less than what it measures: requests are written once, in fields that
+//! need no state, and of an answer only its status and its end are looked at. The server is told to have no
+//! table of fields either (RFC 7541 §4.2), so that nothing needs to be remembered.
+
+use phalanx_http::client::BadResponse;
+
+use super::answers::Answer;
+
+/// What a client says first (RFC 9113 §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// A frame's head: the length in three bytes, the type, flags, the stream in four.
+const HEAD: usize = 9;
+/// The longest frame that a server may send unless it is allowed more (§6.5.2).
+const LONGEST: usize = 16 * 1024;
+/// The widest window (§6.9.1), and what it is at first.
+const WINDOW: u32 = (1 << 31) - 1;
+const FIRST_WINDOW: u32 = 65_535;
+/// The connection's window is opened again once so much of it is used up.
+const REOPEN: u32 = 1 << 30;
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+
+const END_STREAM: u8 = 1;
+const ACK: u8 = 1;
+const END_HEADERS: u8 = 4;
+const PADDED: u8 = 8;
+const PRIORITY: u8 = 32;
+
+/// The answers of one connection.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    /// What has come and was not looked at begins at `at`.
+    buffer: Vec<u8>,
+    at: usize,
+    /// So much content of the stream is to come, which this ends or not.
+    content: Option<(usize, u32, bool)>,
+    /// Of streams with a head, in no order: their number and status.
+    heads: Vec<(u32, u16)>,
+    /// Streams opened.
+    opened: u32,
+    /// Streams that the server allows at a time: none until it has said so.
+    allowed: Option<u32>,
+    /// The server takes no more requests on this connection.
+    leaving: bool,
+    /// Content since the window was opened last.
+    received: u32,
+    /// To be sent, but not on its own account.
+    reply: Vec<u8>,
+}
+
+impl Frames {
+    /// A connection that was just made.
+    pub(crate) fn new() -> Self {
+        let mut reply = PREFACE.to_vec();
+        let settings = [(1_u16, 0_u32), (2, 0), (4, WINDOW)];
+        frame(&mut reply, SETTINGS, 0, 0, 6 * settings.len());
+        for (name, value) in settings {
+            reply.extend_from_slice(&name.to_be_bytes());
+            reply.extend_from_slice(&value.to_be_bytes());
+        }
+        open_window(&mut reply, WINDOW - FIRST_WINDOW);
+        Self {
+            buffer: Vec::new(),
+            at: 0,
+            content: None,
+            heads: Vec::new(),
+            opened: 0,
+            allowed: None,
+            leaving: false,
+            received: 0,
+            reply,
+        }
+    }
+
+    /// Where more bytes are to be appended.
+    pub(crate) fn space(&mut self) -> &mut Vec<u8> {
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        &mut self.buffer
+    }
+
+    /// Moves what the protocol itself has to say to `out`.
+    pub(crate) fn reply(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.reply);
+    }
+
+    /// How many streams there may be at a time. Nothing is known before the server's settings have come.
+    pub(crate) fn room(&self) -> Option<usize> {
+        let allowed = self.allowed?;
+        // Stream identifiers are odd, and end.
+        let over = self.leaving || self.opened >= WINDOW / 2;
+        Some(if over { 0 } else { allowed as usize })
+    }
+
+    /// Adds a request to `out`, whose fields [`fields`] has written.
+    pub(crate) fn ask(&mut self, fields: &[u8], out: &mut Vec<u8>) {
+        frame(out, HEADERS, END_HEADERS | END_STREAM, 2 * self.opened + 1, fields.len());
+        out.extend_from_slice(fields);
+        self.opened += 1;
+    }
+
+    /// The next answer that is whole; `None` if more bytes are needed.
+    ///
+    /// # Errors
+    /// When what came is no HTTP/2, or the server gave a request up.
+    pub(crate) fn next(&mut self) -> Result<Option<Answer>, BadResponse> {
+        loop {
+            if let Some((left, stream, end)) = self.content {
+                let here = left.min(self.buffer.len() - self.at);
+                self.at += here;
+                self.take_content(here as u32);
+                if here < left {
+                    self.content = Some((left - here, stream, end));
+                    return Ok(None);
+                }
+                self.content = None;
+                if end {
+                    return self.end(stream).map(Some);
+                }
+            }
+            let bytes = &self.buffer[self.at..];
+            let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(None) };
+            let [a, b, c, kind, flags, s @ ..] = *head;
+            let length = u32::from_be_bytes([0, a, b, c]) as usize;
+            let stream = u32::from_be_bytes(s) & WINDOW;
+            if kind == DATA {
+                self.at += HEAD;
+                self.content = Some((length, stream, flags & END_STREAM != 0));
+                continue;
+            }
+            if length > LONGEST {
+                return Err(BadResponse);
+            }
+            let Some(payload) = bytes.get(HEAD..HEAD + length) else { return Ok(None) };
+            let ends = kind == HEADERS && flags & END_STREAM != 0;
+            match kind {
+                HEADERS if self.heads.iter().any(|(other, _)| *other == stream) => (), // trailers
+                HEADERS => match status(fragment(payload, flags)?)? {
+                    100..200 => (),
+                    status => self.heads.push((stream, status)),
+                },
+                SETTINGS if flags & ACK == 0 => {
+                    let allowed = self.allowed.get_or_insert(u32::MAX);
+                    for setting in payload.chunks_exact(6) {
+                        if setting[..2] == [0, 3] {
+                            *allowed = u32::from_be_bytes([2, 3, 4, 5].map(|at| setting[at]));
+                        }
+                    }
+                    frame(&mut self.reply, SETTINGS, ACK, 0, 0);
+                }
+                PING if flags & ACK == 0 => {
+                    frame(&mut self.reply, PING, ACK, 0, length);
+                    self.reply.extend_from_slice(payload);
+                }
+                GOAWAY => self.leaving = true,
+                RST_STREAM => return Err(BadResponse),
+                _ => (),
+            }
+            self.at += HEAD + length;
+            if ends {
+                return self.end(stream).map(Some);
+            }
+        }
+    }
+
+    fn end(&mut self, stream: u32) -> Result<Answer, BadResponse> {
+        let at = self.heads.iter().position(|(other, _)| *other == stream).ok_or(BadResponse)?;
+        let (_, status) = self.heads.swap_remove(at);
+        Ok(Answer { status, keep_alive: true, number: Some(u64::from(stream / 2)) })
+    }
+
+    fn take_content(&mut self, bytes: u32) {
+        self.received += bytes;
+        if self.received >= REOPEN {
+            open_window(&mut self.reply, self.received);
+            self.received = 0;
+        }
+    }
+}
+
+/// Adds a frame's head.
+fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, length: usize) {
+    out.extend_from_slice(&(length as u32).to_be_bytes()[1..]);
+    out.extend_from_slice(&[kind, flags]);
+    out.extend_from_slice(&stream.to_be_bytes());
+}
+
+fn open_window(out: &mut Vec<u8>, by: u32) {
+    frame(out, WINDOW_UPDATE, 0, 0, 4);
+    out.extend_from_slice(&by.to_be_bytes());
+}
+
+/// Adds the fields of a GET (RFC 7541 §6): two that the static table has whole, two with its names.
+pub(crate) fn fields(out: &mut Vec<u8>, tls: bool, authority: &str, path: &str) {
+    out.extend_from_slice(&[0x82, if tls { 0x87 } else { 0x86 }]);
+    for (name, value) in [(1, authority), (4, path)] {
+        out.push(name);
+        integer(out, value.len());
+        out.extend_from_slice(value.as_bytes());
+    }
+}
+
+/// Adds a length (RFC 7541 §5.1) below a prefix of seven bits; the text behind it is as it is.
+fn integer(out: &mut Vec<u8>, value: usize) {
+    const MOST: usize = 127;
+    if value < MOST {
+        out.push(value as u8);
+        return;
+    }
+    out.push(MOST as u8);
+    let mut rest = value - MOST;
+    while rest >= 128 {
+        out.push(rest as u8 | 128);
+        rest /= 128;
+    }
+    out.push(rest as u8);
+}
+
+/// What of a frame of fields is the fields.
+fn fragment(payload: &[u8], flags: u8) -> Result<&[u8], BadResponse> {
+    let (mut start, mut end) = (0, payload.len());
+    if flags & PADDED != 0 {
+        start += 1;
+        end = end.saturating_sub(usize::from(*payload.first().ok_or(BadResponse)?));
+    }
+    if flags & PRIORITY != 0 {
+        start += 5;
+    }
+    payload.get(start..end).ok_or(BadResponse)
+}
+
+/// The status, which is the first of an answer's fields, since no other begins with a colon (RFC 9113 §8.3).
+fn status(mut fields: &[u8]) -> Result<u16, BadResponse> {
+    // The table gets the size that it was told to have.
+    while let [first, rest @ ..] = fields
+        && first & 0xe0 == 0x20
+    {
+        let more = rest.iter().take_while(|byte| **byte & 128 != 0).count() + 1;
+        fields = if first & 0x1f == 0x1f { rest.get(more..).ok_or(BadResponse)? } else { rest };
+    }
+    const INDEXED: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
+    match *fields {
+        [at @ 0x88..=0x8e, ..] => Ok(INDEXED[usize::from(at - 0x88)]),
+        // A value for the name: to be kept, not to be kept, or never to be.
+        [0x48..=0x4e | 0x08..=0x0e | 0x18..=0x1e, 3, a, b, c, ..] => {
+            digits([a, b, c].map(|byte| byte.wrapping_sub(b'0')))
+        }
+        [0x48..=0x4e | 0x08..=0x0e | 0x18..=0x1e, length, ref value @ ..] if length & 128 != 0 => {
+            let value = value.get(..usize::from(length & 127)).ok_or(BadResponse)?;
+            digits(huffman(value)?)
+        }
+        _ => Err(BadResponse),
+    }
+}
+
+fn digits(digits: [u8; 3]) -> Result<u16, BadResponse> {
+    match digits {
+        [1..=9, 0..=9, 0..=9] => Ok(digits.iter().fold(0, |n, digit| 10 * n + u16::from(*digit))),
+        _ => Err(BadResponse),
+    }
+}
+
+/// Three digits in the code of RFC 7541 B: 0 to 2 have five bits, the others six.
+fn huffman(value: &[u8]) -> Result<[u8; 3], BadResponse> {
+    let mut bits = value.iter().take(3).fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+    bits <<= 32 - 8 * value.len().clamp(1, 3);
+    let mut found = [0; 3];
+    for digit in &mut found {
+        let (value, length) = match bits >> 27 {
+            short @ 0..=2 => (short, 5),
+            _ => ((bits >> 26).checked_sub(0b01_1001).ok_or(BadResponse)? + 3, 6),
+        };
+        if value > 9 {
+            return Err(BadResponse);
+        }
+        *digit = value as u8;
+        bits <<= length;
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server's frames: settings, two interleaved answers, one of them with an interim one, and more.
+    fn answers() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut add = |kind, flags, stream, payload: &[u8]| {
+            frame(&mut bytes, kind, flags, stream, payload.len());
+            bytes.extend_from_slice(payload);
+        };
+        add(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 100, 0, 4, 0, 1, 0, 0]);
+        add(SETTINGS, ACK, 0, &[]);
+        add(WINDOW_UPDATE, 0, 0, &[0, 1, 0, 0]);
+        add(HEADERS, END_HEADERS, 1, &[0x08, 3, b'1', b'0', b'3']);
+        add(HEADERS, END_HEADERS | PADDED, 3, &[2, 0x20, 0x88, 0, 0]);
+        add(HEADERS, END_HEADERS | PRIORITY, 1, &[0, 0, 0, 0, 1, 0x3f, 0x80, 0x01, 0x8d, 0x5a]);
+        add(DATA, 0, 1, b"not ");
+        add(PING, 0, 0, b"12345678");
+        add(DATA, END_STREAM, 3, &[0; 70]);
+        add(DATA, 0, 1, b"found");
+        add(HEADERS, END_HEADERS | END_STREAM, 1, &[0x00, 1, b'a', 1, b'b']);
+        // 503 in Huffman's code: 011011 00000 011001 and ones.
+        add(
+            HEADERS,
+            END_HEADERS | END_STREAM,
+            5,
+            &[0x48, 0x83, 0b0110_1100, 0b0000_1100, 0b1111_1111],
+        );
+        add(GOAWAY, 0, 0, &[0; 8]);
+        bytes
+    }
+
+    #[test]
+    fn answers_in_any_pieces() {
+        let bytes = answers();
+        for piece in 1..=bytes.len() {
+            let mut frames = Frames::new();
+            let (mut sent, mut found) = (Vec::new(), Vec::new());
+            frames.reply(&mut sent);
+            assert!(sent.starts_with(PREFACE) && frames.room().is_none());
+            sent.clear();
+            for part in bytes.chunks(piece) {
+                frames.space().extend_from_slice(part);
+                while let Some(answer) = frames.next().unwrap() {
+                    assert_eq!(frames.room(), Some(100));
+                    found.push((answer.number.unwrap(), answer.status));
+                }
+            }
+            assert_eq!(found, [(1, 200), (0, 404), (2, 503)], "in pieces of {piece}");
+            assert_eq!(frames.room(), Some(0));
+            frames.reply(&mut sent);
+            let mut wanted = Vec::new();
+            frame(&mut wanted, SETTINGS, ACK, 0, 0);
+            frame(&mut wanted, PING, ACK, 0, 8);
+            wanted.extend_from_slice(b"12345678");
+            assert_eq!(sent, wanted);
+        }
+    }
+
+    #[test]
+    fn windows_are_opened_again() {
+        let mut frames = Frames::new();
+        frames.reply.clear();
+        frames.take_content(REOPEN - 1);
+        assert!(frames.reply.is_empty());
+        frames.take_content(9);
+        let mut wanted = Vec::new();
+        open_window(&mut wanted, REOPEN + 8);
+        assert_eq!((&frames.reply, frames.received), (&wanted, 0));
+    }
+
+    #[test]
+    fn nonsense_is_found_out() {
+        for (kind, flags, payload) in [
+            (RST_STREAM, 0, &[0, 0, 0, 8][..]),
+            (HEADERS, END_HEADERS, &[]),
+            (HEADERS, END_HEADERS, &[0x08, 3, b'0', b'0', b'3']),
+            (HEADERS, END_HEADERS | PADDED, &[9, 0x88]),
+            (HEADERS, END_HEADERS, &[0x08, 0x83, 0xff, 0xff, 0xff]),
+            (DATA, END_STREAM, &[]),
+        ] {
+            let mut frames = Frames::new();
+            frame(frames.space(), kind, flags, 1, payload.len());
+            frames.space().extend_from_slice(payload);
+            assert!(frames.next().is_err(), "{kind} {flags} {payload:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_a_frame() {
+        let (mut frames, mut out, mut get) = (Frames::new(), Vec::new(), Vec::new());
+        fields(&mut get, true, "a:8", &format!("/{}", "x".repeat(299)));
+        frames.ask(&get, &mut out);
+        frames.ask(&get, &mut out);
+        let one = &out[..out.len() / 2];
+        assert_eq!(one[..HEAD], [0, 1, 55, HEADERS, END_HEADERS | END_STREAM, 0, 0, 0, 1]);
+        // 300 is 127 and 173, which is 45 and once 128.
+        assert_eq!(one[HEAD..][..11], [0x82, 0x87, 1, 3, b'a', b':', b'8', 4, 127, 173, 1]);
+        assert_eq!(out[out.len() / 2 + 8], 3);
+    }
+}
