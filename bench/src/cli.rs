@@ -9,7 +9,7 @@ use phalanx::Kind;
 
 use crate::{
     dial, figure2, figure6, figure8, floor, interleave, ladder, light, load, matching, op,
-    overload, pipeline, twin, web,
+    overload, pipeline, report, twin, web,
 };
 
 /// `phalanx load`.
@@ -66,6 +66,8 @@ pub enum BenchCommand {
     Overload(overload::Options),
     /// Events against a million filters, one at a time and in cohorts
     Match(matching::Options),
+    /// All of these in one go, and a page with their plots
+    Report(report::Options),
     /// The threaded twin of the web server
     #[command(hide = true)]
     TwinServer(TwinServer),
@@ -154,6 +156,7 @@ impl BenchCommand {
                     Err(error) => finish(Err(error)),
                 }
             }
+            BenchCommand::Report(options) => write_report(&options),
             BenchCommand::TwinServer(TwinServer { directory, listen }) => {
                 finish(twin::run(&directory, listen))
             }
@@ -207,6 +210,29 @@ where
         Err(error) => {
             eprintln!("phalanx bench {bench}: {error}");
             ExitCode::from(if matches!(error, web::Error::Nobody) { 2 } else { 1 })
+        }
+    }
+}
+
+/// The exit code is 0, 1 if something was not measured, 2 for bad arguments, 130 if it was interrupted.
+fn write_report(options: &report::Options) -> ExitCode {
+    match report::run(options) {
+        Ok(made) => {
+            for (name, why) in &made.missing {
+                eprintln!("phalanx bench report: {name} is missing: {why}");
+            }
+            println!("{}", made.page.display());
+            ExitCode::from(match (made.interrupted, made.missing.is_empty()) {
+                (true, _) => 130,
+                (false, false) => 1,
+                (false, true) => 0,
+            })
+        }
+        Err(error) => {
+            eprintln!("phalanx bench report: {error}");
+            let of_arguments =
+                matches!(error, report::Error::Unknown { .. } | report::Error::Baseline { .. });
+            ExitCode::from(if of_arguments { 2 } else { 1 })
         }
     }
 }

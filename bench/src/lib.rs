@@ -17,6 +17,7 @@
 //! - [`dial`]: what waiting for larger cohorts saves, and what it costs.
 //! - [`light`]: its latency when there is little to do; [`overload`]: its goodput when there is too
 //!   much.
+//! - [`report`]: all of them in one go, on a page with plots.
 //!
 //! [`cli`] is how the program `phalanx` calls them.
 
@@ -37,6 +38,7 @@ pub mod op;
 pub mod overload;
 pub mod pipeline;
 pub mod procfs;
+pub mod report;
 pub mod stats;
 mod surge;
 pub mod twin;

@@ -26,19 +26,28 @@ pub struct Machine {
 impl Machine {
     /// This one.
     pub(crate) fn here(allowed: usize, cores: Cores) -> Self {
-        let read = |path: &str| fs::read_to_string(path).ok();
-        let name = rustix::system::uname();
-        let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+        let congestion = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
         Self {
-            processor: read("/proc/cpuinfo").as_deref().and_then(model),
+            processor: processor(),
             cores: allowed,
-            kernel: format!("{} {}", text(name.sysname()), text(name.release())),
-            congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control")
-                .map(|text| text.trim().to_owned()),
+            kernel: kernel(),
+            congestion_control: congestion.ok().map(|text| text.trim().to_owned()),
             server_core: cores.server,
             load_core: cores.load,
         }
     }
+}
+
+/// The processor's own name.
+pub(crate) fn processor() -> Option<String> {
+    fs::read_to_string("/proc/cpuinfo").ok().as_deref().and_then(model)
+}
+
+/// Name and release of the kernel.
+pub(crate) fn kernel() -> String {
+    let name = rustix::system::uname();
+    let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    format!("{} {}", text(name.sysname()), text(name.release()))
 }
 
 fn model(cpuinfo: &str) -> Option<String> {

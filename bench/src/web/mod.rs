@@ -9,7 +9,7 @@ mod certificate;
 pub(crate) mod cores;
 pub(crate) mod demands;
 pub(crate) mod lineup;
-mod machine;
+pub(crate) mod machine;
 pub(crate) mod noise;
 mod options;
 mod peers;
@@ -20,6 +20,7 @@ pub(crate) mod site;
 pub(crate) mod slice;
 mod table;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -89,11 +90,22 @@ pub(crate) fn heed_signals() -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether somebody wants it to end.
+pub(crate) fn is_interrupted() -> bool {
+    interruption().load(Ordering::Relaxed)
+}
+
 fn interrupted() -> Result<(), Error> {
-    match interruption().load(Ordering::Relaxed) {
+    match is_interrupted() {
         true => Err(Error::Interrupted),
         false => Ok(()),
     }
+}
+
+/// The others' versions; none for those that are not installed.
+pub(crate) fn peer_versions() -> BTreeMap<String, Option<String>> {
+    let version = |peer: &peers::Peer| peer.find().and_then(|path| peer.version(&path));
+    peers::PEERS.iter().map(|peer| (peer.name().to_owned(), version(peer))).collect()
 }
 
 /// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.

@@ -1,0 +1,56 @@
+//! Whether the machine was calm: a loop that always does the same, timed beside each experiment.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Steps of the loop, each of which waits for the one before.
+const STEPS: u64 = 20_000_000;
+/// So much slower than its best the loop may be in a calm phase.
+const TOLERATED: f64 = 1.15;
+
+/// The loop's times so far.
+#[derive(Debug, Default)]
+pub(super) struct Calm {
+    best: Option<Duration>,
+}
+
+impl Calm {
+    /// How much slower the machine is now than it was at its best: 1 is best.
+    pub(super) fn look(&mut self) -> f64 {
+        self.compare(time())
+    }
+
+    fn compare(&mut self, time: Duration) -> f64 {
+        let best = self.best.map_or(time, |best| best.min(time));
+        self.best = Some(best);
+        time.as_secs_f64() / best.as_secs_f64().max(1e-9)
+    }
+}
+
+/// Whether this is more than a calm machine's.
+pub(super) fn is_noisy(slowdown: f64) -> bool {
+    slowdown > TOLERATED
+}
+
+fn time() -> Duration {
+    let begun = Instant::now();
+    let mut state = black_box(1_u64);
+    for _ in 0..STEPS {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+    }
+    black_box(state);
+    begun.elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn against_the_best_so_far() {
+        let mut calm = Calm::default();
+        let ms = Duration::from_millis;
+        assert_eq!([ms(20), ms(10), ms(15)].map(|time| calm.compare(time)), [1.0, 1.0, 1.5]);
+        assert!(is_noisy(1.5) && !is_noisy(1.0));
+    }
+}

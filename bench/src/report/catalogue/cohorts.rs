@@ -1,0 +1,137 @@
+//! What running alike work together is worth.
+
+use super::super::experiment::{Chart, Experiment, Goal, Lines, Ratio};
+use super::{command, linear, logarithmic};
+
+pub(super) const FIGURE2: Experiment = Experiment {
+    name: "figure2",
+    title: "A call in a cohort of k (Figure 2 of the 2002 paper)",
+    paper: Some(
+        "Larus and Parkes (2002, §2) wrote 4 KiB blocks by system calls in cohorts of k, with caches flushed before \
+         each cohort: a call in a cohort of 8 cost 0.32 of one alone, in a cohort of 64 0.18.",
+    ),
+    about: "The same here: each cohort writes blocks at random places of a file in the page cache, after 32 MiB of memory \
+            and 256 KiB of branchy code were walked through.",
+    differs: "A call costs less here in cycles, and what it finds cold is less of it; how much a cohort saves depends on \
+              how large the kernel's path is beside the caches.",
+    quick: command(8, &["figure2", "--rounds", "15", "--mib", "16"]),
+    full: command(30, &["figure2"]),
+    peers: &[],
+    ratios: &[
+        Ratio {
+            at: "/k8_over_k1",
+            says: "a call in a cohort of 8 over one alone",
+            paper: Some(0.32),
+            goal: Goal::AtMost(1.0),
+        },
+        Ratio {
+            at: "/k64_over_k1",
+            says: "a call in a cohort of 64 over one alone",
+            paper: Some(0.18),
+            goal: Goal::AtMost(1.0),
+        },
+    ],
+    charts: &[Chart {
+        title: "Cost of a call, over that of a single one",
+        rows: "/cohorts",
+        only: &[],
+        lines: Lines::Fields(&[("write of 4 KiB", "over_k1")]),
+        x: logarithmic("k", "calls in a cohort"),
+        y: linear("", "over k = 1"),
+    }],
+};
+
+pub(super) const PIPELINE: Experiment = Experiment {
+    name: "pipeline",
+    title: "When cohorts pay: code size",
+    paper: Some(
+        "Cohorts gain where a stage's code and data stay in the caches for all of the cohort (2002, §1–2). \
+         The paper has no figure for how large a stage must be; this is ours.",
+    ),
+    about: "Requests pass eight stages of generated, branchy code: by plain calls, one request after the other; on the runtime \
+            in cohorts; in the automatic setting; and on a thread each.",
+    differs: "Below the size of the first-level caches there is nothing to save, and the runtime's own cost shows; beyond \
+              the branch predictor's reach cohorts win several times.",
+    quick: command(25, &["pipeline", "--kib", "4,8,32", "--processes", "1", "--rounds", "7"]),
+    full: command(300, &["pipeline", "--kib", "1,2,4,8,16,32"]),
+    peers: &[],
+    ratios: &[],
+    charts: &[
+        Chart {
+            title: "Time over run to completion by plain calls, inverted: above 1 is faster",
+            rows: "/sizes",
+            only: &[],
+            lines: Lines::Fields(&[
+                ("cohorts of 64", "rtc_over_cohort64"),
+                ("automatic", "rtc_over_auto"),
+                ("direct stages", "rtc_over_direct"),
+            ]),
+            x: logarithmic("kib_per_stage", "KiB of code in each of eight stages"),
+            y: linear("", "times as fast as plain calls"),
+        },
+        Chart {
+            title: "Time for a request through all stages",
+            rows: "/sizes",
+            only: &[],
+            lines: Lines::Fields(&[
+                ("plain calls", "run_to_completion_ns"),
+                ("automatic", "auto_ns"),
+                ("a thread each", "thread_per_request_ns"),
+            ]),
+            x: logarithmic("kib_per_stage", "KiB of code in each of eight stages"),
+            y: logarithmic("", "ns for a request"),
+        },
+    ],
+};
+
+pub(super) const LADDER: Experiment = Experiment {
+    name: "ladder",
+    title: "The size of cohorts that the runtime finds",
+    paper: None,
+    about: "Five pipelines as above. The automatic setting is measured beside every size that it could have chosen, declared, and \
+            beside run to completion.",
+    differs: "Regret above 1 is what finding costs, or a size that was found in a bad moment.",
+    quick: command(30, &["ladder", "--quick"]),
+    full: command(240, &["ladder"]),
+    peers: &[],
+    ratios: &[
+        Ratio {
+            at: "/worst_regret",
+            says: "the automatic setting over the best declared size, where that is worst",
+            paper: None,
+            goal: Goal::AtMost(1.05),
+        },
+        Ratio {
+            at: "/tiny_rtc_over_auto",
+            says: "plain calls over the automatic setting, with tiny stages",
+            paper: None,
+            goal: Goal::AtLeast(0.95),
+        },
+    ],
+    charts: &[Chart {
+        title: "The automatic setting over the best declared size",
+        rows: "/pipelines",
+        only: &[],
+        lines: Lines::Fields(&[("regret", "regret")]),
+        x: logarithmic("kib_per_stage", "KiB of code in each of eight stages"),
+        y: linear("", "time over the best"),
+    }],
+};
+
+pub(super) const INTERLEAVE: Experiment = Experiment {
+    name: "interleave",
+    title: "Memory that is loaded while others run",
+    paper: None,
+    about: "Random lookups in a hash table of 256 MiB inside a stage, with and without awaiting a prefetch, in cohorts of 64.",
+    differs: "What is hidden is the time to memory, less what suspending an operation costs.",
+    quick: command(12, &["interleave", "--quick"]),
+    full: command(60, &["interleave"]),
+    peers: &[],
+    ratios: &[Ratio {
+        at: "/speedup",
+        says: "a lookup without the prefetch over one with it",
+        paper: None,
+        goal: Goal::AtLeast(1.0),
+    }],
+    charts: &[],
+};

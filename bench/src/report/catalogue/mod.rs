@@ -1,0 +1,58 @@
+//! All experiments, in the order of the report.
+
+mod cohorts;
+mod costs;
+mod matcher;
+mod servers;
+
+use super::experiment::{Axis, Command, Experiment};
+
+/// Those of the papers first, then our own.
+pub(super) fn all() -> Vec<&'static Experiment> {
+    [
+        &cohorts::FIGURE2,
+        &servers::FIGURE6,
+        &cohorts::PIPELINE,
+        &matcher::FIGURE8,
+        &matcher::MATCH,
+        &costs::OPERATIONS,
+        &cohorts::LADDER,
+        &servers::WEB,
+        &servers::LIGHT,
+        &servers::OVERLOAD,
+        &servers::DIAL,
+        &cohorts::INTERLEAVE,
+    ]
+    .to_vec()
+}
+
+const fn linear(field: &'static str, label: &'static str) -> Axis {
+    Axis { field, label, logarithmic: false }
+}
+
+const fn logarithmic(field: &'static str, label: &'static str) -> Axis {
+    Axis { field, label, logarithmic: true }
+}
+
+const fn command(seconds: u64, arguments: &'static [&'static str]) -> Command {
+    Command { arguments, seconds }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_report_is_short_and_a_whole_one_bounded() {
+        let all = all();
+        let time = |of: fn(&Experiment) -> &Command| -> u64 {
+            all.iter().map(|experiment| of(experiment).seconds).sum()
+        };
+        assert!(time(|experiment| &experiment.quick) <= 5 * 60);
+        assert!(time(|experiment| &experiment.full) <= 60 * 60);
+        for (n, experiment) in all.iter().enumerate() {
+            assert!(all[..n].iter().all(|other| other.name != experiment.name));
+            assert!(!experiment.ratios.is_empty() || !experiment.charts.is_empty());
+        }
+    }
+}

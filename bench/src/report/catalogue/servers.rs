@@ -1,0 +1,198 @@
+//! Servers side by side.
+
+use super::super::experiment::{Chart, Experiment, Goal, Lines, Ratio};
+use super::{command, linear, logarithmic};
+
+const PEERS: &[(&str, &str)] = &[
+    ("nginx", "apt-get install nginx-light"),
+    ("lighttpd", "apt-get install lighttpd"),
+    ("h2o", "apt-get install h2o"),
+    ("caddy", "apt-get install caddy"),
+];
+
+pub(super) const FIGURE6: Experiment = Experiment {
+    name: "figure6",
+    title: "Web servers under the load of users (Figure 6 of the 2002 paper)",
+    paper: Some(
+        "Under SURGE's users (2002, §5.1) the staged server's bandwidth stayed when the threaded one's fell, and its \
+         latency grew by 2.3 where the threaded one's grew by 45; with few users it was up to 20 times slower.",
+    ),
+    about: "Users ask for a page and what it embeds over a connection of their own, and think before the next. Phalanx, its \
+            threaded twin with the same HTTP code, and others, on one core.",
+    differs: "An idle processor here sleeps in the kernel and is woken at once, so that there is no penalty for few users.",
+    quick: command(40, &["figure6", "--users", "64,512,2048", "--slices", "1", "--slice", "0.7"]),
+    full: command(600, &["figure6"]),
+    peers: PEERS,
+    ratios: &[
+        Ratio {
+            at: "/twin_growth_over_phalanx",
+            says: "growth of the twin's latency over ours, from the fewest to the most users",
+            paper: Some(19.6),
+            goal: Goal::AtLeast(1.0),
+        },
+        Ratio {
+            at: "/throughput_over_twin",
+            says: "our throughput over the twin's with the most users",
+            paper: None,
+            goal: Goal::AtLeast(1.0),
+        },
+    ],
+    charts: &[
+        Chart {
+            title: "Bandwidth against users",
+            rows: "/rows",
+            only: &[],
+            lines: Lines::By { fields: &["server"], y: "mib_per_second" },
+            x: logarithmic("users", "users"),
+            y: linear("", "MiB a second"),
+        },
+        Chart {
+            title: "Mean latency against users",
+            rows: "/rows",
+            only: &[],
+            lines: Lines::By { fields: &["server"], y: "mean_ms" },
+            x: logarithmic("users", "users"),
+            y: logarithmic("", "ms"),
+        },
+    ],
+};
+
+pub(super) const WEB: Experiment = Experiment {
+    name: "web",
+    title: "Processor time for a request",
+    paper: None,
+    about: "Small files over connections that are kept alive; the servers share one core, the load has the other. The floor is a \
+            bare loop on the same driver that gives one fixed answer.",
+    differs: "Most of a request's time is the kernel's sending and receiving, which is the same for all.",
+    quick: command(35, &["web", "--connections", "64", "--slices", "6", "--slice", "0.3"]),
+    full: command(600, &["web", "--connections", "16,64,256,1000"]),
+    peers: PEERS,
+    ratios: &[
+        Ratio {
+            at: "/phalanx_over_nginx",
+            says: "Phalanx over nginx",
+            paper: None,
+            goal: Goal::AtMost(0.5),
+        },
+        Ratio {
+            at: "/phalanx_over_floor",
+            says: "Phalanx over the floor",
+            paper: None,
+            goal: Goal::AtMost(1.1),
+        },
+        Ratio {
+            at: "/twin_over_phalanx",
+            says: "the threaded twin over Phalanx",
+            paper: None,
+            goal: Goal::AtLeast(1.8),
+        },
+    ],
+    charts: &[Chart {
+        title: "Processor time for a request, the smallest of the slices",
+        rows: "/rows",
+        only: &[("scene", "small")],
+        lines: Lines::By { fields: &["server", "driver"], y: "cpu_us_per_request_min" },
+        x: logarithmic("connections", "connections"),
+        y: linear("", "µs"),
+    }],
+};
+
+pub(super) const LIGHT: Experiment = Experiment {
+    name: "light",
+    title: "Latency where there is hardly anything to do",
+    paper: Some(
+        "The server of the 2002 paper was up to twenty times slower than threads at light load (§5.1, Figure 6), since its \
+         processors slept in growing steps when they found nothing.",
+    ),
+    about: "Small files in open loop at 1, 5 and 20 % of what the slower of the two can do.",
+    differs: "A processor parks in its driver, and the kernel wakes it as it wakes a thread.",
+    quick: command(12, &["light", "--slices", "3", "--slice", "0.4"]),
+    full: command(120, &["light"]),
+    peers: &[],
+    ratios: &[
+        Ratio {
+            at: "/p50_over_twin",
+            says: "our median over the twin's, at worst",
+            paper: Some(20.0),
+            goal: Goal::AtMost(1.0),
+        },
+        Ratio {
+            at: "/p99_over_twin",
+            says: "our 99th percentile over the twin's, at worst",
+            paper: None,
+            goal: Goal::AtMost(1.0),
+        },
+    ],
+    charts: &[Chart {
+        title: "Median latency against load",
+        rows: "/rows",
+        only: &[],
+        lines: Lines::Fields(&[("phalanx", "phalanx_p50_us"), ("twin", "twin_p50_us")]),
+        x: logarithmic("load", "share of the capacity"),
+        y: linear("", "µs"),
+    }],
+};
+
+pub(super) const OVERLOAD: Experiment = Experiment {
+    name: "overload",
+    title: "Asked for too much",
+    paper: None,
+    about: "Large files in open loop, from half to three times of what the server can do. Goodput counts answers within their \
+            objective.",
+    differs: "Who admits more than can be served in time serves nobody in time.",
+    quick: command(40, &["overload", "--slices", "1", "--slice", "0.7"]),
+    full: command(400, &["overload"]),
+    peers: &[("nginx", "apt-get install nginx-light")],
+    ratios: &[],
+    charts: &[
+        Chart {
+            title: "Goodput against what is asked for",
+            rows: "/rows",
+            only: &[],
+            lines: Lines::By { fields: &["server"], y: "goodput_over_capacity" },
+            x: linear("load", "offered, in capacities"),
+            y: linear("", "goodput over capacity"),
+        },
+        Chart {
+            title: "99th percentile of successful answers",
+            rows: "/rows",
+            only: &[],
+            lines: Lines::By { fields: &["server"], y: "p99_ms" },
+            x: linear("load", "offered, in capacities"),
+            y: logarithmic("", "ms"),
+        },
+    ],
+};
+
+pub(super) const DIAL: Experiment = Experiment {
+    name: "dial",
+    title: "Waiting for cohorts",
+    paper: Some(
+        "The 2002 paper waits for no cohort to fill; this shows what there would be to gain.",
+    ),
+    about: "What `phalanx web --hold` saves and costs: small files in open loop, at 10 to 95 % of what the server does in closed \
+            loop, a server for each setting.",
+    differs: "Near saturation cohorts fill by themselves, and near idle there is nothing to wait for.",
+    quick: command(30, &["dial", "--holds", "0,1000", "--slices", "1", "--slice", "0.5"]),
+    full: command(200, &["dial"]),
+    peers: &[],
+    ratios: &[],
+    charts: &[
+        Chart {
+            title: "Processor time for a request, over that without waiting",
+            rows: "/rows",
+            only: &[],
+            lines: Lines::By { fields: &["hold_us"], y: "cpu_over_first" },
+            x: linear("load", "share of the capacity"),
+            y: linear("", "over --hold 0"),
+        },
+        Chart {
+            title: "Median latency added",
+            rows: "/rows",
+            only: &[],
+            lines: Lines::By { fields: &["hold_us"], y: "p50_added_us" },
+            x: linear("load", "share of the capacity"),
+            y: linear("", "µs"),
+        },
+    ],
+};

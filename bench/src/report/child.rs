@@ -1,0 +1,124 @@
+//! One benchmark, in a process of its own, that ends in any case.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+
+use crate::web::is_interrupted;
+use crate::web::server::Group;
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+/// For a benchmark that was told to end, to end its servers.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How a benchmark came out.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// What it reports, and how long it took.
+    Measured(Value, Duration),
+    /// Nothing, and why.
+    Failed(String),
+    Interrupted,
+}
+
+/// Runs `phalanx bench` with `arguments`. Tells `look` how long it has been at it, and the last line that
+/// it said.
+pub(super) fn run(
+    phalanx: &Path,
+    arguments: &[&str],
+    limit: Duration,
+    mut look: impl FnMut(Duration, &str),
+) -> io::Result<Outcome> {
+    use std::os::unix::process::CommandExt;
+    let directory = tempfile::Builder::new().prefix("phalanx-report-").tempdir()?;
+    let (out, errors) = (directory.path().join("out"), directory.path().join("err"));
+    let mut command = Command::new(phalanx);
+    command.arg("bench").args(arguments).arg("--json").process_group(0);
+    command.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&errors)?);
+    let mut group = Group(command.spawn()?);
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = group.0.try_wait()? {
+            break status;
+        }
+        let late = begun.elapsed() > limit;
+        if late || is_interrupted() {
+            end(&mut group)?;
+            return Ok(match late {
+                true => Outcome::Failed(format!("it was ended after {} s", limit.as_secs())),
+                false => Outcome::Interrupted,
+            });
+        }
+        let said = fs::read_to_string(&errors)?;
+        look(begun.elapsed(), said.trim_end().lines().last().unwrap_or_default());
+        std::thread::sleep(PAUSE);
+    };
+    if is_interrupted() {
+        return Ok(Outcome::Interrupted);
+    }
+    if !status.success() {
+        let said = fs::read_to_string(&errors)?;
+        let last = said.trim_end().lines().last().unwrap_or("it said nothing").to_owned();
+        return Ok(Outcome::Failed(format!("{status}: {last}")));
+    }
+    Ok(match serde_json::from_slice(&fs::read(&out)?) {
+        Ok(report) => Outcome::Measured(report, begun.elapsed()),
+        Err(error) => Outcome::Failed(format!("what it printed is no JSON: {error}")),
+    })
+}
+
+/// Asks it to end, so that it ends its servers; who does not is killed when the group is dropped.
+fn end(group: &mut Group) -> io::Result<()> {
+    if let Some(pid) = Pid::from_raw(group.0.id().cast_signed()) {
+        let _ = kill_process_group(pid, Signal::INT);
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < GRACE && group.0.try_wait()?.is_none() {
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A program that does as `script` says.
+    fn program(script: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("phalanx");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        (directory, path)
+    }
+
+    fn outcome(script: &str, limit: u64) -> Outcome {
+        let (_directory, path) = program(script);
+        run(&path, &["op"], Duration::from_secs(limit), |_, _| ()).unwrap()
+    }
+
+    #[test]
+    fn it_ends_in_any_case() {
+        let Outcome::Measured(report, _) = outcome("echo \"{\\\"of\\\": \\\"$2 $3\\\"}\"", 60)
+        else {
+            panic!("it prints JSON");
+        };
+        assert_eq!(report["of"], "op --json");
+        for (script, limit, wanted) in [
+            ("echo much >&2; echo why >&2; exit 3", 60, "why"),
+            ("echo words", 60, "no JSON"),
+            ("sleep 600", 0, "ended after 0 s"),
+        ] {
+            let Outcome::Failed(why) = outcome(script, limit) else { panic!("{script}") };
+            assert!(why.contains(wanted), "{script}: {why}");
+        }
+    }
+}

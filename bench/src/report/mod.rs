@@ -1,0 +1,258 @@
+//! `phalanx bench report`: every figure, drawn again, in one command.
+//!
+//! Read [`Options`], then `experiment` (what one is), `catalogue` (which there are), `child` (how one is
+//! run), `document` (`report.json`) and `page` (`report.html`).
+
+mod baseline;
+mod calm;
+mod catalogue;
+mod child;
+mod document;
+mod escape;
+mod experiment;
+mod options;
+mod page;
+mod scale;
+mod series;
+mod svg;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+pub use document::{Document, Entry};
+pub use options::Options;
+
+use calm::Calm;
+use child::Outcome;
+use experiment::{Command, Experiment};
+
+use crate::web::{heed_signals, is_interrupted, machine, peer_versions};
+
+/// A command is ended after so many times the time that it takes here.
+const PATIENCE: u32 = 3;
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such experiment.
+    #[error("there is no experiment {name:?}; there are {all}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        all: String,
+    },
+    /// The earlier report cannot be compared with.
+    #[error("{}: {source}", path.display())]
+    Baseline {
+        /// Where it should be.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The report cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// What.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The system said no.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Made {
+    /// The page.
+    pub page: PathBuf,
+    /// Experiments that were not measured, and why.
+    pub missing: Vec<(String, String)>,
+    /// Whether somebody wanted it to end.
+    pub interrupted: bool,
+}
+
+/// Measures and writes. Progress goes to stderr. Handles SIGINT and SIGTERM from here on: what was measured
+/// until then is written.
+///
+/// # Errors
+/// When nothing can be measured, or the report not be written. An experiment that fails is told of in it.
+pub fn run(options: &Options) -> Result<Made, Error> {
+    let chosen = choose(&options.only)?;
+    let baseline = match &options.baseline {
+        Some(path) => Some(
+            Document::read(path)
+                .map_err(|source| Error::Baseline { path: path.clone(), source })?,
+        ),
+        None => None,
+    };
+    let write = |path: &Path, text: String| {
+        fs::write(path, text).map_err(|source| Error::Write { path: path.to_owned(), source })
+    };
+    // Better now than after an hour.
+    fs::create_dir_all(&options.out)
+        .map_err(|source| Error::Write { path: options.out.clone(), source })?;
+    let phalanx = std::env::current_exe()?;
+    let mut document = document(options);
+    heed_signals().map_err(|error| io::Error::other(error.to_string()))?;
+
+    let total: u64 = chosen.iter().map(|own| own.command(options.full).seconds).sum();
+    let bar = bar(total);
+    let (mut calm, mut done, mut interrupted) = (Calm::default(), 0, false);
+    for experiment in &chosen {
+        let command = experiment.command(options.full);
+        let line = format!("phalanx bench {} --json", command.arguments.join(" "));
+        let entry = if interrupted {
+            Entry::missing(experiment, line, "the run was interrupted before")
+        } else {
+            tell_of_peers(experiment, &document, &bar);
+            let look = |elapsed: Duration, said: &str| {
+                bar.set_position(done + elapsed.as_secs().min(command.seconds));
+                bar.set_message(format!("{}: {said}", experiment.name));
+            };
+            let measured =
+                measure(&phalanx, experiment, command, &line, &mut calm, options.full, look)?;
+            interrupted = is_interrupted();
+            measured
+        };
+        done += command.seconds;
+        bar.set_position(done);
+        document.experiments.push(entry);
+        // Each time, so that what was measured is there whatever comes.
+        let json = serde_json::to_string_pretty(&document).map_err(io::Error::from)?;
+        write(&options.out.join("report.json"), json + "\n")?;
+    }
+    bar.finish_and_clear();
+
+    let moves = baseline.map(|baseline| baseline::moves(&baseline, &document));
+    let page = options.out.join("report.html");
+    write(&page, page::page(&document, moves.as_deref()))?;
+    draw(&options.out.join("plots"), &document)?;
+    let missing = document
+        .experiments
+        .iter()
+        .filter_map(|entry| Some((entry.name.clone(), entry.missing.clone()?)));
+    Ok(Made { page, missing: missing.collect(), interrupted })
+}
+
+/// The experiments of these names; all, if there is none.
+fn choose(only: &[String]) -> Result<Vec<&'static Experiment>, Error> {
+    let all = catalogue::all();
+    if let Some(name) = only.iter().find(|name| all.iter().all(|own| own.name != **name)) {
+        let all: Vec<_> = all.iter().map(|own| own.name).collect();
+        return Err(Error::Unknown { name: name.clone(), all: all.join(", ") });
+    }
+    let wanted = |own: &&Experiment| only.is_empty() || only.iter().any(|name| name == own.name);
+    Ok(all.into_iter().filter(wanted).collect())
+}
+
+/// One without experiments.
+fn document(options: &Options) -> Document {
+    let made_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Document {
+        version: document::VERSION,
+        phalanx: env!("CARGO_PKG_VERSION").to_owned(),
+        made_at: made_at.as_secs(),
+        quick: !options.full,
+        processor: machine::processor(),
+        cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        kernel: machine::kernel(),
+        peers: peer_versions(),
+        experiments: Vec::new(),
+    }
+}
+
+fn bar(total: u64) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template("{bar:30} {elapsed_precise} (about {eta} left) {wide_msg}");
+    let bar = ProgressBar::new(total);
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// Who is left out, and how to get them.
+fn tell_of_peers(experiment: &Experiment, document: &Document, bar: &ProgressBar) {
+    for (name, install) in experiment.peers {
+        if matches!(document.peers.get(*name), None | Some(None)) {
+            bar.suspend(|| {
+                eprintln!("{}: {name} is not installed and left out; {install}", experiment.name);
+            });
+        }
+    }
+}
+
+/// Runs an experiment; in a whole report once more if the machine was not calm.
+fn measure(
+    phalanx: &Path,
+    experiment: &Experiment,
+    command: &Command,
+    line: &str,
+    calm: &mut Calm,
+    again: bool,
+    mut look: impl FnMut(Duration, &str),
+) -> io::Result<Entry> {
+    let limit = PATIENCE * Duration::from_secs(command.seconds);
+    let mut best: Option<Entry> = None;
+    for _ in 0..=usize::from(again) {
+        let before = calm.look();
+        let outcome = child::run(phalanx, command.arguments, limit, &mut look)?;
+        let slowdown = [before, calm.look()];
+        let entry = match outcome {
+            Outcome::Measured(report, took) => Entry {
+                name: experiment.name.to_owned(),
+                command: line.to_owned(),
+                seconds: took.as_secs_f64(),
+                slowdown,
+                noisy: slowdown.into_iter().any(calm::is_noisy),
+                report: Some(report),
+                missing: None,
+            },
+            Outcome::Failed(why) => Entry::missing(experiment, line.to_owned(), &why),
+            Outcome::Interrupted => {
+                let entry = Entry::missing(experiment, line.to_owned(), "the run was interrupted");
+                return Ok(best.unwrap_or(entry));
+            }
+        };
+        let worst = |entry: &Entry| entry.slowdown[0].max(entry.slowdown[1]);
+        let calmer = |old: &Entry| old.report.is_none() || worst(&entry) < worst(old);
+        if best.as_ref().is_none_or(calmer) {
+            best = Some(entry);
+        }
+        if best.as_ref().is_some_and(|entry| entry.report.is_some() && !entry.noisy) {
+            break;
+        }
+    }
+    best.ok_or_else(|| io::Error::other("nothing was run"))
+}
+
+/// Each plot as a file, in light and in dark, for pages of others.
+fn draw(directory: &Path, document: &Document) -> Result<(), Error> {
+    use svg::Colours;
+    fs::create_dir_all(directory)
+        .map_err(|source| Error::Write { path: directory.to_owned(), source })?;
+    for experiment in catalogue::all() {
+        let report = document.entry(experiment.name).and_then(|entry| entry.report.as_ref());
+        let Some(report) = report else { continue };
+        for (n, chart) in experiment.charts.iter().enumerate() {
+            let series = series::series(chart, report);
+            if series.is_empty() {
+                continue;
+            }
+            for (name, colours) in [("light", Colours::Light), ("dark", Colours::Dark)] {
+                let path = directory.join(format!("{}-{}-{name}.svg", experiment.name, n + 1));
+                fs::write(&path, svg::plot(chart, &series, colours))
+                    .map_err(|source| Error::Write { path, source })?;
+            }
+        }
+    }
+    Ok(())
+}

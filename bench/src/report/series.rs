@@ -1,0 +1,96 @@
+//! Points for plots, out of a benchmark's JSON.
+
+use serde_json::Value;
+
+use super::experiment::{Chart, Lines};
+
+/// A line of a plot.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Series {
+    pub(super) name: String,
+    /// In the order of the rows.
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// All lines of `chart` that `report` has points for, in the order in which they come.
+pub(super) fn series(chart: &Chart, report: &Value) -> Vec<Series> {
+    let rows = report.pointer(chart.rows).and_then(Value::as_array);
+    let rows = rows.into_iter().flatten();
+    let wanted =
+        rows.filter(|row| chart.only.iter().all(|(field, value)| text(&row[*field]) == *value));
+    let mut all: Vec<Series> = Vec::new();
+    for row in wanted {
+        let Some(x) = row[chart.x.field].as_f64() else { continue };
+        let mut add = |name: String, y: Option<f64>| {
+            // What is not a number cannot be drawn, and neither can what has no logarithm.
+            let drawn =
+                |value: f64, axis: &super::experiment::Axis| value > 0.0 || !axis.logarithmic;
+            let Some(y) = y.filter(|y| drawn(*y, &chart.y) && drawn(x, &chart.x)) else { return };
+            match all.iter_mut().find(|series| series.name == name) {
+                Some(series) => series.points.push((x, y)),
+                None => all.push(Series { name, points: vec![(x, y)] }),
+            }
+        };
+        match &chart.lines {
+            Lines::By { fields, y } => {
+                let names = fields.iter().map(|field| text(&row[*field]));
+                let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
+                add(names.join(" "), row[*y].as_f64());
+            }
+            Lines::Fields(fields) => {
+                for (name, field) in *fields {
+                    add((*name).to_owned(), row[*field].as_f64());
+                }
+            }
+        }
+    }
+    all.iter_mut().for_each(|series| series.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    all
+}
+
+/// A field as it stands in a name.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::experiment::Axis;
+    use super::*;
+
+    fn chart(lines: Lines, logarithmic: bool) -> Chart {
+        let axis = |field| Axis { field, label: "", logarithmic };
+        Chart {
+            title: "",
+            rows: "/rows",
+            only: &[("scene", "small")],
+            lines,
+            x: axis("n"),
+            y: axis(""),
+        }
+    }
+
+    #[test]
+    fn rows_become_lines() {
+        let report = serde_json::json!({ "rows": [
+            { "scene": "small", "server": "a", "driver": null, "n": 4, "us": 2.0, "p99": 0 },
+            { "scene": "small", "server": "b", "driver": "poll", "n": 1, "us": 5, "p99": 6 },
+            { "scene": "large", "server": "a", "driver": null, "n": 1, "us": 7.0, "p99": 1 },
+            { "scene": "small", "server": "a", "driver": null, "n": 1, "us": 3.0, "p99": 7 },
+        ] });
+        let series = |lines, logarithmic| {
+            let found = series(&chart(lines, logarithmic), &report);
+            found.into_iter().map(|series| (series.name, series.points)).collect::<Vec<_>>()
+        };
+        let by = Lines::By { fields: &["server", "driver"], y: "us" };
+        let wanted = [("a", vec![(1.0, 3.0), (4.0, 2.0)]), ("b poll", vec![(1.0, 5.0)])];
+        assert_eq!(series(by, false), wanted.map(|(name, points)| (name.to_owned(), points)));
+        let both = Lines::Fields(&[("mean", "us"), ("worst", "p99"), ("none", "none")]);
+        // Zero has no logarithm.
+        assert_eq!(series(both, true)[1], ("worst".to_owned(), vec![(1.0, 6.0), (1.0, 7.0)]));
+    }
+}
