@@ -4,6 +4,7 @@
 
 mod content;
 mod notify;
+mod passwd;
 mod service;
 mod top;
 mod web;
@@ -24,6 +25,7 @@ struct Cli {
 enum Command {
     Web(web::Web),
     Top(top::Top),
+    Passwd(passwd::Passwd),
     Load(phalanx_bench::cli::LoadCommand),
     /// Measure Phalanx beside something else, in one run
     #[command(subcommand)]
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Web(web) => web.run(),
         Command::Top(top) => top.run(),
+        Command::Passwd(passwd) => passwd.run(),
         Command::Load(load) => load.run(),
         Command::Bench(bench) => bench.run(),
     }

@@ -18,8 +18,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("matching", &["matcher", "phalanx"]),
     ("web", &["phalanx", "http"]),
     ("store", &["phalanx"]),
+    ("access", &["phalanx"]),
     ("bench", &["core", "driver", "http", "matcher", "matching", "phalanx", "web"]),
-    ("cli", &["core", "driver", "http", "matcher", "matching", "phalanx", "store", "web", "bench"]),
+    (
+        "cli",
+        &[
+            "access", "core", "driver", "http", "matcher", "matching", "mqtt", "phalanx", "store",
+            "web", "bench",
+        ],
+    ),
     ("kv", &["phalanx"]),
     ("tutorial", &["phalanx"]),
     ("echo", &["phalanx"]),

@@ -1,0 +1,29 @@
+//! Who may do what at a message broker: passwords in a file, and an access list by user, client and topic.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `wrong` | what is wrong with a file, where, and what to do |
+//! | `users` | a file's users and their passwords' hashes (Argon2id) |
+//! | `passwords` | the stage that looks at passwords, on threads of its own |
+//! | `passwd` | setting a password in a file |
+//! | `pattern` | patterns of topics, with `%u` and `%c` for the user and the client |
+//! | `rules` | an access list, and what it allows |
+//! | `reading` | an access list's lines |
+//!
+//! Nothing here knows packets or sockets, and nothing guesses: what a file does not allow is refused, and a
+//! file that is not understood is an error.
+
+#![forbid(unsafe_code)]
+
+pub mod passwd;
+mod passwords;
+mod pattern;
+mod reading;
+mod rules;
+mod users;
+mod wrong;
+
+pub use passwords::Passwords;
+pub use rules::{Covers, Rules, Who};
+pub use users::Users;
+pub use wrong::{FileError, Wrong};

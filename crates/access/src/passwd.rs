@@ -1,0 +1,113 @@
+//! Setting a password in a file of users.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use argon2::Argon2;
+use argon2::password_hash::PasswordHasher;
+
+use crate::users::name_is_well;
+use crate::wrong::{FileError, Wrong};
+
+/// The text of a file of users with this user's password set, in its place or at the end. All other
+/// lines stay as they are. Takes tens of milliseconds.
+///
+/// # Errors
+/// When this cannot be the name of a user, or the password is empty.
+pub fn set(text: &str, name: &str, password: &[u8]) -> Result<String, Wrong> {
+    let wrong = |what| Wrong { line: 0, column: 0, what };
+    name_is_well(name).map_err(wrong)?;
+    if password.is_empty() {
+        return Err(wrong(format!("the password of {name:?} is empty")));
+    }
+    let hash = Argon2::default().hash_password(password);
+    let hash = hash.map_err(|error| wrong(format!("the password cannot be hashed: {error}")))?;
+    let new = format!("{name}:{hash}");
+    let mut there = false;
+    let mut lines: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        match line.split_once(':') {
+            Some((of, _)) if of == name && there => (),
+            Some((of, _)) if of == name => {
+                there = true;
+                lines.push(&new);
+            }
+            _ => lines.push(line),
+        }
+    }
+    if !there {
+        lines.push(&new);
+    }
+    Ok(lines.join("\n") + "\n")
+}
+
+/// Sets a password in a file, which is made if it is not there, for its owner only. The old file is there
+/// until the new one is whole. May block.
+///
+/// # Errors
+/// [`FileError`] says what cannot be done.
+pub fn set_in_file(path: &Path, name: &str, password: &[u8]) -> Result<(), FileError> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        text => text.map_err(FileError::io("read", path))?,
+    };
+    let wrong = |wrong| FileError::Wrong { path: path.into(), wrong: vec![wrong] };
+    let text = set(&text, name, password).map_err(wrong)?;
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = Path::new(&new);
+    let write = || {
+        let mut options = File::options();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(new)?;
+        if let Ok(old) = fs::metadata(path) {
+            file.set_permissions(old.permissions())?;
+        }
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    let written = write().and_then(|()| fs::rename(new, path));
+    written.map_err(|error| {
+        if error.kind() != io::ErrorKind::AlreadyExists {
+            let _ = fs::remove_file(new);
+        }
+        FileError::io("write", new)(error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::users::Users;
+
+    #[test]
+    fn a_password_is_set_in_its_place() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("users");
+        set_in_file(&path, "eve", b"apple").unwrap();
+        set_in_file(&path, "adam", b"rib").unwrap();
+        let text = format!("# people\n{}", fs::read_to_string(&path).unwrap());
+        fs::write(&path, text).unwrap();
+        set_in_file(&path, "eve", b"pear").unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let names: Vec<_> = text.lines().map(|line| line.split(':').next().unwrap()).collect();
+        assert_eq!(names, ["# people", "eve", "adam"]);
+        let users = Users::open(&path).unwrap();
+        assert!(users.verify("eve", b"pear") && !users.verify("eve", b"apple"));
+        assert!(users.verify("adam", b"rib"));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert!(set("", "a:b", b"x").is_err() && set("", "a", b"").is_err());
+        // What somebody else is writing is left alone.
+        fs::write(home.path().join("users.new"), "mine").unwrap();
+        let error = set_in_file(&path, "eve", b"plum").unwrap_err();
+        assert!(error.to_string().contains("users.new"), "{error}");
+        assert_eq!(fs::read_to_string(home.path().join("users.new")).unwrap(), "mine");
+    }
+}

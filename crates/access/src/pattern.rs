@@ -1,0 +1,199 @@
+//! Patterns of topics: levels between slashes, `+` for any one, `#` for all that follow, `%u` and `%c` for
+//! the name of the user and the client's identifier.
+//!
+//! What a client has chosen itself must not widen a pattern: a name that is empty or has a slash, `+` or
+//! `#` in it stands for nothing, and such a pattern then fits no topic.
+
+use crate::rules::Who;
+
+/// A pattern of topics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern(Vec<Level>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Level {
+    Text(Box<str>),
+    /// `+`
+    One,
+    /// `#`
+    Rest,
+    /// Text with names in it.
+    Named(Vec<Part>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(Box<str>),
+    User,
+    Client,
+}
+
+impl Pattern {
+    /// Reads a pattern; `named` says whether `%u` and `%c` stand for names.
+    ///
+    /// # Errors
+    /// The character, from one, and what is wrong there.
+    pub(crate) fn parse(text: &str, named: bool) -> Result<Self, (usize, String)> {
+        if text.is_empty() {
+            return Err((1, "expected a topic".into()));
+        }
+        if let Some(at) = text.chars().position(char::is_control) {
+            return Err((at + 1, "a topic has no control characters".into()));
+        }
+        let (mut levels, mut column) = (Vec::new(), 1);
+        let mut rest = text.split('/').peekable();
+        while let Some(level) = rest.next() {
+            let place = |what| column + level.split(what).next().map_or(0, |it| it.chars().count());
+            levels.push(match level {
+                "+" => Level::One,
+                "#" if rest.peek().is_none() => Level::Rest,
+                "#" => return Err((column, "`#` stands at the end only".into())),
+                _ if level.contains('+') => {
+                    return Err((
+                        place('+'),
+                        "`+` stands for a whole level, between slashes".into(),
+                    ));
+                }
+                _ if level.contains('#') => {
+                    return Err((place('#'), "`#` stands alone behind the last slash".into()));
+                }
+                _ if !level.contains("%u") && !level.contains("%c") => Level::Text(level.into()),
+                _ if named => Level::Named(parts(level)),
+                _ => {
+                    let what = "`%u` and `%c` stand for names in lines with `pattern` only";
+                    return Err((place('%'), what.into()));
+                }
+            });
+            column += level.chars().count() + 1;
+        }
+        Ok(Self(levels))
+    }
+
+    /// Whether it fits a topic.
+    pub(crate) fn fits(&self, topic: &str, who: Who<'_>) -> bool {
+        let mut rest = topic.split('/');
+        for (place, level) in self.0.iter().enumerate() {
+            let system = place == 0 && topic.starts_with('$');
+            match (level, rest.next()) {
+                (Level::Rest, _) => return !system,
+                (_, None) => return false,
+                (Level::One, Some(_)) if system => return false,
+                (Level::One, Some(_)) => (),
+                (Level::Text(text), Some(level)) if **text == *level => (),
+                (Level::Named(parts), Some(level)) if is_named(parts, level, who) => (),
+                _ => return false,
+            }
+        }
+        rest.next().is_none()
+    }
+
+    /// Whether it fits all topics that `filter` matches. False may also mean that this is not seen.
+    pub(crate) fn covers(&self, filter: &str, who: Who<'_>) -> bool {
+        let mut rest = filter.split('/');
+        for (place, level) in self.0.iter().enumerate() {
+            let system = place == 0 && filter.starts_with('$');
+            match (level, rest.next()) {
+                (Level::Rest, _) => return !system,
+                (_, None | Some("#")) => return false,
+                (Level::One, Some(_)) if system => return false,
+                (Level::One, Some(_)) => (),
+                (_, Some("+")) => return false,
+                (Level::Text(text), Some(level)) if **text == *level => (),
+                (Level::Named(parts), Some(level)) if is_named(parts, level, who) => (),
+                _ => return false,
+            }
+        }
+        rest.next().is_none()
+    }
+
+    /// Whether there is a topic that it fits and that `filter` matches.
+    pub(crate) fn meets(&self, filter: &str, who: Who<'_>) -> bool {
+        let mut rest = filter.split('/');
+        for (place, level) in self.0.iter().enumerate() {
+            let name;
+            let text = match level {
+                Level::Text(text) => Some(&**text),
+                Level::Named(parts) => match spelled(parts, who) {
+                    Some(it) => {
+                        name = it;
+                        Some(name.as_str())
+                    }
+                    None => return false,
+                },
+                Level::One | Level::Rest => None,
+            };
+            let theirs = rest.next();
+            if place == 0 {
+                // What begins with `$` is matched by what says so only.
+                let system = |text: &str| text.starts_with('$');
+                let wild = matches!(theirs, Some("+" | "#"));
+                if text.is_none() && theirs.is_some_and(system) || text.is_some_and(system) && wild
+                {
+                    return false;
+                }
+            }
+            match (level, theirs) {
+                (Level::Rest, _) => return true,
+                // It stands for all the rest, which this pattern has: its names must be names, though.
+                (_, Some("#")) => return self.0[place..].iter().all(|level| level.stands(who)),
+                (_, None) => return false,
+                (Level::One, Some(_)) | (_, Some("+")) => (),
+                (_, Some(theirs)) if text == Some(theirs) => (),
+                _ => return false,
+            }
+        }
+        matches!((rest.next(), rest.next()), (None, _) | (Some("#"), None))
+    }
+}
+
+impl Level {
+    /// Whether it stands for anything.
+    fn stands(&self, who: Who<'_>) -> bool {
+        match self {
+            Level::Named(parts) => spelled(parts, who).is_some(),
+            _ => true,
+        }
+    }
+}
+
+fn parts(level: &str) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut rest = level;
+    while !rest.is_empty() {
+        let next = [("%u", Part::User), ("%c", Part::Client)];
+        let found = next.into_iter().filter_map(|(name, part)| Some((rest.find(name)?, part)));
+        let Some((at, part)) = found.min_by_key(|(at, _)| *at) else { break };
+        if at > 0 {
+            parts.push(Part::Text(rest[..at].into()));
+        }
+        parts.push(part);
+        rest = &rest[at + 2..];
+    }
+    if !rest.is_empty() {
+        parts.push(Part::Text(rest.into()));
+    }
+    parts
+}
+
+/// What a part stands for; none for a name that may not stand in a topic, or is not there.
+fn stands_for<'a>(part: &'a Part, who: Who<'a>) -> Option<&'a str> {
+    match part {
+        Part::Text(text) => Some(text),
+        Part::User => name(who.user?),
+        Part::Client => name(who.client),
+    }
+}
+
+fn name(name: &str) -> Option<&str> {
+    let bad = name.is_empty() || name.contains(['/', '+', '#']);
+    (!bad).then_some(name)
+}
+
+fn is_named(parts: &[Part], level: &str, who: Who<'_>) -> bool {
+    let rest = parts.iter().try_fold(level, |rest, part| rest.strip_prefix(stands_for(part, who)?));
+    rest == Some("")
+}
+
+fn spelled(parts: &[Part], who: Who<'_>) -> Option<String> {
+    parts.iter().map(|part| stands_for(part, who)).collect()
+}

@@ -1,0 +1,99 @@
+//! An access list's lines: sections that begin with `user` or `client`, and in them lines that say what
+//! topics are for.
+
+use crate::pattern::Pattern;
+use crate::rules::{Access, Rule, Rules};
+use crate::wrong::Wrong;
+
+/// Whom the lines that follow are for.
+enum Section {
+    Anonymous,
+    User(String),
+    Client(String),
+}
+
+/// A word of a line, with the column at which it begins, and the same of what follows it.
+struct Word<'a> {
+    word: &'a str,
+    column: usize,
+    rest: &'a str,
+    rest_column: usize,
+}
+
+/// The first word of `text`, which begins at `column`.
+fn word(text: &str, column: usize) -> Word<'_> {
+    let trimmed = text.trim_start();
+    let begin = column + text.chars().count() - trimmed.chars().count();
+    let end = trimmed.find(char::is_whitespace).unwrap_or(trimmed.len());
+    let (word, behind) = trimmed.split_at(end);
+    let rest = behind.trim_start();
+    let rest_column = begin + trimmed.chars().count() - rest.chars().count();
+    Word { word, column: begin, rest: rest.trim_end(), rest_column }
+}
+
+/// Reads an access list.
+pub(crate) fn parse(text: &str) -> Result<Rules, Vec<Wrong>> {
+    let (mut rules, mut wrong) = (Rules::default(), Vec::new());
+    let mut section = Section::Anonymous;
+    for (n, line) in text.lines().enumerate() {
+        if let Err((column, what)) = one(line, &mut section, &mut rules) {
+            wrong.push(Wrong { line: n + 1, column, what });
+        }
+    }
+    if wrong.is_empty() { Ok(rules) } else { Err(wrong) }
+}
+
+fn one(line: &str, section: &mut Section, rules: &mut Rules) -> Result<(), (usize, String)> {
+    let first = word(line, 1);
+    let whose = || match first.rest {
+        "" => Err((first.rest_column, format!("expected a name behind `{}`", first.word))),
+        name => Ok(name.to_owned()),
+    };
+    match first.word {
+        "" => (),
+        comment if comment.starts_with('#') => (),
+        "user" => *section = Section::User(whose()?),
+        "client" => *section = Section::Client(whose()?),
+        "topic" => {
+            let rule = rule(&first, false)?;
+            let of = match section {
+                Section::Anonymous => &mut rules.anonymous,
+                Section::User(name) => rules.users.entry(name.clone()).or_default(),
+                Section::Client(name) => rules.clients.entry(name.clone()).or_default(),
+            };
+            of.push(rule);
+        }
+        // For everybody, wherever it stands.
+        "pattern" => rules.everybody.push(rule(&first, true)?),
+        other => {
+            let what = format!(
+                "found `{other}`, expected `user`, `client`, `topic`, `pattern` or a comment"
+            );
+            return Err((first.column, what));
+        }
+    }
+    Ok(())
+}
+
+fn rule(first: &Word<'_>, named: bool) -> Result<Rule, (usize, String)> {
+    let second = word(first.rest, first.rest_column);
+    let access = match second.word {
+        "read" => Some(Access::Read),
+        "write" => Some(Access::Write),
+        "readwrite" => Some(Access::ReadWrite),
+        "deny" => Some(Access::Deny),
+        _ => None,
+    };
+    let (access, topic, column) = match access {
+        // A topic may have spaces in it.
+        None => (Access::ReadWrite, first.rest, first.rest_column),
+        Some(_) if second.rest.is_empty() => {
+            let what = format!("expected a topic behind `{}`", second.word);
+            return Err((second.rest_column, what));
+        }
+        Some(access) => (access, second.rest, second.rest_column),
+    };
+    let pattern =
+        Pattern::parse(topic, named).map_err(|(place, what)| (column + place - 1, what))?;
+    Ok(Rule { access, pattern })
+}

@@ -1,0 +1,213 @@
+//! Users and their passwords' hashes: a line `name:hash` for each, the hash as a PHC string of Argon2id.
+//!
+//! A file that has come into other hands must not give the passwords away, which people use elsewhere
+//! too. So only a hash that is slow on purpose is taken, and one that takes much memory: what a graphics
+//! card guesses by the billion is refused, with a word on how to set it anew.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use argon2::password_hash::PasswordVerifier;
+use argon2::password_hash::phc::PasswordHash;
+use argon2::{Argon2, Params};
+
+use crate::wrong::{FileError, Wrong};
+
+/// One look at a password takes no more memory than this, in KiB, and so many passes over it: a file
+/// cannot keep a broker busy.
+const MOST_MEMORY: u32 = 256 << 10;
+const MOST_PASSES: u32 = 16;
+const MOST_LANES: u32 = 16;
+
+/// A file's users.
+#[derive(Debug)]
+pub struct Users {
+    hashes: HashMap<Box<str>, PasswordHash>,
+    /// A hash that no password has, as costly as the costliest: looked at for those who are unknown.
+    nobody: PasswordHash,
+}
+
+impl Users {
+    /// Reads a file of users. May block.
+    ///
+    /// # Errors
+    /// [`FileError`] says which line is wrong, and what to do.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let text = std::fs::read_to_string(path).map_err(FileError::io("read", path))?;
+        Self::parse(&text).map_err(|wrong| FileError::Wrong { path: path.into(), wrong })
+    }
+
+    /// Reads the lines. Empty ones and those that begin with `#` say nothing.
+    ///
+    /// ```
+    /// use phalanx_access::Users;
+    ///
+    /// let text = phalanx_access::passwd::set("# people\n", "eve", b"apple")?;
+    /// let users = Users::parse(&text).unwrap();
+    /// assert!(users.verify("eve", b"apple"));
+    /// assert!(!users.verify("eve", b"pear") && !users.verify("adam", b"apple"));
+    /// # Ok::<(), phalanx_access::Wrong>(())
+    /// ```
+    ///
+    /// # Errors
+    /// All that is wrong with them, at least one.
+    pub fn parse(text: &str) -> Result<Self, Vec<Wrong>> {
+        let (mut hashes, mut wrong) = (HashMap::new(), Vec::new());
+        let mut dearest = Params::DEFAULT;
+        for (n, line) in text.lines().enumerate() {
+            if line.trim().is_empty() || line.trim_start().starts_with('#') {
+                continue;
+            }
+            let mut told = |column, what| wrong.push(Wrong { line: n + 1, column, what });
+            match user(line.trim_end()) {
+                Ok((name, hash, params)) => {
+                    let cost = |of: &Params| u64::from(of.m_cost()) * u64::from(of.t_cost());
+                    if cost(&params) > cost(&dearest) {
+                        dearest = params;
+                    }
+                    if hashes.insert(name.into(), hash).is_some() {
+                        told(1, format!("{name:?} is there already"));
+                    }
+                }
+                Err((column, what)) => told(column, what),
+            }
+        }
+        if hashes.is_empty() && wrong.is_empty() {
+            wrong.push(Wrong { line: 0, column: 0, what: "there is no user in it".into() });
+        }
+        let (m, t, p) = (dearest.m_cost(), dearest.t_cost(), dearest.p_cost());
+        let (salt, hash) = ("A".repeat(22), "A".repeat(43));
+        let nobody = PasswordHash::new(&format!("$argon2id$v=19$m={m},t={t},p={p}${salt}${hash}"));
+        let nobody = nobody.expect("it is a hash");
+        if wrong.is_empty() { Ok(Self { hashes, nobody }) } else { Err(wrong) }
+    }
+
+    /// Whether this is the user's password. Takes tens of milliseconds on purpose, and for somebody who is
+    /// not known as long as for the user who takes longest; so it is for [`Passwords`](crate::Passwords).
+    pub fn verify(&self, name: &str, password: &[u8]) -> bool {
+        let known = self.hashes.get(name);
+        let hash = known.unwrap_or(&self.nobody);
+        // The comparison takes the same time whatever differs.
+        let right = Argon2::default().verify_password(password, hash).is_ok();
+        right && known.is_some()
+    }
+}
+
+/// A line's name and hash, and what it costs; or the column and what is wrong there.
+fn user(line: &str) -> Result<(&str, PasswordHash, Params), (usize, String)> {
+    let Some((name, hash)) = line.split_once(':') else {
+        let what = "expected a name, a colon and a hash, as `phalanx passwd` writes them";
+        return Err((1, what.into()));
+    };
+    if let Err(what) = name_is_well(name) {
+        return Err((1, what));
+    }
+    let column = name.chars().count() + 2;
+    let told = |what: String| (column, what);
+    if !hash.starts_with("$argon2id$") {
+        return Err(told(format!(
+            "the password of {name:?} is not hashed with Argon2id, and may be soon guessed: set it anew \
+             with `phalanx passwd`"
+        )));
+    }
+    let broken = || told(format!("the hash of {name:?} is broken: set the password anew"));
+    let hash = PasswordHash::new(hash).map_err(|_| broken())?;
+    let params = Params::try_from(&hash).map_err(|_| broken())?;
+    if hash.salt.is_none() || hash.hash.is_none() {
+        return Err(broken());
+    }
+    let (m, t, p) = (params.m_cost(), params.t_cost(), params.p_cost());
+    if m > MOST_MEMORY || t > MOST_PASSES || p > MOST_LANES {
+        return Err(told(format!(
+            "the hash of {name:?} has m={m}, t={t}, p={p}; expected no more than m={MOST_MEMORY}, \
+             t={MOST_PASSES}, p={MOST_LANES}"
+        )));
+    }
+    Ok((name, hash, params))
+}
+
+/// Whether this can be the name of a user in a file.
+pub(crate) fn name_is_well(name: &str) -> Result<(), String> {
+    let bad = name.contains(':') || name.chars().any(char::is_control);
+    if name.is_empty() || name.trim() != name || name.starts_with('#') || bad {
+        return Err(format!(
+            "found {name:?}, expected the name of a user: no colon, no spaces around it"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cheap, so that the test is quick; the password is "apple".
+    fn hash(params: &str) -> String {
+        use argon2::{Algorithm, Version};
+        let params: Params = params.parse().unwrap();
+        let mut out = [0; 32];
+        let argon = Argon2::new(Algorithm::Argon2id, Version::V0x13, params.clone());
+        argon.hash_password_into(b"apple", b"saltsaltsaltsalt", &mut out).unwrap();
+        let mut text =
+            PasswordHash::new("$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHRzYWx0c2FsdA").unwrap();
+        text.params = (&params).try_into().unwrap();
+        text.hash = Some(argon2::password_hash::phc::Output::new(&out).unwrap());
+        text.to_string()
+    }
+
+    #[test]
+    fn who_has_which_password() {
+        let text = format!(
+            "# people\n\n eve:x\neve:{}\r\nadam:{}",
+            hash("m=8,t=1,p=1"),
+            hash("m=16,t=2,p=1")
+        );
+        assert_eq!(Users::parse(&text).unwrap_err()[0].line, 3);
+        let users = Users::parse(&text.replace(" eve:x", "")).unwrap();
+        // (name, password, right)
+        let table = [
+            ("eve", "apple", true),
+            ("adam", "apple", true),
+            ("eve", "rib", false),
+            ("eve", "", false),
+            ("Eve", "apple", false),
+            ("", "apple", false),
+            ("snake", "apple", false),
+        ];
+        for (name, password, right) in table {
+            assert_eq!(users.verify(name, password.as_bytes()), right, "{name}");
+        }
+    }
+
+    /// Somebody who is not known costs as much as who costs most.
+    #[test]
+    fn nobody_costs_what_somebody_costs() {
+        let dear = hash("m=8,t=1,p=1").replace("m=8,t=1", "m=40000,t=3");
+        let users = Users::parse(&format!("a:{}\nb:{dear}", hash("m=8,t=1,p=1"))).unwrap();
+        assert!(users.nobody.to_string().contains("m=40000,t=3,p=1"));
+    }
+
+    #[test]
+    fn what_is_not_taken_is_told() {
+        let good = hash("m=8,t=1,p=1");
+        // (text, line, column, what is said)
+        let table = [
+            ("".to_owned(), 0, 0, "no user"),
+            ("eve".to_owned(), 1, 1, "expected a name, a colon"),
+            (format!("\n:{good}"), 2, 1, "expected the name"),
+            (format!("e\u{7}ve:{good}"), 1, 1, "expected the name"),
+            (format!("eve:{good}\neve:{good}"), 2, 1, "already"),
+            ("eve:apple".to_owned(), 1, 5, "phalanx passwd"),
+            ("eve:$2y$04$short".to_owned(), 1, 5, "not hashed with Argon2id"),
+            ("eve:$7$101$salt$hash".to_owned(), 1, 5, "not hashed with Argon2id"),
+            ("eve:$argon2id$v=19$m=8".to_owned(), 1, 5, "broken"),
+            (format!("eve:{}", good.replace("m=8", "m=9999999")), 1, 5, "m=9999999"),
+        ];
+        for (text, line, column, wanted) in table {
+            let wrong = Users::parse(&text).unwrap_err();
+            assert_eq!(wrong.len(), 1, "{text}");
+            assert_eq!((wrong[0].line, wrong[0].column), (line, column), "{}", wrong[0]);
+            assert!(wrong[0].what.contains(wanted), "{}", wrong[0]);
+        }
+    }
+}

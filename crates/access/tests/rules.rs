@@ -1,0 +1,167 @@
+//! What an access list allows, against the plain meaning of patterns; and what is wrong in one, with its place.
+
+use phalanx_access::{Covers, Rules, Who};
+use proptest::prelude::*;
+
+/// Whether a pattern or filter matches a topic, as the standard says it, and no faster.
+fn matches(pattern: &[&str], topic: &[&str]) -> bool {
+    match (pattern, topic) {
+        (["#"], _) | ([], []) => true,
+        (["+", pattern @ ..], [_, topic @ ..]) => matches(pattern, topic),
+        ([level, pattern @ ..], [first, topic @ ..]) => level == first && matches(pattern, topic),
+        _ => false,
+    }
+}
+
+fn is_matched(pattern: &str, topic: &str) -> bool {
+    let wild = pattern.starts_with(['+', '#']);
+    let (pattern, levels): (Vec<_>, Vec<_>) =
+        (pattern.split('/').collect(), topic.split('/').collect());
+    matches(&pattern, &levels) && !(wild && topic.starts_with('$'))
+}
+
+/// All topics of up to four levels of these.
+fn topics() -> Vec<String> {
+    let levels = ["a", "b", "$s", "eve", ""];
+    let mut all: Vec<String> = levels.iter().map(ToString::to_string).collect();
+    // The empty topic too, which nobody can publish to: it has a level, as patterns see it.
+    let mut last = all.clone();
+    for _ in 0..3 {
+        let longer = last.iter().flat_map(|it| levels.map(|level| format!("{it}/{level}")));
+        last = longer.collect();
+        all.extend(last.clone());
+    }
+    all
+}
+
+fn pattern() -> impl Strategy<Value = String> {
+    let level = prop::sample::select(vec!["a", "b", "$s", "+", "eve", ""]);
+    let levels = prop::collection::vec(level, 0..3);
+    (levels, prop::sample::select(vec!["a", "+", "#", "b"])).prop_map(|(levels, last)| {
+        let mut all = levels;
+        all.push(last);
+        all.join("/")
+    })
+}
+
+const EVE: Who<'_> = Who { user: Some("eve"), client: "a" };
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// One line that allows and one that denies say of each topic, and of each filter, what the topics say.
+    #[test]
+    fn lists_mean_what_their_patterns_mean(
+        allow in pattern(),
+        deny in prop::option::of(pattern()),
+        filter in pattern(),
+    ) {
+        let denied = deny.as_ref().map(|deny| format!("topic deny {deny}\n")).unwrap_or_default();
+        // With names in place of what they stand for, it is the same.
+        let named = allow.replace("eve", "%u").replace('a', "%c");
+        let rules = [
+            Rules::parse(&format!("user eve\ntopic read {allow}\n{denied}")).unwrap(),
+            Rules::parse(&format!("{denied}pattern read {named}\nuser eve\n{denied}")).unwrap(),
+        ];
+        let allowed = |topic: &str| {
+            let is_denied = deny.as_ref().is_some_and(|deny| is_matched(deny, topic));
+            is_matched(&allow, topic) && !is_denied
+        };
+        let (mut all, mut some) = (true, false);
+        for topic in topics() {
+            for rules in &rules {
+                prop_assert_eq!(rules.may_receive(EVE, &topic), allowed(&topic), "{}", topic);
+                prop_assert!(!rules.may_publish(EVE, &topic));
+            }
+            if is_matched(&filter, &topic) {
+                all &= allowed(&topic);
+                some |= allowed(&topic);
+            }
+        }
+        for rules in &rules {
+            match rules.may_subscribe(EVE, &filter) {
+                Covers::All => prop_assert!(all, "not all of {}", filter),
+                Covers::Some => (),
+                Covers::None => prop_assert!(!some, "some of {}", filter),
+            }
+        }
+        // Without something that denies, none is seen as such.
+        if deny.is_none() && !some {
+            prop_assert_eq!(rules[0].may_subscribe(EVE, &filter), Covers::None);
+        }
+        if deny.is_none() && allow == filter {
+            prop_assert_eq!(rules[0].may_subscribe(EVE, &filter), Covers::All);
+        }
+    }
+
+    /// Whatever a file says is a list or an error in it, and no name widens a pattern.
+    #[test]
+    fn no_text_is_too_strange(text in "(user |client |topic |pattern |read |deny |%u|%c|[+#/ a\n]|.){0,40}", name in ".{0,6}") {
+        match Rules::parse(&text) {
+            Ok(rules) => {
+                rules.may_receive(Who { user: Some(&name), client: &name }, &text);
+                rules.may_subscribe(Who { user: Some(&name), client: &name }, &text);
+            }
+            Err(wrong) => for wrong in wrong {
+                let line = text.lines().nth(wrong.line - 1).unwrap();
+                prop_assert!((1..=line.chars().count() + 1).contains(&wrong.column), "{}", wrong);
+            },
+        }
+        let rules = Rules::parse("pattern %u/%c/x").unwrap();
+        let who = Who { user: Some(&name), client: "c" };
+        let own = format!("{name}/c/x");
+        prop_assert!(!rules.may_receive(who, "other/c/x") || name == "other");
+        prop_assert_eq!(rules.may_receive(who, &own), !name.is_empty() && !name.contains(['/', '+', '#']));
+    }
+}
+
+#[test]
+fn sections_are_for_whom_they_name() {
+    let rules = "topic read open/#\nuser eve\ntopic own of/eve\ntopic write w\nclient c 1\ntopic read c\n\
+                 user eve\ntopic r\npattern p/%u-%c/x";
+    let rules = Rules::parse(rules).unwrap();
+    let nobody = Who { user: None, client: "c 1" };
+    let eve = Who { user: Some("eve"), client: "c2" };
+    // (who, topic, may receive, may publish)
+    let table = [
+        (nobody, "open/x", true, false),
+        (nobody, "c", true, false),
+        (nobody, "w", false, false),
+        (nobody, "p/-c 1/x", false, false),
+        (eve, "open/x", false, false),
+        (eve, "own of/eve", true, true),
+        (eve, "w", false, true),
+        (eve, "r", true, true),
+        (eve, "c", false, false),
+        (eve, "p/eve-c2/x", true, true),
+        (eve, "p/eve-c3/x", false, false),
+    ];
+    for (who, topic, receive, publish) in table {
+        assert_eq!(rules.may_receive(who, topic), receive, "{who:?} {topic}");
+        assert_eq!(rules.may_publish(who, topic), publish, "{who:?} {topic}");
+    }
+    assert!(!Rules::default().may_receive(eve, "x"), "what nothing allows is refused");
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place() {
+    // (text, line, column, what is said)
+    let table = [
+        ("topics x", 1, 1, "expected `user`"),
+        ("\n  user", 2, 7, "expected a name"),
+        ("topic", 1, 6, "expected a topic"),
+        ("topic read ", 1, 11, "expected a topic behind `read`"),
+        ("topic read a/#/b", 1, 14, "at the end only"),
+        ("topic\ta/b+/c", 1, 10, "a whole level"),
+        ("topic write a/b#", 1, 16, "alone"),
+        ("user eve\ntopic inbox/%u", 2, 13, "`pattern` only"),
+        ("topic é/é+", 1, 10, "a whole level"),
+    ];
+    for (text, line, column, what) in table {
+        let wrong = Rules::parse(text).unwrap_err();
+        assert_eq!(wrong.len(), 1, "{text}");
+        assert_eq!((wrong[0].line, wrong[0].column), (line, column), "{text:?}: {}", wrong[0]);
+        assert!(wrong[0].what.contains(what), "{}", wrong[0]);
+    }
+    assert_eq!(Rules::parse("x\ny").unwrap_err().len(), 2, "all of it at once");
+}
