@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod broker;
 mod content;
 mod notify;
 mod passwd;
@@ -24,6 +25,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Web(web::Web),
+    Broker(broker::Broker),
     Top(top::Top),
     Passwd(passwd::Passwd),
     Load(phalanx_bench::cli::LoadCommand),
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
     // Bad arguments: clap tells what and how on stderr, and exits with 2.
     match Cli::parse().command {
         Command::Web(web) => web.run(),
+        Command::Broker(broker) => broker.run(),
         Command::Top(top) => top.run(),
         Command::Passwd(passwd) => passwd.run(),
         Command::Load(load) => load.run(),

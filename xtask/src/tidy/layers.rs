@@ -19,12 +19,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("web", &["phalanx", "http"]),
     ("store", &["phalanx"]),
     ("access", &["phalanx"]),
+    ("broker", &["access", "matcher", "matching", "mqtt", "phalanx", "store"]),
     ("bench", &["core", "driver", "http", "matcher", "matching", "phalanx", "web"]),
     (
         "cli",
         &[
             "access", "core", "driver", "http", "matcher", "matching", "mqtt", "phalanx", "store",
-            "web", "bench",
+            "web", "broker", "bench",
         ],
     ),
     ("kv", &["phalanx"]),

@@ -1,0 +1,164 @@
+//! What an operator can set, as plain data.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use phalanx::Choice;
+
+/// A broker's configuration.
+///
+/// ```
+/// use phalanx_broker::Config;
+///
+/// let mut config = Config::new();
+/// config.listen = vec!["127.0.0.1:1884".parse()?];
+/// config.limits.packet = 64 * 1024;
+/// assert!(config.check().is_empty());
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// Where it listens for MQTT over TCP; port 0 takes a free one.
+    pub listen: Vec<SocketAddr>,
+    /// What clients may use of the broker.
+    pub limits: Limits,
+    /// How it is run.
+    pub runtime: RuntimeConfig,
+}
+
+/// Bounds. Each says what happens at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Connections at once, over all processors; more are closed as soon as they come.
+    pub connections: usize,
+    /// Sessions, over all processors; CONNECT is refused with *quota exceeded*.
+    pub sessions: usize,
+    /// Subscriptions of one client; SUBSCRIBE is refused with *quota exceeded*.
+    pub subscriptions: usize,
+    /// Bytes of a packet that clients may send, its header included: who sends more is disconnected with *packet too large*.
+    pub packet: usize,
+    /// Messages that may wait for one client; those that come then are dropped for it.
+    pub queue: usize,
+    /// And their bytes.
+    pub queue_bytes: usize,
+    /// Retained messages; a publish that would add one is refused with *quota exceeded*.
+    pub retained: usize,
+    /// And their bytes.
+    pub retained_bytes: usize,
+    /// Messages of QoS 2 that one client may have begun and not ended; it is disconnected at more with
+    /// *receive maximum exceeded*.
+    pub receive_maximum: u16,
+    /// Aliases of topics that a client may use on a connection.
+    pub topic_aliases: u16,
+    /// The longest time in seconds that a session outlives its connection; `u32::MAX` is for ever.
+    pub session_expiry: u32,
+    /// How long a client may take to say CONNECT.
+    pub connect: Duration,
+    /// How long a client may take nothing of what is sent to it; then its connection is closed.
+    pub send: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 100_000,
+            sessions: 1_000_000,
+            subscriptions: 100_000,
+            packet: 1 << 20,
+            queue: 10_000,
+            queue_bytes: 16 << 20,
+            retained: 1_000_000,
+            retained_bytes: 256 << 20,
+            receive_maximum: 1024,
+            topic_aliases: 64,
+            session_expiry: u32::MAX,
+            connect: Duration::from_secs(10),
+            send: Duration::from_secs(30),
+        }
+    }
+}
+
+/// How the broker is run: what it takes from the machine, and how it ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuntimeConfig {
+    /// Processors, each with listening sockets of its own: 1 to 1024.
+    pub processors: usize,
+    /// How the kernel is reached.
+    pub driver: Choice,
+    /// Whether each processor is bound to a core.
+    pub pin: bool,
+    /// How long the program may finish what is under way.
+    pub drain: Duration,
+    /// Where the admin pages are.
+    pub admin: Option<SocketAddr>,
+    /// Whether signals end the program.
+    pub signals: bool,
+}
+
+impl Default for RuntimeConfig {
+    fn default() -> Self {
+        Self {
+            processors: 1,
+            driver: Choice::Auto,
+            pin: true,
+            drain: phalanx::DEFAULT_DRAIN,
+            admin: None,
+            signals: true,
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Config {
+    /// The defaults: on 127.0.0.1:1883, on one processor.
+    pub fn new() -> Self {
+        Self {
+            listen: vec![([127, 0, 0, 1], 1883).into()],
+            limits: Limits::default(),
+            runtime: RuntimeConfig::default(),
+        }
+    }
+
+    /// What makes no sense, one sentence each; nothing if all is well.
+    pub fn check(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        let mut wrong = |is: bool, what: String| {
+            if is {
+                mistakes.push(what);
+            }
+        };
+        let Self { listen, limits, runtime } = self;
+        wrong(listen.is_empty(), "listen: there is no address to listen on".into());
+        for address in listen {
+            let public = !address.ip().is_loopback();
+            wrong(
+                public,
+                format!(
+                    "listen: {address} can be reached by others, and whoever connects may do everything; \
+                     listen on 127.0.0.1"
+                ),
+            );
+        }
+        wrong(
+            !(1..=1024).contains(&runtime.processors),
+            format!("runtime.processors: {} is not between 1 and 1024", runtime.processors),
+        );
+        wrong(
+            !(128..=phalanx_mqtt::Frame::MAX_BODY).contains(&limits.packet),
+            format!("limits.packet: {} is not between 128 and 268435455", limits.packet),
+        );
+        wrong(
+            limits.receive_maximum == 0,
+            "limits.receive_maximum: 0 would let no message in; 1 is the least".into(),
+        );
+        mistakes
+    }
+}

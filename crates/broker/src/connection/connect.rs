@@ -1,0 +1,219 @@
+//! The first packet: who is it, and is it let in?
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::net::Stream;
+use phalanx::{Patience, now};
+use phalanx_mqtt::{
+    ConnAck, Connect, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version, topic,
+};
+
+use crate::config::Limits;
+use crate::connection::outbox::Outbox;
+use crate::connection::sender::send;
+use crate::message::Message;
+use crate::serve::Context;
+use crate::session::key::ClientKey;
+use crate::session::open::Opening;
+use crate::trie::is_shallow;
+
+/// A client that was let in.
+pub(super) struct Welcome {
+    pub(super) stream: Rc<Stream>,
+    pub(super) version: Version,
+    pub(super) key: ClientKey,
+    pub(super) link: u64,
+    pub(super) outbox: Rc<Outbox>,
+    /// Seconds.
+    pub(super) keep_alive: u16,
+    pub(super) wants_reasons: bool,
+    /// Whether its session outlives the connection.
+    pub(super) outlives: bool,
+}
+
+/// Why a client is not let in.
+struct Refusal {
+    version: Version,
+    reason: Reason,
+    what: &'static str,
+}
+
+/// A client identifier is no longer than this, in bytes.
+const LONGEST_ID: usize = 1024;
+
+/// Waits for CONNECT, and answers it. None where the client is not let in, or gone. What has come behind it stays
+/// in `input`.
+pub(super) async fn welcome(
+    stream: Stream,
+    context: &Context,
+    input: &mut Vec<u8>,
+) -> Option<Welcome> {
+    let limits = &context.config.limits;
+    let begun = now();
+    let connect = loop {
+        match Frame::split(input, limits.packet) {
+            Ok(Some(frame)) if frame.kind() == Kind::Connect => break frame,
+            Ok(None) => (),
+            // This is somebody who does not speak MQTT: there is no way to say so.
+            _ => return None,
+        }
+        let left = limits.connect.saturating_sub(now() - begun);
+        match stream.read(input, Patience::limit(left).or_drain()).await {
+            Ok(1..) => (),
+            _ => return None,
+        }
+    };
+    let length = connect.length();
+    let stream = Rc::new(stream);
+    let read = match Packet::decode(connect, Version::V5) {
+        Ok(Packet::Connect(connect)) => read(&connect, context),
+        // In which version it would be understood is not known; the older one is by both.
+        Err(error) => {
+            Err(Refusal { version: Version::V3, reason: error.reason, what: error.what() })
+        }
+        Ok(_) => return None,
+    };
+    input.drain(..length);
+    let Asked { opening, keep_alive, wants_reasons, assigned, asked_expiry } = match read {
+        Ok(asked) => asked,
+        Err(refusal) => {
+            refuse(&stream, limits, refusal).await;
+            return None;
+        }
+    };
+    let (version, expiry) = (opening.version, opening.expiry);
+    let client_id = opening.client_id.clone();
+    let opened = context.stages.sessions.open(opening, context.stages.routing).await;
+    let opened = match opened {
+        Ok(Ok(opened)) => opened,
+        refused => {
+            let reason = refused.ok().and_then(Result::err).unwrap_or(Reason::SERVER_BUSY);
+            refuse(&stream, limits, Refusal { version, reason, what: "" }).await;
+            return None;
+        }
+    };
+    context.counters.connections.add(1);
+    let outbox = Rc::new(Outbox::new(version));
+    let mut properties = PropertyBuffer::new();
+    if version == Version::V5 {
+        let mut say = |property: Property<'_>| {
+            // They are short.
+            let _ = properties.push(property);
+        };
+        if assigned {
+            say(Property::AssignedClientIdentifier(&client_id));
+        }
+        if expiry != asked_expiry {
+            say(Property::SessionExpiry(expiry));
+        }
+        say(Property::ReceiveMaximum(limits.receive_maximum));
+        say(Property::TopicAliasMaximum(limits.topic_aliases));
+        say(Property::MaximumPacketSize(limits.packet as u32));
+    }
+    let (session_present, reason) = (opened.present, Reason::SUCCESS);
+    outbox.push(&Packet::ConnAck(ConnAck {
+        session_present,
+        reason,
+        properties: properties.get(),
+    }));
+    let (of_sender, key, link) = (outbox.clone(), opened.key, opened.link);
+    let (to, sessions, patience) =
+        (stream.clone(), context.stages.sessions, Patience::limit(limits.send));
+    let sender = context
+        .stages
+        .control
+        .dispatch(move |_| send(to, of_sender, sessions, (key, link), patience));
+    if sender.is_err() {
+        // Full: the client tries again. Its session is left to whoever comes.
+        outbox.close();
+    }
+    let outlives = expiry > 0;
+    Some(Welcome { stream, version, key, link, outbox, keep_alive, wants_reasons, outlives })
+}
+
+/// What a CONNECT asks for.
+struct Asked {
+    opening: Opening,
+    keep_alive: u16,
+    wants_reasons: bool,
+    /// The client identifier was chosen here.
+    assigned: bool,
+    asked_expiry: u32,
+}
+
+fn read(connect: &Connect<'_>, context: &Context) -> Result<Asked, Refusal> {
+    let limits = &context.config.limits;
+    let version = connect.version;
+    let refuse = |reason, what| Err(Refusal { version, reason, what });
+    let (mut expiry, mut receive_maximum, mut most_aliases) = (0, u16::MAX, 0);
+    let (mut most, mut wants_reasons) = (Frame::MAX_BODY + 5, true);
+    for property in connect.properties {
+        match property {
+            Property::SessionExpiry(seconds) => expiry = seconds,
+            Property::ReceiveMaximum(number) => receive_maximum = number,
+            Property::TopicAliasMaximum(number) => most_aliases = number,
+            Property::MaximumPacketSize(bytes) => most = bytes as usize,
+            Property::RequestProblemInformation(wants) => wants_reasons = wants,
+            Property::AuthenticationMethod(_) | Property::AuthenticationData(_) => {
+                let what = "there is no authentication in several steps here";
+                return refuse(Reason::BAD_AUTHENTICATION_METHOD, what);
+            }
+            _ => (),
+        }
+    }
+    if version == Version::V3 {
+        expiry = if connect.clean_start { 0 } else { u32::MAX };
+        wants_reasons = false;
+    }
+    if connect.client_id.len() > LONGEST_ID {
+        return refuse(Reason::CLIENT_IDENTIFIER_NOT_VALID, "it is longer than 1024 bytes");
+    }
+    let assigned = connect.client_id.is_empty();
+    if assigned && version == Version::V3 && !connect.clean_start {
+        let what = "a session that is kept needs a name";
+        return refuse(Reason::CLIENT_IDENTIFIER_NOT_VALID, what);
+    }
+    let mut will = None;
+    if let Some(own) = &connect.will {
+        if !topic::is_name(own.topic) || own.topic.starts_with('$') || !is_shallow(own.topic) {
+            return refuse(Reason::TOPIC_NAME_INVALID, "the will's topic is none to publish to");
+        }
+        let delay = own.properties.iter().find_map(|property| match property {
+            Property::WillDelay(seconds) => Some(Duration::from_secs(seconds.into())),
+            _ => None,
+        });
+        will = Some((Message::of_will(own), delay.unwrap_or_default()));
+    }
+    let client_id = match assigned {
+        true => context.names.next().into(),
+        false => connect.client_id.into(),
+    };
+    let asked_expiry = expiry;
+    let opening = Opening {
+        client_id,
+        version,
+        clean_start: connect.clean_start,
+        expiry: expiry.min(limits.session_expiry),
+        receive_maximum,
+        most,
+        most_aliases,
+        will,
+    };
+    Ok(Asked { opening, keep_alive: connect.keep_alive, wants_reasons, assigned, asked_expiry })
+}
+
+/// Says no, and why.
+async fn refuse(stream: &Stream, limits: &Limits, refusal: Refusal) {
+    let mut properties = PropertyBuffer::new();
+    if !refusal.what.is_empty() {
+        // It is short.
+        let _ = properties.push(Property::ReasonString(refusal.what));
+    }
+    let (reason, properties) = (refusal.reason, properties.get());
+    let ack = ConnAck { session_present: false, reason, properties };
+    let mut bytes = Vec::new();
+    if Packet::ConnAck(ack).encode(refusal.version, &mut bytes).is_ok() {
+        let _ = stream.write(bytes, Patience::limit(limits.send)).await;
+    }
+}

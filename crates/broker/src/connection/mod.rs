@@ -1,0 +1,254 @@
+//! The control stage: an operation that is a connection's whole life, as far as it listens. Another one sends
+//! (`sender.rs`), since either may have to wait while the other goes on.
+//!
+//! What has come is taken as a whole: all messages in it are routed together, and answered together.
+
+pub(crate) mod accept;
+mod connect;
+mod outbox;
+mod publishing;
+mod sender;
+mod subscribing;
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::net::Stream;
+use phalanx::{Patience, is_draining};
+use phalanx_mqtt::{
+    Ack, Disconnect, Error, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason,
+    Version,
+};
+
+use crate::connection::connect::Welcome;
+use crate::connection::outbox::Outbox;
+use crate::connection::publishing::Publishing;
+use crate::serve::Context;
+use crate::session::close::Closing;
+use crate::session::key::ClientKey;
+use crate::session::outgoing::Answered;
+
+/// A client that was let in.
+pub(crate) struct Connection {
+    stream: Rc<Stream>,
+    context: Context,
+    version: Version,
+    key: ClientKey,
+    link: u64,
+    outbox: Rc<Outbox>,
+    /// How long the client may be silent.
+    patience: Patience,
+    publishing: Publishing,
+    answers: Vec<Answered>,
+    wants_reasons: bool,
+}
+
+/// Why a connection ends.
+pub(crate) enum End {
+    /// The client has said goodbye: what becomes of its will, and how long its session is to last.
+    Left(Closing),
+    /// It is gone without a word, or was taken over.
+    Lost,
+    /// It is to be told why.
+    Because(Reason, &'static str),
+}
+
+impl From<Error> for End {
+    fn from(error: Error) -> Self {
+        Self::Because(error.reason, error.what())
+    }
+}
+
+impl From<Reason> for End {
+    fn from(reason: Reason) -> Self {
+        Self::Because(reason, "")
+    }
+}
+
+/// Serves a client from its CONNECT to its end.
+pub(crate) async fn serve(stream: Stream, context: Context) {
+    let mut input = Vec::new();
+    // Boxed, as what a connection begins with is not to be held for all its life.
+    let welcome = Box::pin(connect::welcome(stream, &context, &mut input)).await;
+    let Some(welcome) = welcome else {
+        return;
+    };
+    let Welcome { stream, version, key, link, outbox, keep_alive, wants_reasons, outlives } =
+        welcome;
+    let patience = match keep_alive {
+        0 => Patience::ENDLESS,
+        // One and a half times of it is what the standard grants.
+        seconds => Patience::limit(Duration::from_millis(1500 * u64::from(seconds))),
+    };
+    let most_aliases = context.config.limits.topic_aliases;
+    let mut connection = Connection {
+        stream,
+        version,
+        key,
+        link,
+        outbox,
+        patience: patience.or_drain(),
+        publishing: Publishing::new(most_aliases, outlives),
+        answers: Vec::new(),
+        wants_reasons,
+        context,
+    };
+    let end = connection.listen(&mut input).await;
+    connection.end(end).await;
+}
+
+impl Connection {
+    /// Takes what comes, until the end.
+    async fn listen(&mut self, input: &mut Vec<u8>) -> End {
+        loop {
+            let mut taken = 0;
+            let result = self.take(input, &mut taken).await;
+            // What was gathered before a packet that is wrong was right.
+            if let Err(end) = self.flush().await {
+                return end;
+            }
+            if let Err(end) = result {
+                return end;
+            }
+            input.drain(..taken);
+            if input.is_empty() && input.capacity() > KEPT {
+                *input = Vec::new();
+            }
+            self.outbox.room().await;
+            match self.stream.read(input, self.patience).await {
+                Ok(1..) if !self.outbox.is_closed() => (),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    return Reason::KEEP_ALIVE_TIMEOUT.into();
+                }
+                Err(_) if is_draining() => return Reason::SERVER_SHUTTING_DOWN.into(),
+                _ => return End::Lost,
+            }
+        }
+    }
+
+    /// Takes all whole packets at the front of `input`, and says how many bytes they were.
+    async fn take(&mut self, input: &[u8], taken: &mut usize) -> Result<(), End> {
+        let most = self.context.config.limits.packet;
+        while let Some(frame) = Frame::split(&input[*taken..], most)? {
+            *taken += frame.length();
+            match Packet::decode(frame, self.version)? {
+                Packet::Publish(publish) => {
+                    self.publishing.add(&publish, self.key)?;
+                    if self.publishing.is_much() {
+                        self.flush().await?;
+                    }
+                }
+                Packet::PubAck(ack) => self.answered(Kind::PubAck, ack),
+                Packet::PubRec(ack) => self.answered(Kind::PubRec, ack),
+                Packet::PubComp(ack) => self.answered(Kind::PubComp, ack),
+                packet => {
+                    self.flush().await?;
+                    self.other(packet).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, kind: Kind, ack: Ack<'_>) {
+        self.answers.push(Answered { kind, id: ack.id, failed: ack.reason.is_failure() });
+    }
+
+    /// A packet that is not one of many.
+    async fn other(&mut self, packet: Packet<'_>) -> Result<(), End> {
+        match packet {
+            Packet::PingReq => self.outbox.push(&Packet::PingResp),
+            Packet::PubRel(ack) => {
+                let known = self.context.stages.sessions.release(self.key, ack.id).await;
+                let reason = match known {
+                    Ok(true) => Reason::SUCCESS,
+                    Ok(false) => Reason::PACKET_IDENTIFIER_NOT_FOUND,
+                    Err(_) => return Err(Reason::SERVER_BUSY.into()),
+                };
+                self.outbox.push(&Packet::PubComp(Ack { reason, ..Ack::of(ack.id) }));
+            }
+            Packet::Subscribe(subscribe) => self.subscribe(subscribe).await?,
+            Packet::Unsubscribe(unsubscribe) => self.unsubscribe(unsubscribe).await?,
+            Packet::Disconnect(disconnect) => return Err(self.left(disconnect)),
+            Packet::Auth(_) => {
+                let what = "there is no authentication in several steps here";
+                return Err(End::Because(Reason::PROTOCOL_ERROR, what));
+            }
+            _ => {
+                let what = "a second CONNECT, or what only a server says";
+                return Err(End::Because(Reason::PROTOCOL_ERROR, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn left(&self, disconnect: Disconnect<'_>) -> End {
+        let mut expiry = None;
+        for property in disconnect.properties {
+            if let Property::SessionExpiry(seconds) = property {
+                expiry = Some(seconds.min(self.context.config.limits.session_expiry));
+            }
+        }
+        if expiry.is_some_and(|seconds| seconds > 0) && !self.publishing.outlives {
+            let what = "a session that was to end with its connection cannot be kept";
+            return End::Because(Reason::PROTOCOL_ERROR, what);
+        }
+        let will = disconnect.reason != Reason::SUCCESS;
+        End::Left(Closing { will, expiry })
+    }
+
+    /// Routes and answers what was gathered.
+    async fn flush(&mut self) -> Result<(), End> {
+        if !self.publishing.is_empty() {
+            self.publish().await?;
+        }
+        if !self.answers.is_empty() {
+            let answers = std::mem::take(&mut self.answers);
+            let told = self.context.stages.sessions.answered(self.key, self.link, answers);
+            told.await.map_err(|_| Reason::SERVER_BUSY)?;
+        }
+        Ok(())
+    }
+
+    /// The connection is over: says why, and leaves the session.
+    async fn end(self, end: End) {
+        let closing = match end {
+            End::Left(closing) => closing,
+            End::Lost => Closing { will: true, expiry: None },
+            End::Because(reason, what) => {
+                if self.version == Version::V5 {
+                    let mut properties = PropertyBuffer::new();
+                    if self.wants_reasons && !what.is_empty() {
+                        // It is short.
+                        let _ = properties.push(Property::ReasonString(what));
+                    }
+                    let properties = properties.get();
+                    self.outbox.push(&Packet::Disconnect(Disconnect { reason, properties }));
+                }
+                Closing { will: true, expiry: None }
+            }
+        };
+        self.outbox.close();
+        let Context { stages, .. } = self.context;
+        while stages.sessions.close(self.key, self.link, closing, stages.routing).await.is_err() {
+            // There is room for nothing. A session that is not left would be nobody's.
+            phalanx::sleep(AGAIN).await;
+        }
+    }
+
+    /// Properties with a reason in words, if the client wants one and there is one.
+    fn reason<'b>(&self, buffer: &'b mut PropertyBuffer, what: &str) -> Properties<'b> {
+        if self.wants_reasons && !what.is_empty() {
+            // It is short.
+            let _ = buffer.push(Property::ReasonString(what));
+        }
+        buffer.get()
+    }
+}
+
+/// What could not be handed over for want of room is tried again after so long.
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// Memory that an idle connection keeps for its input.
+const KEPT: usize = 4096;

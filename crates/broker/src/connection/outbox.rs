@@ -1,0 +1,88 @@
+//! What a connection says by itself: answers to what its client has sent, in order. One operation writes
+//! them, and another sends them between its session's messages.
+
+use std::cell::{Cell, RefCell};
+
+use phalanx::{Event, Trigger, event};
+use phalanx_mqtt::{Packet, Version};
+
+/// So many bytes of answers may wait for a client that does not read; then nothing more is read of it.
+const MOST: usize = 64 * 1024;
+
+/// Answers that are to be sent.
+pub(crate) struct Outbox {
+    version: Version,
+    bytes: RefCell<Vec<u8>>,
+    /// Nothing comes behind them.
+    is_closed: Cell<bool>,
+    /// The sender waits for answers; the reader for fewer of them.
+    sender: RefCell<Option<Trigger<()>>>,
+    reader: RefCell<Option<Trigger<()>>>,
+}
+
+impl Outbox {
+    pub(crate) fn new(version: Version) -> Self {
+        Self {
+            version,
+            bytes: RefCell::default(),
+            is_closed: Cell::new(false),
+            sender: RefCell::default(),
+            reader: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Adds a packet.
+    pub(crate) fn push(&self, packet: &Packet<'_>) {
+        // Those of the broker's own are short, and 3.1.1 has those that are asked for.
+        let _ = packet.encode(self.version, &mut self.bytes.borrow_mut());
+        wake(&self.sender);
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn close(&self) {
+        self.is_closed.set(true);
+        wake(&self.sender);
+        wake(&self.reader);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.get()
+    }
+
+    /// Takes all there is, in exchange for memory.
+    pub(crate) fn take(&self, spare: Vec<u8>) -> Vec<u8> {
+        wake(&self.reader);
+        std::mem::replace(&mut self.bytes.borrow_mut(), spare)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.borrow().is_empty()
+    }
+
+    /// Happens when there is something, or nothing more will be.
+    pub(crate) fn filled(&self) -> Event<()> {
+        let (trigger, event) = event();
+        self.sender.replace(Some(trigger));
+        event
+    }
+
+    /// Waits until not too many wait.
+    pub(crate) async fn room(&self) {
+        while self.bytes.borrow().len() > MOST && !self.is_closed.get() {
+            let (trigger, event) = event();
+            self.reader.replace(Some(trigger));
+            event.await;
+        }
+    }
+}
+
+fn wake(who: &RefCell<Option<Trigger<()>>>) {
+    let waiting = who.take();
+    if let Some(waiting) = waiting {
+        waiting.fire(());
+    }
+}

@@ -1,0 +1,171 @@
+//! Messages of a client: gathered from all that has come, routed together, answered together.
+
+use std::sync::Arc;
+
+use phalanx::now;
+use phalanx_mqtt::{Ack, Delivery, Packet, Property, PropertyBuffer, Publish, Reason, Version};
+
+use crate::connection::{Connection, End};
+use crate::message::Message;
+use crate::routing::{Answer, Item};
+use crate::session::key::ClientKey;
+use crate::trie::is_shallow;
+
+/// So many messages, or bytes of them, are routed before more are read.
+const MANY: usize = 1024;
+const MUCH: usize = 1 << 20;
+
+/// What a client publishes on one connection.
+pub(super) struct Publishing {
+    /// Topics by their aliases, less one.
+    aliases: Vec<Option<Box<str>>>,
+    messages: Vec<Arc<Message>>,
+    deliveries: Vec<Delivery>,
+    bytes: usize,
+    /// Whether the client's session was to outlive its connection when that began.
+    pub(super) outlives: bool,
+}
+
+impl Publishing {
+    pub(super) fn new(most_aliases: u16, outlives: bool) -> Self {
+        Self {
+            aliases: vec![None; most_aliases.into()],
+            messages: Vec::new(),
+            deliveries: Vec::new(),
+            bytes: 0,
+            outlives,
+        }
+    }
+
+    /// Adds a message to those that are gathered.
+    pub(super) fn add(&mut self, publish: &Publish<'_>, from: ClientKey) -> Result<(), End> {
+        let mut alias = None;
+        for property in publish.properties {
+            match property {
+                Property::TopicAlias(number) => alias = Some(usize::from(number)),
+                Property::SubscriptionIdentifier(_) => {
+                    let what = "a client's message has a subscription identifier";
+                    return Err(End::Because(Reason::PROTOCOL_ERROR, what));
+                }
+                _ => (),
+            }
+        }
+        let topic = match alias {
+            None if publish.topic.is_empty() => {
+                let what = "a message has neither a topic nor an alias of one";
+                return Err(End::Because(Reason::PROTOCOL_ERROR, what));
+            }
+            None => publish.topic,
+            Some(alias) => {
+                let Some(known) = alias.checked_sub(1).and_then(|at| self.aliases.get_mut(at))
+                else {
+                    let what = "an alias of a topic is 0, or higher than this server takes";
+                    return Err(End::Because(Reason::TOPIC_ALIAS_INVALID, what));
+                };
+                if !publish.topic.is_empty() {
+                    *known = Some(publish.topic.into());
+                }
+                match known {
+                    Some(topic) => topic,
+                    None => {
+                        let what = "an alias stands for no topic yet";
+                        return Err(End::Because(Reason::PROTOCOL_ERROR, what));
+                    }
+                }
+            }
+        };
+        if !is_shallow(topic) {
+            let what = "the topic has more than 200 levels";
+            return Err(End::Because(Reason::TOPIC_NAME_INVALID, what));
+        }
+        let message = Message::of(publish, topic, from, now());
+        self.bytes += message.size();
+        self.messages.push(Arc::new(message));
+        self.deliveries.push(publish.delivery);
+        Ok(())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    pub(super) fn is_much(&self) -> bool {
+        self.messages.len() >= MANY || self.bytes >= MUCH
+    }
+}
+
+impl Connection {
+    /// Routes what was gathered, and answers it.
+    pub(super) async fn publish(&mut self) -> Result<(), End> {
+        self.publishing.bytes = 0;
+        let mut messages = std::mem::take(&mut self.publishing.messages);
+        let deliveries = std::mem::take(&mut self.publishing.deliveries);
+        self.context.counters.received.add(messages.len() as u64);
+        let begun = self.begin(&deliveries).await?;
+        if let Some(begun) = &begun {
+            let mut begun = begun.iter();
+            messages.retain(|_| *begun.next().unwrap_or(&true));
+        }
+        let reasons = match messages.is_empty() {
+            true => Vec::new(),
+            false => match self.context.stages.routing.call(Item::Publish(messages)).await {
+                Ok(Answer::Published(reasons)) => reasons,
+                // Nobody knows where it has arrived: the client sends it again.
+                _ => return Err(Reason::SERVER_BUSY.into()),
+            },
+        };
+        let mut reasons = reasons.into_iter();
+        for (n, delivery) in deliveries.into_iter().enumerate() {
+            let is_new = begun.as_ref().is_none_or(|begun| begun[n]);
+            let reason = if is_new { reasons.next() } else { None }.unwrap_or(Reason::SUCCESS);
+            self.acknowledge(delivery, reason).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes which messages of QoS 2 were begun. For each message whether it is to be routed; none if all are.
+    async fn begin(&self, deliveries: &[Delivery]) -> Result<Option<Vec<bool>>, End> {
+        let ids: Vec<_> = deliveries
+            .iter()
+            .filter_map(|delivery| match delivery {
+                Delivery::ExactlyOnce(id) => Some(*id),
+                _ => None,
+            })
+            .collect();
+        if ids.is_empty() {
+            return Ok(None);
+        }
+        let begun = self.context.stages.sessions.begin(self.key, ids).await;
+        let begun = begun.map_err(|_| Reason::SERVER_BUSY)??;
+        let mut begun = begun.into_iter();
+        let each = deliveries.iter().map(|delivery| match delivery {
+            Delivery::ExactlyOnce(_) => begun.next().unwrap_or(true),
+            _ => true,
+        });
+        Ok(Some(each.collect()))
+    }
+
+    async fn acknowledge(&self, delivery: Delivery, reason: Reason) -> Result<(), End> {
+        let Some(id) = delivery.id() else { return Ok(()) };
+        if reason.is_failure() && self.version == Version::V3 {
+            // Which has no word for it but the end.
+            return Err(reason.into());
+        }
+        let mut buffer = PropertyBuffer::new();
+        let what =
+            if reason.is_failure() { "the message is not kept: there are too many" } else { "" };
+        let properties = self.reason(&mut buffer, what);
+        let ack = Ack { id, reason, properties };
+        match delivery {
+            Delivery::ExactlyOnce(_) => {
+                if reason.is_failure() {
+                    // It has ended here: its number is free.
+                    let _ = self.context.stages.sessions.release(self.key, id).await;
+                }
+                self.outbox.push(&Packet::PubRec(ack));
+            }
+            _ => self.outbox.push(&Packet::PubAck(ack)),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! The operation that sends: the connection's own answers, and its session's messages, whichever there are.
+
+use std::net::Shutdown;
+use std::rc::Rc;
+
+use phalanx::net::Stream;
+use phalanx::{First, Patience, first};
+use phalanx_mqtt::{Disconnect, Packet, Version};
+
+use crate::connection::outbox::Outbox;
+use crate::session::key::ClientKey;
+use crate::session::{Pulled, SessionStage};
+
+/// Sends until the connection is closed from either side. All that has gathered while something was sent goes
+/// with the next.
+pub(crate) async fn send(
+    stream: Rc<Stream>,
+    outbox: Rc<Outbox>,
+    sessions: SessionStage,
+    (key, link): (ClientKey, u64),
+    patience: Patience,
+) {
+    // Asked for again only when the last is sent, so that more comes at once.
+    let (mut pull, mut spare) = (None, Vec::new());
+    loop {
+        let mut bytes = Vec::new();
+        let mut closes = false;
+        if !outbox.is_empty() {
+            bytes = outbox.take(std::mem::take(&mut spare));
+        } else if outbox.is_closed() {
+            break;
+        } else {
+            let filled = outbox.filled();
+            let spare = &mut spare;
+            let asked = pull.get_or_insert_with(|| sessions.pull(key, link, std::mem::take(spare)));
+            match first(asked, filled).await {
+                First::One(Ok(Pulled::Bytes(pulled))) => {
+                    pull = None;
+                    bytes = pulled;
+                }
+                First::One(Ok(Pulled::Closed(reason))) => {
+                    closes = true;
+                    if outbox.version() == Version::V5 {
+                        let farewell = Packet::Disconnect(Disconnect::because(reason));
+                        // It fits.
+                        let _ = farewell.encode(Version::V5, &mut bytes);
+                    }
+                }
+                First::One(Err(_)) => break,
+                First::Other(_) => continue,
+            }
+        }
+        if !bytes.is_empty() {
+            match stream.write(bytes, patience).await {
+                Ok(memory) => spare = memory,
+                Err(_) => break,
+            }
+        }
+        if closes {
+            break;
+        }
+    }
+    outbox.close();
+    // Whoever reads from it finds its end.
+    let _ = stream.shutdown(Shutdown::Both);
+}

@@ -1,0 +1,29 @@
+//! An MQTT broker as stages.
+//!
+//! As the publish/subscribe server of the 2002 paper (§5.2): what its clients publish travels down the stages,
+//! and to those who have subscribed back up:
+//!
+//! | stage | file | what an operation does |
+//! |---|---|---|
+//! | control | `connection/mod.rs`, `sender.rs` | listens to one client; sends to it |
+//! | sessions | `session/operations.rs` | changes one client's session, or hands it messages |
+//! | routing | `routing/stage.rs` | a cohort operation: finds out for whom the messages of a cohort are |
+//! | delivery | `routing/stage.rs` | hands each partition of the sessions its part of a cohort |
+//!
+//! All that has come from a client is one item of the routing stage, all messages of a cohort of those are one
+//! operation on each partition of the sessions, and all that these come to for one client is one send.
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod connection;
+mod counters;
+mod message;
+mod routing;
+mod serve;
+mod session;
+mod stages;
+mod trie;
+
+pub use config::{Config, Limits, RuntimeConfig};
+pub use serve::{Broker, ServeError, Serving, serve};

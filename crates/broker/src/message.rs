@@ -1,0 +1,122 @@
+//! A message as the broker has it: once, however many it is for.
+
+use std::time::Duration;
+
+use phalanx_mqtt::{Properties, Property, PropertyBuffer, Publish, QoS, Will};
+
+use crate::session::key::ClientKey;
+
+/// A message on its way through the broker.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) topic: Box<str>,
+    pub(crate) payload: Box<[u8]>,
+    /// What is passed on as it came: all but what concerns one connection or changes with time.
+    properties: PropertyBuffer,
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    /// By the runtime's clock.
+    expires: Option<Duration>,
+    /// Who has published it; none where that was the broker.
+    pub(crate) from: Option<ClientKey>,
+}
+
+impl Message {
+    /// What a client has published at `now` to `topic`, which an alias may have stood for.
+    pub(crate) fn of(publish: &Publish<'_>, topic: &str, from: ClientKey, now: Duration) -> Self {
+        let (properties, expires) = passed_on(publish.properties, now);
+        Self {
+            topic: topic.into(),
+            payload: publish.payload.into(),
+            properties,
+            qos: publish.delivery.qos(),
+            retain: publish.retain,
+            expires,
+            from: Some(from),
+        }
+    }
+
+    /// What a will says, as if it were published when the clock began: it is [postponed](Self::postponed) until
+    /// it is.
+    pub(crate) fn of_will(will: &Will<'_>) -> Self {
+        let (properties, expires) = passed_on(will.properties, Duration::ZERO);
+        Self {
+            topic: will.topic.into(),
+            payload: will.payload.into(),
+            properties,
+            qos: will.qos,
+            retain: will.retain,
+            expires,
+            from: None,
+        }
+    }
+
+    /// Whether it is worth nothing any more at `now`.
+    pub(crate) fn has_expired(&self, now: Duration) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+
+    /// The same message, published `later`.
+    pub(crate) fn postponed(self, later: Duration) -> Self {
+        Self { expires: self.expires.map(|expires| expires.saturating_add(later)), ..self }
+    }
+
+    /// Writes the properties that a subscriber gets into `buffer`.
+    pub(crate) fn write_properties(
+        &self,
+        buffer: &mut PropertyBuffer,
+        identifiers: &[u32],
+        now: Duration,
+    ) {
+        buffer.clear();
+        buffer.append(self.properties.get());
+        if let Some(expires) = self.expires {
+            let left = expires.saturating_sub(now).as_secs_f64().ceil() as u32;
+            let _ = buffer.push(Property::MessageExpiry(left));
+        }
+        for &identifier in identifiers {
+            // They came in a property of a client's, so they fit into one.
+            let _ = buffer.push(Property::SubscriptionIdentifier(identifier));
+        }
+    }
+
+    /// Those properties where nothing is to be added to them.
+    pub(crate) fn properties(&self, identifiers: &[u32]) -> Option<Properties<'_>> {
+        (identifiers.is_empty() && self.expires.is_none()).then(|| self.properties.get())
+    }
+
+    /// What it costs to keep it, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        size_of::<Self>() + self.topic.len() + self.payload.len() + self.properties.get().bytes()
+    }
+}
+
+/// The properties that are passed on, and when the message expires that was published at `now`.
+fn passed_on(properties: Properties<'_>, now: Duration) -> (PropertyBuffer, Option<Duration>) {
+    let mut buffer = PropertyBuffer::new();
+    if properties.is_empty() {
+        return (buffer, None);
+    }
+    let own = |property: &Property<'_>| {
+        matches!(
+            property,
+            Property::TopicAlias(_) | Property::MessageExpiry(_) | Property::WillDelay(_)
+        )
+    };
+    if !properties.iter().any(|property| own(&property)) {
+        buffer.append(properties);
+        return (buffer, None);
+    }
+    let mut expires = None;
+    for property in properties {
+        match property {
+            Property::MessageExpiry(seconds) => {
+                expires = Some(now.saturating_add(Duration::from_secs(seconds.into())));
+            }
+            // What was read can be written.
+            property if !own(&property) => drop(buffer.push(property)),
+            _ => (),
+        }
+    }
+    (buffer, expires)
+}

@@ -1,0 +1,75 @@
+//! What routing comes to: messages, and for whom they are.
+
+use std::num::NonZero;
+use std::sync::Arc;
+
+use phalanx_mqtt::QoS;
+
+use crate::message::Message;
+use crate::session::key::ClientKey;
+
+/// A message for one client.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    pub(crate) client: ClientKey,
+    /// Its place in the batch's messages.
+    pub(crate) message: u32,
+    pub(crate) how: How,
+}
+
+/// How a message is sent to a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct How {
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    pub(crate) identifiers: Identifiers,
+}
+
+/// The subscriptions that a message is for, as their client knows them: mostly none or one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Identifiers {
+    #[default]
+    None,
+    One([u32; 1]),
+    Many(Box<[u32]>),
+}
+
+impl Identifiers {
+    pub(crate) fn of(identifier: Option<NonZero<u32>>) -> Self {
+        identifier.map_or(Self::None, |identifier| Self::One([identifier.get()]))
+    }
+
+    pub(crate) fn add(&mut self, identifier: Option<NonZero<u32>>) {
+        let Some(identifier) = identifier.map(NonZero::get) else { return };
+        *self = match self.get() {
+            [] => Self::One([identifier]),
+            more => Self::Many(more.iter().copied().chain([identifier]).collect()),
+        };
+    }
+
+    pub(crate) fn get(&self) -> &[u32] {
+        match self {
+            Self::None => &[],
+            Self::One(one) => one,
+            Self::Many(many) => many,
+        }
+    }
+}
+
+/// What one partition's clients get of a cohort.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) messages: Vec<Arc<Message>>,
+    pub(crate) deliveries: Vec<Delivery>,
+}
+
+impl Batch {
+    /// Adds a message for one client. Those of one message come one behind the other.
+    pub(crate) fn add(&mut self, client: ClientKey, message: &Arc<Message>, how: How) {
+        if !self.messages.last().is_some_and(|last| Arc::ptr_eq(last, message)) {
+            self.messages.push(message.clone());
+        }
+        let message = self.messages.len() as u32 - 1;
+        self.deliveries.push(Delivery { client, message, how });
+    }
+}

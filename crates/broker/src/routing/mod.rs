@@ -1,0 +1,48 @@
+//! The routing stage: whom is a message for? One table for all processors, reached by a cohort operation: all
+//! publishes of a cohort are routed in one pass under one lock.
+
+pub(crate) mod delivery;
+mod retained;
+mod router;
+pub(crate) mod stage;
+mod subscribers;
+
+use std::num::NonZero;
+use std::sync::Arc;
+
+use phalanx_mqtt::{Reason, SubscribeOptions};
+
+use crate::message::Message;
+use crate::session::key::ClientKey;
+
+pub(crate) use router::Router;
+
+/// What the routing stage is asked.
+pub(crate) enum Item {
+    /// Pass these on. They are of one client, in its order.
+    Publish(Vec<Arc<Message>>),
+    /// Subscribe a client, and send it what is retained. It is known from here on.
+    Subscribe { client: ClientKey, wanted: Vec<Wanted> },
+    /// Take subscriptions of a client away.
+    Unsubscribe { client: ClientKey, filters: Vec<Box<str>> },
+    /// Take all of them away, and the client: these are its filters.
+    Forget { client: ClientKey, filters: Arc<[Box<str>]> },
+    /// A client with shared subscriptions has come or gone.
+    Presence { client: ClientKey, online: bool },
+}
+
+/// One subscription of a client's.
+pub(crate) struct Wanted {
+    /// As it was written, a group included. It is a filter.
+    pub(crate) filter: Box<str>,
+    pub(crate) options: SubscribeOptions,
+    pub(crate) identifier: Option<NonZero<u32>>,
+}
+
+/// What the routing stage answers.
+pub(crate) enum Answer {
+    /// For each message: how it went.
+    Published(Vec<Reason>),
+    /// The table is changed.
+    Done,
+}

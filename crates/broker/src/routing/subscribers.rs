@@ -1,0 +1,100 @@
+//! Who has subscribed to one topic filter: each client for itself, and groups that share it.
+
+use std::cell::Cell;
+use std::num::NonZero;
+
+use indexmap::IndexMap;
+use phalanx_mqtt::SubscribeOptions;
+
+/// A client's number in the router.
+pub(crate) type ClientIndex = u32;
+
+/// One client's subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Subscription {
+    pub(crate) options: SubscribeOptions,
+    /// What the client knows it by.
+    pub(crate) identifier: Option<NonZero<u32>>,
+}
+
+type Members = IndexMap<ClientIndex, Subscription, foldhash::fast::RandomState>;
+
+/// Clients that share the messages of a subscription among them.
+pub(crate) struct Group {
+    name: Box<str>,
+    members: Members,
+    /// Whose turn it is.
+    next: Cell<usize>,
+}
+
+/// All who have subscribed to one filter.
+#[derive(Default)]
+pub(crate) struct Subscribers {
+    pub(crate) each: Members,
+    pub(crate) groups: Vec<Group>,
+}
+
+impl Subscribers {
+    /// Files a subscription. Whether the client had one, which it replaces.
+    pub(crate) fn add(
+        &mut self,
+        group: Option<&str>,
+        client: ClientIndex,
+        subscription: Subscription,
+    ) -> bool {
+        let members = match group {
+            None => &mut self.each,
+            Some(name) => match self.groups.iter().position(|group| *group.name == *name) {
+                Some(at) => &mut self.groups[at].members,
+                None => {
+                    let (name, members) = (name.into(), Members::default());
+                    self.groups.push(Group { name, members, next: Cell::new(0) });
+                    let last = self.groups.len() - 1;
+                    &mut self.groups[last].members
+                }
+            },
+        };
+        members.insert(client, subscription).is_some()
+    }
+
+    /// Takes a subscription away, if there is one.
+    pub(crate) fn remove(&mut self, group: Option<&str>, client: ClientIndex) {
+        let Some(name) = group else {
+            self.each.swap_remove(&client);
+            return;
+        };
+        if let Some(at) = self.groups.iter().position(|group| *group.name == *name) {
+            self.groups[at].members.swap_remove(&client);
+            if self.groups[at].members.is_empty() {
+                self.groups.swap_remove(at);
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.each.is_empty() && self.groups.is_empty()
+    }
+}
+
+impl Group {
+    /// Who of the group gets the next message: one after the other, those first who are there.
+    pub(crate) fn choose(
+        &self,
+        turn: usize,
+        is_online: impl Fn(ClientIndex) -> bool,
+    ) -> Option<(ClientIndex, Subscription)> {
+        let count = self.members.len();
+        let member = |n: usize| {
+            self.members.get_index((turn + n) % count).map(|(client, own)| (*client, *own))
+        };
+        let there = (0..count).filter_map(member).find(|(client, _)| is_online(*client));
+        there.or_else(|| member(0).filter(|_| count > 0))
+    }
+
+    /// Whose turn it is, and it is the next one's then.
+    pub(crate) fn turn(&self) -> usize {
+        let turn = self.next.get();
+        self.next.set((turn + 1) % self.members.len().max(1));
+        turn
+    }
+}

@@ -1,0 +1,20 @@
+//! The session stage: what a client has beyond a connection. Partitioned by client identifiers, so that a
+//! client finds its session on one processor, whichever its connection is on, and whoever takes it over.
+//!
+//! | file | what |
+//! |---|---|
+//! | `table.rs` | a partition: its sessions, by name and by place |
+//! | `open.rs`, `close.rs` | a client comes; it leaves, its will is done, its session ends |
+//! | `state.rs` | one session |
+//! | `outgoing.rs` | messages to its client: queued, written, in flight, answered |
+//! | `operations.rs` | what connections and other stages ask of it |
+
+pub(crate) mod close;
+pub(crate) mod key;
+pub(crate) mod open;
+mod operations;
+pub(crate) mod outgoing;
+mod state;
+pub(crate) mod table;
+
+pub(crate) use operations::{Pulled, Routes, SessionStage};

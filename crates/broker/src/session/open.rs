@@ -1,0 +1,96 @@
+//! A client comes: its session goes on, or a new one begins; whoever had it before loses it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx_mqtt::{Reason, Version};
+
+use crate::message::Message;
+use crate::session::close::After;
+use crate::session::key::ClientKey;
+use crate::session::state::{Link, Session, Will};
+use crate::session::table::Sessions;
+
+/// What a client asks for by CONNECT.
+pub(crate) struct Opening {
+    pub(crate) client_id: Arc<str>,
+    pub(crate) version: Version,
+    pub(crate) clean_start: bool,
+    /// Seconds that the session outlives the connection.
+    pub(crate) expiry: u32,
+    pub(crate) receive_maximum: u16,
+    /// Bytes of the longest packet that it takes.
+    pub(crate) most: usize,
+    pub(crate) most_aliases: u16,
+    pub(crate) will: Option<(Message, Duration)>,
+}
+
+/// What it gets.
+pub(crate) struct Opened {
+    pub(crate) key: ClientKey,
+    /// The number of its connection.
+    pub(crate) link: u64,
+    /// Whether its session goes on.
+    pub(crate) present: bool,
+}
+
+impl Sessions {
+    /// Has the client on a new connection. What is to be done then comes back, whether it is let in or not.
+    pub(crate) fn open(&mut self, opening: Opening) -> (Result<Opened, Reason>, After) {
+        let mut after = After::default();
+        let known = self.names.get(&opening.client_id).copied();
+        if let Some(slot) = known {
+            self.take_over(slot, &opening, &mut after);
+        }
+        let known = known.filter(|_| !opening.clean_start);
+        let slot = match known {
+            Some(slot) => slot,
+            None if self.names.len() >= self.most => {
+                return (Err(Reason::QUOTA_EXCEEDED), after);
+            }
+            None => self.add(Session::new(opening.client_id.clone())),
+        };
+        self.links += 1;
+        let number = self.links;
+        let key = self.key(slot);
+        let Some(session) = self.at(slot) else { return (Err(Reason::UNSPECIFIED_ERROR), after) };
+        session.expiry = opening.expiry;
+        session.ends = None;
+        session.will = opening.will.map(|(message, delay)| Will { message, delay, due: None });
+        let mut again: Vec<_> =
+            session.inflight.iter().map(|(id, own)| (own.sequence, *id)).collect();
+        again.sort_unstable();
+        session.link = Some(Link {
+            number,
+            version: opening.version,
+            receive_maximum: opening.receive_maximum.into(),
+            most: opening.most,
+            aliases: Default::default(),
+            most_aliases: opening.most_aliases,
+            out: Vec::new(),
+            again: again.into_iter().map(|(_, id)| id).collect(),
+            waiting: None,
+        });
+        if session.shared > 0 {
+            after.present = Some((key, true));
+        }
+        (Ok(Opened { key, link: number, present: known.is_some() }), after)
+    }
+
+    /// The session in `slot` is asked for by another connection.
+    fn take_over(&mut self, slot: u32, opening: &Opening, after: &mut After) {
+        let Some(session) = self.at(slot) else { return };
+        let goes_on = !opening.clean_start;
+        // Who waits on the connection from before is woken, and finds that it is no more.
+        session.link = None;
+        // It is published where the session has ended, or its connection without leave to come back.
+        if let Some(will) = session.will.take()
+            && !(goes_on && (will.due.is_some() || !will.delay.is_zero()))
+        {
+            after.wills.push(will.message);
+        }
+        if !goes_on {
+            self.remove(slot, after);
+        }
+    }
+}

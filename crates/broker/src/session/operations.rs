@@ -1,0 +1,236 @@
+//! What others ask of sessions: operations on the partition that has them.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::{
+    Call, CohortStage, First, Partition, PartitionedStage, draining, event, first, now, sleep,
+};
+use phalanx_mqtt::{PacketId, Reason};
+
+use crate::routing::delivery::Batch;
+use crate::routing::{Answer, Item, Wanted};
+use crate::session::close::{After, Closing};
+use crate::session::key::ClientKey;
+use crate::session::open::{Opened, Opening};
+use crate::session::outgoing::Answered;
+use crate::session::table::Sessions;
+
+/// A handle on the routing stage.
+pub(crate) type Routes = CohortStage<Item, Answer>;
+
+/// A handle on the session stage.
+#[derive(Clone, Copy)]
+pub(crate) struct SessionStage(PartitionedStage<Sessions>);
+
+/// What a connection that asks for something to send is told.
+pub(crate) enum Pulled {
+    /// Send this.
+    Bytes(Vec<u8>),
+    /// Nothing any more, for this reason.
+    Closed(Reason),
+}
+
+/// What could not be handed over for want of room is tried again after so long.
+const AGAIN: Duration = Duration::from_millis(10);
+
+impl SessionStage {
+    pub(crate) fn new(stage: PartitionedStage<Sessions>) -> Self {
+        Self(stage)
+    }
+
+    /// The partition that a client of this name has its session in.
+    fn partition(self, client_id: &str) -> usize {
+        // Not drawn by chance: a seed decides all in simulation.
+        let hashes = foldhash::fast::FixedState::with_seed(0);
+        self.0.partition_of(hashes.hash_one(client_id))
+    }
+
+    pub(crate) fn open(self, opening: Opening, routes: Routes) -> Call<Result<Opened, Reason>> {
+        let partition = self.partition(&opening.client_id);
+        self.0.call_partition(partition, move |sessions| async move {
+            let (opened, after) = sessions.with(|sessions| sessions.open(opening));
+            self.settle(&sessions, after, routes).await;
+            opened
+        })
+    }
+
+    pub(crate) fn close(
+        self,
+        key: ClientKey,
+        link: u64,
+        closing: Closing,
+        routes: Routes,
+    ) -> Call<()> {
+        self.0.call_partition(key.partition.into(), move |sessions| async move {
+            let after = sessions.with(|sessions| sessions.close(key, link, closing, now()));
+            self.settle(&sessions, after, routes).await;
+        })
+    }
+
+    /// Hands a batch to a partition's sessions.
+    pub(crate) fn deliver(self, partition: usize, batch: Batch) -> Call<()> {
+        self.0.call_partition(partition, move |sessions| async move {
+            sessions.with(|sessions| sessions.deliver(&batch, now()));
+        })
+    }
+
+    /// Waits for something to send, and takes it into memory that the connection had before.
+    pub(crate) fn pull(self, key: ClientKey, link: u64, mut spare: Vec<u8>) -> Call<Pulled> {
+        self.0.call_partition(key.partition.into(), move |sessions| async move {
+            loop {
+                let pull = |sessions: &mut Sessions| sessions.pull(key, link, &mut spare, now());
+                match sessions.with(pull) {
+                    Ok(pulled) => return pulled,
+                    Err(event) => drop(event.await),
+                }
+            }
+        })
+    }
+
+    /// What a client says of messages that were sent to it.
+    pub(crate) fn answered(self, key: ClientKey, link: u64, answers: Vec<Answered>) -> Call<()> {
+        self.0.call_partition(key.partition.into(), move |sessions| async move {
+            sessions.with(|sessions| {
+                if let Some(session) = sessions.get(key).filter(|session| session.is_on(link)) {
+                    session.answered(&answers);
+                }
+            });
+        })
+    }
+
+    /// Notes that a client has begun messages of QoS 2, and says of each whether that is new.
+    pub(crate) fn begin(
+        self,
+        key: ClientKey,
+        ids: Vec<PacketId>,
+    ) -> Call<Result<Vec<bool>, Reason>> {
+        self.0.call_partition(key.partition.into(), move |sessions| async move {
+            sessions.with(|sessions| sessions.begin(key, &ids))
+        })
+    }
+
+    /// Notes that a client will not send a message of QoS 2 again. Whether it had begun it.
+    pub(crate) fn release(self, key: ClientKey, id: PacketId) -> Call<bool> {
+        self.0.call_partition(key.partition.into(), move |sessions| async move {
+            sessions.with(|sessions| sessions.release(key, id))
+        })
+    }
+
+    /// Subscribes a client, and says for each subscription how it went.
+    pub(crate) fn subscribe(
+        self,
+        key: ClientKey,
+        link: u64,
+        wanted: Vec<Result<Wanted, Reason>>,
+        routes: Routes,
+    ) -> Call<Vec<Reason>> {
+        self.0.call_partition(key.partition.into(), move |sessions| async move {
+            let (reasons, granted) =
+                sessions.with(|sessions| sessions.subscribe(key, link, wanted));
+            if granted.is_empty() {
+                return reasons;
+            }
+            let filters: Vec<_> = granted.iter().map(|wanted| wanted.filter.clone()).collect();
+            // Asked for before anything else runs here, so that a session's end comes behind it.
+            match routes.call(Item::Subscribe { client: key, wanted: granted }).await {
+                Ok(_) => reasons,
+                Err(_) => {
+                    sessions.with(|sessions| sessions.unsubscribe(key, &filters));
+                    let failed = |reason: Reason| match reason.is_failure() {
+                        true => reason,
+                        false => Reason::SERVER_BUSY,
+                    };
+                    reasons.into_iter().map(failed).collect()
+                }
+            }
+        })
+    }
+
+    /// Takes subscriptions of a client away, and says for each how it went.
+    pub(crate) fn unsubscribe(
+        self,
+        key: ClientKey,
+        filters: Vec<Box<str>>,
+        routes: Routes,
+    ) -> Call<Vec<Reason>> {
+        self.0.call_partition(key.partition.into(), move |sessions| async move {
+            let reasons = sessions.with(|sessions| sessions.unsubscribe(key, &filters));
+            match routes.call(Item::Unsubscribe { client: key, filters }).await {
+                Ok(_) => reasons,
+                Err(_) => vec![Reason::SERVER_BUSY; reasons.len()],
+            }
+        })
+    }
+
+    /// Does what a change of sessions has made necessary.
+    async fn settle(self, sessions: &Partition<Sessions>, after: After, routes: Routes) {
+        let After { wills, forget, present } = after;
+        for (client, filters) in forget {
+            loop {
+                let item = Item::Forget { client, filters: filters.clone() };
+                if routes.dispatch(item).is_ok() {
+                    break;
+                }
+                sleep(AGAIN).await;
+            }
+        }
+        if let Some((client, online)) = present {
+            // Only which member of a group is better asked first depends on it.
+            let _ = routes.dispatch(Item::Presence { client, online });
+        }
+        self.keep(sessions, routes);
+        if !wills.is_empty() {
+            let wills = wills.into_iter().map(|will| Arc::new(will.postponed(now()))).collect();
+            // Refused where there is room for nothing: a will is sent at most once then.
+            let _ = routes.call(Item::Publish(wills)).await;
+        }
+    }
+
+    /// Sees to it that somebody looks after what is due later.
+    fn keep(self, sessions: &Partition<Sessions>, routes: Routes) {
+        let begin = sessions.with(|sessions| {
+            // It looks again, and waits for whatever is next.
+            drop(sessions.keeper.take());
+            let begin = !sessions.is_kept && sessions.next_due().is_some();
+            sessions.is_kept |= begin;
+            begin
+        });
+        let partition = sessions.index();
+        if begin
+            && self
+                .0
+                .call_partition(partition, move |sessions| self.keep_on(sessions, routes))
+                .detach()
+                .is_err()
+        {
+            // The next client that leaves tries again.
+            sessions.with(|sessions| sessions.is_kept = false);
+        }
+    }
+
+    /// Waits for what is due later, until nothing is.
+    async fn keep_on(self, partition: Partition<Sessions>, routes: Routes) {
+        let mut drained = std::pin::pin!(draining());
+        loop {
+            let next = partition.with(|sessions| {
+                let next = sessions.next_due();
+                sessions.is_kept = next.is_some();
+                let (trigger, event) = event();
+                sessions.keeper = next.map(|_| trigger);
+                next.map(|next| (next, event))
+            });
+            let Some((next, changed)) = next else { return };
+            let wait = async {
+                first(sleep(next.saturating_sub(now())), changed).await;
+            };
+            if let First::Other(()) = first(wait, drained.as_mut()).await {
+                return partition.with(|sessions| sessions.is_kept = false);
+            }
+            let after = partition.with(|sessions| sessions.expire(now()));
+            // Boxed: it would have itself within it.
+            Box::pin(self.settle(&partition, after, routes)).await;
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Messages to a client: from the queue into the connection's buffer, and what its answers free.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx_mqtt::{
+    Ack, Delivery, Kind, Packet, PacketId, Property, PropertyBuffer, Publish, QoS, Reason, Version,
+};
+
+use crate::config::Limits;
+use crate::message::Message;
+use crate::routing::delivery::How;
+use crate::session::state::{Inflight, Link, Queued, Session};
+
+/// So many bytes may be written ahead of the connection's sending. What comes then waits in the queue.
+const AHEAD: usize = 256 * 1024;
+
+/// What a client says of a message that was sent to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    pub(crate) kind: Kind,
+    pub(crate) id: PacketId,
+    pub(crate) failed: bool,
+}
+
+impl Session {
+    /// A message has come for this client: written at once if nothing is before it, else queued. False when
+    /// it was dropped, as there was no room for it.
+    pub(crate) fn deliver(
+        &mut self,
+        message: &Arc<Message>,
+        how: &How,
+        limits: &Limits,
+        scratch: &mut PropertyBuffer,
+        now: Duration,
+    ) -> bool {
+        if let Some(link) = &self.link {
+            let window = how.qos == QoS::AtMostOnce || self.inflight.len() < link.receive_maximum;
+            let first = self.queue.is_empty() && link.again.is_empty();
+            if first && window && link.out.len() < AHEAD {
+                self.send(message, how, scratch, now);
+                return true;
+            }
+        } else if how.qos == QoS::AtMostOnce {
+            // It may arrive or not, and nobody is there.
+            return true;
+        }
+        let size = message.size();
+        if self.queue.len() >= limits.queue || self.queued_bytes + size > limits.queue_bytes {
+            return false;
+        }
+        self.queued_bytes += size;
+        self.queue.push_back(Queued { message: message.clone(), how: how.clone() });
+        true
+    }
+
+    /// Writes what waits and may be written.
+    pub(crate) fn fill(&mut self, scratch: &mut PropertyBuffer, now: Duration) {
+        while self.has_room() {
+            let again = self.link.as_mut().and_then(|link| link.again.pop_front());
+            let Some(id) = again else { break };
+            self.send_again(id, scratch, now);
+        }
+        while self.has_room()
+            && let Some(next) = self.queue.front()
+        {
+            let free = |link: &Link| self.inflight.len() < link.receive_maximum;
+            if next.how.qos != QoS::AtMostOnce && !self.link.as_ref().is_some_and(free) {
+                return;
+            }
+            let Some(Queued { message, how }) = self.queue.pop_front() else { return };
+            self.queued_bytes -= message.size();
+            if !message.has_expired(now) {
+                self.send(&message, &how, scratch, now);
+            }
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.out.len() < AHEAD)
+    }
+
+    /// Writes a message for the first time.
+    fn send(
+        &mut self,
+        message: &Arc<Message>,
+        how: &How,
+        scratch: &mut PropertyBuffer,
+        now: Duration,
+    ) {
+        let delivery = match how.qos {
+            QoS::AtMostOnce => Delivery::AtMostOnce,
+            QoS::AtLeastOnce => Delivery::AtLeastOnce(self.free_id()),
+            QoS::ExactlyOnce => Delivery::ExactlyOnce(self.free_id()),
+        };
+        let Some(link) = &mut self.link else { return };
+        let written = write(link, message, how, delivery, false, scratch, now);
+        link.wake();
+        // What is longer than the client takes is not sent, as the standard has it.
+        if let (true, Some(id)) = (written, delivery.id()) {
+            self.sequence += 1;
+            let message = Some((message.clone(), how.clone()));
+            self.inflight.insert(id, Inflight { message, sequence: self.sequence });
+        }
+    }
+
+    /// Goes on with a message that an earlier connection has begun.
+    fn send_again(&mut self, id: PacketId, scratch: &mut PropertyBuffer, now: Duration) {
+        let (Some(link), Some(inflight)) = (&mut self.link, self.inflight.get(&id)) else { return };
+        let written = match &inflight.message {
+            None => Packet::PubRel(Ack::of(id)).encode(link.version, &mut link.out).is_ok(),
+            Some((message, how)) => {
+                let delivery = match how.qos {
+                    QoS::ExactlyOnce => Delivery::ExactlyOnce(id),
+                    _ => Delivery::AtLeastOnce(id),
+                };
+                write(link, message, how, delivery, true, scratch, now)
+            }
+        };
+        link.wake();
+        if !written {
+            self.inflight.remove(&id);
+        }
+    }
+
+    /// A number that no message in flight has.
+    fn free_id(&mut self) -> PacketId {
+        loop {
+            self.next_id = self.next_id.wrapping_add(1);
+            if let Some(id) = PacketId::new(self.next_id)
+                && !self.inflight.contains_key(&id)
+            {
+                return id;
+            }
+        }
+    }
+
+    /// What the client says of messages in flight.
+    pub(crate) fn answered(&mut self, answers: &[Answered]) {
+        for &Answered { kind, id, failed } in answers {
+            let inflight = self.inflight.get_mut(&id);
+            let qos =
+                inflight.as_ref().map(|inflight| inflight.message.as_ref().map(|(_, how)| how.qos));
+            match (kind, qos) {
+                (Kind::PubAck, Some(Some(QoS::AtLeastOnce))) => drop(self.inflight.remove(&id)),
+                (Kind::PubRec, Some(Some(QoS::ExactlyOnce))) if failed => {
+                    self.inflight.remove(&id);
+                }
+                (Kind::PubRec, Some(Some(QoS::ExactlyOnce) | None)) => {
+                    if let Some(inflight) = inflight {
+                        inflight.message = None;
+                    }
+                    self.release(id, Reason::SUCCESS);
+                }
+                (Kind::PubRec, None) if !failed => {
+                    self.release(id, Reason::PACKET_IDENTIFIER_NOT_FOUND);
+                }
+                (Kind::PubComp, Some(None)) => drop(self.inflight.remove(&id)),
+                // Of a message that was answered before, or never sent: nothing follows.
+                _ => (),
+            }
+        }
+        if let Some(link) = &mut self.link
+            && !self.queue.is_empty()
+        {
+            link.wake();
+        }
+    }
+
+    fn release(&mut self, id: PacketId, reason: Reason) {
+        if let Some(link) = &mut self.link {
+            let release = Packet::PubRel(Ack { reason, ..Ack::of(id) });
+            let _ = release.encode(link.version, &mut link.out);
+            link.wake();
+        }
+    }
+}
+
+/// Appends a PUBLISH. False, and nothing, if it is longer than the client takes.
+fn write(
+    link: &mut Link,
+    message: &Message,
+    how: &How,
+    delivery: Delivery,
+    duplicate: bool,
+    scratch: &mut PropertyBuffer,
+    now: Duration,
+) -> bool {
+    let before = link.out.len();
+    let identifiers = how.identifiers.get();
+    let alias = if link.most_aliases > 0 { alias(link, &message.topic) } else { Alias::None };
+    let properties = match (message.properties(identifiers), alias) {
+        (Some(properties), Alias::None) => properties,
+        _ => {
+            message.write_properties(scratch, identifiers, now);
+            if let Alias::New(number) | Alias::Known(number) = alias {
+                // A number fits.
+                let _ = scratch.push(Property::TopicAlias(number));
+            }
+            scratch.get()
+        }
+    };
+    let publish = Publish {
+        topic: if matches!(alias, Alias::Known(_)) { "" } else { &message.topic },
+        payload: &message.payload,
+        delivery,
+        retain: how.retain,
+        duplicate,
+        properties,
+    };
+    let written = Packet::Publish(publish).encode(link.version, &mut link.out).is_ok()
+        && link.out.len() - before <= link.most;
+    if !written {
+        link.out.truncate(before);
+    } else if let Alias::New(number) = alias {
+        link.aliases.insert(message.topic.clone(), number);
+    }
+    written
+}
+
+#[derive(Clone, Copy)]
+enum Alias {
+    None,
+    /// To be told with the topic.
+    New(u16),
+    /// In place of the topic.
+    Known(u16),
+}
+
+/// The first topics of a connection have aliases, as long as there are some.
+fn alias(link: &Link, topic: &str) -> Alias {
+    if link.version == Version::V3 {
+        return Alias::None;
+    }
+    match link.aliases.get(topic) {
+        Some(number) => Alias::Known(*number),
+        None if link.aliases.len() < usize::from(link.most_aliases) => {
+            Alias::New(link.aliases.len() as u16 + 1)
+        }
+        None => Alias::None,
+    }
+}

@@ -1,0 +1,117 @@
+//! One session.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::Trigger;
+use phalanx_mqtt::{PacketId, Version};
+
+use crate::message::Message;
+use crate::routing::delivery::How;
+
+/// What a client has beyond a connection.
+pub(crate) struct Session {
+    pub(crate) client_id: Arc<str>,
+    /// The connection that it is on, if any.
+    pub(crate) link: Option<Link>,
+    /// As they were asked for.
+    pub(crate) filters: BTreeSet<Box<str>>,
+    /// How many of them are shared.
+    pub(crate) shared: usize,
+    /// Messages that wait to be written, in order, and their bytes.
+    pub(crate) queue: VecDeque<Queued>,
+    pub(crate) queued_bytes: usize,
+    /// Messages of QoS 1 and 2 that were written and not yet answered to the end.
+    pub(crate) inflight: HashMap<PacketId, Inflight, foldhash::fast::RandomState>,
+    pub(crate) next_id: u16,
+    pub(crate) sequence: u64,
+    /// Messages of QoS 2 that the client has begun and not yet released.
+    pub(crate) received: HashSet<PacketId, foldhash::fast::RandomState>,
+    /// Seconds that it outlives its connection; `u32::MAX` is for ever.
+    pub(crate) expiry: u32,
+    /// When it ends, once it has no connection.
+    pub(crate) ends: Option<Duration>,
+    pub(crate) will: Option<Will>,
+}
+
+/// A client's will.
+pub(crate) struct Will {
+    pub(crate) message: Message,
+    pub(crate) delay: Duration,
+    /// When it is published, once the connection is lost.
+    pub(crate) due: Option<Duration>,
+}
+
+/// A message that waits.
+pub(crate) struct Queued {
+    pub(crate) message: Arc<Message>,
+    pub(crate) how: How,
+}
+
+/// A message that was written, and whose delivery goes on.
+pub(crate) struct Inflight {
+    /// None once the client has it: only its number is still taken.
+    pub(crate) message: Option<(Arc<Message>, How)>,
+    /// In which order they were written.
+    pub(crate) sequence: u64,
+}
+
+/// A connection, as its session sees it.
+pub(crate) struct Link {
+    /// Which of the partition's connections it is.
+    pub(crate) number: u64,
+    pub(crate) version: Version,
+    /// How many messages may be in flight to it.
+    pub(crate) receive_maximum: usize,
+    /// Bytes of the longest packet that it takes.
+    pub(crate) most: usize,
+    /// The topics that have an alias on it, and how many may have one.
+    pub(crate) aliases: HashMap<Box<str>, u16, foldhash::fast::RandomState>,
+    pub(crate) most_aliases: u16,
+    /// What is written and not yet fetched.
+    pub(crate) out: Vec<u8>,
+    /// Those in flight that are to be written again.
+    pub(crate) again: VecDeque<PacketId>,
+    /// Who waits for `out` to have something in it.
+    pub(crate) waiting: Option<Trigger<()>>,
+}
+
+impl Session {
+    pub(crate) fn new(client_id: Arc<str>) -> Self {
+        Self {
+            client_id,
+            link: None,
+            filters: BTreeSet::new(),
+            shared: 0,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            inflight: HashMap::default(),
+            next_id: 0,
+            sequence: 0,
+            received: HashSet::default(),
+            expiry: 0,
+            ends: None,
+            will: None,
+        }
+    }
+
+    /// Whether it is on the connection of this number.
+    pub(crate) fn is_on(&self, number: u64) -> bool {
+        self.link.as_ref().is_some_and(|link| link.number == number)
+    }
+
+    /// The connection of this number, if the session is on it.
+    pub(crate) fn on(&mut self, number: u64) -> Option<&mut Link> {
+        self.link.as_mut().filter(|link| link.number == number)
+    }
+}
+
+impl Link {
+    /// Wakes whoever waits for something to send.
+    pub(crate) fn wake(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
+            waiting.fire(());
+        }
+    }
+}

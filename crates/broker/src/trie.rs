@@ -1,0 +1,250 @@
+//! A tree by the levels of topics: what is filed under a filter is found by a name, and the other way round.
+//!
+//! Each level that occurs is an edge; wildcards have edges of their own, so that a look-up asks no table for them.
+//! Look-ups descend by recursion: whoever lets topics in sees to it that they have few levels ([`MOST_LEVELS`]).
+
+use std::collections::HashMap;
+
+/// The most levels of a topic or a filter.
+pub(crate) const MOST_LEVELS: usize = 200;
+
+/// Whether a topic or a filter has few enough.
+pub(crate) fn is_shallow(path: &str) -> bool {
+    path.bytes().filter(|byte| *byte == b'/').count() < MOST_LEVELS
+}
+
+type Edges = HashMap<Box<str>, u32, foldhash::fast::RandomState>;
+
+/// Values by topic, or by topic filter.
+pub(crate) struct Trie<T> {
+    nodes: Vec<Node<T>>,
+    /// Nodes that nothing leads to, to be used again.
+    free: Vec<u32>,
+}
+
+struct Node<T> {
+    edges: Edges,
+    /// The edges `+` and `#`, where there are any.
+    one: Option<u32>,
+    rest: Option<u32>,
+    value: Option<T>,
+}
+
+impl<T> Default for Node<T> {
+    fn default() -> Self {
+        Self { edges: Edges::default(), one: None, rest: None, value: None }
+    }
+}
+
+impl<T> Node<T> {
+    fn edge(&self, level: &str) -> Option<u32> {
+        match level {
+            "+" => self.one,
+            "#" => self.rest,
+            level => self.edges.get(level).copied(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.value.is_none() && self.edges.is_empty() && self.one.is_none() && self.rest.is_none()
+    }
+}
+
+const ROOT: u32 = 0;
+
+impl<T> Default for Trie<T> {
+    fn default() -> Self {
+        Self { nodes: vec![Node::default()], free: Vec::new() }
+    }
+}
+
+impl<T> Trie<T> {
+    /// The value under `path`, made if there was none.
+    pub(crate) fn entry(&mut self, path: &str, make: impl FnOnce() -> T) -> &mut T {
+        let mut at = ROOT;
+        for level in path.split('/') {
+            at = match self.nodes[at as usize].edge(level) {
+                Some(next) => next,
+                None => self.add(at, level),
+            };
+        }
+        self.nodes[at as usize].value.get_or_insert_with(make)
+    }
+
+    fn add(&mut self, at: u32, level: &str) -> u32 {
+        let next = self.free.pop().unwrap_or_else(|| {
+            self.nodes.push(Node::default());
+            u32::try_from(self.nodes.len() - 1).expect("fewer than 2³² levels of topics")
+        });
+        let node = &mut self.nodes[at as usize];
+        match level {
+            "+" => node.one = Some(next),
+            "#" => node.rest = Some(next),
+            level => drop(node.edges.insert(level.into(), next)),
+        }
+        next
+    }
+
+    /// The value under exactly this path.
+    pub(crate) fn get_mut(&mut self, path: &str) -> Option<&mut T> {
+        let mut at = ROOT;
+        for level in path.split('/') {
+            at = self.nodes[at as usize].edge(level)?;
+        }
+        self.nodes[at as usize].value.as_mut()
+    }
+
+    /// Takes the value under exactly this path away, and what led to nothing else.
+    pub(crate) fn remove(&mut self, path: &str) -> Option<T> {
+        let mut way = vec![ROOT];
+        for level in path.split('/') {
+            let at = self.nodes[way[way.len() - 1] as usize].edge(level)?;
+            way.push(at);
+        }
+        let value = self.nodes[way[way.len() - 1] as usize].value.take();
+        let levels: Vec<&str> = path.split('/').collect();
+        for (steps, level) in levels.iter().enumerate().rev() {
+            let (parent, child) = (way[steps], way[steps + 1]);
+            if !self.nodes[child as usize].is_empty() {
+                break;
+            }
+            self.nodes[child as usize] = Node::default();
+            self.free.push(child);
+            let parent = &mut self.nodes[parent as usize];
+            match *level {
+                "+" => parent.one = None,
+                "#" => parent.rest = None,
+                level => drop(parent.edges.remove(level)),
+            }
+        }
+        value
+    }
+
+    /// Shows `found` the values whose path, read as a filter, is one for the topic `name`.
+    pub(crate) fn matching<'t>(&'t self, name: &str, mut found: impl FnMut(&'t T)) {
+        // What begins with `$` is not meant by a wildcard at the beginning.
+        let hidden = name.starts_with('$');
+        self.walk(ROOT, Some(name), hidden, &mut found);
+    }
+
+    fn walk<'t>(
+        &'t self,
+        at: u32,
+        name: Option<&str>,
+        hidden: bool,
+        found: &mut impl FnMut(&'t T),
+    ) {
+        let node = &self.nodes[at as usize];
+        let mut show = |at: u32| {
+            if let Some(value) = &self.nodes[at as usize].value {
+                found(value);
+            }
+        };
+        // `#` is for its parent too.
+        if let Some(rest) = node.rest
+            && !hidden
+        {
+            show(rest);
+        }
+        let Some(name) = name else { return show(at) };
+        let (level, behind) = match name.split_once('/') {
+            Some((level, behind)) => (level, Some(behind)),
+            None => (name, None),
+        };
+        if let Some(&next) = node.edges.get(level) {
+            self.walk(next, behind, false, found);
+        }
+        if let Some(one) = node.one
+            && !hidden
+        {
+            self.walk(one, behind, false, found);
+        }
+    }
+
+    /// Shows `found` the values whose path, read as a topic, is asked for by `filter`.
+    pub(crate) fn below<'t>(&'t self, filter: &str, mut found: impl FnMut(&'t T)) {
+        self.descend(ROOT, Some(filter), &mut found);
+    }
+
+    fn descend<'t>(&'t self, at: u32, filter: Option<&str>, found: &mut impl FnMut(&'t T)) {
+        let node = &self.nodes[at as usize];
+        let Some(filter) = filter else { return node.value.iter().for_each(found) };
+        let (level, behind) = match filter.split_once('/') {
+            Some((level, behind)) => (level, Some(behind)),
+            None => (filter, None),
+        };
+        let hidden = |edge: &str| at == ROOT && edge.starts_with('$');
+        match level {
+            "#" => {
+                node.value.iter().for_each(&mut *found);
+                for (_, next) in node.edges.iter().filter(|(edge, _)| !hidden(edge)) {
+                    self.descend(*next, Some("#"), found);
+                }
+            }
+            "+" => {
+                for (_, next) in node.edges.iter().filter(|(edge, _)| !hidden(edge)) {
+                    self.descend(*next, behind, found);
+                }
+            }
+            level => {
+                if let Some(&next) = node.edges.get(level) {
+                    self.descend(next, behind, found);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_mqtt::topic;
+
+    use super::*;
+
+    const FILTERS: [&str; 14] = [
+        "#", "+", "/", "+/+", "a", "a/#", "a/+", "a/b", "a/+/c", "+/b/#", "/a", "$SYS/#", "$SYS/+",
+        "a//b",
+    ];
+    const NAMES: [&str; 12] =
+        ["a", "b", "a/b", "a/b/c", "/", "/a", "a/", "a//b", "$SYS/x", "$SYS", "$SYS/x/y", "x/b"];
+
+    #[test]
+    fn filters_are_found_by_names_and_names_by_filters() {
+        let (mut filters, mut names) = (Trie::default(), Trie::default());
+        FILTERS.iter().for_each(|filter| *filters.entry(filter, || "") = filter);
+        NAMES.iter().for_each(|name| *names.entry(name, || "") = name);
+        for name in NAMES {
+            let mut found = Vec::new();
+            filters.matching(name, |filter| found.push(*filter));
+            found.sort_unstable();
+            let mut expected: Vec<_> =
+                FILTERS.into_iter().filter(|filter| topic::matches(filter, name)).collect();
+            expected.sort_unstable();
+            assert_eq!(found, expected, "{name}");
+        }
+        for filter in FILTERS {
+            let mut found = Vec::new();
+            names.below(filter, |name| found.push(*name));
+            found.sort_unstable();
+            let mut expected: Vec<_> =
+                NAMES.into_iter().filter(|name| topic::matches(filter, name)).collect();
+            expected.sort_unstable();
+            assert_eq!(found, expected, "{filter}");
+        }
+    }
+
+    #[test]
+    fn what_is_removed_leaves_nothing() {
+        let mut trie = Trie::default();
+        FILTERS.iter().for_each(|filter| *trie.entry(filter, || "") = filter);
+        for (n, filter) in FILTERS.iter().enumerate() {
+            assert_eq!(trie.remove(filter), Some(*filter));
+            assert_eq!(trie.remove(filter), None);
+            for other in &FILTERS[n + 1..] {
+                assert_eq!(trie.get_mut(other).copied(), Some(*other));
+            }
+        }
+        assert!(trie.nodes[0].is_empty());
+        assert_eq!(trie.free.len() + 1, trie.nodes.len(), "all nodes but the root are free");
+    }
+}

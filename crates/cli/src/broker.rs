@@ -1,0 +1,126 @@
+//! `phalanx broker`: an MQTT broker.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use phalanx::Choice;
+use phalanx_broker::{Config, Serving, serve};
+
+use crate::notify::Notify;
+
+/// Run an MQTT broker, for MQTT 5 and 3.1.1.
+///
+/// When it is ready it prints one line on stdout for each address: `listening on mqtt://ADDR:PORT`.
+/// SIGINT (Ctrl-C) or SIGTERM asks it to tell its clients and end; a second one ends it at once.
+///
+/// Exit codes: 0 after a requested end, 1 when an address cannot be had, 2 for bad arguments.
+#[derive(Args)]
+pub(crate) struct Broker {
+    /// Where to listen; port 0 takes a free one. May be given several times. Whoever connects may do
+    /// everything, so it is on the loopback only. [default: 127.0.0.1:1883]
+    #[arg(long, short, value_name = "ADDR:PORT", env = "PHALANX_LISTEN", value_delimiter = ',')]
+    listen: Vec<SocketAddr>,
+
+    /// Keep sessions, queued and retained messages in memory only: they end with the broker.
+    #[arg(long, required = true)]
+    ephemeral: bool,
+
+    /// Bytes of the longest packet that clients may send. [default: 1048576]
+    #[arg(long, value_name = "BYTES")]
+    max_packet: Option<usize>,
+
+    /// The most connections at once; more are closed as soon as they come. [default: 100000]
+    #[arg(long, value_name = "N")]
+    max_connections: Option<NonZero<usize>>,
+
+    /// Messages that may wait for one client that is slow or away; what comes then is dropped for it, and
+    /// counted. [default: 10000]
+    #[arg(long, value_name = "N")]
+    max_queue: Option<usize>,
+
+    /// How many processors: threads, each bound to a core. Default: one for each core.
+    #[arg(long, short, value_name = "N", env = "PHALANX_PROCESSORS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    processors: Option<u16>,
+
+    /// How to reach the kernel: io_uring, or readiness (epoll, kqueue). `auto` takes io_uring where
+    /// there is one. [default: auto]
+    #[arg(long, value_name = "auto|uring|poll", env = "PHALANX_DRIVER")]
+    driver: Option<Choice>,
+
+    /// Show what the broker does there, live, and serve /snapshot.json, /metrics and more; on the
+    /// loopback only: they tell all about the load. See also `phalanx top`.
+    #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_ADMIN")]
+    admin: Option<SocketAddr>,
+
+    /// Seconds to finish what is under way after a signal, before it is ended. [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400), env = "PHALANX_DRAIN")]
+    drain: Option<u64>,
+
+    /// Do not bind processors to cores.
+    #[arg(long, env = "PHALANX_NO_PIN")]
+    no_pin: bool,
+}
+
+impl Broker {
+    pub(crate) fn run(self) -> ExitCode {
+        let config = self.config();
+        let mistakes = config.check();
+        if !mistakes.is_empty() {
+            mistakes.iter().for_each(|mistake| eprintln!("phalanx: {mistake}"));
+            return ExitCode::from(2);
+        }
+        phalanx::raise_open_files();
+        let notify = Notify::of_environment();
+        match serve(config, |serving| ready(serving, &notify)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                error.to_string().lines().for_each(|line| eprintln!("phalanx: {line}"));
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn config(&self) -> Config {
+        fn set<T>(to: &mut T, from: Option<T>) {
+            if let Some(from) = from {
+                *to = from;
+            }
+        }
+        let mut config = Config::new();
+        if !self.listen.is_empty() {
+            config.listen.clone_from(&self.listen);
+        }
+        let limits = &mut config.limits;
+        set(&mut limits.packet, self.max_packet);
+        set(&mut limits.connections, self.max_connections.map(NonZero::get));
+        set(&mut limits.queue, self.max_queue);
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let runtime = &mut config.runtime;
+        runtime.processors = self.processors.map_or(cores.min(1024), usize::from);
+        set(&mut runtime.driver, self.driver);
+        set(&mut runtime.drain, self.drain.map(Duration::from_secs));
+        runtime.admin = self.admin;
+        runtime.pin &= !self.no_pin;
+        config
+    }
+}
+
+/// One line for each address, and at once: scripts wait for it. Nobody may be there to read it.
+fn ready(serving: &Serving<'_>, notify: &Notify) {
+    if let Some(fallback) = &serving.up.fallback {
+        eprintln!("phalanx: {fallback}");
+    }
+    if let Some(admin) = serving.up.admin {
+        eprintln!("phalanx: look inside at http://{admin}/");
+    }
+    let mut stdout = std::io::stdout();
+    for url in serving.urls() {
+        let _ = writeln!(stdout, "listening on {url}");
+    }
+    let _ = stdout.flush();
+    notify.ready();
+}

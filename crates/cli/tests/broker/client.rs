@@ -1,0 +1,292 @@
+//! A client that says packets as they are, so that a test can say anything at any time.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::num::NonZero;
+
+use phalanx_mqtt::{
+    Ack, Connect, Delivery, Disconnect, Frame, Kind, Packet, PacketId, Properties, Property,
+    PropertyBuffer, Publish, QoS, Reason, Subscribe, SubscribeOptions, SubscriptionBuffer,
+    Unsubscribe, Version, Will,
+};
+
+use crate::broker::{Broker, LONG};
+
+/// A connection to a broker.
+pub(crate) struct Client {
+    stream: TcpStream,
+    input: Vec<u8>,
+    pub(crate) version: Version,
+}
+
+/// A packet that has come.
+#[derive(Debug)]
+pub(crate) struct Came {
+    bytes: Vec<u8>,
+    version: Version,
+}
+
+impl Came {
+    pub(crate) fn packet(&self) -> Packet<'_> {
+        let frame = Frame::split(&self.bytes, Frame::MAX_BODY).unwrap().unwrap();
+        Packet::decode(frame, self.version).unwrap()
+    }
+
+    /// A message, and nothing else.
+    pub(crate) fn message(&self) -> Publish<'_> {
+        match self.packet() {
+            Packet::Publish(publish) => publish,
+            other => panic!("no message, but {other:?}"),
+        }
+    }
+}
+
+pub(crate) fn id(number: u16) -> PacketId {
+    NonZero::new(number).expect("a number of a packet")
+}
+
+/// What a client begins with, to be changed.
+pub(crate) struct Begin<'a> {
+    pub(crate) version: Version,
+    pub(crate) id: &'a str,
+    pub(crate) clean: bool,
+    pub(crate) keep_alive: u16,
+    pub(crate) properties: Vec<Property<'a>>,
+    pub(crate) will: Option<(&'a str, &'a str, QoS, bool, Vec<Property<'a>>)>,
+}
+
+impl<'a> Begin<'a> {
+    pub(crate) fn of(version: Version, id: &'a str) -> Self {
+        Self { version, id, clean: true, keep_alive: 0, properties: Vec::new(), will: None }
+    }
+
+    /// MQTT 5, with a session that outlives its connections.
+    pub(crate) fn lasting(id: &'a str) -> Self {
+        let properties = vec![Property::SessionExpiry(u32::MAX)];
+        Self { clean: false, properties, ..Self::of(Version::V5, id) }
+    }
+}
+
+fn buffer(properties: &[Property<'_>]) -> PropertyBuffer {
+    let mut buffer = PropertyBuffer::new();
+    properties.iter().for_each(|property| buffer.push(*property).unwrap());
+    buffer
+}
+
+impl Client {
+    /// A connection on which nothing was said.
+    pub(crate) fn silent(broker: &Broker, version: Version) -> Self {
+        let stream = TcpStream::connect(broker.address).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream, input: Vec::new(), version }
+    }
+
+    /// A client that is let in, with a session of its own; whether there was one from before.
+    pub(crate) fn begin(broker: &Broker, begin: &Begin<'_>) -> (Self, bool) {
+        let mut client = Self::silent(broker, begin.version);
+        client.connect(begin);
+        match client.next().packet() {
+            Packet::ConnAck(ack) => {
+                assert_eq!(ack.reason, Reason::SUCCESS, "{ack:?}");
+                (client, ack.session_present)
+            }
+            other => panic!("no CONNACK, but {other:?}"),
+        }
+    }
+
+    /// A client of MQTT 5 that is let in.
+    pub(crate) fn new(broker: &Broker, id: &str) -> Self {
+        Self::begin(broker, &Begin::of(Version::V5, id)).0
+    }
+
+    /// Says CONNECT.
+    pub(crate) fn connect(&mut self, begin: &Begin<'_>) {
+        let properties = buffer(&begin.properties);
+        let of_will = buffer(begin.will.as_ref().map_or(&[], |will| &will.4));
+        let will = begin.will.as_ref().map(|(topic, payload, qos, retain, _)| Will {
+            topic,
+            payload: payload.as_bytes(),
+            qos: *qos,
+            retain: *retain,
+            properties: of_will.get(),
+        });
+        self.say(&Packet::Connect(Connect {
+            version: begin.version,
+            client_id: begin.id,
+            clean_start: begin.clean,
+            keep_alive: begin.keep_alive,
+            username: None,
+            password: None,
+            will,
+            properties: properties.get(),
+        }));
+    }
+
+    pub(crate) fn say(&mut self, packet: &Packet<'_>) {
+        let mut bytes = Vec::new();
+        packet.encode(self.version, &mut bytes).unwrap();
+        self.say_bytes(&bytes);
+    }
+
+    pub(crate) fn say_bytes(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// As [`say_bytes`](Self::say_bytes), where the broker may have gone already; false then.
+    pub(crate) fn try_say(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
+    /// The next packet.
+    pub(crate) fn next(&mut self) -> Came {
+        self.try_next().expect("another packet, and not the connection's end")
+    }
+
+    /// The next packet; none at the connection's end.
+    pub(crate) fn try_next(&mut self) -> Option<Came> {
+        loop {
+            if let Some(frame) = Frame::split(&self.input, Frame::MAX_BODY).unwrap() {
+                let bytes = self.input.drain(..frame.length()).collect();
+                return Some(Came { bytes, version: self.version });
+            }
+            let mut bytes = [0; 65536];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return None,
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Ok(count) => self.input.extend_from_slice(&bytes[..count]),
+                Err(error) => panic!("nothing comes: {error}"),
+            }
+        }
+    }
+
+    /// Why the broker ends this connection, or nothing if it does not say.
+    pub(crate) fn ended(&mut self) -> Option<Reason> {
+        let mut reason = None;
+        while let Some(came) = self.try_next() {
+            if let Packet::Disconnect(disconnect) = came.packet() {
+                reason = Some(disconnect.reason);
+            }
+        }
+        reason
+    }
+
+    /// Subscribes, and gives the answer's reasons.
+    pub(crate) fn subscribe_with(
+        &mut self,
+        filters: &[(&str, SubscribeOptions)],
+        properties: &[Property<'_>],
+    ) -> Vec<Reason> {
+        let mut wanted = SubscriptionBuffer::new();
+        filters.iter().for_each(|(filter, options)| wanted.push(filter, *options).unwrap());
+        let properties = buffer(properties);
+        let (id, filters) = (id(0x5555), wanted.to_subscribe());
+        self.say(&Packet::Subscribe(Subscribe { id, filters, properties: properties.get() }));
+        self.answer(Kind::SubAck)
+    }
+
+    /// Subscribes with a QoS; it is granted.
+    pub(crate) fn subscribe(&mut self, filter: &str, qos: QoS) {
+        let options = SubscribeOptions { qos, ..SubscribeOptions::default() };
+        assert_eq!(self.subscribe_with(&[(filter, options)], &[]), [Reason(qos as u8)]);
+    }
+
+    pub(crate) fn unsubscribe(&mut self, filter: &str) -> Vec<Reason> {
+        let mut wanted = SubscriptionBuffer::new();
+        wanted.push(filter, SubscribeOptions::default()).unwrap();
+        let (id, filters) = (id(0x5556), wanted.to_unsubscribe());
+        let properties = Properties::NONE;
+        self.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
+        self.answer(Kind::UnsubAck)
+    }
+
+    /// The reasons of the next answer of this kind. Messages that come before it are kept for later.
+    fn answer(&mut self, kind: Kind) -> Vec<Reason> {
+        let mut before = Vec::new();
+        loop {
+            let came = self.next();
+            let reasons = match (came.packet(), kind) {
+                (Packet::SubAck(ack), Kind::SubAck) => ack.reasons,
+                (Packet::UnsubAck(ack), Kind::UnsubAck) => ack.reasons,
+                (Packet::Publish(_), _) => {
+                    before.extend_from_slice(&came.bytes);
+                    continue;
+                }
+                (other, _) => panic!("no {kind:?}, but {other:?}"),
+            };
+            let reasons = reasons.iter().map(|reason| Reason(*reason)).collect();
+            self.input.splice(0..0, before);
+            return reasons;
+        }
+    }
+
+    /// Publishes without waiting for an answer.
+    pub(crate) fn publish_with(
+        &mut self,
+        topic: &str,
+        payload: &str,
+        delivery: Delivery,
+        retain: bool,
+        properties: &[Property<'_>],
+    ) {
+        let properties = buffer(properties);
+        self.say(&Packet::Publish(Publish {
+            topic,
+            payload: payload.as_bytes(),
+            delivery,
+            retain,
+            duplicate: false,
+            properties: properties.get(),
+        }));
+    }
+
+    /// Publishes with QoS 1 and waits until the broker has it: whoever it is for has it, or it waits for it.
+    pub(crate) fn publish(&mut self, topic: &str, payload: &str) -> Reason {
+        self.publish_with(topic, payload, Delivery::AtLeastOnce(id(77)), false, &[]);
+        self.acknowledged()
+    }
+
+    /// The same, retained.
+    pub(crate) fn retain(&mut self, topic: &str, payload: &str) {
+        self.publish_with(topic, payload, Delivery::AtLeastOnce(id(78)), true, &[]);
+        assert!(!self.acknowledged().is_failure());
+    }
+
+    fn acknowledged(&mut self) -> Reason {
+        match self.next().packet() {
+            Packet::PubAck(ack) => ack.reason,
+            other => panic!("no PUBACK, but {other:?}"),
+        }
+    }
+
+    /// The next packet is this message; acknowledged, if it is of QoS 1.
+    pub(crate) fn receives(&mut self, topic: &str, payload: &str) {
+        let came = self.next();
+        let message = came.message();
+        assert_eq!((message.topic, message.payload), (topic, payload.as_bytes()));
+        if let Delivery::AtLeastOnce(id) = message.delivery {
+            self.say(&Packet::PubAck(Ack::of(id)));
+        }
+    }
+
+    /// Nothing is on the way to this client: what it sends itself comes next.
+    pub(crate) fn receives_nothing(&mut self) {
+        let topic = "marker/of/nothing/else";
+        self.subscribe(topic, QoS::AtMostOnce);
+        self.publish_with(topic, "nothing else", Delivery::AtMostOnce, false, &[]);
+        self.receives(topic, "nothing else");
+        self.unsubscribe(topic);
+    }
+
+    /// Leaves, and waits until the broker has seen it.
+    pub(crate) fn leave(mut self) {
+        self.say(&Packet::Disconnect(Disconnect::because(Reason::SUCCESS)));
+        assert_eq!(self.ended(), None);
+    }
+
+    /// Is gone, and waits until the broker has seen it.
+    pub(crate) fn vanish(mut self) {
+        self.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        self.ended();
+    }
+}

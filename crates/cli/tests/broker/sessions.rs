@@ -1,0 +1,176 @@
+//! What outlives a connection, and what does not.
+
+use phalanx_mqtt::{
+    Ack, Delivery, Disconnect, Packet, Property, PropertyBuffer, QoS, Reason, Version,
+};
+
+use crate::broker::Broker;
+use crate::client::{Begin, Client, id};
+
+crate::on_each_driver!(
+    messages_wait_for_who_is_away,
+    what_was_in_flight_is_sent_again,
+    a_clean_start_forgets,
+    a_session_is_taken_over,
+    a_session_expires,
+    a_name_is_given,
+    a_release_is_repeated,
+    the_queue_has_an_end,
+);
+
+fn messages_wait_for_who_is_away(driver: &str) {
+    let broker = Broker::start(driver);
+    let old = Begin { clean: false, ..Begin::of(Version::V3, "old") };
+    for begin in [Begin::lasting("new"), old] {
+        let (mut reader, present) = Client::begin(&broker, &begin);
+        assert!(!present);
+        reader.subscribe("t", QoS::AtLeastOnce);
+        reader.leave();
+        let mut publisher = Client::new(&broker, "writer");
+        (0..3).for_each(|n| assert_eq!(publisher.publish("t", &n.to_string()), Reason::SUCCESS));
+        publisher.publish_with("t", "nobody waits", Delivery::AtMostOnce, false, &[]);
+        let expiry = [Property::MessageExpiry(0)];
+        publisher.publish_with("t", "too old", Delivery::AtLeastOnce(id(1)), false, &expiry);
+        publisher.next();
+        let (mut reader, present) = Client::begin(&broker, &begin);
+        assert!(present);
+        (0..3).for_each(|n| reader.receives("t", &n.to_string()));
+        reader.receives_nothing();
+        reader.leave();
+    }
+}
+
+fn what_was_in_flight_is_sent_again(driver: &str) {
+    let broker = Broker::start(driver);
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.subscribe("t", QoS::ExactlyOnce);
+    let mut publisher = Client::new(&broker, "writer");
+    publisher.publish("t", "one");
+    publisher.publish("t", "two");
+    let first = reader.next().message().delivery;
+    let second = reader.next().message().delivery;
+    reader.vanish();
+    let (mut reader, present) = Client::begin(&broker, &Begin::lasting("reader"));
+    assert!(present);
+    for (text, delivery) in [("one", first), ("two", second)] {
+        let came = reader.next();
+        let message = came.message();
+        assert!(message.duplicate, "it was sent before");
+        assert_eq!((message.payload, message.delivery), (text.as_bytes(), delivery));
+        reader.say(&Packet::PubAck(Ack::of(delivery.id().unwrap())));
+    }
+    reader.leave();
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.receives_nothing();
+}
+
+fn a_release_is_repeated(driver: &str) {
+    let broker = Broker::start(driver);
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.subscribe("t", QoS::ExactlyOnce);
+    let mut publisher = Client::new(&broker, "writer");
+    publisher.publish_with("t", "x", Delivery::ExactlyOnce(id(1)), false, &[]);
+    let number = reader.next().message().delivery.id().unwrap();
+    reader.say(&Packet::PubRec(Ack::of(number)));
+    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)));
+    reader.vanish();
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)), "and not the message");
+    reader.say(&Packet::PubComp(Ack::of(number)));
+    reader.receives_nothing();
+    // Nor does the broker take a message twice over two connections.
+    let (mut both, _) = Client::begin(&broker, &Begin::lasting("both"));
+    both.subscribe("own", QoS::AtMostOnce);
+    both.publish_with("own", "once", Delivery::ExactlyOnce(id(7)), false, &[]);
+    let seen = [both.next(), both.next()].map(|came| matches!(came.packet(), Packet::Publish(_)));
+    assert!(seen.contains(&true), "the message and its answer");
+    both.vanish();
+    let (mut both, _) = Client::begin(&broker, &Begin::lasting("both"));
+    both.publish_with("own", "once", Delivery::ExactlyOnce(id(7)), false, &[]);
+    assert!(matches!(both.next().packet(), Packet::PubRec(_)));
+    both.receives_nothing();
+}
+
+fn a_clean_start_forgets(driver: &str) {
+    let broker = Broker::start(driver);
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.subscribe("t", QoS::AtLeastOnce);
+    reader.leave();
+    let mut publisher = Client::new(&broker, "writer");
+    publisher.publish("t", "waits");
+    let (mut reader, present) =
+        Client::begin(&broker, &Begin { clean: true, ..Begin::lasting("reader") });
+    assert!(!present);
+    reader.receives_nothing();
+    assert_eq!(publisher.publish("t", "for nobody"), Reason::NO_MATCHING_SUBSCRIBERS);
+}
+
+fn a_session_is_taken_over(driver: &str) {
+    let broker = Broker::start(driver);
+    let (mut before, _) = Client::begin(&broker, &Begin::lasting("same"));
+    before.subscribe("t", QoS::AtLeastOnce);
+    let (mut after, present) = Client::begin(&broker, &Begin::lasting("same"));
+    assert!(present);
+    assert_eq!(before.ended(), Some(Reason::SESSION_TAKEN_OVER));
+    Client::new(&broker, "writer").publish("t", "x");
+    after.receives("t", "x");
+}
+
+fn a_session_expires(driver: &str) {
+    let broker = Broker::start(driver);
+    let properties = vec![Property::SessionExpiry(1)];
+    let begin = Begin { properties, ..Begin::lasting("short") };
+    let (mut client, _) = Client::begin(&broker, &begin);
+    client.subscribe("t", QoS::AtLeastOnce);
+    client.leave();
+    // Its subscription goes with it.
+    let mut publisher = Client::new(&broker, "writer");
+    while publisher.publish("t", "x") != Reason::NO_MATCHING_SUBSCRIBERS {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(!Client::begin(&broker, &begin).1);
+    // What ends with its connection cannot be kept by saying so in the end.
+    let mut client = Client::new(&broker, "brief");
+    let mut properties = PropertyBuffer::new();
+    properties.push(Property::SessionExpiry(5)).unwrap();
+    let (reason, properties) = (Reason::SUCCESS, properties.get());
+    client.say(&Packet::Disconnect(Disconnect { reason, properties }));
+    assert_eq!(client.ended(), Some(Reason::PROTOCOL_ERROR));
+}
+
+fn a_name_is_given(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut client = Client::silent(&broker, Version::V5);
+    client.connect(&Begin::of(Version::V5, ""));
+    let came = client.next();
+    let Packet::ConnAck(ack) = came.packet() else { panic!() };
+    let name = ack.properties.iter().find_map(|property| match property {
+        Property::AssignedClientIdentifier(name) => Some(name),
+        _ => None,
+    });
+    assert!(name.is_some_and(|name| name.len() > 20), "{name:?}");
+    // In 3.1.1 it may go without one if it asks for nothing to be kept.
+    Client::begin(&broker, &Begin::of(Version::V3, ""));
+    let mut client = Client::silent(&broker, Version::V3);
+    client.connect(&Begin { clean: false, ..Begin::of(Version::V3, "") });
+    let came = client.next();
+    let Packet::ConnAck(ack) = came.packet() else { panic!() };
+    assert_eq!(ack.reason, Reason::CLIENT_IDENTIFIER_NOT_VALID);
+    assert!(client.try_next().is_none());
+}
+
+fn the_queue_has_an_end(driver: &str) {
+    let broker = Broker::start_with(driver, &["--max-queue", "3"]);
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.subscribe("t", QoS::AtLeastOnce);
+    reader.leave();
+    let mut publisher = Client::new(&broker, "writer");
+    for n in 0..5 {
+        publisher.publish("t", &n.to_string());
+    }
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    (0..3).for_each(|n| reader.receives("t", &n.to_string()));
+    reader.receives_nothing();
+    publisher.publish("t", "there is room again");
+    reader.receives("t", "there is room again");
+}

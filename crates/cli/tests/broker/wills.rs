@@ -1,0 +1,84 @@
+//! What is published for who is lost.
+
+use phalanx_mqtt::{Disconnect, Packet, Property, QoS, Reason, Version};
+
+use crate::broker::Broker;
+use crate::client::{Begin, Client};
+
+crate::on_each_driver!(
+    who_vanishes_has_a_will,
+    who_leaves_has_none,
+    unless_it_asks_for_it,
+    who_comes_back_in_time_has_none,
+    a_delay_ends_with_the_session,
+    who_is_silent_is_lost,
+);
+
+fn with_will<'a>(begin: Begin<'a>, properties: Vec<Property<'a>>) -> Begin<'a> {
+    Begin { will: Some(("wills", "gone", QoS::AtLeastOnce, false, properties)), ..begin }
+}
+
+/// A broker, and somebody who hears of wills.
+fn start(driver: &str) -> (Broker, Client) {
+    let broker = Broker::start(driver);
+    let mut heir = Client::new(&broker, "heir");
+    heir.subscribe("wills", QoS::AtLeastOnce);
+    (broker, heir)
+}
+
+fn who_vanishes_has_a_will(driver: &str) {
+    let (broker, mut heir) = start(driver);
+    for version in [Version::V3, Version::V5] {
+        Client::begin(&broker, &with_will(Begin::of(version, "a"), Vec::new())).0.vanish();
+        heir.receives("wills", "gone");
+    }
+    // As does who breaks the rules.
+    let mut client = Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0;
+    client.say_bytes(b"\xf0\x01\x00\xff");
+    client.ended();
+    heir.receives("wills", "gone");
+}
+
+fn who_leaves_has_none(driver: &str) {
+    let (broker, mut heir) = start(driver);
+    Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0.leave();
+    heir.receives_nothing();
+}
+
+fn unless_it_asks_for_it(driver: &str) {
+    let (broker, mut heir) = start(driver);
+    let mut client = Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0;
+    client.say(&Packet::Disconnect(Disconnect::because(Reason::DISCONNECT_WITH_WILL)));
+    heir.receives("wills", "gone");
+}
+
+fn who_comes_back_in_time_has_none(driver: &str) {
+    let (broker, mut heir) = start(driver);
+    let begin = || with_will(Begin::lasting("a"), vec![Property::WillDelay(3600)]);
+    Client::begin(&broker, &begin()).0.vanish();
+    let (client, present) = Client::begin(&broker, &begin());
+    assert!(present);
+    client.leave();
+    heir.receives_nothing();
+}
+
+/// The will waits for an hour, but no longer than the session; and the session for a second.
+fn a_delay_ends_with_the_session(driver: &str) {
+    let (broker, mut heir) = start(driver);
+    let properties = vec![Property::SessionExpiry(1)];
+    let begin = Begin { properties, ..Begin::of(Version::V5, "a") };
+    let delay = vec![Property::WillDelay(3600), Property::User("why", "it knows")];
+    Client::begin(&broker, &with_will(begin, delay)).0.vanish();
+    let came = heir.next();
+    assert_eq!(came.message().payload, b"gone");
+    let properties: Vec<_> = came.message().properties.iter().collect();
+    assert_eq!(properties, [Property::User("why", "it knows")], "the delay is the broker's");
+}
+
+fn who_is_silent_is_lost(driver: &str) {
+    let (broker, mut heir) = start(driver);
+    let begin = Begin { keep_alive: 1, ..Begin::of(Version::V5, "a") };
+    let mut client = Client::begin(&broker, &with_will(begin, Vec::new())).0;
+    assert_eq!(client.ended(), Some(Reason::KEEP_ALIVE_TIMEOUT));
+    heir.receives("wills", "gone");
+}
