@@ -17,6 +17,7 @@
 
 mod config;
 mod connection;
+mod content;
 mod counters;
 mod message;
 mod routing;

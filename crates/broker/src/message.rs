@@ -51,6 +51,11 @@ impl Message {
         }
     }
 
+    /// The users' own properties.
+    pub(crate) fn user(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.properties.get().user()
+    }
+
     /// Whether it is worth nothing any more at `now`.
     pub(crate) fn has_expired(&self, now: Duration) -> bool {
         self.expires.is_some_and(|expires| expires <= now)

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::Stream;
-use phalanx::{Patience, is_draining};
+use phalanx::{CallError, Patience, is_draining};
 use phalanx_mqtt::{
     Ack, Disconnect, Error, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason,
     Version,
@@ -116,8 +116,11 @@ impl Connection {
                 *input = Vec::new();
             }
             self.outbox.room().await;
+            if self.outbox.is_closed() {
+                return End::Lost;
+            }
             match self.stream.read(input, self.patience).await {
-                Ok(1..) if !self.outbox.is_closed() => (),
+                Ok(1..) => (),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     return Reason::KEEP_ALIVE_TIMEOUT.into();
                 }
@@ -231,9 +234,13 @@ impl Connection {
         };
         self.outbox.close();
         let Context { stages, .. } = self.context;
-        while stages.sessions.close(self.key, self.link, closing, stages.routing).await.is_err() {
-            // There is room for nothing. A session that is not left would be nobody's.
-            phalanx::sleep(AGAIN).await;
+        loop {
+            let close = stages.sessions.close(self.key, self.link, closing, stages.routing);
+            match close.await {
+                // There is room for nothing. A session that is not left would be nobody's.
+                Err(CallError::Full { .. }) => phalanx::sleep(AGAIN).await,
+                _ => return,
+            }
         }
     }
 

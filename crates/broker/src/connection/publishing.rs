@@ -17,8 +17,9 @@ const MUCH: usize = 1 << 20;
 
 /// What a client publishes on one connection.
 pub(super) struct Publishing {
-    /// Topics by their aliases, less one.
+    /// Topics by their aliases, less one, as far as there were any; and the highest that there may be.
     aliases: Vec<Option<Box<str>>>,
+    most_aliases: usize,
     messages: Vec<Arc<Message>>,
     deliveries: Vec<Delivery>,
     bytes: usize,
@@ -29,7 +30,8 @@ pub(super) struct Publishing {
 impl Publishing {
     pub(super) fn new(most_aliases: u16, outlives: bool) -> Self {
         Self {
-            aliases: vec![None; most_aliases.into()],
+            aliases: Vec::new(),
+            most_aliases: most_aliases.into(),
             messages: Vec::new(),
             deliveries: Vec::new(),
             bytes: 0,
@@ -57,11 +59,14 @@ impl Publishing {
             }
             None => publish.topic,
             Some(alias) => {
-                let Some(known) = alias.checked_sub(1).and_then(|at| self.aliases.get_mut(at))
-                else {
+                if !(1..=self.most_aliases).contains(&alias) {
                     let what = "an alias of a topic is 0, or higher than this server takes";
                     return Err(End::Because(Reason::TOPIC_ALIAS_INVALID, what));
-                };
+                }
+                if self.aliases.len() < alias {
+                    self.aliases.resize(alias, None);
+                }
+                let known = &mut self.aliases[alias - 1];
                 if !publish.topic.is_empty() {
                     *known = Some(publish.topic.into());
                 }

@@ -1,15 +1,20 @@
 //! SUBSCRIBE and UNSUBSCRIBE of a connection.
 
+use std::borrow::Cow;
 use std::num::NonZero;
 
 use phalanx_mqtt::{
-    Packet, Property, PropertyBuffer, Reason, SubAck, Subscribe, SubscribeOptions, UnsubAck,
-    Unsubscribe, topic,
+    Packet, Properties, Property, PropertyBuffer, Reason, SubAck, Subscribe, UnsubAck, Unsubscribe,
+    topic,
 };
 
 use crate::connection::{Connection, End};
+use crate::content::wanted::{self, Asked, OfPacket};
 use crate::routing::Wanted;
 use crate::trie::is_shallow;
+
+/// Why something cannot be subscribed to, in words.
+type Why = Cow<'static, str>;
 
 impl Connection {
     pub(super) async fn subscribe(&mut self, subscribe: Subscribe<'_>) -> Result<(), End> {
@@ -17,57 +22,63 @@ impl Connection {
             Property::SubscriptionIdentifier(number) => NonZero::new(number),
             _ => None,
         });
-        let mut why = "";
-        let mut wanted = Vec::new();
+        let of_packet = OfPacket::of(subscribe.properties);
+        let mut why = Why::Borrowed("");
+        let mut all = Vec::new();
         for (filter, options) in subscribe.filters.iter() {
-            wanted.push(match look(filter, options) {
-                Ok(()) => Ok(Wanted { filter: filter.into(), options, identifier }),
-                Err(End::Because(reason, what)) if reason != Reason::PROTOCOL_ERROR => {
-                    why = what;
-                    Err(reason)
-                }
-                Err(end) => return Err(end),
-            });
+            let asked = of_packet.clone().map_err(Why::Owned);
+            let asked = asked.and_then(|own| wanted::take_apart(filter, own).map_err(Why::Owned));
+            let asked = asked.and_then(|asked| look(&asked).map(|()| asked));
+            let well =
+                asked.map(|Asked { key, content }| Wanted { key, content, options, identifier });
+            all.push(well.map_err(|what| {
+                why = what;
+                Reason::TOPIC_FILTER_INVALID
+            }));
+            if options.no_local && filter.starts_with("$share/") {
+                let what = "a shared subscription cannot leave out its client's own messages";
+                return Err(End::Because(Reason::PROTOCOL_ERROR, what));
+            }
         }
         let stages = self.context.stages;
-        let asked = stages.sessions.subscribe(self.key, self.link, wanted, stages.routing);
+        let asked = stages.sessions.subscribe(self.key, self.link, all, stages.routing);
         let reasons = asked.await.map_err(|_| Reason::SERVER_BUSY)?;
         let reasons: Vec<u8> = reasons.into_iter().map(|reason| reason.0).collect();
         let mut buffer = PropertyBuffer::new();
-        let properties = self.reason(&mut buffer, why);
+        let properties = self.reason(&mut buffer, &why);
         let ack = SubAck { id: subscribe.id, reasons: &reasons, properties };
         self.outbox.push(&Packet::SubAck(ack));
         Ok(())
     }
 
     pub(super) async fn unsubscribe(&mut self, unsubscribe: Unsubscribe<'_>) -> Result<(), End> {
-        let filters = unsubscribe.filters.iter().map(|(filter, _)| filter.into()).collect();
+        // With a filter that was refused nothing was subscribed to: without it, at most.
+        let of_packet = OfPacket::of(unsubscribe.properties).unwrap_or_default();
+        let keys = unsubscribe.filters.iter().map(|(filter, _)| wanted::key(filter, of_packet));
         let stages = self.context.stages;
-        let asked = stages.sessions.unsubscribe(self.key, filters, stages.routing);
+        let asked = stages.sessions.unsubscribe(self.key, keys.collect(), stages.routing);
         let reasons = asked.await.map_err(|_| Reason::SERVER_BUSY)?;
         let reasons: Vec<u8> = reasons.into_iter().map(|reason| reason.0).collect();
-        let properties = phalanx_mqtt::Properties::NONE;
+        let properties = Properties::NONE;
         let ack = UnsubAck { id: unsubscribe.id, reasons: &reasons, properties };
         self.outbox.push(&Packet::UnsubAck(ack));
         Ok(())
     }
 }
 
-/// Whether this can be subscribed to.
-fn look(filter: &str, options: SubscribeOptions) -> Result<(), End> {
-    let invalid = |what| Err(End::Because(Reason::TOPIC_FILTER_INVALID, what));
-    let Some(path) = topic::shared(filter) else {
-        return invalid("a shared subscription is $share/GROUP/FILTER");
+/// Whether this can be subscribed to; why not, if not.
+fn look(asked: &Asked) -> Result<(), Why> {
+    let Some(path) = topic::shared(wanted::path(&asked.key)) else {
+        return Err("a shared subscription is $share/GROUP/FILTER".into());
     };
     if !topic::is_filter(path.filter) {
-        return invalid("a wildcard stands alone in its level, and # at the end");
+        return Err("a wildcard stands alone in its level, and # at the end".into());
     }
     if !is_shallow(path.filter) {
-        return invalid("the filter has more than 200 levels");
+        return Err("the filter has more than 200 levels".into());
     }
-    if path.group.is_some() && options.no_local {
-        let what = "a shared subscription cannot leave out its client's own messages";
-        return Err(End::Because(Reason::PROTOCOL_ERROR, what));
+    if path.group.is_some() && asked.content.is_some() {
+        return Err("a shared subscription cannot have a filter on what messages carry".into());
     }
     Ok(())
 }

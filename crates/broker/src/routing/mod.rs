@@ -5,13 +5,14 @@ pub(crate) mod delivery;
 mod retained;
 mod router;
 pub(crate) mod stage;
-mod subscribers;
+pub(crate) mod subscribers;
 
 use std::num::NonZero;
 use std::sync::Arc;
 
 use phalanx_mqtt::{Reason, SubscribeOptions};
 
+use crate::content::wanted::Content;
 use crate::message::Message;
 use crate::session::key::ClientKey;
 
@@ -24,17 +25,19 @@ pub(crate) enum Item {
     /// Subscribe a client, and send it what is retained. It is known from here on.
     Subscribe { client: ClientKey, wanted: Vec<Wanted> },
     /// Take subscriptions of a client away.
-    Unsubscribe { client: ClientKey, filters: Vec<Box<str>> },
-    /// Take all of them away, and the client: these are its filters.
-    Forget { client: ClientKey, filters: Arc<[Box<str>]> },
+    Unsubscribe { client: ClientKey, keys: Vec<Box<str>> },
+    /// Take all of them away, and the client.
+    Forget { client: ClientKey, keys: Arc<[Box<str>]> },
     /// A client with shared subscriptions has come or gone.
     Presence { client: ClientKey, online: bool },
 }
 
 /// One subscription of a client's.
 pub(crate) struct Wanted {
-    /// As it was written, a group included. It is a filter.
-    pub(crate) filter: Box<str>,
+    /// What it is known by: the topic filter as it was written, a group included, and the filter on what
+    /// messages carry.
+    pub(crate) key: Box<str>,
+    pub(crate) content: Option<Content>,
     pub(crate) options: SubscribeOptions,
     pub(crate) identifier: Option<NonZero<u32>>,
 }

@@ -8,6 +8,9 @@ use std::time::Duration;
 use phalanx_mqtt::{Reason, RetainHandling, topic};
 
 use crate::config::Limits;
+use crate::content::attributes::Attributes;
+use crate::content::index::ContentIndex;
+use crate::content::wanted::{self, Content};
 use crate::message::Message;
 use crate::routing::Wanted;
 use crate::routing::delivery::{Batch, How, Identifiers};
@@ -19,15 +22,16 @@ use crate::trie::Trie;
 /// Whom messages are for.
 pub(crate) struct Router {
     subscribers: Trie<Subscribers>,
-    pub(crate) retained: Retained,
+    retained: Retained,
+    content: ContentIndex,
     clients: Vec<Client>,
     free: Vec<ClientIndex>,
     indices: HashMap<ClientKey, ClientIndex, foldhash::fast::RandomState>,
     /// Messages routed so far; each is its own mark in [`Client::last`].
     routed: u64,
-    /// Whom the message at hand is for.
-    found: Vec<(ClientIndex, Subscription)>,
-    alone: Vec<(ClientIndex, Subscription)>,
+    /// Whom the messages at hand are for: their places, and those who get them.
+    found: Vec<(u32, ClientIndex, Subscription)>,
+    alone: Vec<(u32, ClientIndex, Subscription)>,
 }
 
 struct Client {
@@ -43,6 +47,7 @@ impl Router {
         Self {
             subscribers: Trie::default(),
             retained: Retained::new(limits.retained, limits.retained_bytes),
+            content: ContentIndex::new(),
             clients: Vec::new(),
             free: Vec::new(),
             indices: HashMap::default(),
@@ -52,51 +57,75 @@ impl Router {
         }
     }
 
-    /// Adds `message` to the batches of those whom it is for: by the partitions' numbers.
-    pub(crate) fn publish(&mut self, message: &Arc<Message>, batches: &mut [Batch]) -> Reason {
-        if message.retain
-            && let Err(refused) = self.retained.keep(message)
-        {
-            return refused;
-        }
-        let Self { subscribers, clients, found, alone, routed, .. } = self;
-        *routed += 1;
-        subscribers.matching(&message.topic, |here| {
-            found.extend(here.each.iter().map(|(client, own)| (*client, *own)));
-            for group in &here.groups {
-                let is_online = |client: ClientIndex| clients[client as usize].online;
-                alone.extend(group.choose(group.turn(), is_online));
-            }
-        });
-        if found.is_empty() && alone.is_empty() {
-            return Reason::NO_MATCHING_SUBSCRIBERS;
-        }
-        let mut count = 0;
-        for (client, own) in found.drain(..) {
-            let client = &clients[client as usize];
-            if own.options.no_local && message.from == Some(client.key) {
+    /// Adds `messages` to the batches of those whom they are for: by the partitions' numbers. Says for each how
+    /// it went.
+    pub(crate) fn publish(
+        &mut self,
+        messages: &[Arc<Message>],
+        batches: &mut [Batch],
+    ) -> Vec<Reason> {
+        let Self { subscribers, retained, content, clients, found, alone, routed, .. } = self;
+        let mut reasons = vec![Reason::NO_MATCHING_SUBSCRIBERS; messages.len()];
+        let mut asked = false;
+        for (n, message) in messages.iter().enumerate() {
+            if message.retain
+                && let Err(refused) = retained.keep(message)
+            {
+                reasons[n] = refused;
                 continue;
             }
-            count += 1;
-            let batch = &mut batches[usize::from(client.key.partition)];
-            let (last, at) = client.last.get();
-            if last == *routed {
-                let how = &mut batch.deliveries[at].how;
-                how.qos = how.qos.max(own.options.qos.min(message.qos));
-                how.retain |= own.options.retain_as_published && message.retain;
-                how.identifiers.add(own.identifier);
-                continue;
+            let n = n as u32;
+            let mut attributes = [None, None];
+            subscribers.matching(&message.topic, |here| {
+                found.extend(here.each.iter().map(|(client, own)| (n, *client, *own)));
+                for group in &here.groups {
+                    let is_online = |client: ClientIndex| clients[client as usize].online;
+                    let chosen = group.choose(group.turn(), is_online);
+                    alone.extend(chosen.map(|(client, own)| (n, client, own)));
+                }
+                for numbered in &here.content {
+                    let json = numbered.json;
+                    let attributes = attributes[usize::from(json)]
+                        .get_or_insert_with(|| Attributes::of(message, json));
+                    content.ask(n, numbered.number, &attributes.list());
+                    asked = true;
+                }
+            });
+        }
+        if asked {
+            content.answer(|n, client, own| found.push((n, client, own)));
+            found.sort_by_key(|(n, ..)| *n);
+        }
+        let (mut found, mut alone) = (found.drain(..).peekable(), alone.drain(..).peekable());
+        for (n, message) in messages.iter().enumerate() {
+            *routed += 1;
+            while let Some((_, client, own)) = found.next_if(|(at, ..)| *at as usize == n) {
+                let client = &clients[client as usize];
+                if own.options.no_local && message.from == Some(client.key) {
+                    continue;
+                }
+                reasons[n] = Reason::SUCCESS;
+                let batch = &mut batches[usize::from(client.key.partition)];
+                let (last, at) = client.last.get();
+                if last == *routed {
+                    let how = &mut batch.deliveries[at].how;
+                    how.qos = how.qos.max(own.options.qos.min(message.qos));
+                    how.retain |= own.options.retain_as_published && message.retain;
+                    how.identifiers.add(own.identifier);
+                    continue;
+                }
+                client.last.set((*routed, batch.deliveries.len()));
+                batch.add(client.key, message, how(own, message));
             }
-            client.last.set((*routed, batch.deliveries.len()));
-            batch.add(client.key, message, how(own, message));
+            // A group's message is its member's besides what that gets for itself.
+            while let Some((_, client, own)) = alone.next_if(|(at, ..)| *at as usize == n) {
+                reasons[n] = Reason::SUCCESS;
+                let client = &clients[client as usize];
+                let batch = &mut batches[usize::from(client.key.partition)];
+                batch.add(client.key, message, how(own, message));
+            }
         }
-        // A group's message is its member's besides what that gets for itself.
-        for (client, own) in alone.drain(..) {
-            count += 1;
-            let client = &clients[client as usize];
-            batches[usize::from(client.key.partition)].add(client.key, message, how(own, message));
-        }
-        if count == 0 { Reason::NO_MATCHING_SUBSCRIBERS } else { Reason::SUCCESS }
+        reasons
     }
 
     /// Files subscriptions, and adds the retained messages that they want to `batch`.
@@ -109,10 +138,19 @@ impl Router {
     ) {
         let index = self.index(client);
         for wanted in wanted {
-            let Some(path) = topic::shared(&wanted.filter) else { continue };
+            let Some(path) = topic::shared(wanted::path(&wanted.key)) else { continue };
             let own = Subscription { options: wanted.options, identifier: wanted.identifier };
             let here = self.subscribers.entry(path.filter, Subscribers::default);
-            let existed = here.add(path.group, index, own);
+            let existed = match &wanted.content {
+                None => here.add(path.group, index, own),
+                Some(content) => {
+                    let numbered = here.number(content.json, || self.content.number());
+                    let key = (index, wanted.key.clone());
+                    let existed = self.content.add(key, numbered.number, content, own);
+                    numbered.count += usize::from(!existed);
+                    existed
+                }
+            };
             let send = match wanted.options.retain_handling {
                 RetainHandling::Send => true,
                 RetainHandling::SendIfNew => !existed,
@@ -120,29 +158,44 @@ impl Router {
             };
             if send && path.group.is_none() {
                 self.retained.below(path.filter, now, |message| {
-                    let how = How { retain: true, ..how(own, message) };
-                    batch.add(client, message, how);
+                    let satisfies = |content: &Content| {
+                        let attributes = Attributes::of(message, content.json);
+                        content.filter.matches(&attributes.list())
+                    };
+                    if wanted.content.as_ref().is_none_or(satisfies) {
+                        let how = How { retain: true, ..how(own, message) };
+                        batch.add(client, message, how);
+                    }
                 });
             }
         }
     }
 
-    /// Takes subscriptions away.
-    pub(crate) fn unsubscribe(&mut self, client: ClientKey, filters: &[Box<str>]) {
+    /// Takes subscriptions away, by their keys.
+    pub(crate) fn unsubscribe(&mut self, client: ClientKey, keys: &[Box<str>]) {
         let Some(&index) = self.indices.get(&client) else { return };
-        for filter in filters {
-            let Some(path) = topic::shared(filter) else { continue };
+        for key in keys {
+            let path = wanted::path(key);
+            let has_content = path.len() < key.len();
+            let Some(path) = topic::shared(path) else { continue };
             let Some(here) = self.subscribers.get_mut(path.filter) else { continue };
-            here.remove(path.group, index);
+            match has_content {
+                false => here.remove(path.group, index),
+                true => {
+                    if let Some(json) = self.content.remove(&(index, key.clone())) {
+                        here.one_less(json);
+                    }
+                }
+            }
             if here.is_empty() {
                 self.subscribers.remove(path.filter);
             }
         }
     }
 
-    /// Takes a client away whose filters these are.
-    pub(crate) fn forget(&mut self, client: ClientKey, filters: &[Box<str>]) {
-        self.unsubscribe(client, filters);
+    /// Takes a client away whose subscriptions have these keys.
+    pub(crate) fn forget(&mut self, client: ClientKey, keys: &[Box<str>]) {
+        self.unsubscribe(client, keys);
         if let Some(index) = self.indices.remove(&client) {
             self.free.push(index);
         }

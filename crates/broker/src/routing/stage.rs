@@ -1,8 +1,11 @@
 //! The routing stage's cohort operation, and the delivery of what it comes to.
 
+use std::sync::Arc;
+
 use phalanx::{Call, Cohort, CohortStage, Graph, Place, Reply, SharedStage, join, now};
 
 use crate::config::Limits;
+use crate::message::Message;
 use crate::routing::delivery::Batch;
 use crate::routing::{Answer, Item, Router};
 use crate::session::SessionStage;
@@ -33,31 +36,26 @@ fn route(
     let now = now();
     let mut batches: Vec<Batch> = (0..partitions).map(|_| Batch::default()).collect();
     let mut answers = Vec::with_capacity(cohort.len());
+    let mut run = Run::default();
     for (item, reply) in cohort.drain() {
-        let answer = match item {
-            Item::Publish(messages) => {
-                let route = |message| router.publish(message, &mut batches);
-                Answer::Published(messages.iter().map(route).collect())
-            }
+        if let Item::Publish(messages) = item {
+            run.add(messages, reply);
+            continue;
+        }
+        // What was published before is for those who have subscribed before.
+        run.end(router, &mut batches, &mut answers);
+        match item {
+            Item::Publish(_) => (),
             Item::Subscribe { client, wanted } => {
                 router.subscribe(client, &wanted, now, &mut batches[usize::from(client.partition)]);
-                Answer::Done
             }
-            Item::Unsubscribe { client, filters } => {
-                router.unsubscribe(client, &filters);
-                Answer::Done
-            }
-            Item::Forget { client, filters } => {
-                router.forget(client, &filters);
-                Answer::Done
-            }
-            Item::Presence { client, online } => {
-                router.present(client, online);
-                Answer::Done
-            }
-        };
-        answers.push((reply, answer));
+            Item::Unsubscribe { client, keys } => router.unsubscribe(client, &keys),
+            Item::Forget { client, keys } => router.forget(client, &keys),
+            Item::Presence { client, online } => router.present(client, online),
+        }
+        answers.push((reply, Answer::Done));
     }
+    run.end(router, &mut batches, &mut answers);
     if batches.iter().all(|batch| batch.deliveries.is_empty()) {
         return answer_all(answers);
     }
@@ -72,6 +70,40 @@ fn route(
             answer_all(answers);
         }
     });
+}
+
+/// Messages of several publishers, with no change of the table between them: routed in one pass.
+#[derive(Default)]
+struct Run {
+    messages: Vec<Arc<Message>>,
+    /// Who has published them, and how many.
+    owed: Vec<(Reply<Answer>, usize)>,
+}
+
+impl Run {
+    fn add(&mut self, mut messages: Vec<Arc<Message>>, reply: Reply<Answer>) {
+        self.owed.push((reply, messages.len()));
+        match self.messages.is_empty() {
+            true => self.messages = messages,
+            false => self.messages.append(&mut messages),
+        }
+    }
+
+    fn end(
+        &mut self,
+        router: &mut Router,
+        batches: &mut [Batch],
+        answers: &mut Vec<(Reply<Answer>, Answer)>,
+    ) {
+        if self.owed.is_empty() {
+            return;
+        }
+        let mut reasons = router.publish(&self.messages, batches).into_iter();
+        for (reply, count) in self.owed.drain(..) {
+            answers.push((reply, Answer::Published(reasons.by_ref().take(count).collect())));
+        }
+        self.messages.clear();
+    }
 }
 
 fn answer_all(answers: Vec<(Reply<Answer>, Answer)>) {

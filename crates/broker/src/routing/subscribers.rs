@@ -32,6 +32,16 @@ pub(crate) struct Group {
 pub(crate) struct Subscribers {
     pub(crate) each: Members,
     pub(crate) groups: Vec<Group>,
+    /// Subscriptions with a filter on what messages carry: they are in the index, under these numbers.
+    pub(crate) content: Vec<Numbered>,
+}
+
+/// The number by which a topic filter's subscriptions are found in the index.
+pub(crate) struct Numbered {
+    pub(crate) number: i64,
+    /// Whether they look at the fields of a payload in JSON.
+    pub(crate) json: bool,
+    pub(crate) count: usize,
 }
 
 impl Subscribers {
@@ -72,7 +82,25 @@ impl Subscribers {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.each.is_empty() && self.groups.is_empty()
+        self.each.is_empty() && self.groups.is_empty() && self.content.is_empty()
+    }
+
+    /// The number of those that look at the payload, or of those that do not; made if there was none.
+    pub(crate) fn number(&mut self, json: bool, make: impl FnOnce() -> i64) -> &mut Numbered {
+        let at = self.content.iter().position(|numbered| numbered.json == json);
+        let at = at.unwrap_or_else(|| {
+            self.content.push(Numbered { number: make(), json, count: 0 });
+            self.content.len() - 1
+        });
+        &mut self.content[at]
+    }
+
+    /// One of them is no more.
+    pub(crate) fn one_less(&mut self, json: bool) {
+        for numbered in &mut self.content {
+            numbered.count -= usize::from(numbered.json == json);
+        }
+        self.content.retain(|numbered| numbered.count > 0);
     }
 }
 

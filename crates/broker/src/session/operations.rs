@@ -132,12 +132,12 @@ impl SessionStage {
             if granted.is_empty() {
                 return reasons;
             }
-            let filters: Vec<_> = granted.iter().map(|wanted| wanted.filter.clone()).collect();
+            let keys: Vec<_> = granted.iter().map(|wanted| wanted.key.clone()).collect();
             // Asked for before anything else runs here, so that a session's end comes behind it.
             match routes.call(Item::Subscribe { client: key, wanted: granted }).await {
                 Ok(_) => reasons,
                 Err(_) => {
-                    sessions.with(|sessions| sessions.unsubscribe(key, &filters));
+                    sessions.with(|sessions| sessions.unsubscribe(key, &keys));
                     let failed = |reason: Reason| match reason.is_failure() {
                         true => reason,
                         false => Reason::SERVER_BUSY,
@@ -152,12 +152,12 @@ impl SessionStage {
     pub(crate) fn unsubscribe(
         self,
         key: ClientKey,
-        filters: Vec<Box<str>>,
+        keys: Vec<Box<str>>,
         routes: Routes,
     ) -> Call<Vec<Reason>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            let reasons = sessions.with(|sessions| sessions.unsubscribe(key, &filters));
-            match routes.call(Item::Unsubscribe { client: key, filters }).await {
+            let reasons = sessions.with(|sessions| sessions.unsubscribe(key, &keys));
+            match routes.call(Item::Unsubscribe { client: key, keys }).await {
                 Ok(_) => reasons,
                 Err(_) => vec![Reason::SERVER_BUSY; reasons.len()],
             }
@@ -167,9 +167,9 @@ impl SessionStage {
     /// Does what a change of sessions has made necessary.
     async fn settle(self, sessions: &Partition<Sessions>, after: After, routes: Routes) {
         let After { wills, forget, present } = after;
-        for (client, filters) in forget {
+        for (client, keys) in forget {
             loop {
-                let item = Item::Forget { client, filters: filters.clone() };
+                let item = Item::Forget { client, keys: keys.clone() };
                 if routes.dispatch(item).is_ok() {
                     break;
                 }

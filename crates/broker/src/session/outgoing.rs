@@ -57,8 +57,13 @@ impl Session {
     /// Writes what waits and may be written.
     pub(crate) fn fill(&mut self, scratch: &mut PropertyBuffer, now: Duration) {
         while self.has_room() {
-            let again = self.link.as_mut().and_then(|link| link.again.pop_front());
-            let Some(id) = again else { break };
+            let Some(link) = &mut self.link else { return };
+            // A client may take fewer at once than its connection before.
+            let under_way = self.inflight.len().saturating_sub(link.again.len());
+            if !link.again.is_empty() && under_way >= link.receive_maximum {
+                return;
+            }
+            let Some(id) = link.again.pop_front() else { break };
             self.send_again(id, scratch, now);
         }
         while self.has_room()
@@ -161,7 +166,7 @@ impl Session {
             }
         }
         if let Some(link) = &mut self.link
-            && !self.queue.is_empty()
+            && !(self.queue.is_empty() && link.again.is_empty())
         {
             link.wake();
         }

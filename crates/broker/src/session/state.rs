@@ -15,8 +15,8 @@ pub(crate) struct Session {
     pub(crate) client_id: Arc<str>,
     /// The connection that it is on, if any.
     pub(crate) link: Option<Link>,
-    /// As they were asked for.
-    pub(crate) filters: BTreeSet<Box<str>>,
+    /// Its subscriptions, by what they are known by.
+    pub(crate) keys: BTreeSet<Box<str>>,
     /// How many of them are shared.
     pub(crate) shared: usize,
     /// Messages that wait to be written, in order, and their bytes.
@@ -82,7 +82,7 @@ impl Session {
         Self {
             client_id,
             link: None,
-            filters: BTreeSet::new(),
+            keys: BTreeSet::new(),
             shared: 0,
             queue: VecDeque::new(),
             queued_bytes: 0,

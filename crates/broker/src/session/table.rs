@@ -98,8 +98,8 @@ impl Sessions {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(number);
         self.names.remove(&session.client_id);
-        if !session.filters.is_empty() {
-            after.forget.push((key, session.filters.into_iter().collect()));
+        if !session.keys.is_empty() {
+            after.forget.push((key, session.keys.into_iter().collect()));
         }
     }
 
@@ -171,12 +171,12 @@ impl Sessions {
                 Ok(wanted) => wanted,
                 Err(refused) => return refused,
             };
-            if !session.filters.contains(&wanted.filter) {
-                if session.filters.len() >= most {
+            if !session.keys.contains(&wanted.key) {
+                if session.keys.len() >= most {
                     return Reason::QUOTA_EXCEEDED;
                 }
-                session.shared += usize::from(is_shared(&wanted.filter));
-                session.filters.insert(wanted.filter.clone());
+                session.shared += usize::from(is_shared(&wanted.key));
+                session.keys.insert(wanted.key.clone());
             }
             let reason = Reason(wanted.options.qos as u8);
             granted.push(wanted);
@@ -187,18 +187,18 @@ impl Sessions {
     }
 
     /// Takes subscriptions away, and says for each whether it was there.
-    pub(super) fn unsubscribe(&mut self, key: ClientKey, filters: &[Box<str>]) -> Vec<Reason> {
+    pub(super) fn unsubscribe(&mut self, key: ClientKey, keys: &[Box<str>]) -> Vec<Reason> {
         let Some(session) = self.get(key) else {
-            return vec![Reason::UNSPECIFIED_ERROR; filters.len()];
+            return vec![Reason::UNSPECIFIED_ERROR; keys.len()];
         };
-        let mut remove = |filter: &str| match session.filters.remove(filter) {
+        let mut remove = |key: &str| match session.keys.remove(key) {
             true => {
-                session.shared -= usize::from(is_shared(filter));
+                session.shared -= usize::from(is_shared(key));
                 Reason::SUCCESS
             }
             false => Reason::NO_SUBSCRIPTION_EXISTED,
         };
-        filters.iter().map(|filter| remove(filter)).collect()
+        keys.iter().map(|key| remove(key)).collect()
     }
 
     /// Notes that messages of QoS 2 were begun, and says for each whether that is new.
@@ -218,6 +218,6 @@ impl Sessions {
     }
 }
 
-fn is_shared(filter: &str) -> bool {
-    filter.starts_with("$share/")
+fn is_shared(key: &str) -> bool {
+    key.starts_with("$share/")
 }

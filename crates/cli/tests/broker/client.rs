@@ -201,7 +201,7 @@ impl Client {
     }
 
     /// The reasons of the next answer of this kind. Messages that come before it are kept for later.
-    fn answer(&mut self, kind: Kind) -> Vec<Reason> {
+    pub(crate) fn answer(&mut self, kind: Kind) -> Vec<Reason> {
         let mut before = Vec::new();
         loop {
             let came = self.next();

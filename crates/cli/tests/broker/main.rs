@@ -7,6 +7,7 @@
 
 mod broker;
 mod client;
+mod content;
 mod flow;
 mod mosquitto;
 mod refusals;

@@ -1,0 +1,107 @@
+//! What a filter looks at in a message: its user properties, and the top-level fields of a payload in JSON
+//! where a subscription asks for those.
+
+use std::borrow::Cow;
+
+use phalanx_matcher::{Number, Value};
+use serde::Deserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::message::Message;
+
+/// A message's attributes.
+pub(crate) struct Attributes<'m> {
+    properties: Vec<(&'m str, Value<'m>)>,
+    fields: Fields<'m>,
+}
+
+/// The fields of a payload; of one that is no object there are none.
+#[derive(Default)]
+struct Fields<'m>(Vec<(Cow<'m, str>, Field<'m>)>);
+
+enum Field<'m> {
+    Boolean(bool),
+    Number(Number),
+    String(Cow<'m, str>),
+}
+
+impl<'m> Attributes<'m> {
+    /// Those of `message`; its payload's fields too, if `json`.
+    pub(crate) fn of(message: &'m Message, json: bool) -> Self {
+        let properties = message.user().map(|(name, text)| (name, Value::Untyped(text))).collect();
+        let fields = match json {
+            true => Fields::of(&message.payload),
+            false => Fields::default(),
+        };
+        Self { properties, fields }
+    }
+
+    /// Names and values: of several of one name the last counts, so a property rather than a field.
+    pub(crate) fn list(&self) -> Vec<(&str, Value<'_>)> {
+        let fields = self.fields.0.iter().map(|(name, field)| {
+            let value = match field {
+                Field::Boolean(value) => Value::Boolean(*value),
+                Field::Number(value) => Value::Number(*value),
+                Field::String(text) => Value::String(text),
+            };
+            (&**name, value)
+        });
+        fields.chain(self.properties.iter().copied()).collect()
+    }
+}
+
+impl<'m> Fields<'m> {
+    fn of(payload: &'m [u8]) -> Self {
+        // Most payloads that are no objects tell by their first byte.
+        let first = payload.iter().find(|byte| !byte.is_ascii_whitespace());
+        if first != Some(&b'{') {
+            return Self::default();
+        }
+        let mut reader = serde_json::Deserializer::from_slice(payload);
+        let fields = reader.deserialize_map(Object);
+        match reader.end() {
+            Ok(()) => fields.unwrap_or_default(),
+            Err(_) => Self::default(),
+        }
+    }
+}
+
+/// Reads an object, and of its fields what is a number, a boolean or a string. The rest is as good as missing.
+struct Object;
+
+impl<'m> Visitor<'m> for Object {
+    type Value = Fields<'m>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'m>>(self, mut map: A) -> Result<Fields<'m>, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(name) = map.next_key::<Text<'m>>()? {
+            let value: &RawValue = map.next_value()?;
+            let text = value.get();
+            let field = match text.as_bytes().first() {
+                Some(b't') => Field::Boolean(true),
+                Some(b'f') => Field::Boolean(false),
+                Some(b'"') => {
+                    let Text(text) = serde_json::from_str(text).map_err(A::Error::custom)?;
+                    Field::String(text)
+                }
+                // Exactly as it is written; what is too long to be compared is as good as missing.
+                Some(b'-' | b'0'..=b'9') => match Number::parse(text) {
+                    Ok(number) => Field::Number(number),
+                    Err(_) => continue,
+                },
+                _ => continue,
+            };
+            fields.push((name.0, field));
+        }
+        Ok(Fields(fields))
+    }
+}
+
+/// Text that is borrowed where nothing in it is escaped.
+#[derive(serde::Deserialize)]
+struct Text<'m>(#[serde(borrow)] Cow<'m, str>);

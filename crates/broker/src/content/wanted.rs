@@ -1,0 +1,169 @@
+//! A subscription's filter on what messages carry, as clients write it: behind the topic filter, or in a user
+//! property of SUBSCRIBE.
+
+use phalanx_matcher::{Filter, FilterError};
+use phalanx_mqtt::Properties;
+
+/// A filter on what messages carry.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Content {
+    pub(crate) filter: Filter,
+    /// Whether it looks at the fields of a payload in JSON, too.
+    pub(crate) json: bool,
+}
+
+/// The attribute that has the number of a topic filter. A message's own cannot take its place: of several values the
+/// last counts, and that is this.
+pub(crate) const NUMBER: &str = "$filter";
+
+impl Content {
+    /// The filter, and that the topic filter is the one of this number.
+    pub(crate) fn numbered(&self, number: i64) -> Filter {
+        let text = with_number(&self.filter, number);
+        Filter::parse(&text).expect("it was looked at when the subscription was read")
+    }
+}
+
+fn with_number(filter: &Filter, number: i64) -> String {
+    format!("\"{NUMBER}\" = {number} AND ({filter})")
+}
+
+/// Whether there is room for the number of a topic filter, whichever it will be.
+fn with_room(filter: Filter) -> Result<Filter, FilterError> {
+    Filter::parse(&with_number(&filter, i64::MAX)).map(|_| filter)
+}
+
+/// A subscription as it was asked for, taken apart.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Asked {
+    /// What it is known by: asked for again it is replaced, and so it is unsubscribed from.
+    pub(crate) key: Box<str>,
+    pub(crate) content: Option<Content>,
+}
+
+/// Names of the user property that has a filter, and of the one that says what else is looked at.
+const WHERE: [&str; 2] = ["$where", "filter"];
+const PAYLOAD: &str = "$payload";
+/// What a query begins with that looks at the payload's fields.
+const JSON: &str = "$json";
+
+/// Stands in a key between a topic filter and the filter of a property: in no topic filter there is one.
+const BEHIND: char = '\0';
+
+/// The filter that the properties of a SUBSCRIBE or UNSUBSCRIBE have for all its topic filters.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct OfPacket<'a> {
+    text: Option<&'a str>,
+    json: bool,
+}
+
+impl<'a> OfPacket<'a> {
+    /// # Errors
+    /// A sentence on what is wrong.
+    pub(crate) fn of(properties: Properties<'a>) -> Result<Self, String> {
+        let mut own = Self::default();
+        for (name, value) in properties.user() {
+            if WHERE.contains(&name) {
+                if own.text.replace(value).is_some() {
+                    return Err("there are two filters: join them with AND".into());
+                }
+            } else if name == PAYLOAD {
+                if value != "json" {
+                    return Err(format!("{PAYLOAD} is `json` or not there; `{value}` is neither"));
+                }
+                own.json = true;
+            }
+        }
+        Ok(own)
+    }
+}
+
+/// The topic filter that a key begins with.
+pub(crate) fn path(key: &str) -> &str {
+    key.split(['?', BEHIND]).next().unwrap_or(key)
+}
+
+/// The key of a subscription, its content's text not looked at: for what was subscribed to before.
+pub(crate) fn key(filter: &str, own: OfPacket<'_>) -> Box<str> {
+    match own {
+        OfPacket { text: Some(text), json } => {
+            let json = if json { JSON } else { "" };
+            format!("{filter}{BEHIND}{json}{BEHIND}{text}").into()
+        }
+        OfPacket { text: None, .. } => filter.into(),
+    }
+}
+
+/// Takes a subscription apart.
+///
+/// # Errors
+/// A sentence on what is wrong with its filter, which names the column.
+pub(crate) fn take_apart(filter: &str, own: OfPacket<'_>) -> Result<Asked, String> {
+    let wrong = |error| format!("the filter is wrong at {error}");
+    let query = filter.split_once('?').map(|(_, query)| query);
+    let content = match (query, own.text) {
+        (None, None) => None,
+        (Some(_), Some(_)) => {
+            return Err("there are two filters, one behind ? and one in a property".into());
+        }
+        (None, Some(text)) => {
+            let filter = Filter::parse(text).and_then(with_room).map_err(wrong)?;
+            Some(Content { filter, json: own.json })
+        }
+        (Some(query), None) => {
+            let behind = query.strip_prefix(JSON).and_then(|rest| rest.strip_prefix('&'));
+            let text = behind.unwrap_or(query);
+            let filter = Filter::parse_query(text).and_then(with_room).map_err(wrong)?;
+            Some(Content { filter, json: own.json || behind.is_some() })
+        }
+    };
+    Ok(Asked { key: key(filter, own), content })
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_mqtt::{Property, PropertyBuffer};
+
+    use super::*;
+
+    fn properties(user: &[(&str, &str)]) -> PropertyBuffer {
+        let mut buffer = PropertyBuffer::new();
+        user.iter().for_each(|(name, value)| buffer.push(Property::User(name, value)).unwrap());
+        buffer
+    }
+
+    fn apart(filter: &str, user: &[(&str, &str)]) -> Result<Asked, String> {
+        take_apart(filter, OfPacket::of(properties(user).get())?)
+    }
+
+    #[test]
+    fn both_ways_to_write_a_filter() {
+        let plain = apart("a/+", &[("other", "x")]).unwrap();
+        assert_eq!((&*plain.key, plain.content), ("a/+", None));
+        let query = apart("a/+?k=v&n>5", &[]).unwrap();
+        let sql = apart("a/+", &[("$where", "k = 'v' AND n > 5")]).unwrap();
+        assert_eq!(query.content, sql.content);
+        assert_ne!(query.key, sql.key, "they are written, and so unsubscribed from, differently");
+        assert_eq!((path(&query.key), path(&sql.key)), ("a/+", "a/+"));
+        assert_eq!(sql, apart("a/+", &[("filter", "k = 'v' AND n > 5")]).unwrap());
+        assert!(apart("a?$json&n>5", &[]).unwrap().content.unwrap().json);
+        assert!(
+            apart("a", &[("$where", "n>5"), ("$payload", "json")]).unwrap().content.unwrap().json
+        );
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_place() {
+        for (filter, user, said) in [
+            ("a?", &[][..], "column 1"),
+            ("a?k=v&x", &[], "column 5"),
+            ("a", &[("$where", "n >> 5")], "column 4"),
+            ("a?k=v", &[("$where", "n > 5")], "two filters"),
+            ("a", &[("$where", "n > 5"), ("filter", "n > 6")], "two filters"),
+            ("a", &[("$where", "n > 5"), ("$payload", "xml")], "`xml`"),
+        ] {
+            let error = apart(filter, user).unwrap_err();
+            assert!(error.contains(said), "{filter} {user:?}: {error}");
+        }
+    }
+}

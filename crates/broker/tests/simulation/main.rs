@@ -1,0 +1,85 @@
+//! The broker in simulation: publishers and subscribers whose connections break at any time, over a network that
+//! fails, and who come back to their sessions. What was acknowledged arrives; of QoS 2 exactly once; each
+//! publisher's messages of one QoS in their order; and when all are through nothing is left.
+
+mod publisher;
+mod subscriber;
+mod wire;
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::net::Listener;
+use phalanx::sim::{self, Faults, World};
+use phalanx_broker::{Broker, Config};
+use phalanx_mqtt::QoS;
+
+const PUBLISHERS: usize = 2;
+const MESSAGES: usize = 12;
+
+fn address() -> SocketAddr {
+    ([10, 0, 0, 1], 1883).into()
+}
+
+/// What clients know of each other, outside of the world.
+#[derive(Default)]
+struct Shared {
+    /// Subscribers that are still to subscribe, and those that are still to receive all.
+    absent: Cell<usize>,
+    waiting: Cell<usize>,
+    /// Whether connections break.
+    breaks: Cell<bool>,
+}
+
+/// What one subscriber has got of each publisher: messages' numbers, by their QoS.
+type Got = Rc<RefCell<Vec<Vec<(usize, QoS)>>>>;
+
+/// The QoS that a publisher sends its message of this number with.
+fn qos(number: usize) -> QoS {
+    if number.is_multiple_of(3) { QoS::AtLeastOnce } else { QoS::ExactlyOnce }
+}
+
+fn world(world: &mut World) {
+    world.set_most_steps(2_000_000);
+    let shared = Rc::new(Shared::default());
+    if world.draw(2) == 0 {
+        world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
+    }
+    shared.breaks.set(world.draw(3) > 0);
+    let mut config = Config::new();
+    config.runtime.processors = world.processors();
+    config.limits.connect = Duration::from_secs(3600);
+    config.limits.send = Duration::from_secs(3600);
+    let mut graph = Graph::new();
+    let broker = Broker::declare(&mut graph, &config);
+    let listeners = RefCell::new(world.listen(address()));
+    world.program(graph, move |_| {
+        let listener = listeners.borrow_mut().pop().expect("one for each");
+        Ok(broker.accept(Listener::new(listener)?)?)
+    });
+    let subscribers = 1 + world.draw(3) as usize;
+    shared.absent.set(subscribers);
+    shared.waiting.set(subscribers);
+    for number in 0..subscribers {
+        let got = Got::new(RefCell::new(vec![Vec::new(); PUBLISHERS]));
+        world.client(subscriber::run(world.net(), shared.clone(), number, got));
+    }
+    for number in 0..PUBLISHERS {
+        world.client(publisher::run(world.net(), shared.clone(), number));
+    }
+}
+
+#[test]
+fn what_is_acknowledged_arrives() {
+    sim::explore(60, world);
+}
+
+#[test]
+fn the_same_seed_goes_the_same_way() {
+    for seed in 1000..1005 {
+        assert_eq!(sim::run(seed, world), sim::run(seed, world));
+    }
+}

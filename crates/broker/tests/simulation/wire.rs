@@ -1,0 +1,93 @@
+//! A client's connection in the simulated world: packets out, packets in.
+
+use std::io;
+use std::time::Duration;
+
+use phalanx::sim::{Client, Net};
+use phalanx_mqtt::{Connect, Frame, Packet, Property, PropertyBuffer, Reason, Version};
+
+use crate::address;
+
+/// A connection on which the session goes on that has the client's name.
+pub(crate) struct Wire {
+    client: Client,
+    input: Vec<u8>,
+}
+
+/// The connection is no more.
+pub(crate) struct Lost;
+
+impl From<io::Error> for Lost {
+    fn from(_: io::Error) -> Self {
+        Self
+    }
+}
+
+/// A packet that has come.
+pub(crate) struct Came(Vec<u8>);
+
+impl Came {
+    pub(crate) fn packet(&self) -> Packet<'_> {
+        let frame = Frame::split(&self.0, Frame::MAX_BODY).expect("it was looked at").unwrap();
+        Packet::decode(frame, Version::V5).expect("the broker speaks MQTT")
+    }
+}
+
+impl Wire {
+    /// Connects, as often as it takes.
+    pub(crate) async fn connect(net: &Net, name: &str) -> Self {
+        loop {
+            if let Ok(wire) = Self::try_connect(net, name).await {
+                return wire;
+            }
+            net.sleep(Duration::from_millis(net.draw(50))).await;
+        }
+    }
+
+    async fn try_connect(net: &Net, name: &str) -> Result<Self, Lost> {
+        let client = net.connect(address()).await?;
+        let mut wire = Self { client, input: Vec::new() };
+        let mut properties = PropertyBuffer::new();
+        properties.push(Property::SessionExpiry(u32::MAX)).unwrap();
+        properties.push(Property::ReceiveMaximum(1 + net.draw(4) as u16)).unwrap();
+        wire.say(&Packet::Connect(Connect {
+            version: Version::V5,
+            client_id: name,
+            clean_start: false,
+            keep_alive: 0,
+            username: None,
+            password: None,
+            will: None,
+            properties: properties.get(),
+        }))
+        .await?;
+        let came = wire.next().await?;
+        let Packet::ConnAck(ack) = came.packet() else { panic!("CONNACK is the first") };
+        assert_eq!(ack.reason, Reason::SUCCESS);
+        Ok(wire)
+    }
+
+    pub(crate) async fn say(&mut self, packet: &Packet<'_>) -> Result<(), Lost> {
+        let mut bytes = Vec::new();
+        packet.encode(Version::V5, &mut bytes).expect("it is short");
+        Ok(self.client.write_all(&bytes).await?)
+    }
+
+    /// The next packet.
+    pub(crate) async fn next(&mut self) -> Result<Came, Lost> {
+        loop {
+            if let Some(frame) = Frame::split(&self.input, Frame::MAX_BODY).expect("a packet") {
+                let length = frame.length();
+                return Ok(Came(self.input.drain(..length).collect()));
+            }
+            if self.client.read(&mut self.input).await? == 0 {
+                return Err(Lost);
+            }
+        }
+    }
+
+    /// Breaks off.
+    pub(crate) fn reset(self) {
+        self.client.reset();
+    }
+}
