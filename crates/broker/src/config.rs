@@ -50,6 +50,9 @@ pub struct Limits {
     /// Messages of QoS 2 that one client may have begun and not ended; it is disconnected at more with
     /// *receive maximum exceeded*.
     pub receive_maximum: u16,
+    /// The longest keep-alive in seconds that a client of MQTT 5 may have; who asks for more, or for none, is told
+    /// to keep to this. 0 for as long as it likes.
+    pub keep_alive: u16,
     /// Aliases of topics that a client may use on a connection.
     pub topic_aliases: u16,
     /// The longest time in seconds that a session outlives its connection; `u32::MAX` is for ever.
@@ -72,6 +75,7 @@ impl Default for Limits {
             retained: 1_000_000,
             retained_bytes: 256 << 20,
             receive_maximum: 1024,
+            keep_alive: 0,
             topic_aliases: 64,
             session_expiry: u32::MAX,
             connect: Duration::from_secs(10),

@@ -37,6 +37,11 @@ pub(crate) struct Broker {
     #[arg(long, value_name = "N")]
     max_connections: Option<NonZero<usize>>,
 
+    /// The longest keep-alive that a client of MQTT 5 may have; who asks for more, or for none, is told this
+    /// one. [default: as long as it likes]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..))]
+    max_keep_alive: Option<u16>,
+
     /// Messages that may wait for one client that is slow or away; what comes then is dropped for it, and
     /// counted. [default: 10000]
     #[arg(long, value_name = "N")]
@@ -98,6 +103,7 @@ impl Broker {
         set(&mut limits.packet, self.max_packet);
         set(&mut limits.connections, self.max_connections.map(NonZero::get));
         set(&mut limits.queue, self.max_queue);
+        set(&mut limits.keep_alive, self.max_keep_alive);
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let runtime = &mut config.runtime;
         runtime.processors = self.processors.map_or(cores.min(1024), usize::from);

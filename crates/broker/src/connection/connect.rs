@@ -83,6 +83,13 @@ pub(super) async fn welcome(
         }
     };
     let (version, expiry) = (opening.version, opening.expiry);
+    let asked_keep_alive = keep_alive;
+    // 3.1.1 has no word for another than the client's.
+    let keep_alive = match (version, limits.keep_alive, keep_alive) {
+        (Version::V3, ..) | (_, 0, _) => keep_alive,
+        (_, most, 0) => most,
+        (_, most, asked) => asked.min(most),
+    };
     let client_id = opening.client_id.clone();
     let opened = context.stages.sessions.open(opening, context.stages.routing).await;
     let opened = match opened {
@@ -106,6 +113,9 @@ pub(super) async fn welcome(
         }
         if expiry != asked_expiry {
             say(Property::SessionExpiry(expiry));
+        }
+        if keep_alive != asked_keep_alive {
+            say(Property::ServerKeepAlive(keep_alive));
         }
         say(Property::ReceiveMaximum(limits.receive_maximum));
         say(Property::TopicAliasMaximum(limits.topic_aliases));

@@ -228,6 +228,7 @@ impl Connection {
                     }
                     let properties = properties.get();
                     self.outbox.push(&Packet::Disconnect(Disconnect { reason, properties }));
+                    self.outbox.close_with_words();
                 }
                 Closing { will: true, expiry: None }
             }

@@ -15,6 +15,8 @@ pub(crate) struct Outbox {
     bytes: RefCell<Vec<u8>>,
     /// Nothing comes behind them.
     is_closed: Cell<bool>,
+    /// And the client is to have time to read them.
+    lingers: Cell<bool>,
     /// The sender waits for answers; the reader for fewer of them.
     sender: RefCell<Option<Trigger<()>>>,
     reader: RefCell<Option<Trigger<()>>>,
@@ -26,6 +28,7 @@ impl Outbox {
             version,
             bytes: RefCell::default(),
             is_closed: Cell::new(false),
+            lingers: Cell::new(false),
             sender: RefCell::default(),
             reader: RefCell::default(),
         }
@@ -47,6 +50,16 @@ impl Outbox {
         self.is_closed.set(true);
         wake(&self.sender);
         wake(&self.reader);
+    }
+
+    /// Nothing more comes, and the last is why: the client is to have time to read it.
+    pub(crate) fn close_with_words(&self) {
+        self.lingers.set(true);
+        self.close();
+    }
+
+    pub(crate) fn lingers(&self) -> bool {
+        self.lingers.get()
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -2,14 +2,18 @@
 
 use std::net::Shutdown;
 use std::rc::Rc;
+use std::time::Duration;
 
 use phalanx::net::Stream;
-use phalanx::{First, Patience, first};
+use phalanx::{First, Patience, first, is_draining, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Version};
 
 use crate::connection::outbox::Outbox;
 use crate::session::key::ClientKey;
 use crate::session::{Pulled, SessionStage};
+
+/// So long a client may take to read why its connection is closed.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Sends until the connection is closed from either side. All that has gathered while something was sent goes
 /// with the next.
@@ -24,7 +28,6 @@ pub(crate) async fn send(
     let (mut pull, mut spare) = (None, Vec::new());
     loop {
         let mut bytes = Vec::new();
-        let mut closes = false;
         if !outbox.is_empty() {
             bytes = outbox.take(std::mem::take(&mut spare));
         } else if outbox.is_closed() {
@@ -39,7 +42,7 @@ pub(crate) async fn send(
                     bytes = pulled;
                 }
                 First::One(Ok(Pulled::Closed(reason))) => {
-                    closes = true;
+                    outbox.close_with_words();
                     if outbox.version() == Version::V5 {
                         let farewell = Packet::Disconnect(Disconnect::because(reason));
                         // It fits.
@@ -53,12 +56,19 @@ pub(crate) async fn send(
         if !bytes.is_empty() {
             match stream.write(bytes, patience).await {
                 Ok(memory) => spare = memory,
-                Err(_) => break,
+                Err(_) => {
+                    outbox.close();
+                    let _ = stream.shutdown(Shutdown::Both);
+                    return;
+                }
             }
         }
-        if closes {
-            break;
-        }
+    }
+    if outbox.lingers() && !is_draining() {
+        // Closed while the client still says something, the connection would be reset, and what was said last
+        // lost with it.
+        let _ = stream.shutdown(Shutdown::Write);
+        sleep(LINGER).await;
     }
     outbox.close();
     // Whoever reads from it finds its end.

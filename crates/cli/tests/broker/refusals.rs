@@ -10,6 +10,8 @@ crate::on_each_driver!(
     what_is_too_long,
     filters_that_are_none,
     aliases_that_are_none,
+    more_than_may_be_begun,
+    a_keep_alive_that_is_too_long,
     authentication_in_steps,
     who_says_nothing_for_long,
     too_many_connections,
@@ -90,6 +92,31 @@ fn aliases_that_are_none(driver: &str) {
         let properties = [Property::TopicAlias(alias)];
         client.publish_with(topic, "x", Delivery::AtMostOnce, false, &properties);
         assert_eq!(client.ended(), Some(reason), "{topic} {alias}");
+    }
+}
+
+/// Who goes on talking is told all the same.
+fn more_than_may_be_begun(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut client = Client::new(&broker, "many");
+    for number in 1..=1100 {
+        client.publish_with("t", "x", Delivery::ExactlyOnce(id(number)), false, &[]);
+    }
+    assert_eq!(client.ended(), Some(Reason::RECEIVE_MAXIMUM_EXCEEDED));
+}
+
+fn a_keep_alive_that_is_too_long(driver: &str) {
+    let broker = Broker::start_with(driver, &["--max-keep-alive", "60"]);
+    for (asked, told) in [(0, Some(60)), (120, Some(60)), (30, None)] {
+        let mut client = Client::silent(&broker, Version::V5);
+        client.connect(&Begin { keep_alive: asked, ..Begin::of(Version::V5, "a") });
+        let came = client.next();
+        let Packet::ConnAck(ack) = came.packet() else { panic!("{came:?}") };
+        let own = ack.properties.iter().find_map(|property| match property {
+            Property::ServerKeepAlive(seconds) => Some(seconds),
+            _ => None,
+        });
+        assert_eq!(own, told, "{asked}");
     }
 }
 
