@@ -39,10 +39,10 @@ pub struct Matches {
     /// Of subscriptions with several conjunctions, of which more than one may hold.
     several: Vec<Match>,
     pairs: Vec<u64>,
+    visits: Vec<Visit>,
     sorted: Vec<u64>,
     counts: Vec<u32>,
     lines: Vec<Line>,
-    chosen: Vec<u32>,
 }
 
 impl Matches {
@@ -131,27 +131,28 @@ impl Snapshot {
             return self.matches(event, matches);
         }
         let state = &*self.0;
-        let mut pairs = std::mem::take(&mut matches.pairs);
-        pairs.clear();
+        let Matches { found, several, visits, sorted, counts, lines, .. } = matches;
+        visits.clear();
         for (at, event) in events.iter().enumerate() {
             state.owns(event);
-            state.each_piece(event, |piece| {
+            state.each_cluster(event, |piece, cluster| {
                 if parts == 1 || piece % parts == part {
-                    pairs.push(u64::from(piece) << 32 | at as u64);
+                    visits.push(Visit { piece, pair: u64::from(cluster) << 32 | at as u64 });
                 }
             });
         }
-        let mut sorted = std::mem::take(&mut matches.sorted);
-        sort_by_high(&pairs, state.pieces.len(), &mut matches.counts, &mut sorted);
-        for run in sorted.chunk_by(|a, b| a >> 32 == b >> 32) {
-            let mut chosen = std::mem::take(&mut matches.chosen);
-            chosen.clear();
-            chosen.extend(run.iter().map(|pair| *pair as u32));
-            state.match_piece(&state.pieces[(run[0] >> 32) as usize], events, &chosen, matches);
-            matches.chosen = chosen;
+        sort_by_piece(visits, state.pieces.len(), counts, sorted);
+        let (of, mut from) = (|at: u32| &events[at as usize], 0);
+        // After the sort a count is where its piece's pairs end.
+        for (piece, end) in state.pieces.iter().zip(counts) {
+            let pairs = &mut sorted[from..*end as usize];
+            from = *end as usize;
+            if !pairs.is_empty() {
+                state.match_pairs(piece, pairs, of, lines, &mut |at, id| {
+                    Matches::push(found, several, at, id);
+                });
+            }
         }
-        matches.pairs = pairs;
-        matches.sorted = sorted;
     }
 
     /// Calls back with each piece in which subscriptions may lie that the event satisfies.
@@ -180,21 +181,30 @@ impl Snapshot {
     }
 }
 
-/// Sorts pairs by their high word, which is below `bound`, keeping the order of equals.
-fn sort_by_high(pairs: &[u64], bound: usize, counts: &mut Vec<u32>, sorted: &mut Vec<u64>) {
+/// An event comes to a cluster of a piece.
+#[derive(Clone, Copy, Debug)]
+struct Visit {
+    piece: u32,
+    /// The cluster, in the high word, and the event's place.
+    pair: u64,
+}
+
+/// Sorts the pairs of visits by their pieces, which are below `bound`, keeping the order of equals. The counts are
+/// then where each piece's pairs end.
+fn sort_by_piece(visits: &[Visit], bound: usize, counts: &mut Vec<u32>, sorted: &mut Vec<u64>) {
     counts.clear();
     counts.resize(bound + 1, 0);
-    for pair in pairs {
-        counts[(pair >> 32) as usize + 1] += 1;
+    for visit in visits {
+        counts[visit.piece as usize + 1] += 1;
     }
     for at in 0..bound {
         counts[at + 1] += counts[at];
     }
     sorted.clear();
-    sorted.resize(pairs.len(), 0);
-    for pair in pairs {
-        let place = &mut counts[(pair >> 32) as usize];
-        sorted[*place as usize] = *pair;
+    sorted.resize(visits.len(), 0);
+    for visit in visits {
+        let place = &mut counts[visit.piece as usize];
+        sorted[*place as usize] = visit.pair;
         *place += 1;
     }
 }
@@ -206,6 +216,18 @@ impl State {
             event.version == self.version,
             "the event was coded by another snapshot; code it by the one that matches it"
         );
+    }
+
+    #[inline]
+    pub(crate) fn each_cluster(&self, event: &Event, mut f: impl FnMut(u32, u32)) {
+        for schema in &self.schemas {
+            let Some(key) = schema.key(event) else { continue };
+            for piece in &schema.buckets[schema.bucket(key)].pieces {
+                if let Some(cluster) = self.pieces[*piece as usize].map.get(&key) {
+                    f(*piece, *cluster);
+                }
+            }
+        }
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! The checks in 256-bit vectors: 32 lanes at a time.
 //!
 //! The instructions look a byte up in a table of 16, so an event's 64 codes are four tables. Most groups name
-//! no slot beyond the first 32, and do with two.
+//! no slot beyond the first 32, and do with two, or with one.
 //!
 //! # Safety
 //! The only unsafe calls load half a [`Line`]: 32 bytes, or 16 of it, from within its 64.
@@ -9,9 +9,10 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
-    __m256i, _mm_load_si128, _mm256_adds_epu8, _mm256_broadcastsi128_si256, _mm256_cmpeq_epi8,
-    _mm256_load_si256, _mm256_min_epu8, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8,
-    _mm256_shuffle_epi8, _mm256_sub_epi8,
+    __m256i, _mm_load_si128, _mm256_adds_epu8, _mm256_and_si256, _mm256_blendv_epi8,
+    _mm256_broadcastsi128_si256, _mm256_cmpeq_epi8, _mm256_load_si256, _mm256_min_epu8,
+    _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8, _mm256_shuffle_epi8,
+    _mm256_slli_epi16, _mm256_sub_epi8, _mm256_testz_si256,
 };
 
 use super::lanes;
@@ -36,70 +37,126 @@ fn table(line: &Line, at: usize) -> __m256i {
     _mm256_broadcastsi128_si256(unsafe { _mm_load_si128(bytes.as_ptr().cast()) })
 }
 
-/// For each table, the slots as places in it; those of other tables have their high bit set, which makes
-/// the look-up give nothing.
+/// Slots, made ready to be looked up in an event's tables.
+#[derive(Clone, Copy)]
+struct Places<const TABLES: usize> {
+    slots: __m256i,
+    /// For two tables: the high bit says that the slot is in the second.
+    second: __m256i,
+    /// For four: the slots as places in each; those of other tables have their high bit set, which makes the
+    /// look-up give nothing.
+    each: [__m256i; TABLES],
+}
+
 #[inline]
 #[target_feature(enable = "avx2")]
-fn places<const TABLES: usize>(slots: __m256i) -> [__m256i; TABLES] {
-    let mut places = [slots; TABLES];
-    for (at, place) in places.iter_mut().enumerate() {
-        let from = _mm256_sub_epi8(slots, _mm256_set1_epi8(16 * at as i8));
-        *place = _mm256_adds_epu8(from, _mm256_set1_epi8(0x70));
+fn places<const TABLES: usize>(slots: __m256i) -> Places<TABLES> {
+    let mut places = Places { slots, second: _mm256_slli_epi16(slots, 3), each: [slots; TABLES] };
+    if TABLES > 2 {
+        for (at, place) in places.each.iter_mut().enumerate() {
+            let from = _mm256_sub_epi8(slots, _mm256_set1_epi8(16 * at as i8));
+            *place = _mm256_adds_epu8(from, _mm256_set1_epi8(0x70));
+        }
     }
     places
 }
 
-/// The event's codes at these places.
+/// The event's codes at these places. A look-up heeds the low four bits of a place only.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn codes<const TABLES: usize>(event: &Line, places: &[__m256i; TABLES]) -> __m256i {
-    let mut codes = _mm256_shuffle_epi8(table(event, 0), places[0]);
-    for (at, places) in places.iter().enumerate().skip(1) {
-        codes = _mm256_or_si256(codes, _mm256_shuffle_epi8(table(event, at), *places));
-    }
-    codes
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn equal_by<const TABLES: usize, const N: usize>(
-    slots: &Line,
-    wanted: &Line,
-    events: &[Line; N],
-    masks: &mut [u64; N],
-) {
-    let (low, high) = (half(slots, false), half(slots, true));
-    let (low, high) = (places::<TABLES>(low), places::<TABLES>(high));
-    let (low_wanted, high_wanted) = (half(wanted, false), half(wanted, true));
-    for (event, mask) in events.iter().zip(masks) {
-        let low = _mm256_cmpeq_epi8(codes(event, &low), low_wanted);
-        let high = _mm256_cmpeq_epi8(codes(event, &high), high_wanted);
-        *mask &= bits(low, high);
+fn codes<const TABLES: usize>(tables: &[__m256i; TABLES], places: &Places<TABLES>) -> __m256i {
+    let first = _mm256_shuffle_epi8(tables[0], places.slots);
+    match TABLES {
+        1 => first,
+        2 => {
+            let second = _mm256_shuffle_epi8(tables[1], places.slots);
+            _mm256_blendv_epi8(first, second, places.second)
+        }
+        _ => {
+            let mut codes = _mm256_shuffle_epi8(tables[0], places.each[0]);
+            // No iterator: what is not inlined has not these instructions, and is called for each.
+            let mut at = 1;
+            while at < TABLES {
+                codes = _mm256_or_si256(codes, _mm256_shuffle_epi8(tables[at], places.each[at]));
+                at += 1;
+            }
+            codes
+        }
     }
 }
 
+/// All ones in the lanes that are left, for both halves of a block.
+type Left = [__m256i; 2];
+
+/// Leaves the lanes in which the events' codes are within a condition: the lines are slots, and what `within`
+/// compares codes with.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn range_by<const TABLES: usize, const N: usize>(
+fn narrow<const TABLES: usize, const N: usize>(
     slots: &Line,
-    lows: &Line,
-    widths: &Line,
     events: &[Line; N],
-    masks: &mut [u64; N],
+    left: &mut [Left; N],
+    within: impl Fn(__m256i, bool) -> __m256i,
 ) {
-    let (low, high) = (half(slots, false), half(slots, true));
-    let (low, high) = (places::<TABLES>(low), places::<TABLES>(high));
-    let within = |codes, from, width| {
-        let above = _mm256_sub_epi8(codes, from);
-        _mm256_cmpeq_epi8(_mm256_min_epu8(above, width), above)
-    };
-    let (low_from, high_from) = (half(lows, false), half(lows, true));
-    let (low_width, high_width) = (half(widths, false), half(widths, true));
-    for (event, mask) in events.iter().zip(masks) {
-        let low = within(codes(event, &low), low_from, low_width);
-        let high = within(codes(event, &high), high_from, high_width);
-        *mask &= bits(low, high);
+    let places = [places::<TABLES>(half(slots, false)), places::<TABLES>(half(slots, true))];
+    for (event, left) in events.iter().zip(left) {
+        let mut tables = [half(slots, false); TABLES];
+        for (at, of) in tables.iter_mut().enumerate() {
+            *of = table(event, at);
+        }
+        for (at, left) in left.iter_mut().enumerate() {
+            let holds = within(codes(&tables, &places[at]), at == 1);
+            *left = _mm256_and_si256(*left, holds);
+        }
     }
+}
+
+/// The lanes in which all conditions of a block hold, for each event.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn masks<const TABLES: usize, const N: usize>(
+    block: &[Line],
+    equals: usize,
+    events: &[Line; N],
+    valid: u64,
+) -> [u64; N] {
+    let (equals, ranges) = block.split_at(2 * equals);
+    let mut left = [[_mm256_set1_epi8(-1); 2]; N];
+    let mut checked = 0;
+    for condition in equals.chunks_exact(2) {
+        let wanted = &condition[1];
+        narrow::<TABLES, N>(&condition[0], events, &mut left, |codes, second| {
+            _mm256_cmpeq_epi8(codes, half(wanted, second))
+        });
+        checked += 1;
+        if checked >= 2 && is_empty(&left) {
+            return [0; N];
+        }
+    }
+    for condition in ranges.chunks_exact(3) {
+        let (lows, widths) = (&condition[1], &condition[2]);
+        narrow::<TABLES, N>(&condition[0], events, &mut left, |codes, second| {
+            let above = _mm256_sub_epi8(codes, half(lows, second));
+            _mm256_cmpeq_epi8(_mm256_min_epu8(above, half(widths, second)), above)
+        });
+        checked += 1;
+        if checked >= 2 && is_empty(&left) {
+            return [0; N];
+        }
+    }
+    left.map(|[low, high]| bits(low, high) & valid)
+}
+
+/// Whether no lane is left for any event. Two conditions leave hardly anything of most blocks; one leaves too
+/// much to ask.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn is_empty<const N: usize>(left: &[Left; N]) -> bool {
+    let mut any = _mm256_or_si256(left[0][0], left[0][1]);
+    for [low, high] in &left[1..] {
+        any = _mm256_or_si256(any, _mm256_or_si256(*low, *high));
+    }
+    _mm256_testz_si256(any, any) == 1
 }
 
 /// A bit for each lane.
@@ -110,16 +167,25 @@ fn bits(low: __m256i, high: __m256i) -> u64 {
     bits(low) | bits(high) << 32
 }
 
-/// For groups that name slots below 32 only.
+// Two events at a time: with more, what is left of them does not fit into 16 registers.
+
+/// For groups that name slots below 16 only.
+pub(super) mod one {
+    use super::*;
+
+    kernel!("avx2", 2, masks::<1, _>);
+}
+
+/// Below 32.
 pub(super) mod two {
     use super::*;
 
-    kernel!("avx2", equal_by::<2, _>, range_by::<2, _>);
+    kernel!("avx2", 2, masks::<2, _>);
 }
 
 /// For all.
 pub(super) mod four {
     use super::*;
 
-    kernel!("avx2", equal_by::<4, _>, range_by::<4, _>);
+    kernel!("avx2", 2, masks::<4, _>);
 }

@@ -48,4 +48,5 @@ fn range<const N: usize>(
     }
 }
 
-kernel!("avx512f,avx512bw,avx512vbmi", equal, range);
+masks!("avx512f,avx512bw,avx512vbmi", equal, range);
+kernel!("avx512f,avx512bw,avx512vbmi", 4, masks);

@@ -1,11 +1,12 @@
 //! The walk over blocks and events that all vector instructions have in common.
 //!
-//! Blocks outside, events inside, four at a time: a block's lines are read once for four events, and the
-//! events stay in the first-level cache.
+//! Blocks outside, events inside, some at a time: a block's lines are read once for these, and the events
+//! stay in the first-level cache.
 
-/// Defines `check` for the features named, by what checks a block for equal codes and for ranges of them.
+/// Defines `check` for the features named, for so many events at a time, by what checks a block for these or
+/// for one.
 macro_rules! kernel {
-    ($features:literal, $equal:path, $range:path) => {
+    ($features:literal, $events:literal, $masks:path) => {
         /// Calls back with each event and row where all conditions hold.
         #[target_feature(enable = $features)]
         pub(in crate::simd) fn check<F: FnMut(usize, usize)>(
@@ -13,20 +14,20 @@ macro_rules! kernel {
             events: &[Line],
             found: &mut F,
         ) {
-            let (fours, rest) = events.as_chunks::<4>();
+            let (chunks, rest) = events.as_chunks::<$events>();
             for (at, block) in group.lines.chunks_exact(group.stride()).enumerate() {
                 let valid = lanes(group.ids.len(), at);
-                for (four, events) in fours.iter().enumerate() {
-                    let masks = masks(block, group.equals, events, valid);
-                    if masks[0] | masks[1] | masks[2] | masks[3] != 0 {
+                for (chunk, events) in chunks.iter().enumerate() {
+                    let masks = $masks(block, group.equals, events, valid);
+                    if masks.iter().fold(0, |all, mask| all | mask) != 0 {
                         for (event, mask) in masks.into_iter().enumerate() {
-                            tell(mask, 4 * four + event, at, found);
+                            tell(mask, $events * chunk + event, at, found);
                         }
                     }
                 }
                 for (event, line) in rest.iter().enumerate() {
-                    let [mask] = masks(block, group.equals, std::array::from_ref(line), valid);
-                    tell(mask, 4 * fours.len() + event, at, found);
+                    let [mask] = $masks(block, group.equals, std::array::from_ref(line), valid);
+                    tell(mask, $events * chunks.len() + event, at, found);
                 }
             }
         }
@@ -38,7 +39,13 @@ macro_rules! kernel {
                 mask &= mask - 1;
             }
         }
+    };
+}
 
+/// Defines `masks`, the lanes of a block in which all conditions hold, for each event, by what narrows masks to
+/// equal codes and to ranges of them.
+macro_rules! masks {
+    ($features:literal, $equal:path, $range:path) => {
         /// The lanes in which all conditions hold, for each event.
         #[inline]
         #[target_feature(enable = $features)]

@@ -78,4 +78,5 @@ fn range<const N: usize>(
     }
 }
 
-kernel!("neon", equal, range);
+masks!("neon", equal, range);
+kernel!("neon", 4, masks);
