@@ -6,13 +6,15 @@
 //! CoDel). The world outside is looked at as one more stage: what came in during a turn has waited,
 //! unseen, for up to that turn. And since a request passes the stages one after the other, their
 //! waits are added: a bound on the worst alone would be one on each, and where work is short and
-//! the turn long they all wait alike.
+//! the turn long they all wait alike. What waits in the outside's own queues (files for a turn of the
+//! driver's) is told of once an interval, and added.
 //!
 //! One comparison for each cohort and each turn; no clock of its own.
 
 use std::cell::Cell;
 
 use crate::processor::LocalStage;
+use crate::wavefront::World;
 
 /// The shortest interval, in nanoseconds. Overload is noticed after a few.
 pub(crate) const INTERVAL: u64 = 10_000_000;
@@ -68,13 +70,13 @@ pub(crate) struct Congestion {
 impl Congestion {
     /// A turn began at `now`. What it has `received` came since the one before.
     #[inline(always)]
-    pub(crate) fn turn(&self, now: u64, received: bool, stages: &[LocalStage]) {
+    pub(crate) fn turn(&self, now: u64, received: bool, stages: &[LocalStage], world: &impl World) {
         let before = self.turned.replace(now);
         self.outside.add(if received && before != 0 { now.saturating_sub(before) } else { 0 });
         let turns = self.turns.get() + 1;
         self.turns.set(turns);
         if now.saturating_sub(self.began.get()) >= INTERVAL && turns >= TURNS {
-            self.interval_over(now, stages);
+            self.interval_over(now, stages, world.waited());
         }
     }
 
@@ -84,9 +86,10 @@ impl Congestion {
     }
 
     #[cold]
-    fn interval_over(&self, now: u64, stages: &[LocalStage]) {
+    fn interval_over(&self, now: u64, stages: &[LocalStage], beyond: u64) {
         let inside: u64 = stages.iter().map(|stage| stage.rules.waits.take()).sum();
-        self.wait.set(inside.saturating_add(self.outside.take()));
+        let outside = self.outside.take().saturating_add(beyond);
+        self.wait.set(inside.saturating_add(outside));
         self.intervals.set(self.intervals.get() + 1);
         self.turns.set(0);
         self.began.set(now);

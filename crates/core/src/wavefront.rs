@@ -54,6 +54,13 @@ pub trait World {
     fn worked(&self) -> u64 {
         self.now()
     }
+    /// Nanoseconds that work which operations have asked for, and which costs this thread's time, has
+    /// waited out here for its turn: of each time that some was done the wait of the oldest, and of
+    /// these the smallest since this was asked last. [`Admission`](crate::Admission) adds it to what is
+    /// waited in the stages. None by default; asked some hundred times a second.
+    fn waited(&self) -> u64 {
+        0
+    }
     /// Called while there is nothing to do but soon may be.
     fn relax(&self) {
         std::hint::spin_loop();
@@ -132,7 +139,7 @@ impl Processor {
         self.flush_outbox();
         let mut received = world.reap();
         received |= self.open_post();
-        self.congestion.turn(self.now.get(), received, &self.stages);
+        self.congestion.turn(self.now.get(), received, &self.stages, world);
         self.fire_timers();
         self.balance();
         let mut held = 0;

@@ -244,6 +244,27 @@ fn serves_whom_it_admits(turn: impl Fn(&Processor, &Bench) -> usize) {
     assert_eq!((admission.in_flight(), processor.live()), (0, 0));
 }
 
+/// What a driver has taken over is as much in the way as what waits in a stage.
+#[test]
+fn what_waits_outside_of_the_stages_counts() {
+    let (processor, world) = (alone(Graph::new()), world());
+    let admission = processor.enter(Admission::new);
+    let limit_after = |intervals, waited| {
+        world.waited.set(waited);
+        for _ in 0..intervals {
+            for _ in 0..3 {
+                world.now.set(world.now.get() + 4 * MS);
+                processor.turn(world);
+            }
+            let _ = processor.enter(|| admission.admit().map(drop));
+        }
+        admission.limit()
+    };
+    assert_eq!(limit_after(10, 14 * MS), None);
+    assert!(limit_after(5, 16 * MS).is_some());
+    assert_eq!(limit_after(20, 0), None);
+}
+
 #[test]
 #[should_panic(expected = "an entry belongs to one processor")]
 fn an_entry_belongs_to_its_processor() {

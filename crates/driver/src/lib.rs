@@ -175,6 +175,13 @@ pub trait Driver {
     /// As [`submit`](Driver::submit).
     fn gather(&mut self, completions: usize, limit: Duration) -> io::Result<()>;
 
+    /// How long files on their way to sockets had to wait for their turn although there was room for
+    /// them, since this was asked last: the smallest, over the turns, of the longest wait in each. Zero
+    /// where none did. What waits for its client is not meant.
+    fn files_waited(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Ends a [`park`](Driver::park) of this driver from any thread.
     fn unparker(&self) -> Arc<dyn Unpark>;
 

@@ -8,6 +8,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::file::Descriptor;
 use crate::mapped::Window;
@@ -16,10 +17,27 @@ use crate::{Done, File, cached};
 /// Bytes that one call moves at most: some tens of microseconds.
 const STEP: usize = 256 << 10;
 
-/// Bytes of files that a driver sends before it turns to everything else: some ten milliseconds, which only
-/// a hundred clients who all take at once come to. Were it much less, files would queue here, where nobody
-/// sees them wait: a turn that is long is what overload control looks at.
-pub(crate) const TURN: usize = 64 << 20;
+/// Bytes of files that a driver sends before it turns to everything else: about a millisecond, for which
+/// all others wait. What it does not come to waits its turn, and how long is told ([`Waits`]).
+pub(crate) const TURN: usize = 2 << 20;
+
+/// How long files have waited for their turn, while their sockets had room: the smallest, over the turns
+/// in which any went on, of the wait of the one that had waited for longest. So a stage's queue is judged, too.
+#[derive(Default)]
+pub(crate) struct Waits(Option<Duration>);
+
+impl Waits {
+    /// In a turn that begins `now` the oldest is one that could have gone on `since` then.
+    pub(crate) fn add(&mut self, now: Instant, since: Instant) {
+        let wait = now.saturating_duration_since(since);
+        self.0 = Some(self.0.map_or(wait, |smallest| smallest.min(wait)));
+    }
+
+    /// The smallest since the last call; zero where no file went on.
+    pub(crate) fn take(&mut self) -> Duration {
+        self.0.take().unwrap_or_default()
+    }
+}
 
 /// What is left to send: a head, then part of a file.
 pub(crate) struct FileSend {

@@ -117,6 +117,10 @@ impl World for DriverWorld {
         self.caller.say(Event::Wide { stage, operation, bytes });
     }
 
+    fn waited(&self) -> u64 {
+        self.io.driver(|driver| driver.files_waited()).as_nanos() as u64
+    }
+
     fn panicked(&self, stage: &'static str, message: &str) {
         events::panicked(stage, message);
     }

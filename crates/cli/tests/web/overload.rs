@@ -7,10 +7,14 @@ use std::thread;
 use crate::admin::snapshot;
 use crate::client::Client;
 use crate::on_each_driver;
-use crate::server::{Server, eventually};
+use crate::server::{Server, bare, eventually};
 use crate::site::{Site, noise, same};
 
-on_each_driver!(refusals_are_explicit, nothing_is_refused_when_told_so);
+on_each_driver!(
+    refusals_are_explicit,
+    nothing_is_refused_when_told_so,
+    files_that_wait_to_be_sent_are_an_overload
+);
 
 const CROWD: usize = 48;
 
@@ -51,7 +55,7 @@ fn shed(server: &Server) -> u64 {
 }
 
 fn start(driver: &str, site: &Site, wait: &str) -> Server {
-    let mut command = crate::server::bare();
+    let mut command = bare();
     command.arg("web").arg(site.root()).args(["--listen", "127.0.0.1:0", "--driver", driver]);
     command.args(["--processors", "1", "--admin", "127.0.0.1:0", "--target-wait", wait]);
     Server::launch(command)
@@ -83,4 +87,22 @@ fn nothing_is_refused_when_told_so(driver: &'static str) {
         done.store(true, Ordering::Relaxed);
     });
     assert!(!refused.load(Ordering::Relaxed) && shed(&server) == 0);
+}
+
+/// Where the driver sends files by itself, nothing else has to wait for long: the files do.
+fn files_that_wait_to_be_sent_are_an_overload(driver: &'static str) {
+    let site = Site::new();
+    site.file("large", noise(1, 512 << 10));
+    let server = start(driver, &site, "8");
+    // A load that does not look at what it gets, so that it is the server who is busy.
+    let mut load = bare();
+    load.arg("load").arg(format!("http://{}/large", server.address));
+    load.args(["--connections", "512", "--duration", "0.3", "--driver", "poll", "--json"]);
+    eventually("a refusal", || {
+        let output = load.output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(report["status"]["2xx"].as_u64().unwrap() > 0, "{report}");
+        (report["status"]["5xx"].as_u64().unwrap() > 0).then_some(())
+    });
+    assert!(shed(&server) > 0);
 }

@@ -13,6 +13,8 @@ pub(crate) struct Bench {
     pub(crate) now: Cell<u64>,
     /// Run in the place of I/O completions.
     pub(crate) completions: RefCell<Vec<Box<dyn FnOnce()>>>,
+    /// How long what is done out there has waited.
+    pub(crate) waited: Cell<u64>,
 }
 
 impl World for Bench {
@@ -28,6 +30,10 @@ impl World for Bench {
     }
 
     fn submit(&self) {}
+
+    fn waited(&self) -> u64 {
+        self.waited.get()
+    }
 
     fn park(&self, timeout: Option<u64>) {
         let timeout = timeout.expect("asleep for ever with nobody to wake it: stuck");

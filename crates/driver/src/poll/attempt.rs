@@ -1,12 +1,15 @@
 //! Trying what may succeed, for all sockets of a sweep together: connects, then sends (they free
-//! memory and make the peer go on), then receives and accepts where readiness is cached.
+//! memory and make the peer go on), then receives and accepts where readiness is cached, and files
+//! behind all that is short.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 use rustix::net::{RecvFlags, recv};
 
 use super::Poll;
+use super::sockets::SendingFile;
 use crate::sendfile::{Step, TURN};
 use crate::{Chunk, Done, Socket, Token};
 
@@ -27,8 +30,7 @@ impl Poll {
     pub(super) fn attempt(&mut self) {
         self.begin_connects();
         let mut queue = std::mem::take(&mut self.queue);
-        // Of files so much is sent at a time; who waits for it is the first the next time.
-        let (mut turn, mut waiting) = (TURN, Vec::new());
+        let mut files = Vec::new();
         for socket in &queue {
             let Some(state) = self.sockets.get_mut(*socket) else { continue };
             state.queued = false;
@@ -40,12 +42,7 @@ impl Poll {
             } else if state.sending.is_some() {
                 self.try_send(*socket);
             } else if state.sending_file.is_some() {
-                if turn > 0 {
-                    self.try_send_file(*socket, &mut turn);
-                } else {
-                    state.queued = true;
-                    waiting.push(*socket);
-                }
+                files.push(*socket);
             }
         }
         self.feed();
@@ -61,10 +58,37 @@ impl Poll {
             }
         }
         queue.clear();
-        queue.append(&mut waiting);
+        if !files.is_empty() {
+            self.send_files(&files, &mut queue);
+        }
         // What was queued meanwhile (a listener with more to accept) is for the next attempt.
         queue.append(&mut self.queue);
         self.queue = queue;
+    }
+
+    /// Lets `files` go on, for one turn. Those that it does not come to are put into `queue`, to be the
+    /// first the next time.
+    #[cold]
+    fn send_files(&mut self, files: &[Socket], queue: &mut Vec<Socket>) {
+        let (mut turn, now) = (TURN, Instant::now());
+        for (n, socket) in files.iter().enumerate() {
+            let Some(state) = self.sockets.get_mut(*socket) else { continue };
+            let Some(file) = &mut state.sending_file else { continue };
+            if n == 0 {
+                // In order: none has waited for longer.
+                self.waits.add(now, file.waits.unwrap_or(now));
+            }
+            if turn > 0 {
+                self.try_send_file(*socket, &mut turn);
+            } else {
+                file.waits.get_or_insert(now);
+                // Or it is in the queue for something else.
+                if !state.queued {
+                    state.queued = true;
+                    queue.push(*socket);
+                }
+            }
+        }
     }
 
     /// Gives buffers that came back to the receives that have waited for them.
@@ -113,17 +137,20 @@ impl Poll {
     }
 
     /// Sends part of a file, while the `turn` lasts.
-    #[cold]
     fn try_send_file(&mut self, socket: Socket, turn: &mut usize) {
         let state = self.sockets.get_mut(socket).expect("the caller looked");
-        let (_, sending) = &mut **state.sending_file.as_mut().expect("the caller looked");
-        let step = match sending.advance(state.fd.as_fd(), turn, &mut self.calls) {
+        let file = state.sending_file.as_mut().expect("the caller looked");
+        file.waits = None;
+        let step = match file.sending.advance(state.fd.as_fd(), turn, &mut self.calls) {
             Ok(Step::Full) => return state.writable = false,
-            Ok(Step::Paused) => return self.enqueue(socket),
+            Ok(Step::Paused) => {
+                file.waits = Some(Instant::now());
+                return self.enqueue(socket);
+            }
             Ok(Step::Over) => Ok(()),
             Err(error) => Err(error),
         };
-        let (token, sending) = *state.sending_file.take().expect("it was there");
+        let SendingFile { token, sending, .. } = *state.sending_file.take().expect("it was there");
         self.finish(token, step.map(|()| sending.done()));
     }
 

@@ -34,7 +34,7 @@ impl Driver for Poll {
     fn close(&mut self, socket: Socket) {
         let Some(state) = self.sockets.remove(socket) else { return };
         let sending = state.sending.map(|sending| sending.token);
-        let file = state.sending_file.map(|sending| sending.0);
+        let file = state.sending_file.map(|file| file.token);
         let waiting =
             sending.into_iter().chain(file).chain(state.receiving).chain(state.connecting);
         for token in waiting.chain(state.accepting) {
@@ -146,6 +146,10 @@ impl Driver for Poll {
             std::thread::sleep(limit);
         }
         Ok(())
+    }
+
+    fn files_waited(&mut self) -> Duration {
+        self.waits.take()
     }
 
     fn unparker(&self) -> Arc<dyn Unpark> {

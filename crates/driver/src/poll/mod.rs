@@ -32,6 +32,7 @@ use mio::{Events, Interest};
 use self::sockets::State;
 use crate::chunk::Pool;
 use crate::offload::Inbox;
+use crate::sendfile::Waits;
 use crate::table::Table;
 use crate::tokens::Tokens;
 use crate::unpark::{Unparker, Wake};
@@ -53,6 +54,8 @@ pub struct Poll {
     /// Sockets with something to try.
     queue: Vec<Socket>,
     connects: Vec<(Token, SocketAddr)>,
+    /// Of files.
+    waits: Waits,
     /// Sockets that are readable but found no buffer.
     starved: VecDeque<Socket>,
     jobs: HashMap<u64, Token>,
@@ -110,6 +113,7 @@ impl Poll {
             done: Vec::new(),
             queue: Vec::new(),
             connects: Vec::new(),
+            waits: Waits::default(),
             starved: VecDeque::new(),
             jobs: HashMap::new(),
             next_job: 0,

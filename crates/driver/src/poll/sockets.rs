@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use crate::sendfile::FileSend;
 use crate::{Payload, Token};
@@ -24,7 +25,7 @@ pub(super) struct State {
     pub(super) skip: u64,
     pub(super) sending: Option<Sending>,
     /// As `sending`, of a file; never both. Boxed, since most sockets never have it.
-    pub(super) sending_file: Option<Box<(Token, FileSend)>>,
+    pub(super) sending_file: Option<Box<SendingFile>>,
     pub(super) connecting: Option<Token>,
     pub(super) accepting: VecDeque<Token>,
 }
@@ -34,6 +35,14 @@ pub(super) struct Sending {
     pub(super) token: Token,
     pub(super) payload: Payload,
     pub(super) sent: usize,
+}
+
+/// A file on its way.
+pub(super) struct SendingFile {
+    pub(super) token: Token,
+    pub(super) sending: FileSend,
+    /// Since when it could have gone on, if not only just now.
+    pub(super) waits: Option<Instant>,
 }
 
 impl State {

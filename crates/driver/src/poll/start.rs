@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::sockets::Sending;
+use super::sockets::{Sending, SendingFile};
 use super::{Place, Poll};
 use crate::offload::{self, Work};
 use crate::sendfile::FileSend;
@@ -48,7 +48,7 @@ impl Poll {
         }
         match sending {
             Ok(sending) => {
-                state.sending_file = Some(Box::new((token, sending)));
+                state.sending_file = Some(Box::new(SendingFile { token, sending, waits: None }));
                 self.tokens.insert(token, Place::Send(socket));
                 self.enqueue(socket);
             }

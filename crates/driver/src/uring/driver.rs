@@ -125,11 +125,12 @@ impl Driver for Uring {
 
     fn submit(&mut self) -> io::Result<()> {
         self.replenish(false);
-        if self.files.is_ready() {
-            self.send_files();
-        }
         if self.ring.has_submissions() || self.ring.holds_back() {
             self.ring.submit()?;
+        }
+        // Behind all else, which is short. What then waits for room is for the next submission to say.
+        if self.files.is_ready() {
+            self.send_files();
         }
         Ok(())
     }
@@ -147,9 +148,7 @@ impl Driver for Uring {
 
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.replenish(true);
-        if self.files.is_ready() {
-            self.send_files();
-        }
+        // Files go on by turns, and nobody sleeps meanwhile.
         let some = !self.done.is_empty() || self.ring.has_events() || self.files.is_ready();
         let ready = self.unparker.take() || some;
         if ready || timeout.is_some_and(|timeout| timeout.is_zero()) {
@@ -169,6 +168,10 @@ impl Driver for Uring {
             0 => self.submit(),
             wanted => self.ring.wait(wanted as u32, Some(limit)),
         }
+    }
+
+    fn files_waited(&mut self) -> Duration {
+        self.files.waited()
     }
 
     fn unparker(&self) -> Arc<dyn Unpark> {

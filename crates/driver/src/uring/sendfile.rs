@@ -5,21 +5,23 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use io_uring::{opcode, squeue, types};
 use slab::Slab;
 
 use super::inflight::{Operation, cancelled};
 use super::{Place, Uring};
-use crate::sendfile::{FileSend, Step, TURN};
+use crate::sendfile::{FileSend, Step, TURN, Waits};
 use crate::{Socket, Token};
 
 /// Files on their way.
 #[derive(Default)]
 pub(super) struct FileSends {
     sends: Slab<Entry>,
-    /// Those that may go on, in order.
-    ready: VecDeque<usize>,
+    /// Those that may go on, in order, and since when.
+    ready: VecDeque<(usize, Instant)>,
+    waits: Waits,
 }
 
 struct Entry {
@@ -48,6 +50,14 @@ impl FileSends {
     pub(super) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
+
+    pub(super) fn waited(&mut self) -> Duration {
+        self.waits.take()
+    }
+
+    fn may_go_on(&mut self, key: usize) {
+        self.ready.push_back((key, Instant::now()));
+    }
 }
 
 impl Uring {
@@ -64,7 +74,7 @@ impl Uring {
                 let entry = Entry { token, socket, fd, sending, armed: None };
                 let key = self.files.sends.insert(entry);
                 state.sending_file = Some(key as u32);
-                self.files.ready.push_back(key);
+                self.files.may_go_on(key);
                 self.tokens.insert(token, Place::File(key));
             }
             Err(error) => self.finish(token, Err(error)),
@@ -75,15 +85,20 @@ impl Uring {
     #[cold]
     pub(super) fn send_files(&mut self) {
         let mut turn = TURN;
+        if let Some((_, since)) = self.files.ready.front() {
+            self.files.waits.add(Instant::now(), *since);
+        }
         // Each once: one that pauses goes on the next time, behind all others.
         for _ in 0..self.files.ready.len() {
-            let Some(key) = self.files.ready.front().copied().filter(|_| turn > 0) else { break };
-            self.files.ready.pop_front();
+            if turn == 0 {
+                break;
+            }
+            let Some((key, _)) = self.files.ready.pop_front() else { break };
             // Ended meanwhile.
             let Some(entry) = self.files.sends.get_mut(key) else { continue };
             let step = match entry.sending.advance(entry.fd.as_fd(), &mut turn, &mut self.calls) {
                 Ok(Step::Paused) => {
-                    self.files.ready.push_back(key);
+                    self.files.may_go_on(key);
                     continue;
                 }
                 Ok(Step::Full) => {
@@ -113,14 +128,14 @@ impl Uring {
             && entry.armed == Some(name)
         {
             entry.armed = None;
-            self.files.ready.push_back(key);
+            self.files.may_go_on(key);
         }
     }
 
     /// Ends the file of this number early.
     pub(super) fn end_file(&mut self, key: usize) {
         let Entry { token, socket, armed, .. } = self.files.sends.remove(key);
-        self.files.ready.retain(|other| *other != key);
+        self.files.ready.retain(|(other, _)| *other != key);
         if let Some(name) = armed {
             self.abort(name);
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::net::Shutdown;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phalanx_driver::{File, Request, Socket, Token};
 
@@ -26,7 +26,8 @@ crate::on_all!(
 crate::on_both!(
     in_memory_it_takes_few_calls,
     cut_off_under_way,
-    a_turn_is_short_and_all_have_theirs
+    a_turn_is_short_and_all_have_theirs,
+    how_long_files_wait_is_told
 );
 
 const MIB: usize = 1 << 20;
@@ -283,4 +284,32 @@ fn a_turn_is_short_and_all_have_theirs(io: &mut Harness) {
         }
     }
     panic!("somebody waits for ever: {got:?}");
+}
+
+fn how_long_files_wait_is_told(io: &mut Harness) {
+    const FILES: usize = 48;
+    const MOMENT: Duration = Duration::from_millis(5);
+    let Some((_disk, file)) = known(io, 16 * MIB) else { return };
+    // What waits for its client does not wait for us.
+    let (_socket, _peer, _token) = stuck(io, &file);
+    while io.driver.files_waited() > Duration::ZERO {
+        io.idle(MOMENT);
+    }
+    let pairs: Vec<_> = (0..FILES).map(|_| io.pair()).collect();
+    let begun = Instant::now();
+    for (socket, _) in &pairs {
+        let fd = io.driver.fd(*socket).unwrap();
+        socket2::SockRef::from(&fd).set_send_buffer_size(MIB).unwrap();
+        io.send_file(*socket, "", &file, 0, 256 << 10);
+    }
+    io.driver.submit().unwrap();
+    assert!(io.driver.files_waited() <= begun.elapsed());
+    // More than a turn of them are left.
+    let submitted = Instant::now();
+    while submitted.elapsed() < MOMENT {
+        thread::yield_now();
+    }
+    io.driver.submit().unwrap();
+    assert!(io.driver.files_waited() >= MOMENT);
+    assert_eq!(io.driver.files_waited(), Duration::ZERO, "it is told once");
 }
