@@ -8,7 +8,7 @@
 //! | stage | file | what an operation does |
 //! |---|---|---|
 //! | network | `connection/network.rs`, `accept.rs` | accepts, receives or sends once |
-//! | refusals | `connection/refusal.rs` | the same for what was not admitted, in cohorts |
+//! | refusals | `connection/refusal.rs` | tells a connection that there is no room for it |
 //! | handshakes | `tls/handshake.rs` | from a socket to a connection with TLS, where there is TLS |
 //! | control | `connection/mod.rs`, `respond.rs` | serves one connection, request after request |
 //! | control too | `http2/` | drives a connection of HTTP/2; serves one of its requests |

@@ -23,7 +23,7 @@ const SOCKET_COHORT: usize = 64;
 /// less, and where another processor may take them.
 const CONTROL_QUEUE: usize = 4096;
 
-/// A cohort of refusals: they are short, and are not to wait for another turn.
+/// A cohort of connections that are turned away, which is short.
 const REFUSALS: usize = 256;
 
 /// Threads for what takes long: they share the cores with the processors.
@@ -38,7 +38,7 @@ const PASSWORD_QUEUE: usize = 64;
 #[derive(Clone, Copy)]
 pub(crate) struct Stages {
     pub(crate) network: SharedStage<()>,
-    /// As the network stage, but in cohorts, for connections whose last request was refused.
+    /// Tells connections that there is no room for them.
     pub(crate) refusals: SharedStage<()>,
     pub(crate) control: SharedStage<Live>,
     pub(crate) cache: PartitionedStage<FileCache>,
@@ -66,8 +66,6 @@ impl Stages {
         // What it does is begun by the driver for a whole turn at once, whoever asks for it: so it is
         // a part of the connection that asks, and no operation that would be queued.
         let network = graph.stage("network").max_cohort(SOCKET_COHORT).direct().shared(());
-        // Before the control stage, so behind it on the way back: what a sweep refuses leaves in that
-        // sweep, in the same submission as the answers, though behind them.
         let refusals = graph.stage("refusals").max_cohort(REFUSALS).shared(());
         let tls = certificates.map(|certificates| TlsStages::declare(graph, certificates));
         let control = graph

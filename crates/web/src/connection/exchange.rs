@@ -26,15 +26,14 @@ pub(crate) struct Asking<'a> {
 }
 
 /// Decides on one request. True when it is let in, by `permit` or with one that is put there: then it is
-/// for [`respond`](crate::connection::respond::respond). Otherwise it is answered here, and `refused` is
-/// set if that is for the server's being busy. In both cases its answer is to be followed by [`written`].
+/// for [`respond`](crate::connection::respond::respond). Otherwise it is answered here. In
+/// both cases its answer is to be followed by [`written`].
 ///
 /// No future of its own: it would be a part of each connection.
 pub(crate) fn admit(
     bytes: &mut Vec<u8>,
     asking: &Asking<'_>,
     permit: &mut Option<Permit>,
-    refused: &mut bool,
     request: &Request<'_>,
     reply: Reply,
 ) -> bool {
@@ -56,7 +55,6 @@ pub(crate) fn admit(
     if permit.is_some() || asking.entry.is_none() {
         return true;
     }
-    *refused = true;
     refuse(bytes, reply);
     false
 }

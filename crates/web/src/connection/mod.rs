@@ -64,8 +64,6 @@ pub(crate) struct Connection {
     /// Held from a request's admission until its answer is sent: a connection works on one request
     /// at a time, so it needs no second.
     permit: Option<Permit>,
-    /// A request was refused since the last send.
-    refused: bool,
     /// What was received; the first `taken` bytes are done with.
     input: Vec<u8>,
     taken: usize,
@@ -115,7 +113,6 @@ impl Connection {
             site,
             entry,
             permit: None,
-            refused: false,
             input,
             taken: 0,
             scan: Scan::default(),
@@ -184,7 +181,6 @@ impl Connection {
             path,
             entry,
             permit,
-            refused,
             guest: Guest { open, journal, .. },
             https,
             ..
@@ -224,7 +220,7 @@ impl Connection {
         let expects = body.is_some() && request.expect_continue;
         let reply = if expects { reply.closing() } else { reply };
         let asking = Asking { site, entry, open: open.as_ref(), https: *https };
-        let answered = if admit(&mut out.bytes, &asking, permit, refused, &request, reply) {
+        let answered = if admit(&mut out.bytes, &asking, permit, &request, reply) {
             respond(out, *stages, site, path, &request, reply).await
         } else {
             out.send_if_many().await
@@ -296,12 +292,11 @@ impl Connection {
     async fn more(&mut self, patience: Patience) -> Received {
         let out = std::mem::take(&mut self.out.bytes);
         let (input, permit) = (std::mem::take(&mut self.input), self.permit.take());
-        let refused = std::mem::take(&mut self.refused);
         let sending = self.out.pace.patience(out.len() as u64);
         self.out.pace.rest();
         let buffers = Buffers { out, input, permit, notes: self.notes() };
         let (buffers, received) =
-            converse(self.stages, &self.transport, buffers, refused, sending, patience).await;
+            converse(self.stages, &self.transport, buffers, sending, patience).await;
         self.input = buffers.input;
         if matches!(received, Received::Bytes(1..)) {
             self.out.bytes = buffers::take();

@@ -37,18 +37,15 @@ pub(crate) struct Buffers {
 }
 
 /// Sends the answers in `buffers`, if there are any, and then appends what the client sends next:
-/// one operation, since nearly every answer is followed by the wait for the next request. `refused`
-/// says that a request was refused: then it is one of the refusals' stage, in a cohort of those.
+/// one part of the connection, since nearly every answer is followed by the wait for the next request.
 pub(crate) async fn converse(
     stages: Stages,
     transport: &Rc<Transport>,
     mut buffers: Buffers,
-    refused: bool,
     sending: Patience,
     receiving: Patience,
 ) -> (Buffers, Received) {
     let transport = transport.clone();
-    let behind = refused && buffers.permit.is_none();
     let exchange = move |_| async move {
         let (permit, notes) = (buffers.permit.take(), buffers.notes.take());
         if !buffers.out.is_empty() {
@@ -71,11 +68,7 @@ pub(crate) async fn converse(
         };
         (buffers, received)
     };
-    let exchanged = match behind {
-        false => stages.network.run(exchange).await,
-        true => stages.refusals.call(exchange).await,
-    };
-    exchanged.unwrap_or((Buffers::default(), Received::Broken))
+    stages.network.run(exchange).await.unwrap_or((Buffers::default(), Received::Broken))
 }
 
 /// Sends `payload` and gives its head's memory back. The operation is invoked at once, so that what

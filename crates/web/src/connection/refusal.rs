@@ -1,7 +1,7 @@
 //! Saying no: what a server that has too much to do answers, in as little work as it takes.
 //!
 //! A refused request costs its parsing, a copy of some lines and a send; nothing is looked up for it.
-//! Its answer leaves by a stage of its own, ahead of the answers that it was refused for.
+//! Its answer leaves as any other does, ahead of the files that it was refused for.
 
 use std::cell::Cell;
 use std::net::Shutdown;

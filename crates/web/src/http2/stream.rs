@@ -123,8 +123,7 @@ async fn serve(streams: Streams, request: Request<RecvStream>, response: SendRes
             let reply = Reply { keep_alive: true, ..Reply::to(&request) };
             let open = guest.open.as_ref();
             let asking = Asking { site: &site, entry: &entry, open, https: None };
-            let (bytes, refused) = (&mut out.bytes, &mut false);
-            let answered = if admit(bytes, &asking, &mut permit, refused, &request, reply) {
+            let answered = if admit(&mut out.bytes, &asking, &mut permit, &request, reply) {
                 respond(&mut out, stages, &site, &mut path, &request, reply).await
             } else {
                 Ok(())
