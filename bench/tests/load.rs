@@ -215,6 +215,19 @@ fn reports_read_back() {
     assert!(text.contains("p99.9") && text.contains('█'), "{text}");
 }
 
+/// Who waits for a connection does not wait for the server, and both are told.
+#[test]
+fn waits_for_a_connection_are_told_apart() {
+    for driver in drivers() {
+        let (url, _) = scripted(|_| Act::Late);
+        // Ten times as many as two connections can ask for.
+        let (rate, duration) = (Some(200.0), Duration::from_millis(600));
+        let report = run(&Options { rate, duration, connections: 2, ..options(&url, driver) });
+        assert!(report.success_latency.max_us > 2.0 * report.served_latency.p50_us, "{report:?}");
+        assert!(report.served_latency.p50_us > 99_000.0, "{report:?}");
+    }
+}
+
 /// A server that refuses quickly is neither fast nor good.
 #[test]
 fn goodput_is_success_within_the_objective() {

@@ -17,6 +17,13 @@ use crate::surge;
 /// How long to leave a server alone that refuses connections: at first, and at most.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(320));
 
+/// When a request was meant to start, and when this connection took it up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    intended: u64,
+    begun: u64,
+}
+
 /// One user of the server, who sends a request when the last was answered (or, with a pipeline, when
 /// one of the last few was), over as many TCP connections as it takes.
 pub(crate) struct Client {
@@ -24,7 +31,7 @@ pub(crate) struct Client {
     talk: Talk,
     /// Requests that are not sent yet.
     out: Vec<u8>,
-    flight: Flight,
+    flight: Flight<Asked>,
     /// Since when the server has been owing an answer.
     since: Duration,
     back_off: Duration,
@@ -189,8 +196,10 @@ impl Client {
         !self.flight.is_empty()
     }
 
-    fn ask(&mut self, start: u64) {
-        self.flight.push(start);
+    fn ask(&mut self, intended: u64) {
+        let open = self.drive.plan.arrivals.is_some();
+        let begun = if open { self.drive.clock() } else { intended };
+        self.flight.push(Asked { intended, begun });
         let random = &mut self.drive.random.borrow_mut();
         self.talk.ask(self.drive.plan.requests.draw(random), &mut self.out);
     }
@@ -238,8 +247,9 @@ impl Client {
 
     /// Whether the connection may be used again.
     fn complete(&mut self, answer: Answer) -> Result<bool, Failure> {
-        let start = self.flight.land(answer.number).ok_or(Failure::Malformed)?;
-        self.drive.complete(answer, start);
+        let Asked { intended, begun } =
+            self.flight.land(answer.number).ok_or(Failure::Malformed)?;
+        self.drive.complete(answer, intended, begun);
         Ok(answer.keep_alive && self.drive.plan.keep_alive)
     }
 
@@ -249,8 +259,8 @@ impl Client {
         if let (Some(failure), true) = (failure, self.flight.is_empty()) {
             self.drive.fail(failure, self.drive.clock());
         }
-        for start in self.flight.drain() {
-            self.drive.fail(failure.unwrap_or(Failure::Closed), start);
+        for asked in self.flight.drain() {
+            self.drive.fail(failure.unwrap_or(Failure::Closed), asked.intended);
         }
     }
 

@@ -198,11 +198,13 @@ impl Drive {
         self.stirs.set(self.stirs.get() + 1);
     }
 
-    pub(crate) fn complete(&self, answer: Answer, start: u64) {
+    /// A request meant to start at `start`, which a connection took up when it had `begun`.
+    pub(crate) fn complete(&self, answer: Answer, start: u64, begun: u64) {
         self.answered.set(self.answered.get() + 1);
         if start >= self.begin.get() {
-            let latency = self.clock().saturating_sub(start);
-            self.tally.borrow_mut().complete(answer, latency);
+            let now = self.clock();
+            let (latency, served) = (now.saturating_sub(start), now.saturating_sub(begun));
+            self.tally.borrow_mut().complete(answer, latency, served);
         } else if self.is_over() {
             self.tally.borrow_mut().starved += 1;
         }

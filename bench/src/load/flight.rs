@@ -2,21 +2,21 @@
 
 use std::collections::VecDeque;
 
-/// When each request was meant to start that is not answered yet, oldest first.
+/// What is to be remembered of each request that is not answered yet, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Flight {
+pub(crate) struct Flight<T> {
     /// None for those that were answered before an older one was.
-    starts: VecDeque<Option<u64>>,
+    asked: VecDeque<Option<T>>,
     /// The number of the first of these, counted since the connection was made.
     first: u64,
     open: usize,
 }
 
-impl Flight {
+impl<T: Default> Flight<T> {
     /// A connection is made.
     pub(crate) fn reset(&mut self) {
-        *self = Self { starts: std::mem::take(&mut self.starts), ..Self::default() };
-        self.starts.clear();
+        *self = Self { asked: std::mem::take(&mut self.asked), ..Self::default() };
+        self.asked.clear();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -27,29 +27,29 @@ impl Flight {
         self.open
     }
 
-    pub(crate) fn push(&mut self, start: u64) {
-        self.starts.push_back(Some(start));
+    pub(crate) fn push(&mut self, asked: T) {
+        self.asked.push_back(Some(asked));
         self.open += 1;
     }
 
     /// The request of this `number` has its answer, or without one the oldest. None if there is no such
     /// request.
-    pub(crate) fn land(&mut self, number: Option<u64>) -> Option<u64> {
+    pub(crate) fn land(&mut self, number: Option<u64>) -> Option<T> {
         let at = usize::try_from(number.unwrap_or(self.first).checked_sub(self.first)?).ok()?;
-        let start = self.starts.get_mut(at)?.take()?;
+        let asked = self.asked.get_mut(at)?.take()?;
         self.open -= 1;
-        while let Some(None) = self.starts.front() {
-            self.starts.pop_front();
+        while let Some(None) = self.asked.front() {
+            self.asked.pop_front();
             self.first += 1;
         }
-        Some(start)
+        Some(asked)
     }
 
     /// All that are left will have no answer.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = u64> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> {
         self.open = 0;
-        self.first += self.starts.len() as u64;
-        self.starts.drain(..).flatten()
+        self.first += self.asked.len() as u64;
+        self.asked.drain(..).flatten()
     }
 }
 

@@ -50,6 +50,10 @@ pub struct Report {
     pub latency: Latency,
     /// The same of successful answers (2xx) only: an overloaded server refuses quickly.
     pub success_latency: Latency,
+    /// Theirs from when a connection was free for them: in open loop the rest was waited for that, and
+    /// no server knows of it.
+    #[serde(default)]
+    pub served_latency: Latency,
     /// Goodput: successful answers that came within the objective.
     pub good: u64,
     /// Answers by class.
@@ -125,6 +129,7 @@ impl Report {
             bytes: 0,
             latency: Latency::default(),
             success_latency: Latency::default(),
+            served_latency: Latency::default(),
             good: 0,
             status: Statuses::default(),
             errors: Errors::default(),
@@ -158,6 +163,7 @@ impl Report {
         self.bytes = measured.bytes;
         self.latency = Latency::of(&tally.latency);
         self.success_latency = Latency::of(&tally.success);
+        self.served_latency = Latency::of(&tally.served);
         self.good = tally.success.count_between(0, objective.as_nanos() as u64);
         self.status = tally.statuses;
         self.errors = tally.errors;

@@ -80,25 +80,28 @@ pub(crate) struct Tally {
     pub(crate) latency: Histogram<u64>,
     /// The same of the successful answers only.
     pub(crate) success: Histogram<u64>,
+    /// Theirs from when a connection took them up.
+    pub(crate) served: Histogram<u64>,
 }
 
 impl Default for Tally {
     fn default() -> Self {
         // It grows by itself, and then every value fits.
         let latency = Histogram::new(3).expect("three digits are possible");
-        let success = latency.clone();
+        let (success, served) = (latency.clone(), latency.clone());
         let (errors, statuses) = Default::default();
-        Self { offered: 0, completed: 0, starved: 0, errors, statuses, latency, success }
+        Self { offered: 0, completed: 0, starved: 0, errors, statuses, latency, success, served }
     }
 }
 
 impl Tally {
-    pub(crate) fn complete(&mut self, answer: Answer, latency: u64) {
+    pub(crate) fn complete(&mut self, answer: Answer, latency: u64, served: u64) {
         self.completed += 1;
         self.statuses.count(answer.status);
         self.latency.record(latency).expect("every value fits");
         if answer.status / 100 == 2 {
             self.success.record(latency).expect("every value fits");
+            self.served.record(served).expect("every value fits");
         }
     }
 

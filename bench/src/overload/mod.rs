@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         let asked = options.wants(name.split('-').next().unwrap_or(name));
         asked && (name == ours || ["twin", "nginx"].contains(&name))
     };
-    let wait = options.target_wait.to_string();
+    let wait = options.target_wait().to_string();
     let mut arguments = vec!["--target-wait", &*wait];
     if !options.small {
         arguments.extend(["--cache", CACHE]);

@@ -28,6 +28,7 @@ pub(crate) struct Slice {
     pub(crate) shed_share: f64,
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
+    pub(crate) served_p99_ms: f64,
     pub(crate) unanswered: u64,
     pub(crate) noisy: bool,
 }
@@ -56,6 +57,7 @@ impl Slice {
             shed_share: report.status.server_error as f64 / report.offered.max(1) as f64,
             p50_ms: report.success_latency.p50_us / 1e3,
             p99_ms: report.success_latency.p99_us / 1e3,
+            served_p99_ms: report.served_latency.p99_us / 1e3,
             unanswered: report.errors.total() + report.starved + report.backlog,
             noisy,
         }
@@ -91,6 +93,8 @@ pub struct Row {
     pub p50_ms: f64,
     /// Their 99th percentile.
     pub p99_ms: f64,
+    /// The same from when a connection of the load was free for the request: only that is the server's.
+    pub served_p99_ms: f64,
     /// The part of what was offered that was refused with a 5xx.
     pub shed_share: f64,
     /// Requests refused, in all slices.
@@ -123,6 +127,9 @@ pub struct Report {
     pub admitted_us: Option<f64>,
     /// What a refused one costs.
     pub shed_us: Option<f64>,
+    /// The part of its capacity that a server with these costs can keep at twice of it, if it answers
+    /// everybody and wastes nothing.
+    pub possible_at_2: Option<f64>,
     /// One for each server and load.
     pub rows: Vec<Row>,
     /// Bytes of each file, or none with `--small`.
@@ -157,11 +164,12 @@ impl Report {
             unanswered: ours().map(|row| row.unanswered).sum(),
             admitted_us: costs.map(|costs| costs.0),
             shed_us: costs.map(|costs| costs.1),
+            possible_at_2: costs.map(|(admitted, shed)| possible(2.0, shed / admitted)),
             rows,
             file_bytes: (!options.small).then_some(options.file_bytes),
             connections: options.connections,
             objective_ms: OBJECTIVE.as_millis() as u64,
-            target_wait_ms: options.target_wait,
+            target_wait_ms: options.target_wait(),
             machine: arena.machine.clone(),
             peers,
             quick: options.quick,
@@ -195,6 +203,7 @@ fn rows(slices: &[Slice]) -> Vec<Row> {
             goodput_over_best: 0.0,
             p50_ms: of(&|slice| slice.p50_ms),
             p99_ms: of(&|slice| slice.p99_ms),
+            served_p99_ms: of(&|slice| slice.served_p99_ms),
             shed_share: of(&|slice| slice.shed_share),
             client_busy: of(&|slice| slice.client_busy),
             shed: all.iter().map(|slice| slice.shed).sum(),
@@ -212,6 +221,12 @@ fn rows(slices: &[Slice]) -> Vec<Row> {
         row.goodput_over_best = row.goodput_over_capacity / best;
     }
     rows
+}
+
+/// The part of the capacity that is left for answers under a `load` of which all others are refused, at
+/// this part of an answer's cost: `a + r = load` and `a + r × refusal = 1`.
+fn possible(load: f64, refusal: f64) -> f64 {
+    ((1.0 - load * refusal) / (1.0 - refusal).max(1e-9)).clamp(0.0, 1.0)
 }
 
 /// What an admitted and a refused request cost, so that `busy = admitted × a + refused × r` comes
@@ -248,6 +263,7 @@ mod tests {
             shed_share: 0.0,
             p50_ms: 1.0,
             p99_ms: load,
+            served_p99_ms: load,
             unanswered: 1,
             noisy,
         }
@@ -271,5 +287,7 @@ mod tests {
         let (admitted, refused) = costs(slices.iter()).unwrap();
         assert!((admitted - 100.0).abs() < 1e-6 && (refused - 5.0).abs() < 1e-6);
         assert!(costs(slices.iter().filter(|slice| slice.refused == 0.0)).is_none());
+        assert_eq!((possible(2.0, 0.0), possible(2.0, 0.5), possible(2.0, 0.8)), (1.0, 0.0, 0.0));
+        assert!((possible(2.0, 1.0 / 21.0) - 0.95).abs() < 1e-9);
     }
 }

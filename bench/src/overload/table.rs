@@ -16,19 +16,21 @@ impl fmt::Display for Report {
             "{what}; {} connections; goodput within {} ms; phalanx refuses above a wait of {} ms",
             self.connections, self.objective_ms, self.target_wait_ms
         )?;
+        writeln!(f, "served: p99 from when a connection of the load was free for the request")?;
         let mut server = "";
         for row in &self.rows {
             if row.server != server {
                 server = row.server;
                 writeln!(
                     f,
-                    "\n  {server:<9}{:>9}/s{:>11}{:>9}{:>9}{:>10}{:>10}{:>8}{:>12}{:>11}{:>8}",
+                    "\n  {server:<9}{:>9}/s{:>11}{:>9}{:>9}{:>10}{:>10}{:>10}{:>8}{:>12}{:>11}{:>8}",
                     row.capacity.round(),
                     "goodput",
                     "of cap.",
                     "of best",
                     "p50 ms",
                     "p99 ms",
+                    "served",
                     "shed",
                     "unanswered",
                     "load busy",
@@ -37,13 +39,14 @@ impl fmt::Display for Report {
             }
             write!(
                 f,
-                "  {:>20}{:>11.0}{:>9.2}{:>9.2}{:>10.1}{:>10.1}{:>7.0}%{:>12}{:>10.0}%{:>8}",
+                "  {:>20}{:>11.0}{:>9.2}{:>9.2}{:>10.1}{:>10.1}{:>10.1}{:>7.0}%{:>12}{:>10.0}%{:>8}",
                 format!("{} ×", row.load),
                 row.goodput,
                 row.goodput_over_capacity,
                 row.goodput_over_best,
                 row.p50_ms,
                 row.p99_ms,
+                row.served_p99_ms,
                 row.shed_share * 100.0,
                 row.unanswered,
                 row.client_busy * 100.0,
@@ -64,6 +67,8 @@ impl fmt::Display for Report {
                 "\n  a request costs phalanx {admitted:.1} µs of processor time, a refusal {shed:.1}: {:.1} %",
                 shed / admitted * 100.0
             )?;
+            let possible = self.possible_at_2.unwrap_or_default();
+            writeln!(f, "  so at twice its capacity it can keep {possible:.2} of it at most")?;
         }
         if self.quick {
             writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
