@@ -7,8 +7,8 @@
 //!
 //! It begins when the journal is twice as long as what is alive and two segments more, and ends at one
 //! and a half times and one segment more. In between it goes on piece by piece, a piece with each
-//! commit, so what it costs is spread over those who cause it: at most as many bytes are written
-//! again as were written.
+//! commit, so what it costs is spread over those who cause it: as many bytes are written again as
+//! were written where what is alive lies evenly, and up to twice as many where all of it is old.
 
 use phalanx::fs::Dir;
 
