@@ -41,7 +41,8 @@ pub struct Size {
     pub rtc_over_cohort64_by_process: Vec<f64>,
     /// On the runtime by calls that are awaited, in the automatic setting.
     pub auto_ns: f64,
-    /// The size of cohorts that the runtime has found there: at 1 calls run inside of their callers.
+    /// The size of cohorts that the runtime has found there: at 1 calls run inside of their callers. Zero
+    /// if it found no time to try any, since work waited for too long.
     pub auto_found: u64,
     /// Above 1: the automatic setting is faster than plain calls.
     pub rtc_over_auto: f64,
