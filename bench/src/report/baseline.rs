@@ -18,12 +18,17 @@ pub(super) struct Move {
     pub(super) better: bool,
 }
 
-/// All ratios that both documents have and that differ by more than the noise.
+/// All ratios that both documents have, by the same commands on the same kind of machine, and that differ
+/// by more than the noise.
 pub(super) fn moves(before: &Document, now: &Document) -> Vec<Move> {
     let mut moves = Vec::new();
     for experiment in catalogue::all() {
         let both = before.entry(experiment.name).zip(now.entry(experiment.name));
-        let Some((old, new)) = both else { continue };
+        // Another command or machine measures something else.
+        let same = |(old, new): &(&Entry, &Entry)| {
+            old.command == new.command && before.processor == now.processor
+        };
+        let Some((old, new)) = both.filter(same) else { continue };
         let noise = CALM + unrest(old) + unrest(new);
         for ratio in experiment.ratios {
             let Some((before, now)) = old.figure(ratio.at).zip(new.figure(ratio.at)) else {

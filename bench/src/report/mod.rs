@@ -105,7 +105,7 @@ pub fn run(options: &Options) -> Result<Made, Error> {
 
     let total: u64 = chosen.iter().map(|own| own.command(options.full).seconds).sum();
     let bar = bar(total);
-    let (mut calm, mut done, mut interrupted) = (Calm::default(), 0, false);
+    let (mut calm, mut done, mut interrupted) = (Calm::new(), 0, false);
     for experiment in &chosen {
         let command = experiment.command(options.full);
         let line = format!("phalanx bench {} --json", command.arguments.join(" "));
@@ -223,7 +223,9 @@ fn measure(
             }
         };
         let worst = |entry: &Entry| entry.slowdown[0].max(entry.slowdown[1]);
-        let calmer = |old: &Entry| old.report.is_none() || worst(&entry) < worst(old);
+        let calmer = |old: &Entry| {
+            old.report.is_none() || entry.report.is_some() && worst(&entry) < worst(old)
+        };
         if best.as_ref().is_none_or(calmer) {
             best = Some(entry);
         }

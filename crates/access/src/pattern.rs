@@ -185,7 +185,8 @@ fn stands_for<'a>(part: &'a Part, who: Who<'a>) -> Option<&'a str> {
 }
 
 fn name(name: &str) -> Option<&str> {
-    let bad = name.is_empty() || name.contains(['/', '+', '#']);
+    // `$` at its beginning would open the system's topics.
+    let bad = name.is_empty() || name.starts_with('$') || name.contains(['/', '+', '#']);
     (!bad).then_some(name)
 }
 

@@ -20,7 +20,7 @@ const CACHE: usize = 1 << 20;
 /// The bound from bytes is within these.
 const BOUNDS: (usize, usize) = (16, 256);
 /// Turns between two looks while a rung rests.
-const LOOK: u32 = 64;
+const LOOK: u32 = 256;
 /// A mix is another one when so much of it is at other stages.
 const SHIFTED: f64 = 0.25;
 

@@ -7,7 +7,7 @@
 //! on its way takes up the cache, since beginning more would push that out.
 //!
 //! The bound is soft. Only what could run counts, not what waits for I/O or a child; and when nothing
-//! else can run, an entry does, whatever the bytes. A hard bound stands still while requests wait.
+//! else can run, or the oldest has waited for [`PATIENCE`], an entry does, whatever the bytes. A hard bound stands still while requests wait.
 
 use crate::graph::StageOptions;
 use crate::processor::Processor;
@@ -17,7 +17,8 @@ use crate::wavefront::{World, first, last};
 impl StageOptions<'_> {
     /// Requests begin at this stage: an operation of it is begun as long as those that are on their way
     /// and could run, with what their requests have beside them ([`object`](Self::object)), leave room
-    /// in the [cache](crate::Graph::cache_bytes) for it; or when nothing else could run.
+    /// in the [cache](crate::Graph::cache_bytes) for it; or when nothing else could run, or the oldest has
+    /// waited for 10 ms.
     ///
     /// An operation of an entry hands its request on to other stages. One that awaits them is begun
     /// anew, as it were, each time that it goes on.
@@ -34,6 +35,9 @@ impl StageOptions<'_> {
         self
     }
 }
+
+/// Nanoseconds after which an entry has waited enough for others to make room: there may always be some.
+const PATIENCE: u64 = 10_000_000;
 
 /// What can be chosen from: sets of stages, a bit each.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +61,7 @@ impl Choice {
 
 impl Processor {
     /// What a sweep does in a graph with entries: each stage that is ready once, by priority. An entry
-    /// over the budget runs only if nothing else has in this turn.
+    /// over the budget runs only if nothing else has in this turn, or it has waited for [`PATIENCE`].
     pub(crate) fn sweep_by_priority(
         &self,
         world: &impl World,
@@ -80,7 +84,10 @@ impl Processor {
                 *held |= 1 << stage;
             } else if entries & 1 << stage == 0 {
                 ran += self.visit(stage, world);
-            } else if choice.over & 1 << stage == 0 || ran + before == 0 {
+            } else if choice.over & 1 << stage == 0
+                || ran + before == 0
+                || self.oldest_wait(stage) >= PATIENCE
+            {
                 ran += self.visit_entry(stage, room, world);
             } else if before == 0 {
                 self.stage_counters(stage as u8).postponed.add(1);

@@ -248,7 +248,7 @@ impl Ladder {
         }
         self.beside = cost;
         self.best_beside = self.best_beside.min(cost);
-        if is_another(per_turn, self.crowd) {
+        if per_turn < CROWD || is_another(per_turn, self.crowd) {
             return self.give_up();
         }
         match at.rung {

@@ -95,7 +95,12 @@ fn what_waits_does_not_count() {
             first.dispatch(begin).unwrap();
         }
     });
-    while processor.turn(&world).ran > 0 {}
+    let mut turns = 0;
+    while processor.turn(&world).ran > 0 {
+        turns += 1;
+    }
+    // Each turn begins as many as fit, not one, since those before wait.
+    assert!(turns < REQUESTS / 2, "{turns} turns");
     // All wait at once, though no more than seven fit.
     assert_eq!((requests.begun.get(), requests.now.get()), (REQUESTS, REQUESTS));
     processor.enter(|| waiting.take().into_iter().for_each(|trigger| trigger.fire(())));
@@ -128,5 +133,34 @@ fn one_that_never_fits_is_begun_when_nothing_else_can_run() {
         processor.turn(&world);
     }
     while processor.turn(&world).ran > 0 {}
+    assert!(begun.get());
+}
+
+#[test]
+fn one_that_never_fits_is_begun_after_a_while_also_where_others_never_rest() {
+    let mut graph = Graph::new();
+    graph.cache_bytes(1);
+    let entry = graph.stage("entry").entry().shared(());
+    let busy = graph.shared("busy", ());
+    let (processor, world) = (alone(graph), Bench::default());
+    let begun = Rc::new(Cell::new(false));
+    processor.enter(|| {
+        let until = begun.clone();
+        let work = move |_| async move {
+            while !until.get() {
+                yield_now().await;
+            }
+        };
+        busy.dispatch(work).unwrap();
+        let begun = begun.clone();
+        entry.dispatch(move |_| async move { begun.set(true) }).unwrap();
+    });
+    for _ in 0..9 {
+        world.now.set(world.now.get() + 1_000_000);
+        processor.turn(&world);
+        assert!(!begun.get(), "at {} ns", world.now.get());
+    }
+    world.now.set(world.now.get() + 2_000_000);
+    processor.turn(&world);
     assert!(begun.get());
 }

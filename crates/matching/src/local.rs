@@ -126,7 +126,9 @@ impl<I> Local<I> {
 
     /// Runs pieces that are worth it, then what is due, for a while. Whether there is more.
     pub(crate) fn run(&mut self) -> bool {
-        let mut work = 0;
+        // Until all is well: where the answers' owners panic, others are to begin again.
+        self.running = false;
+        let (mut work, mut more) = (0, true);
         while work < LONG {
             if let Some(compared) = self.queues.run_ready() {
                 work += compared;
@@ -134,14 +136,15 @@ impl<I> Local<I> {
             }
             let oldest = if self.due > 0 { self.queues.run_oldest() } else { None };
             let Some(compared) = oldest else {
-                (self.due, self.running) = (0, false);
+                (self.due, more) = (0, false);
                 break;
             };
             self.due -= 1;
             work += compared;
         }
         self.settle();
-        self.running
+        self.running = more;
+        more
     }
 
     /// Runs all that waits: where there is no other way to see to it.

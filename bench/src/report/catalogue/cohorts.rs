@@ -14,7 +14,7 @@ pub(super) const FIGURE2: Experiment = Experiment {
             and 256 KiB of branchy code were walked through.",
     differs: "A call costs less here in cycles, and what it finds cold is less of it; how much a cohort saves depends on \
               how large the kernel's path is beside the caches.",
-    quick: command(8, &["figure2", "--rounds", "15", "--mib", "16"]),
+    quick: command(5, &["figure2"]),
     full: command(30, &["figure2"]),
     peers: &[],
     ratios: &[
@@ -52,7 +52,7 @@ pub(super) const PIPELINE: Experiment = Experiment {
             in cohorts; in the automatic setting; and on a thread each.",
     differs: "Below the size of the first-level caches there is nothing to save, and the runtime's own cost shows; beyond \
               the branch predictor's reach cohorts win several times.",
-    quick: command(25, &["pipeline", "--kib", "4,8,32", "--processes", "1", "--rounds", "7"]),
+    quick: command(15, &["pipeline", "--kib", "4,8,32", "--processes", "2", "--rounds", "7"]),
     full: command(300, &["pipeline", "--kib", "1,2,4,8,16,32"]),
     peers: &[],
     ratios: &[],
@@ -91,7 +91,7 @@ pub(super) const LADDER: Experiment = Experiment {
     about: "Five pipelines as above. The automatic setting is measured beside every size that it could have chosen, declared, and \
             beside run to completion.",
     differs: "Regret above 1 is what finding costs, or a size that was found in a bad moment.",
-    quick: command(30, &["ladder", "--quick"]),
+    quick: command(30, &["ladder", "--processes", "1", "--rounds", "3"]),
     full: command(240, &["ladder"]),
     peers: &[],
     ratios: &[
@@ -124,7 +124,7 @@ pub(super) const INTERLEAVE: Experiment = Experiment {
     paper: None,
     about: "Random lookups in a hash table of 256 MiB inside a stage, with and without awaiting a prefetch, in cohorts of 64.",
     differs: "What is hidden is the time to memory, less what suspending an operation costs.",
-    quick: command(12, &["interleave", "--quick"]),
+    quick: command(10, &["interleave", "--rounds", "5"]),
     full: command(60, &["interleave"]),
     peers: &[],
     ratios: &[Ratio {

@@ -13,7 +13,16 @@ pub(super) const MATCH: Experiment = Experiment {
     about: "The same workload and others, one event at a time and in cohorts, by the same index and code, on one core.",
     differs: "The index is a fifth of the paper's for as many subscriptions and fits into this machine's third-level cache for \
               longer; its checks take 64 subscriptions at a time, so that memory is a larger part of what is left.",
-    quick: command(30, &["match", "--quick"]),
+    quick: command(
+        25,
+        &[
+            "match",
+            "--subscriptions=1000000",
+            "--workload=W0,W2",
+            "--cohort=0,4,64,1024,auto",
+            "--rounds=3",
+        ],
+    ),
     full: command(600, &["match", "--subscriptions", "1000000"]),
     peers: &[],
     ratios: &[],
@@ -37,7 +46,7 @@ pub(super) const FIGURE8: Experiment = Experiment {
     about: "Clients publish over sockets and wait for their answers; a threaded twin and a staged server match by the same index and \
             code.",
     differs: "Cohorts need events that come together: with few clients there are none, and the two do the same.",
-    quick: command(20, &["figure8", "--quick"]),
+    quick: command(15, &["figure8", "--clients", "1,4,16,64", "--rounds", "3", "--slice", "150"]),
     full: command(300, &["figure8"]),
     peers: &[],
     ratios: &[],

@@ -64,7 +64,7 @@ pub(super) const WEB: Experiment = Experiment {
     about: "Small files over connections that are kept alive; the servers share one core, the load has the other. The floor is a \
             bare loop on the same driver that gives one fixed answer.",
     differs: "Most of a request's time is the kernel's sending and receiving, which is the same for all.",
-    quick: command(35, &["web", "--connections", "64", "--slices", "6", "--slice", "0.3"]),
+    quick: command(55, &["web", "--connections", "64", "--slices", "6", "--slice", "0.3"]),
     full: command(600, &["web", "--connections", "16,64,256,1000"]),
     peers: PEERS,
     ratios: &[
@@ -106,7 +106,7 @@ pub(super) const LIGHT: Experiment = Experiment {
     ),
     about: "Small files in open loop at 1, 5 and 20 % of what the slower of the two can do.",
     differs: "A processor parks in its driver, and the kernel wakes it as it wakes a thread.",
-    quick: command(12, &["light", "--slices", "3", "--slice", "0.4"]),
+    quick: command(16, &["light", "--slices", "3", "--slice", "0.4"]),
     full: command(120, &["light"]),
     peers: &[],
     ratios: &[

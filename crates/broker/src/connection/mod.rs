@@ -163,7 +163,8 @@ impl Connection {
         match packet {
             Packet::PingReq => self.outbox.push(&Packet::PingResp),
             Packet::PubRel(ack) => {
-                let known = self.context.stages.sessions.release(self.key, ack.id).await;
+                let known =
+                    self.context.stages.sessions.release(self.key, self.link, vec![ack.id]).await;
                 let reason = match known {
                     Ok(true) => Reason::SUCCESS,
                     Ok(false) => Reason::PACKET_IDENTIFIER_NOT_FOUND,

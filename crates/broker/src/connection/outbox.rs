@@ -38,8 +38,11 @@ impl Outbox {
         self.version
     }
 
-    /// Adds a packet.
+    /// Adds a packet; none behind the last (MQTT-3.14.4-1).
     pub(crate) fn push(&self, packet: &Packet<'_>) {
+        if self.is_closed.get() {
+            return;
+        }
         // Those of the broker's own are short, and 3.1.1 has those that are asked for.
         let _ = packet.encode(self.version, &mut self.bytes.borrow_mut());
         wake(&self.sender);

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use phalanx::now;
-use phalanx_mqtt::{Ack, Delivery, Packet, Property, PropertyBuffer, Publish, Reason, Version};
+use phalanx_mqtt::{
+    Ack, Delivery, Packet, PacketId, Property, PropertyBuffer, Publish, Reason, Version,
+};
 
 use crate::connection::{Connection, End};
 use crate::message::Message;
@@ -115,32 +117,41 @@ impl Connection {
             true => Vec::new(),
             false => match self.context.stages.routing.call(Item::Publish(messages)).await {
                 Ok(Answer::Published(reasons)) => reasons,
-                // Nobody knows where it has arrived: the client sends it again.
-                _ => return Err(Reason::SERVER_BUSY.into()),
+                // Nobody knows where it has arrived: the client sends it again, and what has arrived then
+                // arrives twice, which is better than not at all.
+                _ => {
+                    let new = |n: &usize| begun.as_ref().is_none_or(|begun| begun[*n]);
+                    let ids = (0..deliveries.len()).filter(new).map(|n| &deliveries[n]);
+                    self.give_up(ids.filter_map(exactly_once).collect()).await;
+                    return Err(Reason::SERVER_BUSY.into());
+                }
             },
         };
         let mut reasons = reasons.into_iter();
+        let mut done = Ok(());
         for (n, delivery) in deliveries.into_iter().enumerate() {
             let is_new = begun.as_ref().is_none_or(|begun| begun[n]);
             let reason = if is_new { reasons.next() } else { None }.unwrap_or(Reason::SUCCESS);
-            self.acknowledge(delivery, reason).await?;
+            // All of them, so that none is taken for begun that was refused.
+            done = done.and(self.acknowledge(delivery, reason).await);
         }
-        Ok(())
+        done
+    }
+
+    /// Messages of QoS 2 have not arrived: when they come again, they are new.
+    async fn give_up(&self, ids: Vec<PacketId>) {
+        if !ids.is_empty() {
+            let _ = self.context.stages.sessions.release(self.key, self.link, ids).await;
+        }
     }
 
     /// Notes which messages of QoS 2 were begun. For each message whether it is to be routed; none if all are.
     async fn begin(&self, deliveries: &[Delivery]) -> Result<Option<Vec<bool>>, End> {
-        let ids: Vec<_> = deliveries
-            .iter()
-            .filter_map(|delivery| match delivery {
-                Delivery::ExactlyOnce(id) => Some(*id),
-                _ => None,
-            })
-            .collect();
+        let ids: Vec<_> = deliveries.iter().filter_map(exactly_once).collect();
         if ids.is_empty() {
             return Ok(None);
         }
-        let begun = self.context.stages.sessions.begin(self.key, ids).await;
+        let begun = self.context.stages.sessions.begin(self.key, self.link, ids).await;
         let begun = begun.map_err(|_| Reason::SERVER_BUSY)??;
         let mut begun = begun.into_iter();
         let each = deliveries.iter().map(|delivery| match delivery {
@@ -152,6 +163,9 @@ impl Connection {
 
     async fn acknowledge(&self, delivery: Delivery, reason: Reason) -> Result<(), End> {
         let Some(id) = delivery.id() else { return Ok(()) };
+        if reason.is_failure() {
+            self.give_up(exactly_once(&delivery).into_iter().collect()).await;
+        }
         if reason.is_failure() && self.version == Version::V3 {
             // Which has no word for it but the end.
             return Err(reason.into());
@@ -162,15 +176,17 @@ impl Connection {
         let properties = self.reason(&mut buffer, what);
         let ack = Ack { id, reason, properties };
         match delivery {
-            Delivery::ExactlyOnce(_) => {
-                if reason.is_failure() {
-                    // It has ended here: its number is free.
-                    let _ = self.context.stages.sessions.release(self.key, id).await;
-                }
-                self.outbox.push(&Packet::PubRec(ack));
-            }
+            Delivery::ExactlyOnce(_) => self.outbox.push(&Packet::PubRec(ack)),
             _ => self.outbox.push(&Packet::PubAck(ack)),
         }
         Ok(())
+    }
+}
+
+/// The number of a message that is to arrive exactly once.
+fn exactly_once(delivery: &Delivery) -> Option<PacketId> {
+    match delivery {
+        Delivery::ExactlyOnce(id) => Some(*id),
+        _ => None,
     }
 }

@@ -41,6 +41,8 @@ pub(crate) async fn send(
                     pull = None;
                     bytes = pulled;
                 }
+                // The reader has ended it, and has said why.
+                First::One(Ok(Pulled::Closed(_))) if outbox.is_closed() => pull = None,
                 First::One(Ok(Pulled::Closed(reason))) => {
                     outbox.close_with_words();
                     if outbox.version() == Version::V5 {

@@ -31,7 +31,7 @@ pub(crate) enum Identifiers {
     #[default]
     None,
     One([u32; 1]),
-    Many(Box<[u32]>),
+    Many(Vec<u32>),
 }
 
 impl Identifiers {
@@ -41,10 +41,11 @@ impl Identifiers {
 
     pub(crate) fn add(&mut self, identifier: Option<NonZero<u32>>) {
         let Some(identifier) = identifier.map(NonZero::get) else { return };
-        *self = match self.get() {
-            [] => Self::One([identifier]),
-            more => Self::Many(more.iter().copied().chain([identifier]).collect()),
-        };
+        match self {
+            Self::None => *self = Self::One([identifier]),
+            Self::One([one]) => *self = Self::Many(vec![*one, identifier]),
+            Self::Many(many) => many.push(identifier),
+        }
     }
 
     pub(crate) fn get(&self) -> &[u32] {

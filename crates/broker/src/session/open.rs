@@ -36,13 +36,14 @@ pub(crate) struct Opened {
 
 impl Sessions {
     /// Has the client on a new connection. What is to be done then comes back, whether it is let in or not.
-    pub(crate) fn open(&mut self, opening: Opening) -> (Result<Opened, Reason>, After) {
+    pub(crate) fn open(
+        &mut self,
+        opening: Opening,
+        now: Duration,
+    ) -> (Result<Opened, Reason>, After) {
         let mut after = After::default();
         let known = self.names.get(&opening.client_id).copied();
-        if let Some(slot) = known {
-            self.take_over(slot, &opening, &mut after);
-        }
-        let known = known.filter(|_| !opening.clean_start);
+        let known = known.filter(|slot| self.take_over(*slot, &opening, now, &mut after));
         let slot = match known {
             Some(slot) => slot,
             None if self.names.len() >= self.most => {
@@ -53,6 +54,8 @@ impl Sessions {
         self.links += 1;
         let number = self.links;
         let key = self.key(slot);
+        // Each is a topic that is kept.
+        let most_aliases = self.limits.topic_aliases;
         let Some(session) = self.at(slot) else { return (Err(Reason::UNSPECIFIED_ERROR), after) };
         session.expiry = opening.expiry;
         session.ends = None;
@@ -66,7 +69,7 @@ impl Sessions {
             receive_maximum: opening.receive_maximum.into(),
             most: opening.most,
             aliases: Default::default(),
-            most_aliases: opening.most_aliases,
+            most_aliases: opening.most_aliases.min(most_aliases),
             out: Vec::new(),
             again: again.into_iter().map(|(_, id)| id).collect(),
             waiting: None,
@@ -77,10 +80,18 @@ impl Sessions {
         (Ok(Opened { key, link: number, present: known.is_some() }), after)
     }
 
-    /// The session in `slot` is asked for by another connection.
-    fn take_over(&mut self, slot: u32, opening: &Opening, after: &mut After) {
-        let Some(session) = self.at(slot) else { return };
-        let goes_on = !opening.clean_start;
+    /// The session in `slot` is asked for by another connection. Whether it goes on: one that was to end with
+    /// its connection does not (MQTT-3.1.2-6), nor one whose time is over and that nobody has looked after.
+    fn take_over(
+        &mut self,
+        slot: u32,
+        opening: &Opening,
+        now: Duration,
+        after: &mut After,
+    ) -> bool {
+        let Some(session) = self.at(slot) else { return false };
+        let lasts = session.expiry > 0 && session.ends.is_none_or(|ends| ends > now);
+        let goes_on = lasts && !opening.clean_start;
         // Who waits on the connection from before is woken, and finds that it is no more.
         session.link = None;
         // It is published where the session has ended, or its connection without leave to come back.
@@ -92,5 +103,6 @@ impl Sessions {
         if !goes_on {
             self.remove(slot, after);
         }
+        goes_on
     }
 }

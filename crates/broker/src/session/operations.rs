@@ -50,7 +50,7 @@ impl SessionStage {
     pub(crate) fn open(self, opening: Opening, routes: Routes) -> Call<Result<Opened, Reason>> {
         let partition = self.partition(&opening.client_id);
         self.0.call_partition(partition, move |sessions| async move {
-            let (opened, after) = sessions.with(|sessions| sessions.open(opening));
+            let (opened, after) = sessions.with(|sessions| sessions.open(opening, now()));
             self.settle(&sessions, after, routes).await;
             opened
         })
@@ -104,17 +104,18 @@ impl SessionStage {
     pub(crate) fn begin(
         self,
         key: ClientKey,
+        link: u64,
         ids: Vec<PacketId>,
     ) -> Call<Result<Vec<bool>, Reason>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            sessions.with(|sessions| sessions.begin(key, &ids))
+            sessions.with(|sessions| sessions.begin(key, link, &ids))
         })
     }
 
-    /// Notes that a client will not send a message of QoS 2 again. Whether it had begun it.
-    pub(crate) fn release(self, key: ClientKey, id: PacketId) -> Call<bool> {
+    /// Notes that a client will not send messages of QoS 2 again. Whether it had begun them all.
+    pub(crate) fn release(self, key: ClientKey, link: u64, ids: Vec<PacketId>) -> Call<bool> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            sessions.with(|sessions| sessions.release(key, id))
+            sessions.with(|sessions| sessions.release(key, link, &ids))
         })
     }
 
@@ -132,12 +133,12 @@ impl SessionStage {
             if granted.is_empty() {
                 return reasons;
             }
-            let keys: Vec<_> = granted.iter().map(|wanted| wanted.key.clone()).collect();
             // Asked for before anything else runs here, so that a session's end comes behind it.
             match routes.call(Item::Subscribe { client: key, wanted: granted }).await {
                 Ok(_) => reasons,
+                // The router may have them or not: the session keeps what they are known by, so that it is
+                // asked to forget them in the end.
                 Err(_) => {
-                    sessions.with(|sessions| sessions.unsubscribe(key, &keys));
                     let failed = |reason: Reason| match reason.is_failure() {
                         true => reason,
                         false => Reason::SERVER_BUSY,
@@ -157,9 +158,15 @@ impl SessionStage {
     ) -> Call<Vec<Reason>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             let reasons = sessions.with(|sessions| sessions.unsubscribe(key, &keys));
-            match routes.call(Item::Unsubscribe { client: key, keys }).await {
+            match routes.call(Item::Unsubscribe { client: key, keys: keys.clone() }).await {
                 Ok(_) => reasons,
-                Err(_) => vec![Reason::SERVER_BUSY; reasons.len()],
+                // The router may have them still.
+                Err(_) => {
+                    let gone = keys.into_iter().zip(&reasons);
+                    let gone = gone.filter(|(_, reason)| **reason == Reason::SUCCESS);
+                    sessions.with(|sessions| sessions.keep(key, gone.map(|(name, _)| name)));
+                    vec![Reason::SERVER_BUSY; reasons.len()]
+                }
             }
         })
     }

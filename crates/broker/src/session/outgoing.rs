@@ -157,7 +157,8 @@ impl Session {
                     }
                     self.release(id, Reason::SUCCESS);
                 }
-                (Kind::PubRec, None) if !failed => {
+                // Who asks for more of these than it reads gets no more.
+                (Kind::PubRec, None) if !failed && self.has_room() => {
                     self.release(id, Reason::PACKET_IDENTIFIER_NOT_FOUND);
                 }
                 (Kind::PubComp, Some(None)) => drop(self.inflight.remove(&id)),

@@ -19,6 +19,8 @@ pub(crate) struct Session {
     pub(crate) keys: BTreeSet<Box<str>>,
     /// How many of them are shared.
     pub(crate) shared: usize,
+    /// Whether the router may know of it.
+    pub(crate) routed: bool,
     /// Messages that wait to be written, in order, and their bytes.
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) queued_bytes: usize,
@@ -84,6 +86,7 @@ impl Session {
             link: None,
             keys: BTreeSet::new(),
             shared: 0,
+            routed: false,
             queue: VecDeque::new(),
             queued_bytes: 0,
             inflight: HashMap::default(),

@@ -1,5 +1,6 @@
 //! One partition of the sessions.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub(crate) struct Sessions {
     pub(super) keeper: Option<Trigger<()>>,
     /// Sessions that there may be here.
     pub(super) most: usize,
-    limits: Arc<Limits>,
+    pub(super) limits: Arc<Limits>,
     counters: Counters,
     scratch: PropertyBuffer,
 }
@@ -98,7 +99,7 @@ impl Sessions {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(number);
         self.names.remove(&session.client_id);
-        if !session.keys.is_empty() {
+        if session.routed {
             after.forget.push((key, session.keys.into_iter().collect()));
         }
     }
@@ -166,6 +167,7 @@ impl Sessions {
         let Some(session) = self.get(key).filter(|session| session.is_on(link)) else {
             return (vec![Reason::UNSPECIFIED_ERROR; wanted.len()], granted);
         };
+        let mut places = HashMap::new();
         let mut file = |wanted: Result<Wanted, Reason>| {
             let wanted = match wanted {
                 Ok(wanted) => wanted,
@@ -179,10 +181,18 @@ impl Sessions {
                 session.keys.insert(wanted.key.clone());
             }
             let reason = Reason(wanted.options.qos as u8);
-            granted.push(wanted);
+            // Named twice in a packet, it is one subscription, as it is named last.
+            match places.entry(wanted.key.clone()) {
+                Entry::Occupied(place) => granted[*place.get()] = wanted,
+                Entry::Vacant(place) => {
+                    place.insert(granted.len());
+                    granted.push(wanted);
+                }
+            }
             reason
         };
         let reasons = wanted.into_iter().map(&mut file).collect();
+        session.routed |= !granted.is_empty();
         (reasons, granted)
     }
 
@@ -201,20 +211,43 @@ impl Sessions {
         keys.iter().map(|key| remove(key)).collect()
     }
 
-    /// Notes that messages of QoS 2 were begun, and says for each whether that is new.
-    pub(super) fn begin(&mut self, key: ClientKey, ids: &[PacketId]) -> Result<Vec<bool>, Reason> {
-        let most = usize::from(self.limits.receive_maximum);
-        let Some(session) = self.get(key) else { return Err(Reason::SESSION_TAKEN_OVER) };
-        let begun = ids.iter().map(|id| session.received.insert(*id)).collect();
-        match session.received.len() > most {
-            true => Err(Reason::RECEIVE_MAXIMUM_EXCEEDED),
-            false => Ok(begun),
+    /// Has subscriptions again that were taken away here and maybe nowhere else.
+    pub(super) fn keep(&mut self, key: ClientKey, keys: impl Iterator<Item = Box<str>>) {
+        let Some(session) = self.get(key) else { return };
+        for key in keys {
+            let shared = usize::from(is_shared(&key));
+            if session.keys.insert(key) {
+                session.shared += shared;
+            }
         }
     }
 
-    /// Notes that a message of QoS 2 will not be sent again. Whether it was begun.
-    pub(super) fn release(&mut self, key: ClientKey, id: PacketId) -> bool {
-        self.get(key).is_some_and(|session| session.received.remove(&id))
+    /// Notes that messages of QoS 2 were begun on the connection numbered `link`, and says for each whether that
+    /// is new. None is begun where there are too many.
+    pub(super) fn begin(
+        &mut self,
+        key: ClientKey,
+        link: u64,
+        ids: &[PacketId],
+    ) -> Result<Vec<bool>, Reason> {
+        let most = usize::from(self.limits.receive_maximum);
+        let session = self.get(key).filter(|session| session.is_on(link));
+        let Some(session) = session else { return Err(Reason::SESSION_TAKEN_OVER) };
+        let begun: Vec<_> = ids.iter().map(|id| session.received.insert(*id)).collect();
+        if session.received.len() <= most {
+            return Ok(begun);
+        }
+        for (id, _) in ids.iter().zip(&begun).filter(|(_, new)| **new) {
+            session.received.remove(id);
+        }
+        Err(Reason::RECEIVE_MAXIMUM_EXCEEDED)
+    }
+
+    /// Notes that messages of QoS 2 will not be sent again. Whether all were begun.
+    pub(super) fn release(&mut self, key: ClientKey, link: u64, ids: &[PacketId]) -> bool {
+        let session = self.get(key).filter(|session| session.is_on(link));
+        let Some(session) = session else { return false };
+        ids.iter().filter(|id| session.received.remove(*id)).count() == ids.len()
     }
 }
 

@@ -164,6 +164,7 @@ impl Client {
     pub(crate) fn ended(&mut self) -> Option<Reason> {
         let mut reason = None;
         while let Some(came) = self.try_next() {
+            assert!(reason.is_none(), "nothing comes behind the end: {:?}", came.packet());
             if let Packet::Disconnect(disconnect) = came.packet() {
                 reason = Some(disconnect.reason);
             }

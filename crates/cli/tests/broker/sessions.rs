@@ -1,7 +1,7 @@
 //! What outlives a connection, and what does not.
 
 use phalanx_mqtt::{
-    Ack, Delivery, Disconnect, Packet, Property, PropertyBuffer, QoS, Reason, Version,
+    Ack, Delivery, Disconnect, Packet, Property, PropertyBuffer, Publish, QoS, Reason, Version,
 };
 
 use crate::broker::Broker;
@@ -12,6 +12,8 @@ crate::on_each_driver!(
     what_was_in_flight_is_sent_again,
     a_clean_start_forgets,
     a_session_is_taken_over,
+    a_session_of_one_connection_is_not_taken_over,
+    too_many_at_once_are_none,
     a_session_expires,
     a_name_is_given,
     a_release_is_repeated,
@@ -173,4 +175,55 @@ fn the_queue_has_an_end(driver: &str) {
     reader.receives_nothing();
     publisher.publish("t", "there is room again");
     reader.receives("t", "there is room again");
+}
+
+/// MQTT-3.1.2-6: what was to end with its connection is not gone on with by another.
+fn a_session_of_one_connection_is_not_taken_over(driver: &str) {
+    let broker = Broker::start(driver);
+    for version in [Version::V3, Version::V5] {
+        let mut first = Client::begin(&broker, &Begin::of(version, "name")).0;
+        first.subscribe("t", QoS::AtLeastOnce);
+        let lasting = Begin { clean: false, ..Begin::of(version, "name") };
+        let (mut second, present) = Client::begin(&broker, &lasting);
+        assert!(!present, "{version:?}");
+        assert_eq!(
+            Client::new(&broker, "writer").publish("t", "x"),
+            Reason::NO_MATCHING_SUBSCRIBERS
+        );
+        second.receives_nothing();
+        second.leave();
+    }
+}
+
+/// Messages beyond the receive maximum (1,024) end the connection, and are new when they come again.
+fn too_many_at_once_are_none(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("late", QoS::AtLeastOnce);
+    let (mut writer, _) = Client::begin(&broker, &Begin::lasting("writer"));
+    for n in 1..=1000 {
+        writer.publish_with("early", "x", Delivery::ExactlyOnce(id(n)), false, &[]);
+    }
+    for _ in 1..=1000 {
+        assert!(matches!(writer.next().packet(), Packet::PubRec(_)));
+    }
+    let (mut bytes, properties) = (Vec::new(), PropertyBuffer::new());
+    for n in 1001..=1100 {
+        let message = Publish {
+            topic: "late",
+            payload: b"lost",
+            delivery: Delivery::ExactlyOnce(id(n)),
+            retain: false,
+            duplicate: false,
+            properties: properties.get(),
+        };
+        Packet::Publish(message).encode(Version::V5, &mut bytes).unwrap();
+    }
+    writer.say_bytes(&bytes);
+    assert_eq!(writer.ended(), Some(Reason::RECEIVE_MAXIMUM_EXCEEDED));
+    reader.receives_nothing();
+    let (mut writer, present) = Client::begin(&broker, &Begin::lasting("writer"));
+    assert!(present);
+    writer.publish_with("late", "again", Delivery::ExactlyOnce(id(1001)), false, &[]);
+    reader.receives("late", "again");
 }
