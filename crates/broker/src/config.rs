@@ -31,7 +31,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections at once, over all processors; more are closed as soon as they come.
+    /// Connections at once at each address, over all processors; more are closed as soon as they come.
     pub connections: usize,
     /// Sessions, over all processors; CONNECT is refused with *quota exceeded*.
     pub sessions: usize,
@@ -59,7 +59,8 @@ pub struct Limits {
     pub session_expiry: u32,
     /// How long a client may take to say CONNECT.
     pub connect: Duration,
-    /// How long a client may take nothing of what is sent to it; then its connection is closed.
+    /// How long a client may take for what is sent to it at once, which is 256 KiB and a message beyond at most;
+    /// then its connection is closed.
     pub send: Duration,
 }
 
