@@ -10,6 +10,7 @@ use phalanx::{Admission, Event, First, Patience, first, now, timeout};
 use phalanx_http::Status;
 
 use crate::connection::Connection;
+use crate::connection::counted::Counted;
 use crate::connection::guest::Guest;
 use crate::connection::refusal::turn_away;
 use crate::connection::transport::Transport;
@@ -134,22 +135,6 @@ async fn next(
             let left = last.get_or_insert_with(|| now() + LAST).saturating_sub(now());
             timeout(left, next).await.ok().flatten()
         }
-    }
-}
-
-/// One of the open connections.
-pub(super) struct Counted(Rc<Cell<usize>>);
-
-impl Counted {
-    fn new(open: &Rc<Cell<usize>>) -> Self {
-        open.set(open.get() + 1);
-        Self(open.clone())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
     }
 }
 

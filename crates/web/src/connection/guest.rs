@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use phalanx::net::Stream;
 use phalanx::now;
 
-use crate::connection::accept::Counted;
+use crate::connection::counted::Counted;
 use crate::guard::addresses::Open;
 use crate::log::Journal;
 use crate::site::Site;

@@ -8,6 +8,7 @@ pub(crate) mod accept;
 mod answer;
 mod buffers;
 pub(crate) mod clock;
+pub(crate) mod counted;
 pub(crate) mod exchange;
 mod fail;
 mod file;

@@ -13,6 +13,7 @@ use phalanx::{Admission, Bytes, now, timeout};
 use phalanx_http::{Parse, Reply, Status, error_page, parse};
 
 use crate::connection::clock::with_date;
+use crate::connection::counted::Counted;
 use crate::connection::exchange::{Asking, admit, written};
 use crate::connection::guest::Guest;
 use crate::connection::outgoing::{Outgoing, To};
@@ -68,7 +69,7 @@ pub(super) fn accept(
         respond.send_reset(Reason::REFUSED_STREAM);
         return;
     }
-    let open = Open::new(&streams.open);
+    let open = Counted::new(&streams.open);
     streams.live.refresh(&mut streams.site);
     let own = streams.clone();
     // Refused at a bound of operations: the stream is reset, as what it was given to is dropped.
@@ -174,20 +175,4 @@ async fn discard(mut body: RecvStream, limit: u64) -> Result<Option<Status>, h2:
         body.flow_control().release_capacity(length)?;
     }
     Ok(None)
-}
-
-/// One of the requests under way.
-struct Open(Rc<Cell<usize>>);
-
-impl Open {
-    fn new(open: &Rc<Cell<usize>>) -> Self {
-        open.set(open.get() + 1);
-        Self(open.clone())
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
-    }
 }
