@@ -66,8 +66,7 @@ impl Client {
     async fn stay(&mut self) {
         let mut first = true;
         while !self.drive.is_finished() {
-            self.talk.reset();
-            self.flight.reset();
+            self.begin();
             let connected = self.connect().await;
             if std::mem::take(&mut first) {
                 self.drive.gathered.set(self.drive.gathered.get() + 1);
@@ -92,8 +91,7 @@ impl Client {
             self.pause(surge::thinking).await;
             let Some(start) = self.drive.wait().await else { return };
             self.objects = self.draw(surge::objects).map_or(0, |objects| objects - 1);
-            self.talk.reset();
-            self.flight.reset();
+            self.begin();
             self.ask(start);
             let failure = match self.connect().await {
                 Ok(mut wire) => self.converse(&mut wire).await.err(),
@@ -109,6 +107,12 @@ impl Client {
     async fn leave_alone(&mut self) {
         sleep(self.back_off).await;
         self.back_off = (self.back_off * 2).min(BACK_OFF.1);
+    }
+
+    /// Nothing is asked or said on the next connection.
+    fn begin(&mut self) {
+        self.talk.reset();
+        self.flight.reset();
     }
 
     async fn connect(&mut self) -> Result<Wire, Failure> {

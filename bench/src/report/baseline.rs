@@ -29,7 +29,8 @@ pub(super) fn moves(before: &Document, now: &Document) -> Vec<Move> {
             old.command == new.command && before.processor == now.processor
         };
         let Some((old, new)) = both.filter(same) else { continue };
-        let noise = CALM + unrest(old) + unrest(new);
+        // What a phase adds to it.
+        let noise = CALM + (old.worst() - 1.0) + (new.worst() - 1.0);
         for ratio in experiment.ratios {
             let Some((before, now)) = old.figure(ratio.at).zip(new.figure(ratio.at)) else {
                 continue;
@@ -47,11 +48,6 @@ pub(super) fn moves(before: &Document, now: &Document) -> Vec<Move> {
         }
     }
     moves
-}
-
-/// What a phase adds to the noise.
-fn unrest(entry: &Entry) -> f64 {
-    entry.slowdown.iter().copied().fold(1.0, f64::max) - 1.0
 }
 
 #[cfg(test)]

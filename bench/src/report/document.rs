@@ -69,6 +69,11 @@ impl Entry {
         }
     }
 
+    /// How much slower than at its best the machine was at worst.
+    pub(super) fn worst(&self) -> f64 {
+        self.slowdown.into_iter().fold(1.0, f64::max)
+    }
+
     /// One of its figures.
     pub(super) fn figure(&self, pointer: &str) -> Option<f64> {
         self.report.as_ref()?.pointer(pointer)?.as_f64()

@@ -145,7 +145,7 @@ pub fn run(options: &Options) -> Result<Made, Error> {
 /// The experiments of these names; all, if there is none.
 fn choose(only: &[String]) -> Result<Vec<&'static Experiment>, Error> {
     let all = catalogue::all();
-    if let Some(name) = only.iter().find(|name| all.iter().all(|own| own.name != **name)) {
+    if let Some(name) = only.iter().find(|name| catalogue::find(name).is_none()) {
         let all: Vec<_> = all.iter().map(|own| own.name).collect();
         return Err(Error::Unknown { name: name.clone(), all: all.join(", ") });
     }
@@ -222,9 +222,8 @@ fn measure(
                 return Ok(best.unwrap_or(entry));
             }
         };
-        let worst = |entry: &Entry| entry.slowdown[0].max(entry.slowdown[1]);
         let calmer = |old: &Entry| {
-            old.report.is_none() || entry.report.is_some() && worst(&entry) < worst(old)
+            old.report.is_none() || entry.report.is_some() && entry.worst() < old.worst()
         };
         if best.as_ref().is_none_or(calmer) {
             best = Some(entry);

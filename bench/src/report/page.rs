@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use super::baseline::Move;
-use super::calm;
 use super::catalogue;
 use super::document::{Document, Entry};
 use super::escape::escaped;
@@ -32,7 +31,7 @@ pub(super) fn page(document: &Document, moves: Option<&[Move]>) -> String {
         moved(&mut html, moves);
     }
     for entry in &document.experiments {
-        if let Some(experiment) = catalogue::all().into_iter().find(|own| own.name == entry.name) {
+        if let Some(experiment) = catalogue::find(&entry.name) {
             section(&mut html, experiment, entry);
         }
     }
@@ -76,8 +75,7 @@ fn where_and_how(html: &mut String, document: &Document) {
 fn contents(html: &mut String, document: &Document) {
     html.push_str("<table><tr><th>ratio<th>here<th>goal<th>");
     for entry in &document.experiments {
-        let Some(experiment) = catalogue::all().into_iter().find(|own| own.name == entry.name)
-        else {
+        let Some(experiment) = catalogue::find(&entry.name) else {
             continue;
         };
         for ratio in experiment.ratios {
@@ -140,9 +138,8 @@ fn section(html: &mut String, experiment: &Experiment, entry: &Entry) {
             html,
             "<p class=\"note\">The machine was up to {:.0} % slower than at its best meanwhile: others used it. Ratios \
              suffer less than absolutes.</p>",
-            (entry.slowdown.iter().copied().fold(1.0, f64::max) - 1.0) * 100.0
+            (entry.worst() - 1.0) * 100.0
         );
-        debug_assert!(entry.slowdown.iter().any(|slowdown| calm::is_noisy(*slowdown)));
     }
     let judged =
         experiment.ratios.iter().filter_map(|ratio| Some((ratio, entry.figure(ratio.at)?)));

@@ -26,6 +26,11 @@ pub(super) fn all() -> Vec<&'static Experiment> {
     .to_vec()
 }
 
+/// The one of this name.
+pub(super) fn find(name: &str) -> Option<&'static Experiment> {
+    all().into_iter().find(|experiment| experiment.name == name)
+}
+
 const fn linear(field: &'static str, label: &'static str) -> Axis {
     Axis { field, label, logarithmic: false }
 }
