@@ -10,7 +10,8 @@ use phalanx_mqtt::{
     Unsubscribe, Version, Will,
 };
 
-use crate::broker::{Broker, LONG};
+use crate::broker::Broker;
+use crate::server::LONG;
 
 /// A connection to a broker.
 pub(crate) struct Client {
@@ -39,6 +40,17 @@ impl Came {
             other => panic!("no message, but {other:?}"),
         }
     }
+}
+
+/// The identifiers of the subscriptions that a message is for, in order.
+pub(crate) fn identifiers(message: &Publish<'_>) -> Vec<u32> {
+    let number = |property| match property {
+        Property::SubscriptionIdentifier(number) => Some(number),
+        _ => None,
+    };
+    let mut identifiers: Vec<_> = message.properties.iter().filter_map(number).collect();
+    identifiers.sort_unstable();
+    identifiers
 }
 
 pub(crate) fn id(number: u16) -> PacketId {

@@ -6,7 +6,7 @@ use phalanx_mqtt::{
 };
 
 use crate::broker::Broker;
-use crate::client::{Begin, Client, id};
+use crate::client::{Begin, Client, id, identifiers};
 
 crate::on_each_driver!(
     a_query_behind_the_topic,
@@ -117,17 +117,7 @@ fn one_message_with_all_identifiers(driver: &str) {
     let mut writer = Client::new(&broker, "writer");
     publish(&mut writer, "t", "x", &[("a", "1")]);
     let came = reader.next();
-    let mut numbers: Vec<_> = came
-        .message()
-        .properties
-        .iter()
-        .filter_map(|property| match property {
-            Property::SubscriptionIdentifier(number) => Some(number),
-            _ => None,
-        })
-        .collect();
-    numbers.sort_unstable();
-    assert_eq!(numbers, [1, 2, 3]);
+    assert_eq!(identifiers(&came.message()), [1, 2, 3]);
     reader.receives_nothing();
 }
 

@@ -12,24 +12,11 @@ mod flow;
 mod mosquitto;
 mod refusals;
 mod retained;
+#[path = "../web/server.rs"]
+#[allow(dead_code, reason = "shared with the tests of `web`, which use more of it")]
+mod server;
 mod sessions;
 mod subscriptions;
 mod wills;
 
-/// Makes each named function a test per driver, `name::uring` and `name::poll`.
-macro_rules! on_each_driver {
-    ($($name:ident),* $(,)?) => {$(
-        mod $name {
-            #[test]
-            fn uring() {
-                $crate::broker::on("uring", super::$name);
-            }
-
-            #[test]
-            fn poll() {
-                $crate::broker::on("poll", super::$name);
-            }
-        }
-    )*};
-}
-pub(crate) use on_each_driver;
+pub(crate) use server::on_each_driver;

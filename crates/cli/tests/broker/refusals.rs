@@ -2,8 +2,9 @@
 
 use phalanx_mqtt::{Delivery, Packet, Property, QoS, Reason, SubscribeOptions, Version};
 
-use crate::broker::{Broker, bare};
+use crate::broker::Broker;
 use crate::client::{Begin, Client, id};
+use crate::server::bare;
 
 crate::on_each_driver!(
     broken_packets,

@@ -3,7 +3,7 @@
 use phalanx_mqtt::{Delivery, Packet, Property, QoS, Reason, SubscribeOptions, Version};
 
 use crate::broker::Broker;
-use crate::client::{Begin, Client};
+use crate::client::{Begin, Client, identifiers};
 
 crate::on_each_driver!(
     wildcards_are_followed,
@@ -52,16 +52,7 @@ fn one_message_for_all_subscriptions_of_a_client(driver: &str) {
     let came = client.next();
     let message = came.message();
     assert_eq!(message.delivery.qos(), QoS::AtLeastOnce, "the highest of them");
-    let mut identifiers: Vec<_> = message
-        .properties
-        .iter()
-        .filter_map(|property| match property {
-            Property::SubscriptionIdentifier(number) => Some(number),
-            _ => None,
-        })
-        .collect();
-    identifiers.sort_unstable();
-    assert_eq!(identifiers, [5, 6, 200]);
+    assert_eq!(identifiers(&message), [5, 6, 200]);
     client.receives_nothing();
 }
 

@@ -14,7 +14,12 @@ mod known;
 mod parts;
 mod peers;
 #[path = "../web/server.rs"]
-#[allow(dead_code, reason = "shared with the tests of `web`, which use more of it")]
+#[allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "shared with the tests of `web`, which use more of it"
+)]
 mod server;
 mod suite;
 mod table;

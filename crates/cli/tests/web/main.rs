@@ -46,20 +46,4 @@ mod tls;
 mod top;
 mod within;
 
-/// Makes each named function a test per driver, `name::uring` and `name::poll`.
-macro_rules! on_each_driver {
-    ($($name:ident),* $(,)?) => {$(
-        mod $name {
-            #[test]
-            fn uring() {
-                $crate::server::on("uring", super::$name);
-            }
-
-            #[test]
-            fn poll() {
-                $crate::server::on("poll", super::$name);
-            }
-        }
-    )*};
-}
-pub(crate) use on_each_driver;
+pub(crate) use server::on_each_driver;

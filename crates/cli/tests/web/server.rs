@@ -35,6 +35,24 @@ pub(crate) fn on(driver: &'static str, test: fn(&'static str)) {
     test(driver);
 }
 
+/// Makes each named function a test per driver, `name::uring` and `name::poll`.
+macro_rules! on_each_driver {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn uring() {
+                $crate::server::on("uring", super::$name);
+            }
+
+            #[test]
+            fn poll() {
+                $crate::server::on("poll", super::$name);
+            }
+        }
+    )*};
+}
+pub(crate) use on_each_driver;
+
 /// Whether this machine permits io_uring, or what the program says instead.
 fn uring() -> &'static Result<(), String> {
     static URING: OnceLock<Result<(), String>> = OnceLock::new();
@@ -85,6 +103,8 @@ fn spawn_with(mut command: Command, stdin: Stdio) -> Child {
 /// A server that is up.
 pub(crate) struct Server {
     child: Child,
+    /// Of the addresses that it says.
+    schemes: &'static [&'static str],
     pub(crate) address: SocketAddr,
     stdout: Receiver<String>,
     stderr: Arc<Mutex<String>>,
@@ -127,6 +147,15 @@ impl Server {
 
     /// As [`Server::launch`], with something to read.
     pub(crate) fn launch_with(command: Command, stdin: Stdio) -> Self {
+        Self::launch_speaking(&["http", "https"], command, stdin)
+    }
+
+    /// As [`Server::launch_with`], where a ready line has one of these schemes.
+    pub(crate) fn launch_speaking(
+        schemes: &'static [&'static str],
+        command: Command,
+        stdin: Stdio,
+    ) -> Self {
         let mut child = spawn_with(command, stdin);
         let (send, stdout) = channel();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -140,11 +169,11 @@ impl Server {
             }
         });
         let unknown = ([0, 0, 0, 0], 0).into();
-        let mut server = Self { child, address: unknown, stdout, stderr, ended: None };
+        let mut server = Self { child, schemes, address: unknown, stdout, stderr, ended: None };
         let Ok(line) = server.stdout.recv_timeout(LONG) else {
             panic!("no ready line; stderr: {}", server.stderr())
         };
-        server.address = address(&line);
+        server.address = address(schemes, &line);
         server
     }
 
@@ -155,7 +184,7 @@ impl Server {
 
     /// Where it listens, too: of the next ready line.
     pub(crate) fn next_address(&self) -> SocketAddr {
-        address(&self.line())
+        address(self.schemes, &self.line())
     }
 
     /// What it has said on stderr.
@@ -207,9 +236,10 @@ impl Server {
 }
 
 /// The address in a ready line.
-fn address(line: &str) -> SocketAddr {
-    let url = line.strip_prefix("listening on http").expect("the ready line");
-    let address = url.strip_prefix("://").or(url.strip_prefix("s://")).expect("a URL");
+fn address(schemes: &[&str], line: &str) -> SocketAddr {
+    let url = line.strip_prefix("listening on ").expect("the ready line");
+    let (scheme, address) = url.split_once("://").expect("a URL");
+    assert!(schemes.contains(&scheme), "{line}");
     address.parse().expect("an address in the ready line")
 }
 
