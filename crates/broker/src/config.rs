@@ -1,6 +1,7 @@
 //! What an operator can set, as plain data.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use phalanx::Choice;
@@ -21,17 +22,34 @@ use phalanx::Choice;
 pub struct Config {
     /// Where it listens for MQTT over TCP; port 0 takes a free one.
     pub listen: Vec<SocketAddr>,
+    /// Who may come in, and what for.
+    pub security: Security,
     /// What clients may use of the broker.
     pub limits: Limits,
     /// How it is run.
     pub runtime: RuntimeConfig,
 }
 
+/// Who may come in, and what for. The files are read when the broker starts, and again at SIGHUP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Security {
+    /// The file of users and their passwords' hashes, as [`Users`](phalanx_access::Users) reads it. With one, only
+    /// those are let in.
+    pub passwords: Option<PathBuf>,
+    /// The access list, as [`Rules`](phalanx_access::Rules) reads it. Without one, everybody who is let in may
+    /// do everything.
+    pub access: Option<PathBuf>,
+    /// Whether those without a user's name are let in beside users; and, where there are no users, at
+    /// addresses that others can reach.
+    pub allow_anonymous: bool,
+}
+
 /// Bounds. Each says what happens at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections at once at each address, over all processors; more are closed as soon as they come.
+    /// Connections at once, over all addresses and processors; more are closed as soon as they come.
     pub connections: usize,
     /// Sessions, over all processors; CONNECT is refused with *quota exceeded*.
     pub sessions: usize,
@@ -127,6 +145,7 @@ impl Config {
     pub fn new() -> Self {
         Self {
             listen: vec![([127, 0, 0, 1], 1883).into()],
+            security: Security::default(),
             limits: Limits::default(),
             runtime: RuntimeConfig::default(),
         }
@@ -140,15 +159,16 @@ impl Config {
                 mistakes.push(what);
             }
         };
-        let Self { listen, limits, runtime } = self;
+        let Self { listen, security, limits, runtime } = self;
         wrong(listen.is_empty(), "listen: there is no address to listen on".into());
         for address in listen {
             let public = !address.ip().is_loopback();
+            let open = security.passwords.is_none() && !security.allow_anonymous;
             wrong(
-                public,
+                public && open,
                 format!(
-                    "listen: {address} can be reached by others, and whoever connects may do everything; \
-                     listen on 127.0.0.1"
+                    "listen: {address} can be reached by others, and whoever connects would be let in; give \
+                     --passwords, listen on 127.0.0.1, or say --allow-anonymous"
                 ),
             );
         }

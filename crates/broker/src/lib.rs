@@ -15,16 +15,18 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod config;
 mod connection;
 mod content;
 mod counters;
 mod message;
+mod reload;
 mod routing;
 mod serve;
 mod session;
 mod stages;
 mod trie;
 
-pub use config::{Config, Limits, RuntimeConfig};
+pub use config::{Config, Limits, RuntimeConfig, Security};
 pub use serve::{Broker, ServeError, Serving, serve};

@@ -8,10 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use phalanx::net::{Listener, Listeners};
 use phalanx::{CallError, Graph, RunError, Runtime, Start, Up};
+use phalanx_access::{FileError, Passwords};
 
+use crate::access::Access;
 use crate::config::Config;
 use crate::connection::accept::accept;
+use crate::connection::place::Places;
 use crate::counters::Counters;
+use crate::reload::Hangups;
 use crate::stages::Stages;
 
 /// Why a broker does not run.
@@ -29,6 +33,9 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// A file of users or of rules cannot be used.
+    #[error(transparent)]
+    Access(#[from] FileError),
     /// The runtime failed.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -56,6 +63,10 @@ pub(crate) struct Context {
     pub(crate) config: Arc<Config>,
     pub(crate) counters: Counters,
     pub(crate) names: Arc<Names>,
+    pub(crate) access: Access,
+    /// Where passwords are looked at, if there are any.
+    pub(crate) passwords: Option<Passwords>,
+    pub(crate) places: Arc<Places>,
 }
 
 /// Names for clients that have none, which nobody else can guess.
@@ -87,14 +98,21 @@ impl Broker {
     /// runtime is for [`serve`], but for the number of processors, which must be that of the program.
     ///
     /// # Panics
-    /// When [`Config::check`] finds a mistake.
+    /// When [`Config::check`] finds a mistake, or a file of [`Config::security`] cannot be used.
     pub fn declare(graph: &mut Graph, config: &Config) -> Self {
         let mistakes = config.check();
         assert!(mistakes.is_empty(), "{}", mistakes.join("; "));
+        let access = Access::open(&config.security).unwrap_or_else(|error| panic!("{error}"));
+        Self::declare_with(graph, config, access)
+    }
+
+    fn declare_with(graph: &mut Graph, config: &Config, access: Access) -> Self {
         let (counters, limits) = (Counters::new(), Arc::new(config.limits.clone()));
-        let stages = Stages::declare(graph, config, &limits, &counters);
+        let passwords = config.security.passwords.as_ref().map(|_| Passwords::declare(graph));
+        let stages = Stages::declare(graph, config, &limits, &access, &counters);
         let (config, names) = (Arc::new(config.clone()), Arc::new(Names::new()));
-        Self { context: Context { stages, config, counters, names } }
+        let places = Arc::default();
+        Self { context: Context { stages, config, counters, names, access, passwords, places } }
     }
 
     /// Begins to accept on this processor, until the program drains.
@@ -103,10 +121,8 @@ impl Broker {
     /// When the operation that accepts is refused.
     pub fn accept(&self, listener: Listener) -> Result<(), CallError> {
         let context = self.context.clone();
-        let Config { limits, runtime, .. } = &*context.config;
-        let most = limits.connections.div_ceil(runtime.processors);
         let control = context.stages.control;
-        control.dispatch(move |_| accept(listener, context, most))
+        control.dispatch(move |_| accept(listener, context))
     }
 }
 
@@ -126,8 +142,10 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
     };
     let listeners = config.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
     let addresses: Vec<_> = listeners.iter().map(Listeners::local_addr).collect();
+    let access = Access::open(&config.security)?;
     let mut graph = Graph::new();
-    let broker = Broker::declare(&mut graph, &config);
+    let broker = Broker::declare_with(&mut graph, &config, access.clone());
+    let _hangups = if config.runtime.signals { Hangups::hear(access) } else { None };
     let start = |start: &Start| {
         for listeners in &listeners {
             broker.accept(listeners.listener(start)?)?;

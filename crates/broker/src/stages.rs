@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use phalanx::{Graph, SharedStage};
 
+use crate::access::Access;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::routing::stage;
@@ -31,6 +32,7 @@ impl Stages {
         graph: &mut Graph,
         config: &Config,
         limits: &Arc<crate::config::Limits>,
+        access: &Access,
         counters: &Counters,
     ) -> Self {
         let partitions = config.runtime.processors;
@@ -46,7 +48,8 @@ impl Stages {
         let sessions = SessionStage::new(sessions);
         let routing = graph.keep("routing");
         let delivery = graph.stage("delivery").in_order().shared(());
-        let routing = stage::declare(graph, routing, limits, partitions, delivery, sessions);
+        let routing =
+            stage::declare(graph, routing, (limits, access), partitions, delivery, sessions);
         Self { control, sessions, routing }
     }
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,19 +16,32 @@ use crate::notify::Notify;
 /// Run an MQTT broker, for MQTT 5 and 3.1.1.
 ///
 /// When it is ready it prints one line on stdout for each address: `listening on mqtt://ADDR:PORT`.
+/// SIGHUP has it read the files of users and of the access list again.
 /// SIGINT (Ctrl-C) or SIGTERM asks it to tell its clients and end; a second one ends it at once.
 ///
-/// Exit codes: 0 after a requested end, 1 when an address cannot be had, 2 for bad arguments.
+/// Exit codes: 0 after a requested end, 1 when an address or a file cannot be had, 2 for bad arguments.
 #[derive(Args)]
 pub(crate) struct Broker {
-    /// Where to listen; port 0 takes a free one. May be given several times. Whoever connects may do
-    /// everything, so it is on the loopback only. [default: 127.0.0.1:1883]
+    /// Where to listen; port 0 takes a free one. May be given several times. Addresses that others can
+    /// reach ask for --passwords or --allow-anonymous. [default: 127.0.0.1:1883]
     #[arg(long, short, value_name = "ADDR:PORT", env = "PHALANX_LISTEN", value_delimiter = ',')]
     listen: Vec<SocketAddr>,
 
     /// Keep sessions, queued and retained messages in memory only: they end with the broker.
     #[arg(long, required = true)]
     ephemeral: bool,
+
+    /// Let in only the users of this file, by their passwords (`phalanx passwd` sets them).
+    #[arg(long, value_name = "FILE", env = "PHALANX_PASSWORDS")]
+    passwords: Option<PathBuf>,
+
+    /// Who may publish and subscribe to what: an access list. Without one, who is let in may do everything.
+    #[arg(long, value_name = "FILE", env = "PHALANX_ACCESS")]
+    access: Option<PathBuf>,
+
+    /// Let in those without a user's name too, wherever they come from.
+    #[arg(long, env = "PHALANX_ALLOW_ANONYMOUS")]
+    allow_anonymous: bool,
 
     /// Bytes of the longest packet that clients may send. [default: 1048576]
     #[arg(long, value_name = "BYTES")]
@@ -99,6 +113,9 @@ impl Broker {
         if !self.listen.is_empty() {
             config.listen.clone_from(&self.listen);
         }
+        config.security.passwords.clone_from(&self.passwords);
+        config.security.access.clone_from(&self.access);
+        config.security.allow_anonymous = self.allow_anonymous;
         let limits = &mut config.limits;
         set(&mut limits.packet, self.max_packet);
         set(&mut limits.connections, self.max_connections.map(NonZero::get));

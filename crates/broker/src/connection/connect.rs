@@ -1,5 +1,6 @@
 //! The first packet: who is it, and is it let in?
 
+use std::net::Shutdown;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -9,9 +10,11 @@ use phalanx_mqtt::{
     ConnAck, Connect, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version, topic,
 };
 
+use crate::access::{Identity, Login};
 use crate::config::Limits;
 use crate::connection::outbox::Outbox;
-use crate::connection::sender::send;
+use crate::connection::place::Place;
+use crate::connection::sender::{LINGER, send};
 use crate::message::Message;
 use crate::serve::Context;
 use crate::session::key::ClientKey;
@@ -24,12 +27,15 @@ pub(super) struct Welcome {
     pub(super) version: Version,
     pub(super) key: ClientKey,
     pub(super) link: u64,
+    pub(super) identity: Identity,
     pub(super) outbox: Rc<Outbox>,
     /// Seconds.
     pub(super) keep_alive: u16,
     pub(super) wants_reasons: bool,
     /// Whether its session outlives the connection.
     pub(super) outlives: bool,
+    /// Free when both who listens and who sends have ended.
+    pub(super) place: Rc<Place>,
 }
 
 /// Why a client is not let in.
@@ -48,6 +54,7 @@ pub(super) async fn welcome(
     stream: Stream,
     context: &Context,
     input: &mut Vec<u8>,
+    place: Place,
 ) -> Option<Welcome> {
     let limits = &context.config.limits;
     let begun = now();
@@ -75,7 +82,8 @@ pub(super) async fn welcome(
         Ok(_) => return None,
     };
     input.drain(..length);
-    let Asked { opening, keep_alive, wants_reasons, assigned, asked_expiry } = match read {
+    let Asked { mut opening, login, keep_alive, wants_reasons, assigned, asked_expiry } = match read
+    {
         Ok(asked) => asked,
         Err(refusal) => {
             refuse(&stream, limits, refusal).await;
@@ -83,6 +91,23 @@ pub(super) async fn welcome(
         }
     };
     let (version, expiry) = (opening.version, opening.expiry);
+    let policy = context.access.current().get().clone();
+    let user = policy.authenticate(context.passwords, login).await;
+    let identity = user.map(|user| Identity { user, client: opening.client_id.clone() });
+    let allowed = identity.and_then(|identity| match &opening.will {
+        Some((will, _)) if !policy.may_publish(&identity, &will.topic) => {
+            Err(Reason::NOT_AUTHORIZED)
+        }
+        _ => Ok(identity),
+    });
+    let identity = match allowed {
+        Ok(identity) => identity,
+        Err(reason) => {
+            refuse(&stream, limits, Refusal { version, reason, what: "" }).await;
+            return None;
+        }
+    };
+    opening.user = identity.user.clone();
     let asked_keep_alive = keep_alive;
     // 3.1.1 has no word for another than the client's.
     let keep_alive = match (version, limits.keep_alive, keep_alive) {
@@ -127,24 +152,38 @@ pub(super) async fn welcome(
         reason,
         properties: properties.get(),
     }));
+    let place = Rc::new(place);
+    let of_place = place.clone();
     let (of_sender, key, link) = (outbox.clone(), opened.key, opened.link);
     let (to, sessions, patience) =
         (stream.clone(), context.stages.sessions, Patience::limit(limits.send));
     let sender = context
         .stages
         .control
-        .dispatch(move |_| send(to, of_sender, sessions, (key, link), patience));
+        .dispatch(move |_| send(to, of_sender, sessions, (key, link), patience, of_place));
     if sender.is_err() {
         // Full: the client tries again. Its session is left to whoever comes.
         outbox.close();
     }
     let outlives = expiry > 0;
-    Some(Welcome { stream, version, key, link, outbox, keep_alive, wants_reasons, outlives })
+    Some(Welcome {
+        stream,
+        version,
+        key,
+        link,
+        identity,
+        outbox,
+        keep_alive,
+        wants_reasons,
+        outlives,
+        place,
+    })
 }
 
 /// What a CONNECT asks for.
 struct Asked {
     opening: Opening,
+    login: Login,
     keep_alive: u16,
     wants_reasons: bool,
     /// The client identifier was chosen here.
@@ -202,6 +241,7 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<Asked, Refusal> {
     let asked_expiry = expiry;
     let opening = Opening {
         client_id,
+        user: None,
         version,
         clean_start: connect.clean_start,
         expiry: expiry.min(limits.session_expiry),
@@ -210,7 +250,16 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<Asked, Refusal> {
         most_aliases,
         will,
     };
-    Ok(Asked { opening, keep_alive: connect.keep_alive, wants_reasons, assigned, asked_expiry })
+    let name = connect.username.map(str::to_owned);
+    let login = Login { name, password: connect.password.unwrap_or_default().to_vec() };
+    Ok(Asked {
+        opening,
+        login,
+        keep_alive: connect.keep_alive,
+        wants_reasons,
+        assigned,
+        asked_expiry,
+    })
 }
 
 /// Says no, and why.
@@ -225,5 +274,16 @@ async fn refuse(stream: &Stream, limits: &Limits, refusal: Refusal) {
     let mut bytes = Vec::new();
     if Packet::ConnAck(ack).encode(refusal.version, &mut bytes).is_ok() {
         let _ = stream.write(bytes, Patience::limit(limits.send)).await;
+    }
+    // Closed while the client still says something, the connection would be reset, and the answer lost with it.
+    let _ = stream.shutdown(Shutdown::Write);
+    let (begun, mut rest) = (now(), Vec::new());
+    loop {
+        rest.clear();
+        let left = LINGER.saturating_sub(now() - begun);
+        match stream.read(&mut rest, Patience::limit(left).or_drain()).await {
+            Ok(1..) if !left.is_zero() => (),
+            _ => return,
+        }
     }
 }

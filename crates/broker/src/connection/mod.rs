@@ -6,6 +6,7 @@
 pub(crate) mod accept;
 mod connect;
 mod outbox;
+pub(crate) mod place;
 mod publishing;
 mod sender;
 mod subscribing;
@@ -21,8 +22,10 @@ use phalanx_mqtt::{
     Version,
 };
 
+use crate::access::{Current, Identity};
 use crate::connection::connect::Welcome;
 use crate::connection::outbox::Outbox;
+use crate::connection::place::Place;
 use crate::connection::publishing::Publishing;
 use crate::serve::Context;
 use crate::session::close::Closing;
@@ -36,6 +39,9 @@ pub(crate) struct Connection {
     version: Version,
     key: ClientKey,
     link: u64,
+    identity: Identity,
+    /// What it may do, as of when it was last looked at.
+    policy: Current,
     outbox: Rc<Outbox>,
     /// How long the client may be silent.
     patience: Patience,
@@ -67,15 +73,15 @@ impl From<Reason> for End {
 }
 
 /// Serves a client from its CONNECT to its end.
-pub(crate) async fn serve(stream: Stream, context: Context) {
+pub(crate) async fn serve(stream: Stream, context: Context, place: Place) {
     let mut input = Vec::new();
     // Boxed, as what a connection begins with is not to be held for all its life.
-    let welcome = Box::pin(connect::welcome(stream, &context, &mut input)).await;
+    let welcome = Box::pin(connect::welcome(stream, &context, &mut input, place)).await;
     let Some(welcome) = welcome else {
         return;
     };
-    let Welcome { stream, version, key, link, outbox, keep_alive, wants_reasons, outlives } =
-        welcome;
+    let Welcome { stream, version, key, link, identity, outbox, .. } = welcome;
+    let Welcome { keep_alive, wants_reasons, outlives, place: _place, .. } = welcome;
     let patience = match keep_alive {
         0 => Patience::ENDLESS,
         // One and a half times of it is what the standard grants.
@@ -87,6 +93,8 @@ pub(crate) async fn serve(stream: Stream, context: Context) {
         version,
         key,
         link,
+        identity,
+        policy: context.access.current(),
         outbox,
         patience: patience.or_drain(),
         publishing: Publishing::new(most_aliases, outlives),
@@ -133,11 +141,13 @@ impl Connection {
     /// Takes all whole packets at the front of `input`, and says how many bytes they were.
     async fn take(&mut self, input: &[u8], taken: &mut usize) -> Result<(), End> {
         let most = self.context.config.limits.packet;
+        self.policy.refresh(&self.context.access);
         while let Some(frame) = Frame::split(&input[*taken..], most)? {
             *taken += frame.length();
             match Packet::decode(frame, self.version)? {
                 Packet::Publish(publish) => {
-                    self.publishing.add(&publish, self.key)?;
+                    let policy = self.policy.get();
+                    self.publishing.add(&publish, self.key, (policy, &self.identity))?;
                     if self.publishing.is_much() {
                         self.flush().await?;
                     }

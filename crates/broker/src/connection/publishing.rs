@@ -7,6 +7,7 @@ use phalanx_mqtt::{
     Ack, Delivery, Packet, PacketId, Property, PropertyBuffer, Publish, Reason, Version,
 };
 
+use crate::access::{Identity, Policy};
 use crate::connection::{Connection, End};
 use crate::message::Message;
 use crate::routing::{Answer, Item};
@@ -24,6 +25,8 @@ pub(super) struct Publishing {
     most_aliases: usize,
     messages: Vec<Arc<Message>>,
     deliveries: Vec<Delivery>,
+    /// The places among `deliveries` of those that their client may not publish.
+    refused: Vec<usize>,
     bytes: usize,
     /// Whether the client's session was to outlive its connection when that began.
     pub(super) outlives: bool,
@@ -36,13 +39,19 @@ impl Publishing {
             most_aliases: most_aliases.into(),
             messages: Vec::new(),
             deliveries: Vec::new(),
+            refused: Vec::new(),
             bytes: 0,
             outlives,
         }
     }
 
     /// Adds a message to those that are gathered.
-    pub(super) fn add(&mut self, publish: &Publish<'_>, from: ClientKey) -> Result<(), End> {
+    pub(super) fn add(
+        &mut self,
+        publish: &Publish<'_>,
+        from: ClientKey,
+        (policy, identity): (&Policy, &Identity),
+    ) -> Result<(), End> {
         let mut alias = None;
         for property in publish.properties {
             match property {
@@ -85,6 +94,13 @@ impl Publishing {
             let what = "the topic has more than 200 levels";
             return Err(End::Because(Reason::TOPIC_NAME_INVALID, what));
         }
+        if !policy.may_publish(identity, topic) {
+            if publish.delivery.id().is_some() {
+                self.refused.push(self.deliveries.len());
+                self.deliveries.push(publish.delivery);
+            }
+            return Ok(());
+        }
         let message = Message::of(publish, topic, from, now());
         self.bytes += message.size();
         self.messages.push(Arc::new(message));
@@ -93,11 +109,11 @@ impl Publishing {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.messages.is_empty()
+        self.deliveries.is_empty()
     }
 
     pub(super) fn is_much(&self) -> bool {
-        self.messages.len() >= MANY || self.bytes >= MUCH
+        self.deliveries.len() >= MANY || self.bytes >= MUCH
     }
 }
 
@@ -107,11 +123,13 @@ impl Connection {
         self.publishing.bytes = 0;
         let mut messages = std::mem::take(&mut self.publishing.messages);
         let deliveries = std::mem::take(&mut self.publishing.deliveries);
-        self.context.counters.received.add(messages.len() as u64);
+        let refused = std::mem::take(&mut self.publishing.refused);
+        let is_allowed = |n: &usize| refused.is_empty() || refused.binary_search(n).is_err();
+        self.context.counters.received.add(deliveries.len() as u64);
         let begun = self.begin(&deliveries).await?;
         if let Some(begun) = &begun {
-            let mut begun = begun.iter();
-            messages.retain(|_| *begun.next().unwrap_or(&true));
+            let mut begun = (0..begun.len()).filter(is_allowed).map(|n| begun[n]);
+            messages.retain(|_| begun.next().unwrap_or(true));
         }
         let reasons = match messages.is_empty() {
             true => Vec::new(),
@@ -131,7 +149,12 @@ impl Connection {
         let mut done = Ok(());
         for (n, delivery) in deliveries.into_iter().enumerate() {
             let is_new = begun.as_ref().is_none_or(|begun| begun[n]);
-            let reason = if is_new { reasons.next() } else { None }.unwrap_or(Reason::SUCCESS);
+            let reason = match is_allowed(&n) {
+                true if is_new => reasons.next().unwrap_or(Reason::SUCCESS),
+                // In 3.1.1 it is dropped, and taken for delivered: there is no word for it.
+                false if self.version == Version::V5 => Reason::NOT_AUTHORIZED,
+                _ => Reason::SUCCESS,
+            };
             // All of them, so that none is taken for begun that was refused.
             done = done.and(self.acknowledge(delivery, reason).await);
         }
@@ -171,8 +194,11 @@ impl Connection {
             return Err(reason.into());
         }
         let mut buffer = PropertyBuffer::new();
-        let what =
-            if reason.is_failure() { "the message is not kept: there are too many" } else { "" };
+        let what = match reason {
+            Reason::NOT_AUTHORIZED => "this client may not publish to this topic",
+            reason if reason.is_failure() => "the message is not kept: there are too many",
+            _ => "",
+        };
         let properties = self.reason(&mut buffer, what);
         let ack = Ack { id, reason, properties };
         match delivery {

@@ -9,11 +9,12 @@ use phalanx::{First, Patience, first, is_draining, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Version};
 
 use crate::connection::outbox::Outbox;
+use crate::connection::place::Place;
 use crate::session::key::ClientKey;
 use crate::session::{Pulled, SessionStage};
 
 /// So long a client may take to read why its connection is closed.
-const LINGER: Duration = Duration::from_secs(1);
+pub(super) const LINGER: Duration = Duration::from_secs(1);
 
 /// Sends until the connection is closed from either side. All that has gathered while something was sent goes
 /// with the next.
@@ -23,6 +24,7 @@ pub(crate) async fn send(
     sessions: SessionStage,
     (key, link): (ClientKey, u64),
     patience: Patience,
+    _place: Rc<Place>,
 ) {
     // Asked for again only when the last is sent, so that more comes at once.
     let (mut pull, mut spare) = (None, Vec::new());

@@ -8,6 +8,7 @@ use phalanx_mqtt::{
     topic,
 };
 
+use crate::access::Covered;
 use crate::connection::{Connection, End};
 use crate::content::wanted::{self, Asked, OfPacket};
 use crate::routing::Wanted;
@@ -29,11 +30,14 @@ impl Connection {
             let asked = of_packet.clone().map_err(Why::Owned);
             let asked = asked.and_then(|own| wanted::take_apart(filter, own).map_err(Why::Owned));
             let asked = asked.and_then(|asked| look(&asked).map(|()| asked));
-            let well =
-                asked.map(|Asked { key, content }| Wanted { key, content, options, identifier });
-            all.push(well.map_err(|what| {
+            let asked = asked.map_err(|what| (Reason::TOPIC_FILTER_INVALID, what));
+            let well = asked.and_then(|Asked { key, content }| {
+                let covered = self.covered(&key)?;
+                Ok(Wanted { key, content, options, identifier, covered })
+            });
+            all.push(well.map_err(|(reason, what)| {
                 why = what;
-                Reason::TOPIC_FILTER_INVALID
+                reason
             }));
             if options.no_local && filter.starts_with("$share/") {
                 let what = "a shared subscription cannot leave out its client's own messages";
@@ -49,6 +53,14 @@ impl Connection {
         let ack = SubAck { id: subscribe.id, reasons: &reasons, properties };
         self.outbox.push(&Packet::SubAck(ack));
         Ok(())
+    }
+
+    /// How much of what a subscription matches this client may receive.
+    fn covered(&self, key: &str) -> Result<Covered, (Reason, Why)> {
+        let filter = topic::shared(wanted::path(key)).map_or("", |path| path.filter);
+        let covered = self.policy.get().may_subscribe(&self.identity, filter);
+        let why = "this client may receive nothing of what it asks for";
+        covered.ok_or((Reason::NOT_AUTHORIZED, Why::Borrowed(why)))
     }
 
     pub(super) async fn unsubscribe(&mut self, unsubscribe: Unsubscribe<'_>) -> Result<(), End> {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use phalanx_mqtt::{Reason, SubscribeOptions};
 
+use crate::access::{Covered, Identity};
 use crate::content::wanted::Content;
 use crate::message::Message;
 use crate::session::key::ClientKey;
@@ -23,7 +24,7 @@ pub(crate) enum Item {
     /// Pass these on. They are of one client, in its order.
     Publish(Vec<Arc<Message>>),
     /// Subscribe a client, and send it what is retained. It is known from here on.
-    Subscribe { client: ClientKey, wanted: Vec<Wanted> },
+    Subscribe { client: ClientKey, identity: Identity, wanted: Vec<Wanted> },
     /// Take subscriptions of a client away.
     Unsubscribe { client: ClientKey, keys: Vec<Box<str>> },
     /// Take all of them away, and the client.
@@ -40,6 +41,7 @@ pub(crate) struct Wanted {
     pub(crate) content: Option<Content>,
     pub(crate) options: SubscribeOptions,
     pub(crate) identifier: Option<NonZero<u32>>,
+    pub(crate) covered: Covered,
 }
 
 /// What the routing stage answers.

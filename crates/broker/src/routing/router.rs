@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use phalanx_mqtt::{Reason, RetainHandling, topic};
 
+use crate::access::{Identity, Policy};
 use crate::config::Limits;
 use crate::content::attributes::Attributes;
 use crate::content::index::ContentIndex;
@@ -36,6 +37,7 @@ pub(crate) struct Router {
 
 struct Client {
     key: ClientKey,
+    identity: Identity,
     online: bool,
     /// The last message that was for it, and where that stands in its partition's batch: so that a
     /// message is delivered once however many subscriptions want it.
@@ -63,6 +65,7 @@ impl Router {
         &mut self,
         messages: &[Arc<Message>],
         batches: &mut [Batch],
+        policy: &Policy,
     ) -> Vec<Reason> {
         let Self { subscribers, retained, content, clients, found, alone, routed, .. } = self;
         let mut reasons = vec![Reason::NO_MATCHING_SUBSCRIBERS; messages.len()];
@@ -80,7 +83,14 @@ impl Router {
                 found.extend(here.each.iter().map(|(client, own)| (n, *client, *own)));
                 for group in &here.groups {
                     let is_online = |client: ClientIndex| clients[client as usize].online;
-                    let chosen = group.choose(group.turn(), is_online);
+                    let may = |client: ClientIndex, covered| {
+                        policy.may_receive(
+                            covered,
+                            &clients[client as usize].identity,
+                            &message.topic,
+                        )
+                    };
+                    let chosen = group.choose(group.turn(), may, is_online);
                     alone.extend(chosen.map(|(client, own)| (n, client, own)));
                 }
                 for numbered in &here.content {
@@ -102,6 +112,9 @@ impl Router {
             while let Some((_, client, own)) = found.next_if(|(at, ..)| *at as usize == n) {
                 let client = &clients[client as usize];
                 if own.options.no_local && message.from == Some(client.key) {
+                    continue;
+                }
+                if !policy.may_receive(own.covered, &client.identity, &message.topic) {
                     continue;
                 }
                 reasons[n] = Reason::SUCCESS;
@@ -131,15 +144,16 @@ impl Router {
     /// Files subscriptions, and adds the retained messages that they want to `batch`.
     pub(crate) fn subscribe(
         &mut self,
-        client: ClientKey,
+        (client, identity): (ClientKey, Identity),
         wanted: &[Wanted],
-        now: Duration,
+        (now, policy): (Duration, &Policy),
         batch: &mut Batch,
     ) {
-        let index = self.index(client);
+        let index = self.index(client, &identity);
         for wanted in wanted {
             let Some(path) = topic::shared(wanted::path(&wanted.key)) else { continue };
-            let own = Subscription { options: wanted.options, identifier: wanted.identifier };
+            let Wanted { options, identifier, covered, .. } = *wanted;
+            let own = Subscription { options, identifier, covered };
             let here = self.subscribers.entry(path.filter, Subscribers::default);
             let existed = match &wanted.content {
                 None => here.add(path.group, index, own),
@@ -162,7 +176,9 @@ impl Router {
                         let attributes = Attributes::of(message, content.json);
                         content.filter.matches(&attributes.list())
                     };
-                    if wanted.content.as_ref().is_none_or(satisfies) {
+                    if wanted.content.as_ref().is_none_or(satisfies)
+                        && policy.may_receive(covered, &identity, &message.topic)
+                    {
                         let how = How { retain: true, ..how(own, message) };
                         batch.add(client, message, how);
                     }
@@ -208,9 +224,10 @@ impl Router {
         }
     }
 
-    fn index(&mut self, key: ClientKey) -> ClientIndex {
+    fn index(&mut self, key: ClientKey, identity: &Identity) -> ClientIndex {
         *self.indices.entry(key).or_insert_with(|| {
-            let client = Client { key, online: true, last: Cell::new((0, 0)) };
+            let (identity, last) = (identity.clone(), Cell::new((0, 0)));
+            let client = Client { key, identity, online: true, last };
             match self.free.pop() {
                 Some(index) => {
                     self.clients[index as usize] = client;

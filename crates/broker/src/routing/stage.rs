@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use phalanx::{Call, Cohort, CohortStage, Graph, Place, Reply, SharedStage, join, now};
 
+use crate::access::{Access, Policy};
 use crate::config::Limits;
 use crate::message::Message;
 use crate::routing::delivery::Batch;
@@ -14,14 +15,17 @@ use crate::session::SessionStage;
 pub(crate) fn declare(
     graph: &mut Graph,
     place: Place,
-    limits: &Limits,
+    (limits, access): (&Limits, &Access),
     partitions: usize,
     delivery: SharedStage<()>,
     sessions: SessionStage,
 ) -> CohortStage<Item, Answer> {
     let router = Router::new(limits);
-    graph.stage_at(place).in_order().exclusive_cohort(router, move |router, cohort| {
-        route(router, cohort, partitions, delivery, sessions);
+    let state = (router, access.current());
+    let access = access.clone();
+    graph.stage_at(place).in_order().exclusive_cohort(state, move |(router, policy), cohort| {
+        let policy = policy.refresh(&access);
+        route(router, cohort, policy, partitions, delivery, sessions);
     })
 }
 
@@ -29,6 +33,7 @@ pub(crate) fn declare(
 fn route(
     router: &mut Router,
     cohort: &mut Cohort<Item, Answer>,
+    policy: &Policy,
     partitions: usize,
     delivery: SharedStage<()>,
     sessions: SessionStage,
@@ -43,11 +48,12 @@ fn route(
             continue;
         }
         // What was published before is for those who have subscribed before.
-        run.end(router, &mut batches, &mut answers);
+        run.end(router, policy, &mut batches, &mut answers);
         match item {
             Item::Publish(_) => (),
-            Item::Subscribe { client, wanted } => {
-                router.subscribe(client, &wanted, now, &mut batches[usize::from(client.partition)]);
+            Item::Subscribe { client, identity, wanted } => {
+                let batch = &mut batches[usize::from(client.partition)];
+                router.subscribe((client, identity), &wanted, (now, policy), batch);
             }
             Item::Unsubscribe { client, keys } => router.unsubscribe(client, &keys),
             Item::Forget { client, keys } => router.forget(client, &keys),
@@ -55,7 +61,7 @@ fn route(
         }
         answers.push((reply, Answer::Done));
     }
-    run.end(router, &mut batches, &mut answers);
+    run.end(router, policy, &mut batches, &mut answers);
     if batches.iter().all(|batch| batch.deliveries.is_empty()) {
         return answer_all(answers);
     }
@@ -92,13 +98,14 @@ impl Run {
     fn end(
         &mut self,
         router: &mut Router,
+        policy: &Policy,
         batches: &mut [Batch],
         answers: &mut Vec<(Reply<Answer>, Answer)>,
     ) {
         if self.owed.is_empty() {
             return;
         }
-        let mut reasons = router.publish(&self.messages, batches).into_iter();
+        let mut reasons = router.publish(&self.messages, batches, policy).into_iter();
         for (reply, count) in self.owed.drain(..) {
             answers.push((reply, Answer::Published(reasons.by_ref().take(count).collect())));
         }

@@ -6,6 +6,8 @@ use std::num::NonZero;
 use indexmap::IndexMap;
 use phalanx_mqtt::SubscribeOptions;
 
+use crate::access::Covered;
+
 /// A client's number in the router.
 pub(crate) type ClientIndex = u32;
 
@@ -15,6 +17,8 @@ pub(crate) struct Subscription {
     pub(crate) options: SubscribeOptions,
     /// What the client knows it by.
     pub(crate) identifier: Option<NonZero<u32>>,
+    /// Whether its messages are to be looked at.
+    pub(crate) covered: Covered,
 }
 
 type Members = IndexMap<ClientIndex, Subscription, foldhash::fast::RandomState>;
@@ -105,18 +109,22 @@ impl Subscribers {
 }
 
 impl Group {
-    /// Who of the group gets the next message: one after the other, those first who are there.
+    /// Who of the group gets the next message: one after the other, those first who are there, and none who may
+    /// not receive it.
     pub(crate) fn choose(
         &self,
         turn: usize,
+        may_receive: impl Fn(ClientIndex, Covered) -> bool,
         is_online: impl Fn(ClientIndex) -> bool,
     ) -> Option<(ClientIndex, Subscription)> {
         let count = self.members.len();
         let member = |n: usize| {
-            self.members.get_index((turn + n) % count).map(|(client, own)| (*client, *own))
+            let member = self.members.get_index((turn + n) % count);
+            let member = member.map(|(client, own)| (*client, *own));
+            member.filter(|(client, own)| may_receive(*client, own.covered))
         };
         let there = (0..count).filter_map(member).find(|(client, _)| is_online(*client));
-        there.or_else(|| member(0).filter(|_| count > 0))
+        there.or_else(|| (0..count).find_map(member))
     }
 
     /// Whose turn it is, and it is the next one's then.

@@ -14,6 +14,8 @@ use crate::session::table::Sessions;
 /// What a client asks for by CONNECT.
 pub(crate) struct Opening {
     pub(crate) client_id: Arc<str>,
+    /// Whose it is: who is nobody's user has sessions that are nobody's.
+    pub(crate) user: Option<Arc<str>>,
     pub(crate) version: Version,
     pub(crate) clean_start: bool,
     /// Seconds that the session outlives the connection.
@@ -43,13 +45,20 @@ impl Sessions {
     ) -> (Result<Opened, Reason>, After) {
         let mut after = After::default();
         let known = self.names.get(&opening.client_id).copied();
+        // A session that somebody may come back to is its user's alone, not to be ended by others either.
+        if let Some(session) = known.and_then(|slot| self.at(slot))
+            && session.ends.is_none_or(|ends| ends > now)
+            && session.user != opening.user
+        {
+            return (Err(Reason::NOT_AUTHORIZED), after);
+        }
         let known = known.filter(|slot| self.take_over(*slot, &opening, now, &mut after));
         let slot = match known {
             Some(slot) => slot,
             None if self.names.len() >= self.most => {
                 return (Err(Reason::QUOTA_EXCEEDED), after);
             }
-            None => self.add(Session::new(opening.client_id.clone())),
+            None => self.add(Session::new(opening.client_id.clone(), opening.user.clone())),
         };
         self.links += 1;
         let number = self.links;

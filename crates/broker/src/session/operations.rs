@@ -130,11 +130,9 @@ impl SessionStage {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             let (reasons, granted) =
                 sessions.with(|sessions| sessions.subscribe(key, link, wanted));
-            if granted.is_empty() {
-                return reasons;
-            }
+            let Some((identity, wanted)) = granted else { return reasons };
             // Asked for before anything else runs here, so that a session's end comes behind it.
-            match routes.call(Item::Subscribe { client: key, wanted: granted }).await {
+            match routes.call(Item::Subscribe { client: key, identity, wanted }).await {
                 Ok(_) => reasons,
                 // The router may have them or not: the session keeps what they are known by, so that it is
                 // asked to forget them in the end.

@@ -7,12 +7,15 @@ use std::time::Duration;
 use phalanx::Trigger;
 use phalanx_mqtt::{PacketId, Version};
 
+use crate::access::Identity;
 use crate::message::Message;
 use crate::routing::delivery::How;
 
 /// What a client has beyond a connection.
 pub(crate) struct Session {
     pub(crate) client_id: Arc<str>,
+    /// Whose it is, if any user's.
+    pub(crate) user: Option<Arc<str>>,
     /// The connection that it is on, if any.
     pub(crate) link: Option<Link>,
     /// Its subscriptions, by what they are known by.
@@ -80,9 +83,10 @@ pub(crate) struct Link {
 }
 
 impl Session {
-    pub(crate) fn new(client_id: Arc<str>) -> Self {
+    pub(crate) fn new(client_id: Arc<str>, user: Option<Arc<str>>) -> Self {
         Self {
             client_id,
+            user,
             link: None,
             keys: BTreeSet::new(),
             shared: 0,
@@ -97,6 +101,11 @@ impl Session {
             ends: None,
             will: None,
         }
+    }
+
+    /// Who may receive what it subscribes to.
+    pub(crate) fn identity(&self) -> Identity {
+        Identity { user: self.user.clone(), client: self.client_id.clone() }
     }
 
     /// Whether it is on the connection of this number.

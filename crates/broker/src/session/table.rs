@@ -8,6 +8,7 @@ use std::time::Duration;
 use phalanx::{Event, Trigger, event};
 use phalanx_mqtt::{PacketId, PropertyBuffer, Reason};
 
+use crate::access::Identity;
 use crate::config::Limits;
 use crate::counters::Counters;
 use crate::routing::Wanted;
@@ -16,6 +17,9 @@ use crate::session::close::After;
 use crate::session::key::ClientKey;
 use crate::session::operations::Pulled;
 use crate::session::state::Session;
+
+/// What somebody is subscribed to.
+pub(super) type Granted = (Identity, Vec<Wanted>);
 
 /// The sessions of one partition.
 pub(crate) struct Sessions {
@@ -161,11 +165,11 @@ impl Sessions {
         key: ClientKey,
         link: u64,
         wanted: Vec<Result<Wanted, Reason>>,
-    ) -> (Vec<Reason>, Vec<Wanted>) {
+    ) -> (Vec<Reason>, Option<Granted>) {
         let most = self.limits.subscriptions;
-        let mut granted = Vec::with_capacity(wanted.len());
+        let mut granted: Vec<Wanted> = Vec::with_capacity(wanted.len());
         let Some(session) = self.get(key).filter(|session| session.is_on(link)) else {
-            return (vec![Reason::UNSPECIFIED_ERROR; wanted.len()], granted);
+            return (vec![Reason::UNSPECIFIED_ERROR; wanted.len()], None);
         };
         let mut places = HashMap::new();
         let mut file = |wanted: Result<Wanted, Reason>| {
@@ -193,6 +197,7 @@ impl Sessions {
         };
         let reasons = wanted.into_iter().map(&mut file).collect();
         session.routed |= !granted.is_empty();
+        let granted = (!granted.is_empty()).then(|| (session.identity(), granted));
         (reasons, granted)
     }
 

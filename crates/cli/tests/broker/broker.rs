@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 
-use crate::server::{LONG, Server, bare};
+use crate::server::{LONG, Server, bare, eventually};
 
 /// A broker that is up.
 pub(crate) struct Broker {
@@ -26,6 +26,13 @@ impl Broker {
         command.args(["--driver", driver]).args(arguments);
         let server = Server::launch_speaking(&["mqtt"], command, Stdio::null());
         Self { address: server.address, server }
+    }
+
+    /// Has it read its files again, and waits until it has said how that went: with `word`.
+    pub(crate) fn rereads(&self, word: &str) {
+        let said = self.server.stderr().len();
+        self.server.signal(Signal::HUP);
+        eventually(word, || self.server.stderr()[said..].contains(word).then_some(()));
     }
 
     /// Asks it to end, and waits for that.

@@ -65,11 +65,14 @@ pub(crate) struct Begin<'a> {
     pub(crate) keep_alive: u16,
     pub(crate) properties: Vec<Property<'a>>,
     pub(crate) will: Option<(&'a str, &'a str, QoS, bool, Vec<Property<'a>>)>,
+    /// Its user's name and password.
+    pub(crate) login: Option<(&'a str, &'a str)>,
 }
 
 impl<'a> Begin<'a> {
     pub(crate) fn of(version: Version, id: &'a str) -> Self {
-        Self { version, id, clean: true, keep_alive: 0, properties: Vec::new(), will: None }
+        let properties = Vec::new();
+        Self { version, id, clean: true, keep_alive: 0, properties, will: None, login: None }
     }
 
     /// MQTT 5, with a session that outlives its connections.
@@ -107,6 +110,16 @@ impl Client {
         }
     }
 
+    /// A client that is not let in, for this reason; then the connection ends.
+    pub(crate) fn refused(broker: &Broker, begin: &Begin<'_>) -> Reason {
+        let mut client = Self::silent(broker, begin.version);
+        client.connect(begin);
+        let came = client.next();
+        let Packet::ConnAck(ack) = came.packet() else { panic!("no CONNACK, but {came:?}") };
+        assert!(client.try_next().is_none(), "{:?}", ack.reason);
+        ack.reason
+    }
+
     /// A client of MQTT 5 that is let in.
     pub(crate) fn new(broker: &Broker, id: &str) -> Self {
         Self::begin(broker, &Begin::of(Version::V5, id)).0
@@ -128,8 +141,8 @@ impl Client {
             client_id: begin.id,
             clean_start: begin.clean,
             keep_alive: begin.keep_alive,
-            username: None,
-            password: None,
+            username: begin.login.map(|(name, _)| name),
+            password: begin.login.map(|(_, password)| password.as_bytes()),
             will,
             properties: properties.get(),
         }));
@@ -265,7 +278,7 @@ impl Client {
         assert!(!self.acknowledged().is_failure());
     }
 
-    fn acknowledged(&mut self) -> Reason {
+    pub(crate) fn acknowledged(&mut self) -> Reason {
         match self.next().packet() {
             Packet::PubAck(ack) => ack.reason,
             other => panic!("no PUBACK, but {other:?}"),

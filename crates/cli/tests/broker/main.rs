@@ -5,6 +5,7 @@
 
 #![cfg(unix)]
 
+mod access;
 mod broker;
 mod client;
 mod content;

@@ -181,4 +181,6 @@ fn addresses_that_others_reach_are_not_taken() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("0.0.0.0:0 can be reached by others"), "{said}");
+    let anonymous = ["--allow-anonymous", "--listen", "0.0.0.0:0"];
+    Broker::start_with("poll", &anonymous);
 }

@@ -19,7 +19,7 @@ fn the_last_one_is_kept(driver: &str) {
     publisher.retain("a/b", "old");
     publisher.retain("a/b", "new");
     publisher.retain("a/c", "other");
-    publisher.retain("$SYS/own", "hidden");
+    publisher.retain("$own/system", "hidden");
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("+/b", QoS::AtMostOnce);
     let came = reader.next();
