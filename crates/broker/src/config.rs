@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use phalanx::Choice;
 
+use crate::listen::Listen;
+
 /// A broker's configuration.
 ///
 /// ```
@@ -15,13 +17,13 @@ use phalanx::Choice;
 /// config.listen = vec!["127.0.0.1:1884".parse()?];
 /// config.limits.packet = 64 * 1024;
 /// assert!(config.check().is_empty());
-/// # Ok::<(), std::net::AddrParseError>(())
+/// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// Where it listens for MQTT over TCP; port 0 takes a free one.
-    pub listen: Vec<SocketAddr>,
+    /// Where it listens; at least one.
+    pub listen: Vec<Listen>,
     /// Who may come in, and what for.
     pub security: Security,
     /// What clients may use of the broker.
@@ -40,9 +42,26 @@ pub struct Security {
     /// The access list, as [`Rules`](phalanx_access::Rules) reads it. Without one, everybody who is let in may
     /// do everything.
     pub access: Option<PathBuf>,
+    /// The certificate of addresses with TLS.
+    pub tls: Option<Tls>,
+    /// The pages whose scripts may connect to a WebSocket here, as `https://example.org`; `*` stands for all. Those who
+    /// are no browser do not say where they come from, and are let in.
+    pub origins: Vec<String>,
     /// Whether those without a user's name are let in beside users; and, where there are no users, at
     /// addresses that others can reach.
     pub allow_anonymous: bool,
+}
+
+/// A certificate and its key. They are looked at again while the broker runs, and renewed ones are taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// PEM: the chain, the broker's own certificate first.
+    pub certificate: PathBuf,
+    /// PEM: its private key.
+    pub key: PathBuf,
+    /// PEM: authorities, one of whom must have signed each client's certificate, directly or by way of others. Who
+    /// comes in by one is the user whom it names as its common name, and is asked for no password.
+    pub client_authorities: Option<PathBuf>,
 }
 
 /// Bounds. Each says what happens at it.
@@ -144,7 +163,7 @@ impl Config {
     /// The defaults: on 127.0.0.1:1883, on one processor.
     pub fn new() -> Self {
         Self {
-            listen: vec![([127, 0, 0, 1], 1883).into()],
+            listen: vec![Listen::mqtt(([127, 0, 0, 1], 1883))],
             security: Security::default(),
             limits: Limits::default(),
             runtime: RuntimeConfig::default(),
@@ -161,9 +180,12 @@ impl Config {
         };
         let Self { listen, security, limits, runtime } = self;
         wrong(listen.is_empty(), "listen: there is no address to listen on".into());
-        for address in listen {
-            let public = !address.ip().is_loopback();
-            let open = security.passwords.is_none() && !security.allow_anonymous;
+        for listen in listen {
+            let address = listen.address;
+            let public = !listen.address.ip().is_loopback();
+            let named = security.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
+            let open =
+                security.passwords.is_none() && !security.allow_anonymous && !(listen.tls && named);
             wrong(
                 public && open,
                 format!(
@@ -172,6 +194,11 @@ impl Config {
                 ),
             );
         }
+        wrong(
+            security.tls.is_none() && listen.iter().any(|listen| listen.tls),
+            "listen: an address has TLS, and there is no certificate; give --tls-certificate and --tls-key"
+                .into(),
+        );
         wrong(
             !(1..=1024).contains(&runtime.processors),
             format!("runtime.processors: {} is not between 1 and 1024", runtime.processors),

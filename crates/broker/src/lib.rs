@@ -20,6 +20,7 @@ mod config;
 mod connection;
 mod content;
 mod counters;
+mod listen;
 mod message;
 mod reload;
 mod routing;
@@ -28,5 +29,6 @@ mod session;
 mod stages;
 mod trie;
 
-pub use config::{Config, Limits, RuntimeConfig, Security};
+pub use config::{Config, Limits, RuntimeConfig, Security, Tls};
+pub use listen::Listen;
 pub use serve::{Broker, ServeError, Serving, serve};

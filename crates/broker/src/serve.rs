@@ -5,16 +5,19 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use phalanx::net::{Listener, Listeners};
 use phalanx::{CallError, Graph, RunError, Runtime, Start, Up};
 use phalanx_access::{FileError, Passwords};
+use phalanx_tls::{CertificateError, Certificates, Clients, Source, TlsStages};
 
 use crate::access::Access;
-use crate::config::Config;
+use crate::config::{Config, Tls};
 use crate::connection::accept::accept;
 use crate::connection::place::Places;
 use crate::counters::Counters;
+use crate::listen::Listen;
 use crate::reload::Hangups;
 use crate::stages::Stages;
 
@@ -36,6 +39,9 @@ pub enum ServeError {
     /// A file of users or of rules cannot be used.
     #[error(transparent)]
     Access(#[from] FileError),
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// The runtime failed.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -45,14 +51,19 @@ pub enum ServeError {
 pub struct Serving<'a> {
     /// Where it listens, in the order of [`Config::listen`].
     pub addresses: &'a [SocketAddr],
+    /// What somebody should know of the certificate, one line each.
+    pub doubts: &'a [String],
     /// What the runtime says.
     pub up: &'a Up,
+    listen: &'a [Listen],
 }
 
 impl Serving<'_> {
     /// Where it is found, in the order of [`Config::listen`]: `mqtt://127.0.0.1:1883`.
     pub fn urls(&self) -> impl Iterator<Item = String> {
-        self.addresses.iter().map(|address| format!("mqtt://{address}"))
+        let at =
+            |(listen, address): (&Listen, &SocketAddr)| Listen { address: *address, ..*listen };
+        self.listen.iter().zip(self.addresses).map(at).map(|listen| listen.to_string())
     }
 }
 
@@ -67,6 +78,8 @@ pub(crate) struct Context {
     /// Where passwords are looked at, if there are any.
     pub(crate) passwords: Option<Passwords>,
     pub(crate) places: Arc<Places>,
+    /// Where hands are shaken, if any address has TLS.
+    pub(crate) tls: Option<TlsStages>,
 }
 
 /// Names for clients that have none, which nobody else can guess.
@@ -103,26 +116,39 @@ impl Broker {
         let mistakes = config.check();
         assert!(mistakes.is_empty(), "{}", mistakes.join("; "));
         let access = Access::open(&config.security).unwrap_or_else(|error| panic!("{error}"));
-        Self::declare_with(graph, config, access)
+        Self::declare_with(graph, config, access, None)
     }
 
-    fn declare_with(graph: &mut Graph, config: &Config, access: Access) -> Self {
+    fn declare_with(
+        graph: &mut Graph,
+        config: &Config,
+        access: Access,
+        tls: Option<(Arc<Certificates>, Option<Clients>)>,
+    ) -> Self {
         let (counters, limits) = (Counters::new(), Arc::new(config.limits.clone()));
         let passwords = config.security.passwords.as_ref().map(|_| Passwords::declare(graph));
+        // No name for what is spoken: clients offer several, or none.
+        let tls = tls.map(|(certificates, of)| TlsStages::declare(graph, certificates, &[], of));
         let stages = Stages::declare(graph, config, &limits, &access, &counters);
         let (config, names) = (Arc::new(config.clone()), Arc::new(Names::new()));
         let places = Arc::default();
-        Self { context: Context { stages, config, counters, names, access, passwords, places } }
+        Self {
+            context: Context { stages, config, counters, names, access, passwords, places, tls },
+        }
     }
 
-    /// Begins to accept on this processor, until the program drains.
+    /// Begins to accept on this processor, until the program drains: what comes there is MQTT over TCP.
     ///
     /// # Errors
     /// When the operation that accepts is refused.
     pub fn accept(&self, listener: Listener) -> Result<(), CallError> {
+        self.accept_at(listener, Listen::mqtt(([0, 0, 0, 0], 0)))
+    }
+
+    fn accept_at(&self, listener: Listener, listen: Listen) -> Result<(), CallError> {
         let context = self.context.clone();
         let control = context.stages.control;
-        control.dispatch(move |_| accept(listener, context))
+        control.dispatch(move |_| accept(listener, listen, context))
     }
 }
 
@@ -136,19 +162,20 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
     if !mistakes.is_empty() {
         return Err(ServeError::Config(mistakes));
     }
-    let bind = |&address: &SocketAddr| {
+    let bind = |&Listen { address, .. }: &Listen| {
         Listeners::bind(address, config.runtime.processors)
             .map_err(|source| ServeError::Listen { address, source })
     };
     let listeners = config.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
     let addresses: Vec<_> = listeners.iter().map(Listeners::local_addr).collect();
     let access = Access::open(&config.security)?;
+    let (tls, doubts) = certificates(&config)?;
     let mut graph = Graph::new();
-    let broker = Broker::declare_with(&mut graph, &config, access.clone());
+    let broker = Broker::declare_with(&mut graph, &config, access.clone(), tls);
     let _hangups = if config.runtime.signals { Hangups::hear(access) } else { None };
     let start = |start: &Start| {
-        for listeners in &listeners {
-            broker.accept(listeners.listener(start)?)?;
+        for (listeners, listen) in listeners.iter().zip(&config.listen) {
+            broker.accept_at(listeners.listener(start)?, *listen)?;
         }
         Ok(())
     };
@@ -159,7 +186,23 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
         .drain(config.runtime.drain)
         .admin(config.runtime.admin)
         .signals(config.runtime.signals);
-    let up = |up: &Up| ready(&Serving { addresses: &addresses, up });
+    let up = |up: &Up| {
+        ready(&Serving { addresses: &addresses, doubts: &doubts, up, listen: &config.listen });
+    };
     broker.context.counters.show(runtime).run_and(graph, start, up)?;
     Ok(())
+}
+
+/// The broker's certificate and whom it trusts, if any address has TLS; and what there is to say about it.
+#[allow(clippy::type_complexity, reason = "it is taken apart where it is made")]
+fn certificates(
+    config: &Config,
+) -> Result<(Option<(Arc<Certificates>, Option<Clients>)>, Vec<String>), CertificateError> {
+    let Some(Tls { certificate, key, client_authorities }) = &config.security.tls else {
+        return Ok((None, Vec::new()));
+    };
+    let source = Source { names: Vec::new(), certificate: certificate.clone(), key: key.clone() };
+    let (certificates, doubts) = Certificates::load(vec![source], SystemTime::now())?;
+    let clients = client_authorities.as_deref().map(Clients::of_authorities).transpose()?;
+    Ok((Some((Arc::new(certificates), clients)), doubts))
 }

@@ -9,23 +9,55 @@ use std::time::Duration;
 
 use clap::Args;
 use phalanx::Choice;
-use phalanx_broker::{Config, Serving, serve};
+use phalanx_broker::{Config, Listen, Serving, Tls, serve};
 
 use crate::notify::Notify;
 
 /// Run an MQTT broker, for MQTT 5 and 3.1.1.
 ///
-/// When it is ready it prints one line on stdout for each address: `listening on mqtt://ADDR:PORT`.
+/// When it is ready it prints one line on stdout for each address: `listening on mqtt://ADDR:PORT`,
+/// or mqtts, ws, wss.
 /// SIGHUP has it read the files of users and of the access list again.
 /// SIGINT (Ctrl-C) or SIGTERM asks it to tell its clients and end; a second one ends it at once.
 ///
 /// Exit codes: 0 after a requested end, 1 when an address or a file cannot be had, 2 for bad arguments.
 #[derive(Args)]
 pub(crate) struct Broker {
-    /// Where to listen; port 0 takes a free one. May be given several times. Addresses that others can
+    /// Where to listen for MQTT over TCP; port 0 takes a free one. May be given several times. Addresses that others can
     /// reach ask for --passwords or --allow-anonymous. [default: 127.0.0.1:1883]
     #[arg(long, short, value_name = "ADDR:PORT", env = "PHALANX_LISTEN", value_delimiter = ',')]
     listen: Vec<SocketAddr>,
+
+    /// Where to listen for MQTT over TLS. Without --listen, there alone.
+    #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_TLS_LISTEN", value_delimiter = ',')]
+    tls_listen: Vec<SocketAddr>,
+
+    /// Where to listen for MQTT within WebSockets. Without --listen, there alone.
+    #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_WS_LISTEN", value_delimiter = ',')]
+    ws_listen: Vec<SocketAddr>,
+
+    /// Where to listen for MQTT within WebSockets over TLS. Without --listen, there alone.
+    #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_WSS_LISTEN", value_delimiter = ',')]
+    wss_listen: Vec<SocketAddr>,
+
+    /// The certificate of addresses with TLS: a PEM file, the certificates that lead to the root behind
+    /// it. It is looked at again while the broker runs, and a renewed one is taken.
+    #[arg(long, value_name = "FILE", requires = "tls_key", env = "PHALANX_TLS_CERTIFICATE")]
+    tls_certificate: Option<PathBuf>,
+
+    /// The certificate's private key: a PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate", env = "PHALANX_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+
+    /// Authorities, a PEM file: over TLS let in only those with a certificate that one of them has signed, as the
+    /// user whom it names (its common name).
+    #[arg(long, value_name = "FILE", requires = "tls_certificate", env = "PHALANX_TLS_CLIENT_CA")]
+    tls_client_ca: Option<PathBuf>,
+
+    /// Let scripts of this page's connect by WebSocket, as `https://example.org`; `*` stands for all pages. May be
+    /// given several times. [default: none; who is no browser is let in]
+    #[arg(long, value_name = "ORIGIN", env = "PHALANX_WS_ORIGIN", value_delimiter = ',')]
+    ws_origin: Vec<String>,
 
     /// Keep sessions, queued and retained messages in memory only: they end with the broker.
     #[arg(long, required = true)]
@@ -110,9 +142,21 @@ impl Broker {
             }
         }
         let mut config = Config::new();
-        if !self.listen.is_empty() {
-            config.listen.clone_from(&self.listen);
+        let mut listen: Vec<Listen> = self.listen.iter().copied().map(Listen::mqtt).collect();
+        listen.extend(self.tls_listen.iter().copied().map(Listen::mqtts));
+        listen.extend(self.ws_listen.iter().copied().map(Listen::ws));
+        listen.extend(self.wss_listen.iter().copied().map(Listen::wss));
+        if !listen.is_empty() {
+            config.listen = listen;
         }
+        if let (Some(certificate), Some(key)) = (&self.tls_certificate, &self.tls_key) {
+            config.security.tls = Some(Tls {
+                certificate: certificate.clone(),
+                key: key.clone(),
+                client_authorities: self.tls_client_ca.clone(),
+            });
+        }
+        config.security.origins.clone_from(&self.ws_origin);
         config.security.passwords.clone_from(&self.passwords);
         config.security.access.clone_from(&self.access);
         config.security.allow_anonymous = self.allow_anonymous;
@@ -137,6 +181,7 @@ fn ready(serving: &Serving<'_>, notify: &Notify) {
     if let Some(fallback) = &serving.up.fallback {
         eprintln!("phalanx: {fallback}");
     }
+    serving.doubts.iter().for_each(|doubt| eprintln!("phalanx: {doubt}"));
     if let Some(admin) = serving.up.admin {
         eprintln!("phalanx: look inside at http://{admin}/");
     }

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | network | `connection/network.rs`, `accept.rs` | accepts, receives or sends once |
 //! | refusals | `connection/refusal.rs` | tells a connection that there is no room for it |
-//! | handshakes | `tls/handshake.rs` | from a socket to a connection with TLS, where there is TLS |
+//! | handshakes | `crates/tls` | from a socket to a connection with TLS, where there is TLS |
 //! | control | `connection/mod.rs`, `respond.rs` | serves one connection, request after request |
 //! | control too | `http2/` | drives a connection of HTTP/2; serves one of its requests |
 //! | file cache | `files/lookup.rs`, `cache.rs`, `blocks.rs` | finds a file, or a block of a large one |
@@ -32,7 +32,6 @@ mod reload;
 mod serve;
 mod site;
 mod stages;
-mod tls;
 
 pub use auth::files::UsersError;
 pub use config::{
@@ -40,8 +39,8 @@ pub use config::{
     Mistake, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
     SecurityHeaders, Symlinks, Timeouts, Tls, TypeRule, UnknownHost, amount,
 };
+pub use phalanx_tls::CertificateError;
 pub use reload::inherited::Inherited;
 pub use reload::operator::{Operator, operate};
 pub use reload::{Reloaded, Reloader};
 pub use serve::{ServeError, Server, Serving, serve};
-pub use tls::certificate::CertificateError;

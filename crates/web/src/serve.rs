@@ -11,9 +11,10 @@ use std::time::SystemTime;
 use phalanx::fs::Dir;
 use phalanx::net::Listener;
 use phalanx::{CallError, Graph, RunError, Start, Up};
+use phalanx_tls::{CertificateError, Certificates, Source, TlsStages};
 
 use crate::auth::files::{self, UsersError};
-use crate::config::{Config, Listen, LogTarget, Mistake};
+use crate::config::{Config, Listen, LogTarget, Mistake, Tls};
 use crate::connection::accept::{Accepting, Door, Entrance, accept};
 use crate::guard::descriptors;
 use crate::log::{Reopening, Sink};
@@ -24,9 +25,6 @@ use crate::reload::inherited::Inherited;
 use crate::reload::keeper::Keeper;
 use crate::site::{Live, Root, Site};
 use crate::stages::Stages;
-use crate::tls::certificate::CertificateError;
-use crate::tls::certificates::{Certificates, Source};
-use crate::tls::handshake::TlsStages;
 
 /// Why a directory cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -252,6 +250,17 @@ fn where_to(target: &LogTarget) -> String {
     }
 }
 
+/// Where the hosts' certificates lie.
+pub(crate) fn sources(config: &Config) -> Vec<Source> {
+    let hosts = config.hosts.iter().filter_map(|host| Some((host, host.tls.clone()?)));
+    let sources = hosts.map(|(host, Tls { certificate, key })| Source {
+        names: host.names.clone(),
+        certificate,
+        key,
+    });
+    sources.collect()
+}
+
 /// The hosts' certificates, if any address has TLS, and what there is to say about them.
 fn certificates(
     config: &Config,
@@ -259,6 +268,6 @@ fn certificates(
     if !config.listen.iter().any(|listen| listen.tls) {
         return Ok((None, Vec::new()));
     }
-    let (certificates, doubts) = Certificates::load(Source::of(config), SystemTime::now())?;
+    let (certificates, doubts) = Certificates::load(sources(config), SystemTime::now())?;
     Ok((Some(Arc::new(certificates)), doubts))
 }

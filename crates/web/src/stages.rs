@@ -5,14 +5,13 @@ use std::sync::Arc;
 use phalanx::{
     BlockingStage, Graph, PartitionedCohortStage, PartitionedStage, SharedStage, blocking,
 };
+use phalanx_tls::{Certificates, TlsStages};
 
 use crate::config::Config;
 use crate::files::aggregator;
 use crate::files::cache::FileCache;
 use crate::log::{Log, Sink};
 use crate::site::Live;
-use crate::tls::certificates::Certificates;
-use crate::tls::handshake::TlsStages;
 
 /// A cohort of operations that touch sockets: beyond this their kernel state, some 10 KiB each,
 /// leaves the cache again.
@@ -22,6 +21,11 @@ const SOCKET_COHORT: usize = 64;
 /// work. While there are more, none is accepted: those that come wait in the kernel, which costs
 /// less, and where another processor may take them.
 const CONTROL_QUEUE: usize = 4096;
+
+/// What is spoken over TLS, the better first.
+const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
+/// The name of HTTP/2 over TLS (RFC 9113 §3.2).
+pub(crate) const HTTP2: &[u8] = b"h2";
 
 /// A cohort of connections that are turned away, which is short.
 const REFUSALS: usize = 256;
@@ -67,7 +71,8 @@ impl Stages {
         // a part of the connection that asks, and no operation that would be queued.
         let network = graph.stage("network").max_cohort(SOCKET_COHORT).direct().shared(());
         let refusals = graph.stage("refusals").max_cohort(REFUSALS).shared(());
-        let tls = certificates.map(|certificates| TlsStages::declare(graph, certificates));
+        let tls = certificates
+            .map(|certificates| TlsStages::declare(graph, certificates, &PROTOCOLS, None));
         let control = graph
             .stage("control")
             .max_cohort(SOCKET_COHORT)

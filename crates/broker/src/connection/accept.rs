@@ -2,20 +2,27 @@
 
 use phalanx::net::Listener;
 
+use crate::connection::door::enter;
 use crate::connection::serve;
+use crate::connection::transport::Transport;
+use crate::listen::Listen;
 use crate::serve::Context;
 
 /// Accepts until the program drains. Each connection becomes an operation of the control stage; those for which
 /// there is no place are closed.
-pub(crate) async fn accept(listener: Listener, context: Context) {
+pub(crate) async fn accept(listener: Listener, listen: Listen, context: Context) {
     let most = context.config.limits.connections;
+    let control = context.stages.control;
     loop {
         // Rather than let a queue grow that is long already.
-        context.stages.control.room().await;
+        control.room().await;
         let Some(stream) = listener.accept_next().await else { return };
         let Some(place) = context.places.take(most) else { continue };
         let own = context.clone();
         // Refused at a bound of operations: the connection closes, and the next may fit again.
-        let _ = context.stages.control.dispatch(move |_| serve(stream, own, place));
+        let _ = match listen.tls || listen.websocket {
+            false => control.dispatch(move |_| serve(Transport::Plain(stream), own, place)),
+            true => control.dispatch(move |_| enter(stream, listen, own, place)),
+        };
     }
 }

@@ -1,10 +1,8 @@
 //! The first packet: who is it, and is it let in?
 
-use std::net::Shutdown;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::net::Stream;
 use phalanx::{Patience, now};
 use phalanx_mqtt::{
     ConnAck, Connect, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version, topic,
@@ -15,6 +13,7 @@ use crate::config::Limits;
 use crate::connection::outbox::Outbox;
 use crate::connection::place::Place;
 use crate::connection::sender::{LINGER, send};
+use crate::connection::transport::Transport;
 use crate::message::Message;
 use crate::serve::Context;
 use crate::session::key::ClientKey;
@@ -23,7 +22,7 @@ use crate::trie::is_shallow;
 
 /// A client that was let in.
 pub(super) struct Welcome {
-    pub(super) stream: Rc<Stream>,
+    pub(super) stream: Rc<Transport>,
     pub(super) version: Version,
     pub(super) key: ClientKey,
     pub(super) link: u64,
@@ -51,7 +50,7 @@ const LONGEST_ID: usize = 1024;
 /// Waits for CONNECT, and answers it. None where the client is not let in, or gone. What has come behind it stays
 /// in `input`.
 pub(super) async fn welcome(
-    stream: Stream,
+    stream: Transport,
     context: &Context,
     input: &mut Vec<u8>,
     place: Place,
@@ -92,7 +91,12 @@ pub(super) async fn welcome(
     };
     let (version, expiry) = (opening.version, opening.expiry);
     let policy = context.access.current().get().clone();
-    let user = policy.authenticate(context.passwords, login).await;
+    let user = match (stream.client_name(), asks_for_certificates(&stream, context)) {
+        (Some(name), _) => Ok(Some(name)),
+        // Its certificate names nobody.
+        (None, true) => Err(Reason::NOT_AUTHORIZED),
+        (None, false) => policy.authenticate(context.passwords, login).await,
+    };
     let identity = user.map(|user| Identity { user, client: opening.client_id.clone() });
     let allowed = identity.and_then(|identity| match &opening.will {
         Some((will, _)) if !policy.may_publish(&identity, &will.topic) => {
@@ -127,6 +131,7 @@ pub(super) async fn welcome(
     };
     context.counters.connections.add(1);
     let outbox = Rc::new(Outbox::new(version));
+    stream.has_sender(&outbox);
     let mut properties = PropertyBuffer::new();
     if version == Version::V5 {
         let mut say = |property: Property<'_>| {
@@ -262,8 +267,14 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<Asked, Refusal> {
     })
 }
 
+/// Whether who comes this way must have a certificate.
+fn asks_for_certificates(stream: &Transport, context: &Context) -> bool {
+    let tls = context.config.security.tls.as_ref();
+    stream.is_sealed() && tls.is_some_and(|tls| tls.client_authorities.is_some())
+}
+
 /// Says no, and why.
-async fn refuse(stream: &Stream, limits: &Limits, refusal: Refusal) {
+async fn refuse(stream: &Transport, limits: &Limits, refusal: Refusal) {
     let mut properties = PropertyBuffer::new();
     if !refusal.what.is_empty() {
         // It is short.
@@ -275,8 +286,13 @@ async fn refuse(stream: &Stream, limits: &Limits, refusal: Refusal) {
     if Packet::ConnAck(ack).encode(refusal.version, &mut bytes).is_ok() {
         let _ = stream.write(bytes, Patience::limit(limits.send)).await;
     }
-    // Closed while the client still says something, the connection would be reset, and the answer lost with it.
-    let _ = stream.shutdown(Shutdown::Write);
+    linger(stream).await;
+}
+
+/// Says that nothing more comes, and gives the client time to read what was said: closed while it still says
+/// something, the connection would be reset, and that lost with it.
+pub(super) async fn linger(stream: &Transport) {
+    stream.finish(Patience::limit(LINGER)).await;
     let (begun, mut rest) = (now(), Vec::new());
     loop {
         rest.clear();

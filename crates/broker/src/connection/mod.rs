@@ -5,17 +5,19 @@
 
 pub(crate) mod accept;
 mod connect;
+mod door;
 mod outbox;
 pub(crate) mod place;
 mod publishing;
 mod sender;
 mod subscribing;
+mod transport;
+mod websocket;
 
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::net::Stream;
 use phalanx::{CallError, Patience, is_draining};
 use phalanx_mqtt::{
     Ack, Disconnect, Error, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason,
@@ -27,6 +29,7 @@ use crate::connection::connect::Welcome;
 use crate::connection::outbox::Outbox;
 use crate::connection::place::Place;
 use crate::connection::publishing::Publishing;
+use crate::connection::transport::Transport;
 use crate::serve::Context;
 use crate::session::close::Closing;
 use crate::session::key::ClientKey;
@@ -34,7 +37,7 @@ use crate::session::outgoing::Answered;
 
 /// A client that was let in.
 pub(crate) struct Connection {
-    stream: Rc<Stream>,
+    stream: Rc<Transport>,
     context: Context,
     version: Version,
     key: ClientKey,
@@ -73,7 +76,7 @@ impl From<Reason> for End {
 }
 
 /// Serves a client from its CONNECT to its end.
-pub(crate) async fn serve(stream: Stream, context: Context, place: Place) {
+pub(crate) async fn serve(stream: Transport, context: Context, place: Place) {
     let mut input = Vec::new();
     // Boxed, as what a connection begins with is not to be held for all its life.
     let welcome = Box::pin(connect::welcome(stream, &context, &mut input, place)).await;

@@ -48,6 +48,11 @@ impl Outbox {
         wake(&self.sender);
     }
 
+    /// Wakes the sender, which has something to send that is not here.
+    pub(crate) fn nudge(&self) {
+        wake(&self.sender);
+    }
+
     /// Nothing more comes.
     pub(crate) fn close(&self) {
         self.is_closed.set(true);

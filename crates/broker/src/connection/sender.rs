@@ -1,15 +1,14 @@
 //! The operation that sends: the connection's own answers, and its session's messages, whichever there are.
 
-use std::net::Shutdown;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::net::Stream;
 use phalanx::{First, Patience, first, is_draining, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Version};
 
 use crate::connection::outbox::Outbox;
 use crate::connection::place::Place;
+use crate::connection::transport::Transport;
 use crate::session::key::ClientKey;
 use crate::session::{Pulled, SessionStage};
 
@@ -19,7 +18,7 @@ pub(super) const LINGER: Duration = Duration::from_secs(1);
 /// Sends until the connection is closed from either side. All that has gathered while something was sent goes
 /// with the next.
 pub(crate) async fn send(
-    stream: Rc<Stream>,
+    stream: Rc<Transport>,
     outbox: Rc<Outbox>,
     sessions: SessionStage,
     (key, link): (ClientKey, u64),
@@ -30,7 +29,7 @@ pub(crate) async fn send(
     let (mut pull, mut spare) = (None, Vec::new());
     loop {
         let mut bytes = Vec::new();
-        if !outbox.is_empty() {
+        if !outbox.is_empty() || stream.has_answers() {
             bytes = outbox.take(std::mem::take(&mut spare));
         } else if outbox.is_closed() {
             break;
@@ -57,12 +56,12 @@ pub(crate) async fn send(
                 First::Other(_) => continue,
             }
         }
-        if !bytes.is_empty() {
+        if !bytes.is_empty() || stream.has_answers() {
             match stream.write(bytes, patience).await {
                 Ok(memory) => spare = memory,
                 Err(_) => {
                     outbox.close();
-                    let _ = stream.shutdown(Shutdown::Both);
+                    stream.shut();
                     return;
                 }
             }
@@ -71,10 +70,12 @@ pub(crate) async fn send(
     if outbox.lingers() && !is_draining() {
         // Closed while the client still says something, the connection would be reset, and what was said last
         // lost with it.
-        let _ = stream.shutdown(Shutdown::Write);
+        stream.finish(Patience::limit(LINGER)).await;
         sleep(LINGER).await;
+    } else if stream.is_wrapped() {
+        stream.finish(Patience::limit(LINGER)).await;
     }
     outbox.close();
     // Whoever reads from it finds its end.
-    let _ = stream.shutdown(Shutdown::Both);
+    stream.shut();
 }

@@ -24,8 +24,19 @@ impl Broker {
         command.args(["broker", "--listen", "127.0.0.1:0", "--ephemeral"]);
         command.env("PHALANX_PROCESSORS", "2");
         command.args(["--driver", driver]).args(arguments);
-        let server = Server::launch_speaking(&["mqtt"], command, Stdio::null());
+        let server =
+            Server::launch_speaking(&["mqtt", "mqtts", "ws", "wss"], command, Stdio::null());
         Self { address: server.address, server }
+    }
+
+    /// Where it listens, too: of the next ready line.
+    pub(crate) fn next_address(&self) -> SocketAddr {
+        self.server.next_address()
+    }
+
+    /// What it has said on stderr.
+    pub(crate) fn stderr(&self) -> String {
+        self.server.stderr()
     }
 
     /// Has it read its files again, and waits until it has said how that went: with `word`.

@@ -6,6 +6,9 @@
 #![cfg(unix)]
 
 mod access;
+#[path = "../web/authority.rs"]
+#[allow(dead_code, reason = "shared with the tests of `web`")]
+mod authority;
 mod broker;
 mod client;
 mod content;
@@ -18,6 +21,8 @@ mod retained;
 mod server;
 mod sessions;
 mod subscriptions;
+mod tls;
+mod websocket;
 mod wills;
 
 pub(crate) use server::on_each_driver;

@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair,
+    date_time_ymd,
+};
 use tempfile::TempDir;
 
 /// Signs for whoever asks.
@@ -52,6 +55,20 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let pair = Pair { certificate: self.path(file, "crt"), key: self.path(file, "key") };
         // Each in one step, as whoever renews certificates should.
+        replace(&pair.key, key.serialize_pem());
+        replace(&pair.certificate, certificate.pem());
+        pair
+    }
+
+    /// A certificate of a client's, which names it so.
+    #[allow(dead_code, reason = "for the broker's tests")]
+    pub(crate) fn sign_client(&self, name: &str) -> Pair {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let pair = Pair { certificate: self.path(name, "crt"), key: self.path(name, "key") };
         replace(&pair.key, key.serialize_pem());
         replace(&pair.certificate, certificate.pem());
         pair

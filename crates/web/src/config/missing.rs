@@ -5,10 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use phalanx_tls::{check, doubts};
+
 use crate::auth::files;
 use crate::config::{Config, HostConfig, LogTarget, Symlinks, Tls};
 use crate::site::Root;
-use crate::tls::certificate::{doubts, load};
 
 impl Config {
     /// What this configuration names and cannot be had: directories, error pages, fallbacks, certificates,
@@ -35,8 +36,7 @@ impl Config {
     pub fn doubts(&self) -> Vec<String> {
         let of = |host: &HostConfig| {
             let Tls { certificate, key } = host.tls.as_ref()?;
-            let loaded = load(certificate, key).ok()?;
-            Some(doubts(certificate, &loaded, &host.names, SystemTime::now()))
+            Some(doubts(certificate, key, &host.names, SystemTime::now()))
         };
         let mut doubts: Vec<String> = self.hosts.iter().filter_map(of).flatten().collect();
         doubts.extend(files::doubts(self));
@@ -62,7 +62,7 @@ fn of_host(host: &HostConfig) -> Vec<String> {
         }
     }
     if let Some(Tls { certificate, key }) = &host.tls
-        && let Err(error) = load(certificate, key)
+        && let Err(error) = check(certificate, key)
     {
         missing.push(error.to_string());
     }

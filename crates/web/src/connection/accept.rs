@@ -8,6 +8,7 @@ use std::time::Duration;
 use phalanx::net::{Listener, Stream};
 use phalanx::{Admission, Event, First, Patience, first, now, timeout};
 use phalanx_http::Status;
+use phalanx_tls::{Failed, TlsStages};
 
 use crate::connection::Connection;
 use crate::connection::counted::Counted;
@@ -16,9 +17,7 @@ use crate::connection::refusal::turn_away;
 use crate::connection::transport::Transport;
 use crate::http2;
 use crate::site::Live;
-use crate::stages::Stages;
-use crate::tls::handshake::TlsStages;
-use crate::tls::session::Failed;
+use crate::stages::{HTTP2, Stages};
 
 /// What the listeners of one processor share.
 #[derive(Clone)]
@@ -150,7 +149,7 @@ async fn enter(
     let Some(tls) = tls else { return };
     let site = live.newest();
     match tls.shake(stream, Patience::limit(site.timeouts.handshake).or_drain()).await {
-        Ok(stream) if stream.is_http2() => {
+        Ok(stream) if stream.speaks(HTTP2) => {
             let transport = Rc::new(Transport::Tls(stream));
             let served =
                 http2::connection::serve(transport, stages, live, entry, guest, Vec::new());

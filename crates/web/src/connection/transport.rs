@@ -10,8 +10,7 @@ use std::net::Shutdown;
 use phalanx::fs::File;
 use phalanx::net::{SentFile, Stream};
 use phalanx::{Patience, Payload};
-
-use crate::tls::session::TlsStream;
+use phalanx_tls::TlsStream;
 
 /// A client's connection, whatever its bytes are wrapped in. Dropping it closes it.
 pub(crate) enum Transport {

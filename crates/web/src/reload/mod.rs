@@ -21,13 +21,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use phalanx_tls::Certificates;
+
 use crate::auth::files;
 use crate::config::Config;
 use crate::guard::descriptors;
 use crate::reload::entrances::Entrances;
-use crate::serve::{ServeError, open_roots};
+use crate::serve::{ServeError, open_roots, sources};
 use crate::site::{Live, Site};
-use crate::tls::certificates::{Certificates, Source};
 
 /// Puts new configurations in the place of a running server's.
 pub struct Reloader {
@@ -76,7 +77,7 @@ impl Reloader {
         let roots = open_roots(&config)?;
         let change = self.entrances.prepare(&config)?;
         let mut doubts = match &self.certificates {
-            Some(certificates) => certificates.replace(Source::of(&config), SystemTime::now())?,
+            Some(certificates) => certificates.replace(sources(&config), SystemTime::now())?,
             None => Vec::new(),
         };
 

@@ -63,6 +63,14 @@ pub enum CertificateError {
         /// The key's.
         key: PathBuf,
     },
+    /// Certificates of authorities cannot be used.
+    #[error("cannot trust the authorities in {}: {why}", path.display())]
+    Authority {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// The certificate or its key is of a kind that is not supported, or broken.
     #[error("cannot use {} with {}: {why}", certificate.display(), key.display())]
     Unusable {
@@ -92,11 +100,19 @@ pub(crate) fn load(certificate: &Path, key: &Path) -> Result<CertifiedKey, Certi
     })
 }
 
+/// Whether the chain in `certificate` and its key in `key` can be used. May block.
+///
+/// # Errors
+/// Why not.
+pub fn check(certificate: &Path, key: &Path) -> Result<(), CertificateError> {
+    load(certificate, key).map(drop)
+}
+
 fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
     fs::read(path).map_err(|source| CertificateError::Read { path: path.into(), source })
 }
 
-fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+pub(crate) fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let text = read(path)?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let chain = chain.map_err(|why| not_pem(path, &why))?;
@@ -118,8 +134,14 @@ fn not_pem(path: &Path, why: &pem::Error) -> CertificateError {
 }
 
 /// What somebody should know of a certificate that can be used all the same: its time, and `names`
-/// of its host that it is not for. One line each.
-pub(crate) fn doubts(
+/// of its host that it is not for. One line each; none where it cannot be used. May block.
+pub fn doubts(certificate: &Path, key: &Path, names: &[String], now: SystemTime) -> Vec<String> {
+    let loaded = load(certificate, key);
+    loaded.map_or_else(|_| Vec::new(), |loaded| doubts_of(certificate, &loaded, names, now))
+}
+
+/// The same, of one that is loaded.
+pub(crate) fn doubts_of(
     path: &Path,
     certificate: &CertifiedKey,
     names: &[String],

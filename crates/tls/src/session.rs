@@ -18,10 +18,10 @@ use phalanx::net::Stream;
 use phalanx::{Bytes, Patience, Payload, now};
 use rustls::{ServerConfig, ServerConnection};
 
-use crate::tls::handshake::HTTP2;
+use crate::clients;
 
 /// The server's end of a TLS connection.
-pub(crate) struct TlsStream {
+pub struct TlsStream {
     stream: Stream,
     session: RefCell<ServerConnection>,
     /// Opened, and not asked for yet: what came with the end of the handshake.
@@ -31,11 +31,11 @@ pub(crate) struct TlsStream {
 }
 
 /// Why a handshake came to nothing.
-pub(crate) struct Failed {
+pub struct Failed {
     /// The socket.
-    pub(crate) stream: Stream,
+    pub stream: Stream,
     /// What was received first did not even look like TLS, but like a request.
-    pub(crate) plain: bool,
+    pub plain: bool,
 }
 
 impl TlsStream {
@@ -83,14 +83,22 @@ impl TlsStream {
         Ok(None)
     }
 
-    /// Whether HTTP/2 was agreed on.
-    pub(crate) fn is_http2(&self) -> bool {
-        self.session.borrow().alpn_protocol() == Some(HTTP2)
+    /// Whether `protocol` was agreed on.
+    pub fn speaks(&self, protocol: &[u8]) -> bool {
+        self.session.borrow().alpn_protocol() == Some(protocol)
     }
 
-    /// As [`Transport::read`](crate::connection::transport::Transport::read). A connection that ends
+    /// Whom the client's certificate names as its common name, if it had to have one and that names one.
+    pub fn client_name(&self) -> Option<String> {
+        clients::name(&self.session.borrow())
+    }
+
+    /// Waits for bytes and appends them to `buffer`. Returns how many; zero is the end. A connection that ends
     /// without its client having said so is an error: somebody may have cut it off.
-    pub(crate) async fn read(&self, buffer: &mut Vec<u8>, patience: Patience) -> io::Result<usize> {
+    ///
+    /// # Errors
+    /// As [`Stream::read`], and when what has come is broken.
+    pub async fn read(&self, buffer: &mut Vec<u8>, patience: Patience) -> io::Result<usize> {
         let before = buffer.len();
         buffer.append(&mut self.early.borrow_mut());
         let begun = now();
@@ -111,8 +119,11 @@ impl TlsStream {
         Ok(buffer.len() - before)
     }
 
-    /// As [`Transport::write`](crate::connection::transport::Transport::write).
-    pub(crate) async fn write(&self, payload: Payload, patience: Patience) -> io::Result<Vec<u8>> {
+    /// Sends all of `payload`, and gives its head's memory back. One at a time.
+    ///
+    /// # Errors
+    /// As [`Stream::write`].
+    pub async fn write(&self, payload: Payload, patience: Patience) -> io::Result<Vec<u8>> {
         let Payload { mut head, body } = payload;
         if self.writing.get() {
             // An alert is under way: there is nothing more to say.
@@ -134,10 +145,18 @@ impl TlsStream {
     }
 
     /// Says that nothing more will be sent (RFC 8446 §6.1), and so to the socket.
-    pub(crate) async fn finish(&self, patience: Patience) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// As [`Stream::write`]: then there is nobody to tell.
+    pub async fn finish(&self, patience: Patience) -> io::Result<()> {
         self.session.borrow_mut().send_close_notify();
         self.flush(patience).await?;
         self.stream.shutdown(Shutdown::Write)
+    }
+
+    /// The socket.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
     }
 
     /// Takes what came from the socket; nothing is its end. Appends what it says to `opened`.

@@ -13,22 +13,18 @@ use phalanx::{BlockingStage, Graph, Patience, SharedStage, blocking, now, time_o
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 
-use crate::tls::certificates::{Certificates, LOOK};
-use crate::tls::session::{Failed, TlsStream};
+use crate::certificates::{Certificates, LOOK};
+use crate::clients::Clients;
+use crate::session::{Failed, TlsStream};
 
 /// A cohort of handshakes: some milliseconds of work where keys are RSA.
 const COHORT: usize = 4;
 /// Connections that may wait to be shaken hands with on one processor: beyond this the wait would be
 /// longer than clients', and they are closed.
 const QUEUE: usize = 1024;
-/// What is spoken over TLS, the better first.
-const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
-/// The name of HTTP/2 over TLS (RFC 9113 §3.2).
-pub(crate) const HTTP2: &[u8] = b"h2";
-
 /// Handles on the stages of TLS.
 #[derive(Clone, Copy)]
-pub(crate) struct TlsStages {
+pub struct TlsStages {
     handshakes: SharedStage<Handshakes>,
     looks: BlockingStage<Arc<Certificates>>,
 }
@@ -41,10 +37,16 @@ struct Handshakes {
 }
 
 impl TlsStages {
-    /// Declares them as the next stages of `graph`.
-    pub(crate) fn declare(graph: &mut Graph, certificates: Arc<Certificates>) -> Self {
-        let handshakes =
-            Handshakes { config: config(certificates.clone()), looked: AtomicU64::new(0) };
+    /// Declares them as the next stages of `graph`. What is spoken over TLS is one of `protocols` (ALPN, RFC 7301), the
+    /// better first, or whatever the client takes it for. With `clients`, each must have a certificate of its own.
+    pub fn declare(
+        graph: &mut Graph,
+        certificates: Arc<Certificates>,
+        protocols: &[&[u8]],
+        clients: Option<Clients>,
+    ) -> Self {
+        let config = config(certificates.clone(), protocols, clients);
+        let handshakes = Handshakes { config, looked: AtomicU64::new(0) };
         Self {
             handshakes: graph
                 .stage("handshakes")
@@ -57,7 +59,10 @@ impl TlsStages {
     }
 
     /// Shakes hands. `patience` is for all of it.
-    pub(crate) async fn shake(
+    ///
+    /// # Errors
+    /// When that came to nothing; nothing is left of the socket where the program had no room for it, or ends.
+    pub async fn shake(
         self,
         stream: Stream,
         patience: Patience,
@@ -74,7 +79,7 @@ impl TlsStages {
     }
 
     /// Looks whether certificates have changed, and tells on stderr if so.
-    pub(crate) async fn look(self) {
+    async fn look(self) {
         let time = SystemTime::UNIX_EPOCH + time_of_day();
         let looked = self.looks.call(move |certificates| certificates.look(time)).await;
         // Not looked, since the program is full or ends: the next handshake asks again.
@@ -97,13 +102,20 @@ impl Handshakes {
 }
 
 /// TLS 1.2 and 1.3, with the cipher suites that rustls has: all of them seal and have forward secrecy.
-fn config(certificates: Arc<Certificates>) -> Arc<ServerConfig> {
-    let mut config = ServerConfig::builder_with_provider(ring::default_provider().into())
+fn config(
+    certificates: Arc<Certificates>,
+    protocols: &[&[u8]],
+    clients: Option<Clients>,
+) -> Arc<ServerConfig> {
+    let builder = ServerConfig::builder_with_provider(ring::default_provider().into())
         .with_safe_default_protocol_versions()
-        .expect("the provider has cipher suites for TLS 1.2 and 1.3")
-        .with_no_client_auth()
-        .with_cert_resolver(certificates);
-    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+        .expect("the provider has cipher suites for TLS 1.2 and 1.3");
+    let builder = match clients {
+        Some(clients) => builder.with_client_cert_verifier(clients.verifier()),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(certificates);
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     // Who comes again is spared the signature. Its keys are drawn here and changed by themselves;
     // without chance for them, the memory of the last few hundred sessions does instead.
     if let Ok(tickets) = ring::Ticketer::new() {

@@ -1,4 +1,4 @@
-//! All hosts' certificates, and their reload: files that have changed are read again without a
+//! All certificates of a server, and their reload: files that have changed are read again without a
 //! connection being dropped, and a broken new one leaves the old one in its place.
 //!
 //! Files are not watched. A handshake that comes when they were not looked at for a while asks for a
@@ -13,32 +13,18 @@ use std::time::{Duration, SystemTime};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use crate::config::{Config, Tls};
-use crate::tls::certificate::{CertificateError, doubts, load};
-use crate::tls::names::Names;
+use crate::certificate::{CertificateError, doubts_of, load};
+use crate::names::Names;
 
 /// Whose certificate lies where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Source {
+pub struct Source {
     /// The host's names; none for the default host.
-    pub(crate) names: Vec<String>,
+    pub names: Vec<String>,
     /// PEM: the chain, the server's own certificate first.
-    pub(crate) certificate: PathBuf,
+    pub certificate: PathBuf,
     /// PEM: its private key.
-    pub(crate) key: PathBuf,
-}
-
-impl Source {
-    /// Those that the hosts name.
-    pub(crate) fn of(config: &Config) -> Vec<Self> {
-        let hosts = config.hosts.iter().filter_map(|host| Some((host, host.tls.clone()?)));
-        let sources = hosts.map(|(host, Tls { certificate, key })| Self {
-            names: host.names.clone(),
-            certificate,
-            key,
-        });
-        sources.collect()
-    }
+    pub key: PathBuf,
 }
 
 /// What of a file shows that it has changed: when it was written, and how long it is.
@@ -53,14 +39,17 @@ struct Held {
 
 /// The certificates of a server. Handshakes read; a reload writes.
 #[derive(Debug)]
-pub(crate) struct Certificates {
+pub struct Certificates {
     current: RwLock<Arc<Names>>,
     held: Mutex<Vec<Held>>,
 }
 
 impl Certificates {
-    /// Loads all of them. Also gives what there is to say about them, one line each.
-    pub(crate) fn load(
+    /// Loads all of them. Also gives what there is to say about them, one line each. May block.
+    ///
+    /// # Errors
+    /// When one of them cannot be used.
+    pub fn load(
         sources: Vec<Source>,
         now: SystemTime,
     ) -> Result<(Self, Vec<String>), CertificateError> {
@@ -70,8 +59,11 @@ impl Certificates {
     }
 
     /// Puts the certificates of another configuration in the place of these, all or, when one of them
-    /// cannot be had, none.
-    pub(crate) fn replace(
+    /// cannot be had, none. May block.
+    ///
+    /// # Errors
+    /// When one of them cannot be used.
+    pub fn replace(
         &self,
         sources: Vec<Source>,
         now: SystemTime,
@@ -98,7 +90,7 @@ impl Certificates {
             match load(certificate, key) {
                 Ok(new) => {
                     told.push(format!("the certificate in {} was reloaded", certificate.display()));
-                    told.extend(doubts(certificate, &new, names, now));
+                    told.extend(doubts_of(certificate, &new, names, now));
                     held.certificate = Arc::new(new);
                     changed = true;
                 }
@@ -132,7 +124,7 @@ fn hold(
         // Before it is read, so that a change in between is seen at the next look.
         let stamp = stamp(&source.certificate, &source.key);
         let certificate = load(&source.certificate, &source.key)?;
-        told.extend(doubts(&source.certificate, &certificate, &source.names, now));
+        told.extend(doubts_of(&source.certificate, &certificate, &source.names, now));
         held.push(Held { source, stamp, certificate: Arc::new(certificate) });
     }
     Ok((held, told))

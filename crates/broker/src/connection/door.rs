@@ -1,0 +1,36 @@
+//! From a socket to a connection in which MQTT is spoken: by way of TLS and of a WebSocket, where an address has them.
+
+use phalanx::Patience;
+use phalanx::net::Stream;
+
+use crate::connection::place::Place;
+use crate::connection::serve;
+use crate::connection::transport::Transport;
+use crate::connection::websocket::upgrade;
+use crate::listen::Listen;
+use crate::serve::Context;
+
+/// Serves a client that has come to an address which is more than a socket.
+pub(super) async fn enter(stream: Stream, listen: Listen, context: Context, place: Place) {
+    // Boxed, as what a connection begins with is not to be held for all its life.
+    if let Some(transport) = Box::pin(open(stream, listen, &context)).await {
+        serve(transport, context, place).await;
+    }
+}
+
+async fn open(stream: Stream, listen: Listen, context: &Context) -> Option<Transport> {
+    let limit = context.config.limits.connect;
+    let mut transport = Transport::Plain(stream);
+    if listen.tls
+        && let Transport::Plain(stream) = transport
+    {
+        // Who comes without TLS cannot be told, as what it speaks is not known.
+        let shaken = context.tls?.shake(stream, Patience::limit(limit).or_drain()).await;
+        transport = Transport::Tls(shaken.ok()?);
+    }
+    if listen.websocket {
+        let socket = upgrade(transport, &context.config.security.origins, limit).await?;
+        transport = Transport::WebSocket(Box::new(socket));
+    }
+    Some(transport)
+}

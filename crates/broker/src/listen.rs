@@ -1,0 +1,78 @@
+//! Where a broker listens, and what for.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+/// An address to listen on.
+///
+/// ```
+/// use phalanx_broker::Listen;
+///
+/// let listen: Listen = "wss://127.0.0.1:8084".parse()?;
+/// assert!(listen.tls && listen.websocket);
+/// assert_eq!("127.0.0.1:1883".parse::<Listen>()?.to_string(), "mqtt://127.0.0.1:1883");
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// Port 0 takes a free one.
+    pub address: SocketAddr,
+    /// Whether connections there are TLS, by [`Security::tls`](crate::Security::tls).
+    pub tls: bool,
+    /// Whether they are WebSockets.
+    pub websocket: bool,
+}
+
+/// Schemes of URLs, and whether they stand for TLS and for WebSocket.
+const SCHEMES: [(&str, bool, bool); 4] =
+    [("mqtt", false, false), ("mqtts", true, false), ("ws", false, true), ("wss", true, true)];
+
+impl Listen {
+    /// For MQTT over TCP.
+    pub fn mqtt(address: impl Into<SocketAddr>) -> Self {
+        Self { address: address.into(), tls: false, websocket: false }
+    }
+
+    /// For MQTT over TLS.
+    pub fn mqtts(address: impl Into<SocketAddr>) -> Self {
+        Self { tls: true, ..Self::mqtt(address) }
+    }
+
+    /// For MQTT within WebSockets.
+    pub fn ws(address: impl Into<SocketAddr>) -> Self {
+        Self { websocket: true, ..Self::mqtt(address) }
+    }
+
+    /// For MQTT within WebSockets over TLS.
+    pub fn wss(address: impl Into<SocketAddr>) -> Self {
+        Self { tls: true, ..Self::ws(address) }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = |(_, tls, websocket): &&(&str, bool, bool)| {
+            (*tls, *websocket) == (self.tls, self.websocket)
+        };
+        let scheme = SCHEMES.iter().find(own).map_or("mqtt", |(scheme, ..)| scheme);
+        write!(f, "{scheme}://{}", self.address)
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || {
+            format!(
+                "{text:?}: expected an address and a port such as \"127.0.0.1:1883\", or one with \
+                 mqtt://, mqtts://, ws:// or wss:// in front"
+            )
+        };
+        let (scheme, address) = text.split_once("://").unwrap_or(("mqtt", text));
+        let known = SCHEMES.iter().find(|(own, ..)| *own == scheme);
+        let (_, tls, websocket) = *known.ok_or_else(expected)?;
+        Ok(Self { address: address.parse().map_err(|_| expected())?, tls, websocket })
+    }
+}

@@ -1,0 +1,245 @@
+//! What a client sends: frames, in pieces of any length, into the bytes that they carry.
+
+use crate::Code;
+use crate::encoder::{
+    BINARY, CLOSE, CONTINUATION, FIN, MOST_CONTROL, PING, PONG, TEXT, close, control,
+};
+
+/// What has come is not to be gone on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Broken {
+    /// What the client is told.
+    pub code: Code,
+    /// What is wrong.
+    pub what: &'static str,
+}
+
+/// The longest header of a client's frame: two bytes, the length, the mask.
+const MOST_HEADER: usize = 2 + 8 + 4;
+
+/// Reads a client's frames. Holds no more than a control frame.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    /// A header as far as it has come.
+    header: [u8; MOST_HEADER],
+    has: usize,
+    /// The frame under way, if its header is whole.
+    frame: Option<Frame>,
+    /// Whether a message goes on in the next data frame.
+    in_message: bool,
+    /// What the control frame under way carries.
+    control: Vec<u8>,
+    closed: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    opcode: u8,
+    left: u64,
+    /// Turned such that it begins with the next byte's.
+    mask: [u8; 4],
+}
+
+impl Decoder {
+    /// At the beginning of a connection, behind the upgrade.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the client has said that nothing more comes, or what came was broken.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Takes what has come. What binary messages carry is appended to `data`; what is to be answered (pongs, and a
+    /// close frame at the end) to `answers`, no more than a fifth more bytes than came.
+    ///
+    /// ```
+    /// use phalanx_websocket::Decoder;
+    ///
+    /// let (mut decoder, mut data, mut answers) = (Decoder::new(), Vec::new(), Vec::new());
+    /// // A message in two frames with a ping between them, the mask all zero.
+    /// let raw = b"\x02\x82\0\0\0\0ab\x89\x80\0\0\0\0\x80\x81\0\0\0\0c";
+    /// decoder.feed(raw, &mut data, &mut answers)?;
+    /// assert_eq!((&data[..], &answers[..]), (&b"abc"[..], &b"\x8a\x00"[..]));
+    /// # Ok::<(), phalanx_websocket::Broken>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Broken`]: what came before is in `data`, and the close frame that says why in `answers`.
+    pub fn feed(
+        &mut self,
+        raw: &[u8],
+        data: &mut Vec<u8>,
+        answers: &mut Vec<u8>,
+    ) -> Result<(), Broken> {
+        let fed = self.take(raw, data, answers);
+        if let Err(broken) = fed {
+            self.closed = true;
+            close(broken.code, answers);
+        }
+        fed
+    }
+
+    fn take(
+        &mut self,
+        mut raw: &[u8],
+        data: &mut Vec<u8>,
+        answers: &mut Vec<u8>,
+    ) -> Result<(), Broken> {
+        while !self.closed {
+            let frame = match &mut self.frame {
+                Some(frame) => frame,
+                None => match self.begin(&mut raw)? {
+                    Some(frame) => self.frame.insert(frame),
+                    None => break,
+                },
+            };
+            let most = usize::try_from(frame.left).unwrap_or(usize::MAX);
+            let (piece, rest) = raw.split_at(raw.len().min(most));
+            raw = rest;
+            let to = if frame.opcode < CLOSE { &mut *data } else { &mut self.control };
+            unmask(piece, &mut frame.mask, to);
+            frame.left -= piece.len() as u64;
+            if frame.left > 0 {
+                break;
+            }
+            let opcode = frame.opcode;
+            self.frame = None;
+            if opcode >= CLOSE {
+                let payload = std::mem::take(&mut self.control);
+                self.answer(opcode, &payload, answers)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A frame's header, once it is whole.
+    fn begin(&mut self, raw: &mut &[u8]) -> Result<Option<Frame>, Broken> {
+        loop {
+            // The first two bytes say how long it is.
+            let length = match self.has {
+                0 | 1 => 2,
+                _ => header_length(self.header[1]),
+            };
+            if self.has == length && length > 2 {
+                break;
+            }
+            let (piece, rest) = raw.split_at(raw.len().min(length - self.has));
+            self.header[self.has..][..piece.len()].copy_from_slice(piece);
+            self.has += piece.len();
+            *raw = rest;
+            if self.has < length {
+                return Ok(None);
+            }
+            if length == 2 {
+                self.check(self.header[0], self.header[1])?;
+            }
+        }
+        let bytes = &self.header[2..self.has];
+        let (length, mask) = bytes.split_at(bytes.len() - 4);
+        let mask = [mask[0], mask[1], mask[2], mask[3]];
+        let left = match *length {
+            [] => u64::from(self.header[1] & 0x7f),
+            [a, b] => u64::from(u16::from_be_bytes([a, b])),
+            _ => length.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)),
+        };
+        let least = match length.len() {
+            0 => 0,
+            2 => 126,
+            _ => 0x1_0000,
+        };
+        if left < least || left > i64::MAX as u64 {
+            return Err(wrong("a frame's length is not written as it is to be"));
+        }
+        self.has = 0;
+        let opcode = self.header[0] & 0x0f;
+        if opcode < CLOSE {
+            self.in_message = self.header[0] & FIN == 0;
+        }
+        Ok(Some(Frame { opcode, left, mask }))
+    }
+
+    /// What a frame's first two bytes say.
+    fn check(&self, first: u8, second: u8) -> Result<(), Broken> {
+        if first & 0x70 != 0 {
+            return Err(wrong("a frame is of an extension, and there is none"));
+        }
+        if second & 0x80 == 0 {
+            return Err(wrong("a client's frame is not masked"));
+        }
+        let (opcode, is_last) = (first & 0x0f, first & FIN != 0);
+        match opcode {
+            CONTINUATION if !self.in_message => Err(wrong("nothing is there to be continued")),
+            BINARY | TEXT if self.in_message => Err(wrong("a message begins within another")),
+            TEXT => {
+                let what = "a message is text, and only binary ones are taken";
+                Err(Broken { code: Code::UnsupportedData, what })
+            }
+            CONTINUATION | BINARY => Ok(()),
+            CLOSE | PING | PONG if !is_last => Err(wrong("a control frame is in pieces")),
+            CLOSE | PING | PONG if usize::from(second & 0x7f) > MOST_CONTROL => {
+                Err(wrong("a control frame is longer than 125 bytes"))
+            }
+            CLOSE | PING | PONG => Ok(()),
+            _ => Err(wrong("a frame is of no known kind")),
+        }
+    }
+
+    /// A control frame is whole.
+    fn answer(&mut self, opcode: u8, payload: &[u8], answers: &mut Vec<u8>) -> Result<(), Broken> {
+        match opcode {
+            PING => control(PONG, payload, answers),
+            CLOSE => {
+                let said = match *payload {
+                    [] => Ok(Code::Normal as u16),
+                    [a, b, ref why @ ..] => match u16::from_be_bytes([a, b]) {
+                        code @ (1000..=1003 | 1007..=1014 | 3000..=4999)
+                            if std::str::from_utf8(why).is_ok() =>
+                        {
+                            Ok(code)
+                        }
+                        _ => Err(wrong("a close frame has no reason that there is")),
+                    },
+                    [_] => Err(wrong("a close frame has half a reason")),
+                };
+                control(CLOSE, &said?.to_be_bytes(), answers);
+                self.closed = true;
+            }
+            _ => (),
+        }
+        Ok(())
+    }
+}
+
+/// How long the header is whose second byte this is.
+fn header_length(second: u8) -> usize {
+    2 + 4
+        + match second & 0x7f {
+            126 => 2,
+            127 => 8,
+            _ => 0,
+        }
+}
+
+fn wrong(what: &'static str) -> Broken {
+    Broken { code: Code::ProtocolError, what }
+}
+
+/// Appends what is behind the mask.
+fn unmask(piece: &[u8], mask: &mut [u8; 4], to: &mut Vec<u8>) {
+    let begin = to.len();
+    to.extend_from_slice(piece);
+    let (words, rest) = to[begin..].as_chunks_mut::<8>();
+    let twice = u64::from_ne_bytes([
+        mask[0], mask[1], mask[2], mask[3], mask[0], mask[1], mask[2], mask[3],
+    ]);
+    for word in words {
+        *word = (u64::from_ne_bytes(*word) ^ twice).to_ne_bytes();
+    }
+    for (byte, mask) in rest.iter_mut().zip(mask.iter().cycle()) {
+        *byte ^= mask;
+    }
+    mask.rotate_left(piece.len() % 4);
+}

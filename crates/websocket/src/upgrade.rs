@@ -1,0 +1,137 @@
+//! The HTTP request that a WebSocket begins with (RFC 6455 §4), and its answer.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha1::{Digest, Sha1};
+
+/// The most bytes of a request's head.
+pub const MAX_HEAD: usize = 8192;
+const MAX_FIELDS: usize = 64;
+
+/// What the standard adds to a key.
+const MAGIC: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// A request to become a WebSocket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upgrade<'a> {
+    /// Where the page comes from that has asked a browser for this; none where it is no browser.
+    pub origin: Option<&'a str>,
+    /// What it is to be answered with, if it is.
+    pub accept: Vec<u8>,
+    /// The request's bytes: behind them are frames.
+    pub length: usize,
+}
+
+/// Why a request does not become a WebSocket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Refused {
+    status: &'static str,
+    what: &'static str,
+}
+
+impl Refused {
+    /// What is taken for a page of somebody else's.
+    pub const ORIGIN: Self =
+        Self { status: "403 Forbidden", what: "pages from there may not connect here" };
+
+    /// The answer; the connection ends with it.
+    ///
+    /// ```
+    /// let answer = phalanx_websocket::Refused::ORIGIN.answer();
+    /// assert!(answer.starts_with(b"HTTP/1.1 403 Forbidden\r\n"));
+    /// ```
+    pub fn answer(self) -> Vec<u8> {
+        let Self { status, what } = self;
+        let length = what.len() + 1;
+        format!(
+            "HTTP/1.1 {status}\r\nconnection: close\r\nsec-websocket-version: 13\r\n\
+             content-type: text/plain\r\ncontent-length: {length}\r\n\r\n{what}\n"
+        )
+        .into_bytes()
+    }
+}
+
+fn bad(what: &'static str) -> Refused {
+    Refused { status: "400 Bad Request", what }
+}
+
+impl<'a> Upgrade<'a> {
+    /// Reads the request at the front of `input`, once it is whole, for a WebSocket in which `protocol` is spoken.
+    ///
+    /// ```
+    /// let request = b"GET /mqtt HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+    ///     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+    ///     Sec-WebSocket-Protocol: mqtt\r\n\r\n";
+    /// let upgrade = phalanx_websocket::Upgrade::read(request, "mqtt")?.expect("it is whole");
+    /// assert_eq!(upgrade.length, request.len());
+    /// let answer = String::from_utf8_lossy(&upgrade.accept);
+    /// assert!(answer.contains("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"));
+    /// # Ok::<(), phalanx_websocket::Refused>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Refused`], to be [answered](Refused::answer).
+    pub fn read(input: &'a [u8], protocol: &str) -> Result<Option<Self>, Refused> {
+        let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut request = httparse::Request::new(&mut fields);
+        let head = &input[..input.len().min(MAX_HEAD)];
+        let length = match request.parse(head) {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) if input.len() < MAX_HEAD => return Ok(None),
+            Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+                let status = "431 Request Header Fields Too Large";
+                return Err(Refused { status, what: "the request's head is too long" });
+            }
+            Err(_) => return Err(bad("this is no HTTP request")),
+        };
+        if request.method != Some("GET") || request.version != Some(1) {
+            return Err(bad("a WebSocket begins with GET and HTTP/1.1"));
+        }
+        let fields = &*request.headers;
+        let all = |name: &'static str| {
+            let own = fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
+            own.map(|field| std::str::from_utf8(field.value).unwrap_or_default().trim())
+        };
+        let one = |name| {
+            let mut all = all(name);
+            let first = all.next();
+            if all.next().is_some() { None } else { first }
+        };
+        let has = |name, wanted: &str| {
+            let mut tokens = all(name).flat_map(|value| value.split(',')).map(str::trim);
+            tokens.any(|token| token.eq_ignore_ascii_case(wanted))
+        };
+        if one("host").is_none() {
+            return Err(bad("the request has no Host, or several"));
+        }
+        if !has("upgrade", "websocket") || !has("connection", "upgrade") {
+            let status = "426 Upgrade Required\r\nupgrade: websocket";
+            return Err(Refused { status, what: "a WebSocket is spoken here, and nothing else" });
+        }
+        if one("sec-websocket-version") != Some("13") {
+            let status = "426 Upgrade Required\r\nupgrade: websocket";
+            return Err(Refused { status, what: "version 13 of WebSocket is spoken here" });
+        }
+        let key = one("sec-websocket-key").unwrap_or_default();
+        if !STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == 16) {
+            return Err(bad("Sec-WebSocket-Key is not 16 bytes in Base64"));
+        }
+        // Names of protocols are compared as they are.
+        let mut offered = all("sec-websocket-protocol").flat_map(|value| value.split(','));
+        if !offered.any(|offered| offered.trim() == protocol) {
+            return Err(bad(
+                "the protocol that is spoken here is not among those that were offered",
+            ));
+        }
+        if all("origin").count() > 1 {
+            return Err(bad("the request has several origins"));
+        }
+        let digest = STANDARD.encode(Sha1::new().chain_update(key).chain_update(MAGIC).finalize());
+        let accept = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+             sec-websocket-accept: {digest}\r\nsec-websocket-protocol: {protocol}\r\n\r\n"
+        );
+        Ok(Some(Self { origin: one("origin"), accept: accept.into_bytes(), length }))
+    }
+}

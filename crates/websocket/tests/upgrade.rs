@@ -1,0 +1,52 @@
+//! Requests that become a WebSocket, and those that do not.
+
+use phalanx_websocket::{MAX_HEAD, Upgrade};
+
+const WELL: &str = "GET /mqtt HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\n\
+    Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+    Sec-WebSocket-Protocol: v1, mqtt\r\nOrigin: https://a.test\r\n\r\n";
+
+#[test]
+fn cut_anywhere() {
+    for cut in 0..WELL.len() {
+        assert_eq!(Upgrade::read(&WELL.as_bytes()[..cut], "mqtt"), Ok(None), "{cut}");
+    }
+    let more = format!("{WELL}\u{2}\u{3}");
+    let upgrade = Upgrade::read(more.as_bytes(), "mqtt").unwrap().unwrap();
+    assert_eq!((upgrade.length, upgrade.origin), (WELL.len(), Some("https://a.test")));
+    let answer = String::from_utf8(upgrade.accept).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 101 ") && answer.ends_with("\r\n\r\n"));
+    assert!(answer.contains("sec-websocket-protocol: mqtt\r\n"));
+}
+
+#[test]
+fn what_is_refused() {
+    // (what is replaced, by what, the status)
+    let table = [
+        ("GET", "POST", "400"),
+        ("HTTP/1.1", "HTTP/1.0", "400"),
+        ("GET /mqtt HTTP/1.1", "\u{10}\u{e}\0\u{4}MQTT", "400"),
+        ("Host: a\r\n", "", "400"),
+        ("Host: a\r\n", "Host: a\r\nHost: b\r\n", "400"),
+        ("Upgrade: websocket", "Upgrade: h2c", "426"),
+        ("keep-alive, Upgrade", "keep-alive", "426"),
+        ("Version: 13", "Version: 8", "426"),
+        ("bm9uY2U=", "bm9u", "400"),
+        ("dGhlIHNhbXBsZSBub25jZQ==", "?", "400"),
+        ("v1, mqtt", "v1, MQTT", "400"),
+        ("Sec-WebSocket-Protocol: v1, mqtt\r\n", "", "400"),
+        ("\r\n\r\n", "\r\nOrigin: b\r\n\r\n", "400"),
+    ];
+    for (from, to, status) in table {
+        let request = WELL.replacen(from, to, 1);
+        let refused = Upgrade::read(request.as_bytes(), "mqtt");
+        let Err(refused) = refused else { panic!("{from} -> {to}: {refused:?}") };
+        let answer = String::from_utf8(refused.answer()).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{from} -> {to}: {answer}");
+    }
+    let long = WELL.replacen("/mqtt", &"/x".repeat(MAX_HEAD), 1);
+    let refused = Upgrade::read(long.as_bytes(), "mqtt").unwrap_err();
+    assert!(refused.answer().starts_with(b"HTTP/1.1 431 "));
+    let many = WELL.replacen("Host", &format!("{}Host", "a: b\r\n".repeat(99)), 1);
+    assert!(Upgrade::read(many.as_bytes(), "mqtt").is_err());
+}

@@ -1,0 +1,33 @@
+//! A WebSocket's client: its request, and what follows it.
+//!
+//! However what comes is cut into pieces, it comes to the same data, the same answers and the same end; and no more
+//! is answered than came.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use phalanx_websocket::{Broken, Decoder, Upgrade};
+
+fn feed(raw: &[u8], piece: usize) -> (Vec<u8>, Vec<u8>, Result<(), Broken>) {
+    let (mut decoder, mut data, mut answers) = (Decoder::new(), Vec::new(), Vec::new());
+    for piece in raw.chunks(piece) {
+        if let Err(broken) = decoder.feed(piece, &mut data, &mut answers) {
+            assert!(decoder.is_closed());
+            return (data, answers, Err(broken));
+        }
+    }
+    (data, answers, Ok(()))
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&first, bytes)) = data.split_first() else { return };
+    if first == b'G' {
+        let Ok(Some(upgrade)) = Upgrade::read(data, "mqtt") else { return };
+        assert!(data[..upgrade.length].ends_with(b"\n"));
+        // Less of it is not enough.
+        assert_eq!(Upgrade::read(&data[..upgrade.length - 1], "mqtt"), Ok(None));
+        return;
+    }
+    let whole = feed(bytes, bytes.len().max(1));
+    assert!(whole.0.len() <= bytes.len() && whole.1.len() <= bytes.len() + 4);
+    assert_eq!(feed(bytes, usize::from(first).max(1)), whole);
+});
