@@ -28,6 +28,8 @@ pub struct Config {
     pub security: Security,
     /// What clients may use of the broker.
     pub limits: Limits,
+    /// How often it tells of itself, by topics below `$SYS/broker`; zero for never.
+    pub system_interval: Duration,
     /// How it is run.
     pub runtime: RuntimeConfig,
 }
@@ -166,6 +168,7 @@ impl Config {
             listen: vec![Listen::mqtt(([127, 0, 0, 1], 1883))],
             security: Security::default(),
             limits: Limits::default(),
+            system_interval: Duration::from_secs(10),
             runtime: RuntimeConfig::default(),
         }
     }
@@ -178,7 +181,7 @@ impl Config {
                 mistakes.push(what);
             }
         };
-        let Self { listen, security, limits, runtime } = self;
+        let Self { listen, security, limits, runtime, .. } = self;
         wrong(listen.is_empty(), "listen: there is no address to listen on".into());
         for listen in listen {
             let address = listen.address;

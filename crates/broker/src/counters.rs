@@ -1,5 +1,8 @@
 //! What is counted of messages and clients, beside what the runtime counts of operations.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use phalanx::{Counter, Runtime};
 
 /// Counts of the whole broker. Each is told once a cohort, or once a connection.
@@ -9,6 +12,13 @@ pub(crate) struct Counters {
     pub(crate) received: Counter,
     pub(crate) delivered: Counter,
     pub(crate) dropped: Counter,
+    pub(crate) bytes_received: Counter,
+    pub(crate) bytes_sent: Counter,
+    /// Clients that are connected; sessions, theirs among them; subscriptions; retained messages.
+    pub(crate) connected: Gauge,
+    pub(crate) sessions: Gauge,
+    pub(crate) subscriptions: Gauge,
+    pub(crate) retained: Gauge,
 }
 
 impl Counters {
@@ -25,13 +35,41 @@ impl Counters {
                 "mqtt_messages_dropped",
                 "Messages that a session had no room for, as its client is slow or away.",
             ),
+            bytes_received: counter("mqtt_bytes_received", "Bytes that clients have sent."),
+            bytes_sent: counter("mqtt_bytes_sent", "Bytes that were sent to clients."),
+            connected: Gauge::default(),
+            sessions: Gauge::default(),
+            subscriptions: Gauge::default(),
+            retained: Gauge::default(),
         }
     }
 
     /// Has them shown where the runtime shows its own.
     pub(crate) fn show(&self, runtime: Runtime) -> Runtime {
-        [&self.connections, &self.received, &self.delivered, &self.dropped]
+        let Self { connections, received, delivered, dropped, bytes_received, bytes_sent, .. } =
+            self;
+        [connections, received, delivered, dropped, bytes_received, bytes_sent]
             .into_iter()
             .fold(runtime, Runtime::show)
+    }
+}
+
+/// How many there are of something at the moment. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gauge(Arc<AtomicI64>);
+
+impl Gauge {
+    /// So many more; less than none for fewer.
+    pub(crate) fn add(&self, more: i64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, count: usize) {
+        self.0.store(count as i64, Ordering::Relaxed);
+    }
+
+    /// How many there are; others may just be adding.
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed).max(0) as u64
     }
 }

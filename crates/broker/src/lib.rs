@@ -27,6 +27,7 @@ mod routing;
 mod serve;
 mod session;
 mod stages;
+mod system;
 mod trie;
 
 pub use config::{Config, Limits, RuntimeConfig, Security, Tls};

@@ -51,6 +51,19 @@ impl Message {
         }
     }
 
+    /// What the broker says of itself.
+    pub(crate) fn system(topic: &str, payload: String) -> Self {
+        Self {
+            topic: topic.into(),
+            payload: payload.into_bytes().into(),
+            properties: PropertyBuffer::new(),
+            qos: QoS::AtMostOnce,
+            retain: false,
+            expires: None,
+            from: None,
+        }
+    }
+
     /// The users' own properties.
     pub(crate) fn user(&self) -> impl Iterator<Item = (&str, &str)> {
         self.properties.get().user()

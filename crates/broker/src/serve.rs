@@ -20,6 +20,7 @@ use crate::counters::Counters;
 use crate::listen::Listen;
 use crate::reload::Hangups;
 use crate::stages::Stages;
+use crate::system::tell;
 
 /// Why a broker does not run.
 #[derive(Debug, thiserror::Error)]
@@ -176,6 +177,10 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
     let start = |start: &Start| {
         for (listeners, listen) in listeners.iter().zip(&config.listen) {
             broker.accept_at(listeners.listener(start)?, *listen)?;
+        }
+        if start.processor() == 0 && !config.system_interval.is_zero() {
+            let (context, interval) = (broker.context.clone(), config.system_interval);
+            broker.context.stages.control.dispatch(move |_| tell(context, interval))?;
         }
         Ok(())
     };

@@ -38,18 +38,22 @@ impl Stages {
         let partitions = config.runtime.processors;
         let control =
             graph.stage("control").max_cohort(SOCKET_COHORT).capacity(CONTROL_QUEUE).shared(());
-        let (of_sessions, counters) = (limits.clone(), counters.clone());
+        let (of_sessions, own) = (limits.clone(), counters.clone());
         // In order, so that messages of one publisher stay in theirs.
         let sessions = graph.stage("sessions").in_order().partitions(partitions).partitioned(
-            move |partition| {
-                Sessions::new(partition, partitions, of_sessions.clone(), counters.clone())
-            },
+            move |partition| Sessions::new(partition, partitions, of_sessions.clone(), own.clone()),
         );
         let sessions = SessionStage::new(sessions);
         let routing = graph.keep("routing");
         let delivery = graph.stage("delivery").in_order().shared(());
-        let routing =
-            stage::declare(graph, routing, (limits, access), partitions, delivery, sessions);
+        let routing = stage::declare(
+            graph,
+            routing,
+            (limits, access, counters),
+            partitions,
+            delivery,
+            sessions,
+        );
         Self { control, sessions, routing }
     }
 }

@@ -93,6 +93,11 @@ pub(crate) struct Broker {
     #[arg(long, value_name = "N")]
     max_queue: Option<usize>,
 
+    /// Seconds between two looks at what the broker tells of itself by topics below `$SYS/broker`; 0 for none.
+    /// [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400), env = "PHALANX_SYS_INTERVAL")]
+    sys_interval: Option<u64>,
+
     /// How many processors: threads, each bound to a core. Default: one for each core.
     #[arg(long, short, value_name = "N", env = "PHALANX_PROCESSORS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     processors: Option<u16>,
@@ -165,6 +170,7 @@ impl Broker {
         set(&mut limits.connections, self.max_connections.map(NonZero::get));
         set(&mut limits.queue, self.max_queue);
         set(&mut limits.keep_alive, self.max_keep_alive);
+        set(&mut config.system_interval, self.sys_interval.map(Duration::from_secs));
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let runtime = &mut config.runtime;
         runtime.processors = self.processors.map_or(cores.min(1024), usize::from);

@@ -130,6 +130,7 @@ pub(super) async fn welcome(
         }
     };
     context.counters.connections.add(1);
+    context.counters.connected.add(1);
     let outbox = Rc::new(Outbox::new(version));
     stream.has_sender(&outbox);
     let mut properties = PropertyBuffer::new();
@@ -159,13 +160,14 @@ pub(super) async fn welcome(
     }));
     let place = Rc::new(place);
     let of_place = place.clone();
+    let sent = context.counters.bytes_sent.clone();
     let (of_sender, key, link) = (outbox.clone(), opened.key, opened.link);
     let (to, sessions, patience) =
         (stream.clone(), context.stages.sessions, Patience::limit(limits.send));
     let sender = context
         .stages
         .control
-        .dispatch(move |_| send(to, of_sender, sessions, (key, link), patience, of_place));
+        .dispatch(move |_| send(to, of_sender, sessions, (key, link), patience, (sent, of_place)));
     if sender.is_err() {
         // Full: the client tries again. Its session is left to whoever comes.
         outbox.close();

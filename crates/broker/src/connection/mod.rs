@@ -131,7 +131,7 @@ impl Connection {
                 return End::Lost;
             }
             match self.stream.read(input, self.patience).await {
-                Ok(1..) => (),
+                Ok(bytes @ 1..) => self.context.counters.bytes_received.add(bytes as u64),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     return Reason::KEEP_ALIVE_TIMEOUT.into();
                 }
@@ -248,7 +248,8 @@ impl Connection {
             }
         };
         self.outbox.close();
-        let Context { stages, .. } = self.context;
+        let Context { stages, counters, .. } = self.context;
+        counters.connected.add(-1);
         loop {
             let close = stages.sessions.close(self.key, self.link, closing, stages.routing);
             match close.await {

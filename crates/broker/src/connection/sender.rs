@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{First, Patience, first, is_draining, sleep};
+use phalanx::{Counter, First, Patience, first, is_draining, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Version};
 
 use crate::connection::outbox::Outbox;
@@ -23,7 +23,7 @@ pub(crate) async fn send(
     sessions: SessionStage,
     (key, link): (ClientKey, u64),
     patience: Patience,
-    _place: Rc<Place>,
+    (sent, _place): (Counter, Rc<Place>),
 ) {
     // Asked for again only when the last is sent, so that more comes at once.
     let (mut pull, mut spare) = (None, Vec::new());
@@ -57,6 +57,7 @@ pub(crate) async fn send(
             }
         }
         if !bytes.is_empty() || stream.has_answers() {
+            sent.add(bytes.len() as u64);
             match stream.write(bytes, patience).await {
                 Ok(memory) => spare = memory,
                 Err(_) => {

@@ -23,6 +23,8 @@ pub(crate) use router::Router;
 pub(crate) enum Item {
     /// Pass these on. They are of one client, in its order.
     Publish(Vec<Arc<Message>>),
+    /// Pass these on, and keep them for those who subscribe later: they are the broker's own.
+    System(Vec<Arc<Message>>),
     /// Subscribe a client, and send it what is retained. It is known from here on.
     Subscribe { client: ClientKey, identity: Identity, wanted: Vec<Wanted> },
     /// Take subscriptions of a client away.

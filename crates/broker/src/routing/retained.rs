@@ -22,6 +22,11 @@ impl Retained {
         Self { messages: Trie::default(), count: 0, bytes: 0, most, most_bytes }
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
     /// Keeps `message` in place of the one before, or none if it is empty. Refused at a bound; then the
     /// one before stays.
     pub(crate) fn keep(&mut self, message: &Arc<Message>) -> Result<(), Reason> {

@@ -24,6 +24,8 @@ use crate::trie::Trie;
 pub(crate) struct Router {
     subscribers: Trie<Subscribers>,
     retained: Retained,
+    /// What the broker says of itself: like what is retained, but of this life of its only.
+    system: Retained,
     content: ContentIndex,
     clients: Vec<Client>,
     free: Vec<ClientIndex>,
@@ -49,6 +51,7 @@ impl Router {
         Self {
             subscribers: Trie::default(),
             retained: Retained::new(limits.retained, limits.retained_bytes),
+            system: Retained::new(usize::MAX, usize::MAX),
             content: ContentIndex::new(),
             clients: Vec::new(),
             free: Vec::new(),
@@ -141,6 +144,25 @@ impl Router {
         reasons
     }
 
+    /// As [`publish`](Self::publish), of what the broker says of itself.
+    pub(crate) fn tell(
+        &mut self,
+        messages: &[Arc<Message>],
+        batches: &mut [Batch],
+        policy: &Policy,
+    ) {
+        for message in messages {
+            // There is no bound on these: they are few.
+            let _ = self.system.keep(message);
+        }
+        self.publish(messages, batches, policy);
+    }
+
+    /// How many messages are retained.
+    pub(crate) fn retained(&self) -> usize {
+        self.retained.count()
+    }
+
     /// Files subscriptions, and adds the retained messages that they want to `batch`.
     pub(crate) fn subscribe(
         &mut self,
@@ -171,7 +193,7 @@ impl Router {
                 RetainHandling::DoNotSend => false,
             };
             if send && path.group.is_none() {
-                self.retained.below(path.filter, now, |message| {
+                let mut give = |message: &Arc<Message>| {
                     let satisfies = |content: &Content| {
                         let attributes = Attributes::of(message, content.json);
                         content.filter.matches(&attributes.list())
@@ -182,7 +204,11 @@ impl Router {
                         let how = How { retain: true, ..how(own, message) };
                         batch.add(client, message, how);
                     }
-                });
+                };
+                self.retained.below(path.filter, now, &mut give);
+                if path.filter.starts_with('$') {
+                    self.system.below(path.filter, now, &mut give);
+                }
             }
         }
     }

@@ -6,6 +6,7 @@ use phalanx::{Call, Cohort, CohortStage, Graph, Place, Reply, SharedStage, join,
 
 use crate::access::{Access, Policy};
 use crate::config::Limits;
+use crate::counters::Counters;
 use crate::message::Message;
 use crate::routing::delivery::Batch;
 use crate::routing::{Answer, Item, Router};
@@ -15,17 +16,18 @@ use crate::session::SessionStage;
 pub(crate) fn declare(
     graph: &mut Graph,
     place: Place,
-    (limits, access): (&Limits, &Access),
+    (limits, access, counters): (&Limits, &Access, &Counters),
     partitions: usize,
     delivery: SharedStage<()>,
     sessions: SessionStage,
 ) -> CohortStage<Item, Answer> {
     let router = Router::new(limits);
     let state = (router, access.current());
-    let access = access.clone();
+    let (access, retained) = (access.clone(), counters.retained.clone());
     graph.stage_at(place).in_order().exclusive_cohort(state, move |(router, policy), cohort| {
         let policy = policy.refresh(&access);
         route(router, cohort, policy, partitions, delivery, sessions);
+        retained.set(router.retained());
     })
 }
 
@@ -51,6 +53,7 @@ fn route(
         run.end(router, policy, &mut batches, &mut answers);
         match item {
             Item::Publish(_) => (),
+            Item::System(messages) => router.tell(&messages, &mut batches, policy),
             Item::Subscribe { client, identity, wanted } => {
                 let batch = &mut batches[usize::from(client.partition)];
                 router.subscribe((client, identity), &wanted, (now, policy), batch);

@@ -91,6 +91,7 @@ impl Sessions {
             u32::try_from(self.slots.len() - 1).expect("fewer than 2³² sessions")
         });
         self.names.insert(session.client_id.clone(), slot);
+        self.counters.sessions.add(1);
         self.slots[slot as usize].session = Some(Box::new(session));
         slot
     }
@@ -103,6 +104,8 @@ impl Sessions {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(number);
         self.names.remove(&session.client_id);
+        self.counters.sessions.add(-1);
+        self.counters.subscriptions.add(-(session.keys.len() as i64));
         if session.routed {
             after.forget.push((key, session.keys.into_iter().collect()));
         }
@@ -171,7 +174,7 @@ impl Sessions {
         let Some(session) = self.get(key).filter(|session| session.is_on(link)) else {
             return (vec![Reason::UNSPECIFIED_ERROR; wanted.len()], None);
         };
-        let mut places = HashMap::new();
+        let (mut places, before) = (HashMap::new(), session.keys.len());
         let mut file = |wanted: Result<Wanted, Reason>| {
             let wanted = match wanted {
                 Ok(wanted) => wanted,
@@ -197,7 +200,9 @@ impl Sessions {
         };
         let reasons = wanted.into_iter().map(&mut file).collect();
         session.routed |= !granted.is_empty();
+        let more = session.keys.len() - before;
         let granted = (!granted.is_empty()).then(|| (session.identity(), granted));
+        self.counters.subscriptions.add(more as i64);
         (reasons, granted)
     }
 
@@ -213,18 +218,24 @@ impl Sessions {
             }
             false => Reason::NO_SUBSCRIPTION_EXISTED,
         };
-        keys.iter().map(|key| remove(key)).collect()
+        let reasons: Vec<_> = keys.iter().map(|key| remove(key)).collect();
+        let gone = reasons.iter().filter(|reason| **reason == Reason::SUCCESS).count();
+        self.counters.subscriptions.add(-(gone as i64));
+        reasons
     }
 
     /// Has subscriptions again that were taken away here and maybe nowhere else.
     pub(super) fn keep(&mut self, key: ClientKey, keys: impl Iterator<Item = Box<str>>) {
         let Some(session) = self.get(key) else { return };
+        let before = session.keys.len();
         for key in keys {
             let shared = usize::from(is_shared(&key));
             if session.keys.insert(key) {
                 session.shared += shared;
             }
         }
+        let more = session.keys.len() - before;
+        self.counters.subscriptions.add(more as i64);
     }
 
     /// Notes that messages of QoS 2 were begun on the connection numbered `link`, and says for each whether that

@@ -21,6 +21,7 @@ mod retained;
 mod server;
 mod sessions;
 mod subscriptions;
+mod system;
 mod tls;
 mod websocket;
 mod wills;

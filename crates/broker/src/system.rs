@@ -1,0 +1,176 @@
+//! What a broker tells of itself: topics below `$SYS/broker`, by the names that mosquitto has given them.
+//!
+//! They are looked at now and then by an operation of one processor, and those that have changed are published. They
+//! are retained, but nowhere else than in memory: they are of this broker's life.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::{First, draining, first, now, sleep};
+
+use crate::counters::Counters;
+use crate::message::Message;
+use crate::routing::Item;
+use crate::serve::Context;
+
+/// Tells of the broker at once, and after each `interval`, until the program drains.
+pub(crate) async fn tell(context: Context, interval: Duration) {
+    let mut system = System::new(now());
+    let mut drained = pin!(draining());
+    loop {
+        let changed = system.changed(&context.counters, now());
+        let messages = changed.map(|(topic, value)| Arc::new(Message::system(&topic, value)));
+        // Not told where there is room for nothing: the next are.
+        let _ = context.stages.routing.call(Item::System(messages.collect())).await;
+        if let First::Other(()) = first(sleep(interval), drained.as_mut()).await {
+            return;
+        }
+    }
+}
+
+/// What was told last.
+struct System {
+    begun: Duration,
+    looked: Duration,
+    most_connected: u64,
+    loads: Vec<Load>,
+    told: HashMap<String, String>,
+}
+
+/// How much of something there is in a minute: averages that forget (as a system's load averages).
+struct Load {
+    name: &'static str,
+    count: Count,
+    last: u64,
+    averages: [f64; 3],
+}
+
+/// What one of the counts has come to.
+type Count = fn(&Counters) -> u64;
+
+/// Over how long averages are: their names, and seconds.
+const WINDOWS: [(&str, f64); 3] = [("1min", 60.0), ("5min", 300.0), ("15min", 900.0)];
+
+impl System {
+    fn new(now: Duration) -> Self {
+        let load = |(name, count)| Load { name, count, last: 0, averages: [0.0; 3] };
+        let loads: [(&str, Count); 6] = [
+            ("publish/received", |counters| counters.received.count()),
+            ("publish/sent", |counters| counters.delivered.count()),
+            ("publish/dropped", |counters| counters.dropped.count()),
+            ("bytes/received", |counters| counters.bytes_received.count()),
+            ("bytes/sent", |counters| counters.bytes_sent.count()),
+            ("connections", |counters| counters.connections.count()),
+        ];
+        Self {
+            begun: now,
+            looked: now,
+            most_connected: 0,
+            loads: loads.map(load).into(),
+            told: HashMap::new(),
+        }
+    }
+
+    /// What is to be told of now, topics and values: what is not as it was told last.
+    fn changed(
+        &mut self,
+        counters: &Counters,
+        now: Duration,
+    ) -> impl Iterator<Item = (String, String)> {
+        let mut all = self.values(counters, now);
+        all.retain(|(topic, value)| self.told.get(topic) != Some(value));
+        self.told.extend(all.iter().cloned());
+        all.into_iter()
+    }
+
+    fn values(&mut self, counters: &Counters, now: Duration) -> Vec<(String, String)> {
+        let sessions = counters.sessions.get();
+        let connected = counters.connected.get().min(sessions);
+        self.most_connected = self.most_connected.max(connected);
+        let version = concat!("phalanx broker ", env!("CARGO_PKG_VERSION")).to_owned();
+        let uptime = (now - self.begun).as_secs();
+        let mut all: Vec<_> = [
+            ("version", version),
+            ("uptime", format!("{uptime} seconds")),
+            ("clients/connected", connected.to_string()),
+            ("clients/disconnected", (sessions - connected).to_string()),
+            ("clients/total", sessions.to_string()),
+            ("clients/maximum", self.most_connected.to_string()),
+            ("publish/messages/received", counters.received.count().to_string()),
+            ("publish/messages/sent", counters.delivered.count().to_string()),
+            ("publish/messages/dropped", counters.dropped.count().to_string()),
+            ("bytes/received", counters.bytes_received.count().to_string()),
+            ("bytes/sent", counters.bytes_sent.count().to_string()),
+            ("subscriptions/count", counters.subscriptions.get().to_string()),
+            ("retained messages/count", counters.retained.get().to_string()),
+        ]
+        .map(|(name, value)| (format!("$SYS/broker/{name}"), value))
+        .into();
+        let past = (now - self.looked).as_secs_f64();
+        self.looked = now;
+        for load in &mut self.loads {
+            load.look((load.count)(counters), past);
+            for ((window, _), average) in WINDOWS.iter().zip(load.averages) {
+                let topic = format!("$SYS/broker/load/{}/{window}", load.name);
+                all.push((topic, format!("{average:.2}")));
+            }
+        }
+        all
+    }
+}
+
+impl Load {
+    /// It has come to `count`, `past` seconds after it was looked at last.
+    fn look(&mut self, count: u64, past: f64) {
+        if past <= 0.0 {
+            return;
+        }
+        let rate = (count - self.last) as f64 * 60.0 / past;
+        self.last = count;
+        for (average, (_, window)) in self.averages.iter_mut().zip(WINDOWS) {
+            *average = rate + (*average - rate) * (-past / window).exp();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// What is told at a time, without what stands below these topics.
+    fn told(system: &mut System, counters: &Counters, now: Duration) -> HashMap<String, String> {
+        let changed = system.changed(counters, now);
+        changed.map(|(topic, value)| (topic.replace("$SYS/broker/", ""), value)).collect()
+    }
+
+    #[test]
+    fn what_has_changed_is_told() {
+        let counters = Counters::new();
+        let mut system = System::new(at(5));
+        let first = told(&mut system, &counters, at(5));
+        assert_eq!(first["uptime"], "0 seconds");
+        assert!(first["version"].starts_with("phalanx broker "));
+        assert_eq!(first.len(), 13 + 6 * 3);
+        assert!(told(&mut system, &counters, at(5)).is_empty());
+        counters.sessions.add(3);
+        counters.connected.add(2);
+        counters.received.add(600);
+        let second = told(&mut system, &counters, at(65));
+        let of = |name: &str| second[name].as_str();
+        assert_eq!((of("clients/connected"), of("clients/disconnected")), ("2", "1"));
+        assert_eq!((of("clients/total"), of("uptime")), ("3", "60 seconds"));
+        // 600 a minute, for a minute: 1 - 1/e of it.
+        assert_eq!(of("load/publish/received/1min"), "379.27");
+        assert_eq!(of("load/publish/received/15min"), "38.69");
+        assert!(!second.contains_key("version"));
+        counters.connected.add(-1);
+        assert_eq!(told(&mut system, &counters, at(66))["clients/connected"], "1");
+        assert_eq!(system.most_connected, 2);
+    }
+}
