@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use phalanx::Kind;
 
 use crate::{
-    dial, figure2, figure6, figure8, floor, interleave, ladder, light, load, matching, op,
+    broker, dial, figure2, figure6, figure8, floor, interleave, ladder, light, load, matching, op,
     overload, pipeline, report, twin, web,
 };
 
@@ -46,6 +46,8 @@ pub enum BenchCommand {
     Op(OpCommand),
     /// The web server beside a bare loop, its threaded twin, nginx and lighttpd
     Web(web::Options),
+    /// The MQTT broker beside mosquitto
+    Broker(broker::Options),
     /// When cohorts pay: stages of generated code beside run to completion and threads
     Pipeline(pipeline::Options),
     /// What the runtime finds by itself, beside a sweep over all sizes of cohorts
@@ -125,6 +127,7 @@ impl BenchCommand {
         match self {
             BenchCommand::Op(command) => command.run(),
             BenchCommand::Web(options) => show("web", options.json, web::run(&options)),
+            BenchCommand::Broker(options) => show("broker", options.json, broker::run(&options)),
             BenchCommand::Pipeline(options) => measure_pipeline(&options),
             BenchCommand::Ladder(options) => print("ladder", options.json, ladder::run(&options)),
             BenchCommand::Interleave(options) => {

@@ -11,6 +11,7 @@
 //! - [`load`]: HTTP load from one thread, in closed and open loop.
 //! - [`floor`]: the least that a server on our drivers costs; [`twin`]: the same server with threads.
 //! - [`matching`]: events against a million filters, one at a time and in cohorts.
+//! - [`broker`]: the MQTT broker beside mosquitto.
 //! - [`web`]: the web server beside both and beside the servers that others use.
 //! - [`figure6`]: both under the load of users who read and think.
 //! - [`figure8`]: a publish and its matches, through real sockets, threaded and staged.
@@ -23,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod broker;
 pub mod cli;
 pub mod dial;
 pub mod figure2;

@@ -95,7 +95,9 @@ pub(crate) fn is_interrupted() -> bool {
     interruption().load(Ordering::Relaxed)
 }
 
-fn interrupted() -> Result<(), Error> {
+/// # Errors
+/// When somebody wants it to end.
+pub(crate) fn interrupted() -> Result<(), Error> {
     match is_interrupted() {
         true => Err(Error::Interrupted),
         false => Ok(()),

@@ -186,7 +186,8 @@ impl ReservedPort {
         self.1
     }
 
-    fn give_up(self) -> u16 {
+    /// Lets it go, for the server to take.
+    pub(crate) fn give_up(self) -> u16 {
         let Self(listener, port) = self;
         drop(listener);
         port

@@ -22,7 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("store", &["phalanx"]),
     ("access", &["phalanx"]),
     ("broker", &["access", "matcher", "matching", "mqtt", "phalanx", "store", "tls", "websocket"]),
-    ("bench", &["core", "driver", "http", "matcher", "matching", "phalanx", "web"]),
+    ("bench", &["core", "driver", "http", "matcher", "matching", "mqtt", "phalanx", "web"]),
     (
         "cli",
         &[

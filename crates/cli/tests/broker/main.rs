@@ -9,6 +9,7 @@ mod access;
 #[path = "../web/authority.rs"]
 #[allow(dead_code, reason = "shared with the tests of `web`")]
 mod authority;
+mod bench;
 mod broker;
 mod client;
 mod content;

@@ -1,0 +1,144 @@
+//! A connection of the load: what it says first, waiting for each answer; and then as much as goes at once.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::num::NonZero;
+use std::time::Duration;
+
+use phalanx_mqtt::{
+    Connect, Frame, Packet, Properties, QoS, Reason, Subscribe, SubscribeOptions,
+    SubscriptionBuffer, Version,
+};
+
+/// No answer in this time is an error.
+const SILENCE: Duration = Duration::from_secs(60);
+const BUFFER: usize = 256 * 1024;
+
+/// A client that was let in.
+pub(super) struct Client {
+    pub(super) stream: TcpStream,
+    input: Vec<u8>,
+    /// So many bytes of it have come and were not taken.
+    filled: usize,
+    /// What is to be sent, and how much of it was.
+    pub(super) out: Vec<u8>,
+    sent: usize,
+}
+
+fn bad(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.into())
+}
+
+impl Client {
+    /// Connects under a name, and subscribes with the QoS to these filters: so many in a packet.
+    pub(super) fn start(
+        server: SocketAddr,
+        name: &str,
+        filters: impl Iterator<Item = String>,
+        qos: QoS,
+    ) -> io::Result<Self> {
+        let mut stream = TcpStream::connect(server)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(SILENCE))?;
+        let connect = Packet::Connect(Connect {
+            version: Version::V5,
+            client_id: name,
+            clean_start: true,
+            keep_alive: 0,
+            username: None,
+            password: None,
+            will: None,
+            properties: Properties::NONE,
+        });
+        ask(&mut stream, &connect, |packet| match packet {
+            Packet::ConnAck(ack) => Some(ack.reason),
+            _ => None,
+        })?;
+        let mut filters = filters.peekable();
+        while filters.peek().is_some() {
+            let mut wanted = SubscriptionBuffer::new();
+            let options = SubscribeOptions { qos, ..SubscribeOptions::default() };
+            for filter in filters.by_ref().take(AT_ONCE) {
+                wanted.push(&filter, options).map_err(io::Error::other)?;
+            }
+            let (id, properties) = (NonZero::<u16>::MIN, Properties::NONE);
+            let subscribe = Subscribe { id, filters: wanted.to_subscribe(), properties };
+            ask(&mut stream, &Packet::Subscribe(subscribe), |packet| match packet {
+                Packet::SubAck(ack) => ack.reasons.iter().map(|reason| Reason(*reason)).max(),
+                _ => None,
+            })?;
+        }
+        stream.set_nonblocking(true)?;
+        Ok(Self { stream, input: vec![0; BUFFER], filled: 0, out: Vec::new(), sent: 0 })
+    }
+
+    /// Takes all packets that have come; shows the bytes of each.
+    pub(super) fn receive(&mut self, mut take: impl FnMut(&[u8], &mut Vec<u8>)) -> io::Result<()> {
+        loop {
+            let room = self.input.len() - self.filled;
+            let count = match self.stream.read(&mut self.input[self.filled..]) {
+                Ok(0) => return Err(bad("the broker has closed a connection")),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            self.filled += count;
+            let mut at = 0;
+            let input = &self.input[..self.filled];
+            while let Some(frame) = Frame::split(&input[at..], BUFFER).map_err(io::Error::other)? {
+                take(&input[at..at + frame.length()], &mut self.out);
+                at += frame.length();
+            }
+            self.input.copy_within(at..self.filled, 0);
+            self.filled -= at;
+            // There was no more: whoever waits is told of what comes.
+            if count < room {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends what goes at once.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        while self.sent < self.out.len() {
+            match self.stream.write(&self.out[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Ok(())
+    }
+}
+
+/// Topic filters in one SUBSCRIBE.
+const AT_ONCE: usize = 500;
+
+/// Says a packet and waits for the answer, which `reason` knows from others.
+fn ask(
+    stream: &mut TcpStream,
+    packet: &Packet<'_>,
+    reason: impl Fn(&Packet<'_>) -> Option<Reason>,
+) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    packet.encode(Version::V5, &mut bytes).map_err(io::Error::other)?;
+    stream.write_all(&bytes)?;
+    bytes.clear();
+    loop {
+        if let Some(frame) = Frame::split(&bytes, BUFFER).map_err(io::Error::other)? {
+            let packet = Packet::decode(frame, Version::V5).map_err(io::Error::other)?;
+            return match reason(&packet) {
+                Some(reason) if !reason.is_failure() => Ok(()),
+                Some(reason) => Err(bad(format!("the broker refuses a client: {reason}"))),
+                None => Err(bad(format!("not the answer: {packet:?}"))),
+            };
+        }
+        let mut chunk = [0; 4096];
+        match stream.read(&mut chunk)? {
+            0 => return Err(bad("the broker has closed a connection that it was asked on")),
+            count => bytes.extend_from_slice(&chunk[..count]),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The clients of one broker, driven by one thread that sends as much at once as it may.
+
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use phalanx_mqtt::{Kind, QoS};
+
+use super::Options;
+use super::client::Client;
+use super::message::{TOPIC, Template, filters, id, sent, templates};
+use super::shape::{Setting, Shape};
+
+/// What is still under way at a slice's end is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long nothing need happen before the clock is looked at.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Publishers first, then subscribers.
+pub(super) struct Fleet {
+    poll: Poll,
+    events: Events,
+    clients: Vec<Client>,
+    publishers: Vec<Publisher>,
+    templates: Vec<Template>,
+    next: usize,
+    setting: Setting,
+    payload: usize,
+    began: Instant,
+    pub(super) tally: Tally,
+    pub(super) latency: Histogram<u64>,
+}
+
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) delivered: u64,
+    pub(super) acknowledged: u64,
+}
+
+#[derive(Default)]
+struct Publisher {
+    /// Copies of its messages that subscribers do not have yet.
+    owed: usize,
+    /// Its messages that were not answered.
+    unacknowledged: usize,
+    id: u16,
+}
+
+impl Fleet {
+    /// Connects and subscribes. In the shape `filters` that takes a while; `progress` is told of each client.
+    pub(super) fn start(
+        server: SocketAddr,
+        setting: Setting,
+        options: &Options,
+        seed: u64,
+        mut progress: impl FnMut(usize),
+    ) -> io::Result<Self> {
+        let shape = setting.shape;
+        let (publishers, subscribers) = (shape.publishers(), shape.subscribers());
+        let mut wanted = filters(options.workload, seed);
+        let mut clients = Vec::new();
+        for n in 0..publishers {
+            let nothing = std::iter::empty();
+            clients.push(Client::start(server, &format!("publisher-{n}"), nothing, setting.qos)?);
+        }
+        for n in 0..subscribers {
+            let name = format!("subscriber-{n}");
+            clients.push(match shape {
+                Shape::Filters => {
+                    let share = options.filters / subscribers
+                        + usize::from(n < options.filters % subscribers);
+                    let own = wanted.by_ref().take(share);
+                    let client = Client::start(server, &name, own, QoS::AtMostOnce)?;
+                    progress(share);
+                    client
+                }
+                _ => Client::start(server, &name, std::iter::once(TOPIC.to_owned()), setting.qos)?,
+            });
+        }
+        let poll = Poll::new()?;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        for (n, client) in clients.iter().enumerate() {
+            let socket = client.stream.as_raw_fd();
+            poll.registry().register(&mut SourceFd(&socket), Token(n), interest)?;
+        }
+        Ok(Self {
+            poll,
+            events: Events::with_capacity(1024),
+            clients,
+            publishers: (0..publishers).map(|_| Publisher::default()).collect(),
+            templates: templates(setting, options.payload, options.workload, seed.wrapping_add(1)),
+            next: 0,
+            setting,
+            payload: options.payload,
+            began: Instant::now(),
+            tally: Tally::default(),
+            latency: Histogram::new_with_bounds(1, 60_000_000_000, 3)
+                .expect("the bounds are right"),
+        })
+    }
+
+    /// Publishes for so long, and what was begun is not waited for.
+    pub(super) fn run(&mut self, length: Duration) -> io::Result<()> {
+        let until = Instant::now() + length;
+        match self.setting.shape.rate() {
+            None => {
+                while Instant::now() < until {
+                    self.publish_all()?;
+                    self.turn(TICK)?;
+                }
+            }
+            Some(rate) => {
+                let step = Duration::from_secs_f64(1.0 / rate);
+                let mut due = Instant::now();
+                while due < until {
+                    // Never asleep, so that a message is noticed when it has come.
+                    self.turn(Duration::ZERO)?;
+                    if Instant::now() >= due {
+                        self.publish(0, 1, due)?;
+                        due += step;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for all that is under way.
+    ///
+    /// # Errors
+    /// When it does not arrive: the broker has lost a message.
+    pub(super) fn settle(&mut self) -> io::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while self.publishers.iter().any(|one| one.owed + one.unacknowledged > 0) {
+            if Instant::now() > until {
+                let lost: usize = self.publishers.iter().map(|one| one.owed).sum();
+                let unanswered: usize = self.publishers.iter().map(|one| one.unacknowledged).sum();
+                let why =
+                    format!("{lost} messages have not arrived, {unanswered} were not answered");
+                return Err(io::Error::other(why));
+            }
+            self.turn(TICK)?;
+        }
+        Ok(())
+    }
+
+    /// Each publisher for which half of what it may have under way has arrived sends so much again.
+    fn publish_all(&mut self) -> io::Result<()> {
+        let window = self.setting.shape.window();
+        let copies = self.setting.shape.copies();
+        for n in 0..self.publishers.len() {
+            let Publisher { owed, unacknowledged, .. } = self.publishers[n];
+            let under_way = copies.map_or(0, |copies| owed.div_ceil(copies)).max(unacknowledged);
+            if under_way <= window / 2 && self.clients[n].out.is_empty() {
+                self.publish(n, window - under_way, Instant::now())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, n: usize, count: usize, at: Instant) -> io::Result<()> {
+        let (client, publisher) = (&mut self.clients[n], &mut self.publishers[n]);
+        let now = at.saturating_duration_since(self.began).as_nanos() as u64;
+        for _ in 0..count {
+            publisher.id = publisher.id.checked_add(1).unwrap_or(1);
+            let id = NonZero::new(publisher.id).expect("it begins again at 1");
+            self.templates[self.next].write(&mut client.out, id, now, n as u32);
+            self.next = (self.next + 1) % self.templates.len();
+        }
+        publisher.owed += count * self.setting.shape.copies().unwrap_or(0);
+        publisher.unacknowledged += count * usize::from(self.setting.qos != QoS::AtMostOnce);
+        client.flush()
+    }
+
+    /// Waits until something comes, and takes it.
+    fn turn(&mut self, timeout: Duration) -> io::Result<()> {
+        match self.poll.poll(&mut self.events, Some(timeout)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            result => result?,
+        }
+        let now = self.began.elapsed().as_nanos() as u64;
+        let paced = self.setting.shape.rate().is_some();
+        let Self { publishers, tally, latency, payload, .. } = self;
+        let mut wrong = None;
+        for event in &self.events {
+            let Token(n) = event.token();
+            let client = &mut self.clients[n];
+            if event.is_readable() || event.is_read_closed() {
+                client.receive(|packet, out| match kind(packet) {
+                    Some(Kind::Publish) => {
+                        tally.delivered += 1;
+                        let (from, at) = sent(packet, *payload);
+                        let publisher = &mut publishers[from as usize];
+                        publisher.owed = publisher.owed.saturating_sub(1);
+                        if paced {
+                            latency.saturating_record(now.saturating_sub(at));
+                        }
+                        if let Some(id) = id(packet) {
+                            // PUBACK.
+                            out.extend([0x40, 2]);
+                            out.extend(id.get().to_be_bytes());
+                        }
+                    }
+                    Some(Kind::PubAck) => {
+                        tally.acknowledged += 1;
+                        publishers[n].unacknowledged -= 1;
+                        if packet.len() > 4 && packet[4] >= 0x80 {
+                            wrong = Some("the broker refuses a message");
+                        }
+                    }
+                    _ => wrong = Some("the broker says what it was not asked for"),
+                })?;
+            }
+            if !client.out.is_empty() {
+                client.flush()?;
+            }
+        }
+        wrong.map_or(Ok(()), |why| Err(io::Error::other(why)))
+    }
+}
+
+fn kind(packet: &[u8]) -> Option<Kind> {
+    match packet[0] >> 4 {
+        3 => Some(Kind::Publish),
+        4 => Some(Kind::PubAck),
+        _ => None,
+    }
+}

@@ -1,0 +1,201 @@
+//! `phalanx bench broker`: the MQTT broker beside mosquitto, through real sockets.
+//!
+//! How it measures is in [`Options`]. Read `shape` (who sends to whom), `server` (a broker under measurement),
+//! `client`, `message` and `fleet` (the load: one thread, messages that are copied and patched) and `report`.
+
+mod client;
+mod fleet;
+mod message;
+mod options;
+mod report;
+mod server;
+mod shape;
+
+use std::io;
+use std::time::Instant;
+
+use crate::procfs::run_time;
+use crate::stats::median;
+use crate::web::cores::{Bound, Cores};
+use crate::web::noise::{Moment, TOLERATED};
+use crate::web::{Error, Machine, heed_signals, interrupted};
+use fleet::Fleet;
+use server::Server;
+use shape::Setting;
+
+pub use options::Options;
+pub use report::{Report, Row};
+pub use shape::{Shape, Unit};
+
+/// How often a slice that was disturbed is repeated, before it is kept as it is.
+const REPEATS: usize = 2;
+const SEED: u64 = 42;
+
+/// What one slice has shown.
+struct Slice {
+    per_cpu_s: f64,
+    per_s: f64,
+    server_busy: f64,
+    client_busy: f64,
+    p50_us: f64,
+    p99_us: f64,
+    noisy: bool,
+}
+
+/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+///
+/// # Errors
+/// When something cannot be measured; no process is left behind then either.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    heed_signals()?;
+    let options = options.settled();
+    let cores = Cores::choose(options.place.server_core, options.place.load_core);
+    let cores = cores.map_err(Error::Io)?;
+    let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let machine = Machine::here(allowed, cores);
+    phalanx::raise_open_files();
+    let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir();
+    let directory = directory.map_err(Error::Io)?;
+    let mut servers = vec![server::phalanx(&options, cores.server, directory.path())?];
+    servers.extend(server::mosquitto(cores.server, directory.path())?);
+    if servers.len() == 1 {
+        eprintln!("mosquitto is not installed and left out; apt-get install mosquitto");
+    }
+    // What this process does itself is not to disturb the servers.
+    let _bound = Bound::to(cores.load).map_err(Error::Io)?;
+    let mut report = Report {
+        rows: Vec::new(),
+        worst_over_mosquitto: None,
+        filters_per_s: None,
+        filters: options.filters,
+        payload: options.payload,
+        mosquitto: server::mosquitto_version(),
+        machine,
+        quick: options.quick,
+    };
+    for shape in &options.shapes {
+        for setting in shape.settings() {
+            measure(setting, &servers, cores, &options, &mut report)?;
+        }
+    }
+    let ratios = report.rows.iter().filter_map(|row| row.over_mosquitto);
+    report.worst_over_mosquitto = ratios.reduce(f64::min);
+    Ok(report)
+}
+
+/// A row for each server that can do this.
+fn measure(
+    setting: Setting,
+    servers: &[Server],
+    cores: Cores,
+    options: &Options,
+    report: &mut Report,
+) -> Result<(), Error> {
+    let Setting { shape, qos, properties } = setting;
+    eprintln!("{shape}, QoS {}, {properties} properties", qos as u8);
+    // Nobody else knows such filters.
+    let servers = if shape == Shape::Filters { &servers[..1] } else { servers };
+    let failed = |server: &Server, error: io::Error| Error::Load {
+        name: server.name.to_owned(),
+        why: error.to_string(),
+    };
+    let mut fleets = Vec::new();
+    for server in servers {
+        let began = Instant::now();
+        let mut filed = 0;
+        let progress = |count| {
+            filed += count;
+            eprintln!("  {filed} filters");
+        };
+        let fleet = Fleet::start(server.address, setting, options, SEED, progress);
+        fleets.push(fleet.map_err(|error| failed(server, error))?);
+        if shape == Shape::Filters {
+            report.filters_per_s = Some(options.filters as f64 / began.elapsed().as_secs_f64());
+        }
+    }
+    let mut slices: Vec<Vec<Slice>> = servers.iter().map(|_| Vec::new()).collect();
+    for _ in 0..options.rounds {
+        for ((server, fleet), slices) in servers.iter().zip(&mut fleets).zip(&mut slices) {
+            let mut left = if options.quick { 0 } else { REPEATS };
+            let slice = loop {
+                interrupted()?;
+                let slice = slice(server, fleet, shape, cores, options);
+                let slice = slice.map_err(|error| failed(server, error))?;
+                if !slice.noisy || left == 0 {
+                    break slice;
+                }
+                left -= 1;
+            };
+            slices.push(slice);
+        }
+    }
+    for (n, (server, own)) in servers.iter().zip(&slices).enumerate() {
+        let all = |of: fn(&Slice) -> f64| median(&own.iter().map(of).collect::<Vec<_>>());
+        let over = |peer: &Vec<Slice>| {
+            let pairs = own.iter().zip(peer);
+            median(&pairs.map(|(own, peer)| own.per_cpu_s / peer.per_cpu_s).collect::<Vec<_>>())
+        };
+        let light = shape.rate().is_some();
+        // With next to nothing to do it is the latency that counts.
+        let peers = if n == 0 && !light { &slices[1..] } else { &[] };
+        report.rows.push(Row {
+            shape,
+            qos: qos as u8,
+            properties,
+            server: server.name,
+            publishers: shape.publishers(),
+            subscribers: shape.subscribers(),
+            window: shape.window(),
+            unit: shape.unit(),
+            per_cpu_s: all(|slice| slice.per_cpu_s),
+            per_s: all(|slice| slice.per_s),
+            server_busy: all(|slice| slice.server_busy),
+            client_busy: all(|slice| slice.client_busy),
+            p50_us: light.then(|| all(|slice| slice.p50_us)),
+            p99_us: light.then(|| all(|slice| slice.p99_us)),
+            over_mosquitto: peers.iter().map(over).reduce(f64::min),
+            slices: own.len(),
+            noisy_slices: own.iter().filter(|slice| slice.noisy).count(),
+        });
+    }
+    Ok(())
+}
+
+/// One server, for one slice, and a fifth of one before that does not count.
+fn slice(
+    server: &Server,
+    fleet: &mut Fleet,
+    shape: Shape,
+    cores: Cores,
+    options: &Options,
+) -> io::Result<Slice> {
+    let (own, length) = ([std::process::id()], options.slice);
+    fleet.run(length / 5)?;
+    let moment = Moment::take(cores, &server.family)?;
+    fleet.latency.reset();
+    let (before, began) = (fleet.tally, Instant::now());
+    let (server_before, own_before) = (run_time(&server.family)?, run_time(&own)?);
+    fleet.run(length)?;
+    if options.quick {
+        // So short a time might come to nothing.
+        fleet.settle()?;
+    }
+    let (server_after, own_after) = (run_time(&server.family)?, run_time(&own)?);
+    let (after, seconds) = (fleet.tally, began.elapsed().as_secs_f64());
+    let foreign = moment.foreign_until(&Moment::take(cores, &server.family)?, cores);
+    fleet.settle()?;
+    let count = match shape.unit() {
+        Unit::Delivered => after.delivered - before.delivered,
+        Unit::Acknowledged => after.acknowledged - before.acknowledged,
+    } as f64;
+    let cpu = server_after - server_before;
+    Ok(Slice {
+        per_cpu_s: count / cpu.max(1e-9),
+        per_s: count / seconds,
+        server_busy: cpu / seconds,
+        client_busy: (own_after - own_before) / seconds,
+        p50_us: fleet.latency.value_at_quantile(0.5) as f64 / 1e3,
+        p99_us: fleet.latency.value_at_quantile(0.99) as f64 / 1e3,
+        noisy: foreign > TOLERATED,
+    })
+}
