@@ -69,6 +69,11 @@ impl Message {
         self.properties.get().user()
     }
 
+    /// How many bytes all its properties have.
+    pub(crate) fn properties_bytes(&self) -> usize {
+        self.properties.get().bytes()
+    }
+
     /// Whether it is worth nothing any more at `now`.
     pub(crate) fn has_expired(&self, now: Duration) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
@@ -112,7 +117,8 @@ impl Message {
 /// The properties that are passed on, and when the message expires that was published at `now`.
 fn passed_on(properties: Properties<'_>, now: Duration) -> (PropertyBuffer, Option<Duration>) {
     let mut buffer = PropertyBuffer::new();
-    if properties.is_empty() {
+    if properties.are_user() {
+        buffer.append(properties);
         return (buffer, None);
     }
     let own = |property: &Property<'_>| {

@@ -3,7 +3,8 @@
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
 use crate::packet::Version;
-use crate::property::{Place, Properties};
+use crate::properties::Properties;
+use crate::property::Place;
 use crate::publish::QoS;
 use crate::reason::Reason;
 use crate::topic;

@@ -4,7 +4,7 @@ use crate::ack::{put_reason_and_properties, reason_and_properties};
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
 use crate::packet::Version;
-use crate::property::Properties;
+use crate::properties::Properties;
 use crate::reason::Reason;
 use crate::wire::Reader;
 

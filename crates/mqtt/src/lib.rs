@@ -26,7 +26,7 @@
 //! ```
 //!
 //! Read `frame.rs` and `packet.rs` first, then the packets in the order of a session: `connect.rs`,
-//! `subscribe.rs`, `publish.rs`, `ack.rs`, `end.rs`; `property.rs` has what MQTT 5 adds to all of them,
+//! `subscribe.rs`, `publish.rs`, `ack.rs`, `end.rs`; `properties.rs` and `property.rs` have what MQTT 5 adds to all of them,
 //! `reason.rs` the reason codes, and [`topic`] names and filters.
 
 #![forbid(unsafe_code)]
@@ -37,6 +37,7 @@ mod end;
 mod error;
 mod frame;
 mod packet;
+mod properties;
 mod property;
 mod publish;
 mod reason;
@@ -50,7 +51,8 @@ pub use end::{Auth, Disconnect};
 pub use error::Error;
 pub use frame::{Frame, Kind};
 pub use packet::{Packet, Version};
-pub use property::{Properties, PropertiesIter, Property, PropertyBuffer};
+pub use properties::{Properties, PropertiesIter, PropertyBuffer};
+pub use property::Property;
 pub use publish::{Delivery, PacketId, Publish, QoS};
 pub use reason::Reason;
 pub use subscribe::{

@@ -1,13 +1,8 @@
-//! Properties: what MQTT 5 adds to packets (§2.2.2).
-//!
-//! They are checked once as a whole, which kinds a packet may have and how often among it, and stay as bytes: few
-//! readers want more than one of them, and a broker that passes them on wants none.
+//! One property of a packet (MQTT 5 §2.2.2), and where it may stand.
 
 use crate::error::Error;
 use crate::frame::Kind;
-use crate::wire::{
-    MAX_VARIABLE, Reader, put_bytes, put_four, put_two, put_variable, variable_length,
-};
+use crate::wire::{MAX_VARIABLE, Reader, put_bytes, put_four, put_two, put_variable};
 
 /// One property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,12 +63,12 @@ pub enum Property<'a> {
     SharedAvailable(bool),
 }
 
-const USER: u8 = 0x26;
-const SUBSCRIPTION_IDENTIFIER: u8 = 0x0b;
+pub(crate) const USER: u8 = 0x26;
+pub(crate) const SUBSCRIPTION_IDENTIFIER: u8 = 0x0b;
 
 /// Where properties stand: the bit of a packet's kind, or that of a will.
 #[derive(Clone, Copy)]
-pub(crate) struct Place(u16);
+pub(crate) struct Place(pub(crate) u16);
 
 impl Place {
     pub(crate) const WILL: Self = Self(1);
@@ -83,7 +78,7 @@ impl Place {
     }
 
     /// The places in which a property may stand; none for a number that no property has.
-    const fn allowed(id: u8) -> u16 {
+    pub(crate) const fn allowed(id: u8) -> u16 {
         const fn at<const N: usize>(kinds: [Kind; N]) -> u16 {
             let (mut bits, mut n) = (0, 0);
             while n < N {
@@ -116,7 +111,7 @@ impl Place {
 impl<'a> Property<'a> {
     /// The number and the value at the front of `reader`.
     #[inline]
-    fn read(reader: &mut Reader<'a>) -> Result<(u8, Self), Error> {
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<(u8, Self), Error> {
         let id = reader.byte()?;
         let property = match id {
             USER => Self::User(reader.text()?, reader.text()?),
@@ -163,7 +158,8 @@ impl<'a> Property<'a> {
         Ok((id, property))
     }
 
-    fn write(self, out: &mut Vec<u8>) -> Result<(), Error> {
+    /// Appends both.
+    pub(crate) fn write(self, out: &mut Vec<u8>) -> Result<(), Error> {
         let flag = |out: &mut Vec<u8>, id, value: bool| out.extend([id, value.into()]);
         let two = |out: &mut Vec<u8>, id, value| {
             out.push(id);
@@ -227,183 +223,9 @@ fn flag(reader: &mut Reader<'_>) -> Result<bool, Error> {
     }
 }
 
-/// The properties of a packet, checked, and as bytes.
-///
-/// ```
-/// use phalanx_mqtt::{Property, PropertyBuffer};
-///
-/// let mut buffer = PropertyBuffer::new();
-/// buffer.push(Property::User("unit", "°C"))?;
-/// buffer.push(Property::MessageExpiry(60))?;
-/// let properties = buffer.get();
-/// assert_eq!(properties.user().collect::<Vec<_>>(), [("unit", "°C")]);
-/// assert!(properties.iter().any(|property| property == Property::MessageExpiry(60)));
-/// # Ok::<(), phalanx_mqtt::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Properties<'a>(&'a [u8]);
-
-impl<'a> Properties<'a> {
-    /// No properties.
-    pub const NONE: Self = Self(&[]);
-
-    /// Reads a length and so many bytes of properties, and checks them.
-    #[inline]
-    pub(crate) fn read(reader: &mut Reader<'a>, place: Place) -> Result<Self, Error> {
-        let length = reader.variable()?;
-        let bytes = reader.take(length)?;
-        if !bytes.is_empty() {
-            check(bytes, place)?;
-        }
-        Ok(Self(bytes))
-    }
-
-    /// How many bytes [`write`](Self::write) appends.
-    pub(crate) const fn size(self) -> usize {
-        variable_length(self.0.len()) + self.0.len()
-    }
-
-    pub(crate) fn write(self, out: &mut Vec<u8>) {
-        put_variable(out, self.0.len());
-        out.extend_from_slice(self.0);
-    }
-
-    /// Whether there are none.
-    pub const fn is_empty(self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// How many bytes they have, without their length.
-    pub const fn bytes(self) -> usize {
-        self.0.len()
-    }
-
-    /// All of them, in their order.
-    pub const fn iter(self) -> PropertiesIter<'a> {
-        PropertiesIter(Reader(self.0))
-    }
-
-    /// The users' own, in their order: names and values.
-    pub fn user(self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.iter().filter_map(|property| match property {
-            Property::User(name, value) => Some((name, value)),
-            _ => None,
-        })
-    }
-}
-
-impl<'a> IntoIterator for Properties<'a> {
-    type Item = Property<'a>;
-    type IntoIter = PropertiesIter<'a>;
-
-    fn into_iter(self) -> PropertiesIter<'a> {
-        self.iter()
-    }
-}
-
-/// What [`Properties::iter`] gives.
-#[derive(Clone, Copy)]
-pub struct PropertiesIter<'a>(Reader<'a>);
-
-impl<'a> Iterator for PropertiesIter<'a> {
-    type Item = Property<'a>;
-
-    fn next(&mut self) -> Option<Property<'a>> {
-        // They were checked as a whole, or written here: only the end fails.
-        Property::read(&mut self.0).ok().map(|(_, property)| property)
-    }
-}
-
-impl std::fmt::Debug for PropertiesIter<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(*self).finish()
-    }
-}
-
-/// Whether `bytes` are properties that may stand in this place.
-fn check(bytes: &[u8], place: Place) -> Result<(), Error> {
-    let mut reader = Reader(bytes);
-    let mut seen = 0u64;
-    while !reader.is_empty() {
-        let (id, _) = Property::read(&mut reader)?;
-        if Place::allowed(id) & place.0 == 0 {
-            return Err(Error::protocol("a property stands in a packet that cannot have it"));
-        }
-        let bit = 1 << id;
-        // A message carries the identifiers of all subscriptions that it is for.
-        let many =
-            id == USER || (id == SUBSCRIPTION_IDENTIFIER && place.0 == Place::of(Kind::Publish).0);
-        if seen & bit != 0 && !many {
-            return Err(Error::protocol("a property that stands alone is there twice"));
-        }
-        seen |= bit;
-    }
-    Ok(())
-}
-
-/// Properties that are being written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PropertyBuffer(Vec<u8>);
-
-impl PropertyBuffer {
-    /// None yet.
-    pub const fn new() -> Self {
-        Self(Vec::new())
-    }
-
-    /// Adds one. Whether it may stand where these will stand is the caller's to know: who reads it says so.
-    ///
-    /// # Errors
-    /// When a text or a value is longer than 65,535 bytes, or a subscription identifier out of range; nothing is
-    /// added then.
-    pub fn push(&mut self, property: Property<'_>) -> Result<(), Error> {
-        let before = self.0.len();
-        property.write(&mut self.0).inspect_err(|_| self.0.truncate(before))
-    }
-
-    /// Adds all of `properties` behind those that are there.
-    pub fn append(&mut self, properties: Properties<'_>) {
-        self.0.extend_from_slice(properties.0);
-    }
-
-    /// Forgets all of them, and keeps the memory.
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    /// Those that were added.
-    pub fn get(&self) -> Properties<'_> {
-        Properties(&self.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn buffer(properties: &[Property<'_>]) -> PropertyBuffer {
-        let mut buffer = PropertyBuffer::new();
-        properties.iter().for_each(|property| buffer.push(*property).unwrap());
-        buffer
-    }
-
-    #[test]
-    fn each_stands_once_and_where_it_may() {
-        let publish = Place::of(Kind::Publish);
-        let ok = buffer(&[
-            Property::User("a", "1"),
-            Property::User("a", "2"),
-            Property::SubscriptionIdentifier(1),
-            Property::SubscriptionIdentifier(2),
-        ]);
-        assert!(check(&ok.0, publish).is_ok());
-        assert!(check(&ok.0, Place::of(Kind::Subscribe)).is_err(), "one for a subscription");
-        let twice = buffer(&[Property::TopicAlias(1), Property::TopicAlias(2)]);
-        assert!(check(&twice.0, publish).is_err());
-        let elsewhere = buffer(&[Property::WillDelay(1)]);
-        assert!(check(&elsewhere.0, publish).is_err());
-        assert!(check(&elsewhere.0, Place::WILL).is_ok());
-    }
 
     #[test]
     fn numbers_that_no_property_has_are_refused() {
@@ -413,13 +235,5 @@ mod tests {
             let bytes = [id, 0, 0, 0, 0];
             assert!(Property::read(&mut Reader(&bytes)).is_err(), "{id:#x}");
         }
-    }
-
-    #[test]
-    fn what_is_too_long_adds_nothing() {
-        let mut buffer = buffer(&[Property::User("a", "b")]);
-        let before = buffer.clone();
-        assert!(buffer.push(Property::User("a", &"x".repeat(65_536))).is_err());
-        assert_eq!(buffer, before);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use phalanx::now;
 use phalanx_mqtt::{
-    Ack, Delivery, Packet, PacketId, Property, PropertyBuffer, Publish, Reason, Version,
+    Ack, Delivery, Packet, PacketId, Properties, Property, PropertyBuffer, Publish, Reason, Version,
 };
 
 use crate::access::{Identity, Policy};
@@ -53,7 +53,12 @@ impl Publishing {
         (policy, identity): (&Policy, &Identity),
     ) -> Result<(), End> {
         let mut alias = None;
-        for property in publish.properties {
+        // The users' own are not looked through: they are passed on.
+        let others = match publish.properties.are_user() {
+            true => Properties::NONE,
+            false => publish.properties,
+        };
+        for property in others {
             match property {
                 Property::TopicAlias(number) => alias = Some(usize::from(number)),
                 Property::SubscriptionIdentifier(_) => {

@@ -29,7 +29,9 @@ enum Field<'m> {
 impl<'m> Attributes<'m> {
     /// Those of `message`; its payload's fields too, if `json`.
     pub(crate) fn of(message: &'m Message, json: bool) -> Self {
-        let properties = message.user().map(|(name, text)| (name, Value::Untyped(text))).collect();
+        // Each takes five bytes at least; mostly it is a dozen.
+        let mut properties = Vec::with_capacity(message.properties_bytes() / 12 + 1);
+        properties.extend(message.user().map(|(name, text)| (name, Value::Untyped(text))));
         let fields = match json {
             true => Fields::of(&message.payload),
             false => Fields::default(),
@@ -38,7 +40,10 @@ impl<'m> Attributes<'m> {
     }
 
     /// Names and values: of several of one name the last counts, so a property rather than a field.
-    pub(crate) fn list(&self) -> Vec<(&str, Value<'_>)> {
+    pub(crate) fn list(&self) -> Cow<'_, [(&str, Value<'_>)]> {
+        if self.fields.0.is_empty() {
+            return Cow::Borrowed(&self.properties);
+        }
         let fields = self.fields.0.iter().map(|(name, field)| {
             let value = match field {
                 Field::Boolean(value) => Value::Boolean(*value),

@@ -1,0 +1,230 @@
+//! Properties: what MQTT 5 adds to packets (§2.2.2).
+//!
+//! They are checked once as a whole, which kinds a packet may have and how often among it, and stay as bytes: few
+//! readers want more than one of them, and a broker that passes them on wants none.
+
+use crate::error::Error;
+use crate::frame::Kind;
+use crate::property::{Place, Property, SUBSCRIPTION_IDENTIFIER, USER};
+use crate::wire::{Reader, put_variable, variable_length};
+
+/// The properties of a packet, checked, and as bytes.
+///
+/// ```
+/// use phalanx_mqtt::{Property, PropertyBuffer};
+///
+/// let mut buffer = PropertyBuffer::new();
+/// buffer.push(Property::User("unit", "°C"))?;
+/// buffer.push(Property::MessageExpiry(60))?;
+/// let properties = buffer.get();
+/// assert_eq!(properties.user().collect::<Vec<_>>(), [("unit", "°C")]);
+/// assert!(properties.iter().any(|property| property == Property::MessageExpiry(60)));
+/// # Ok::<(), phalanx_mqtt::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Properties<'a> {
+    bytes: &'a [u8],
+    /// The numbers of those that are there, a bit for each.
+    kinds: u64,
+}
+
+impl<'a> Properties<'a> {
+    /// No properties.
+    pub const NONE: Self = Self { bytes: &[], kinds: 0 };
+
+    /// Reads a length and so many bytes of properties, and checks them.
+    #[inline]
+    pub(crate) fn read(reader: &mut Reader<'a>, place: Place) -> Result<Self, Error> {
+        let length = reader.variable()?;
+        let bytes = reader.take(length)?;
+        let kinds = if bytes.is_empty() { 0 } else { check(bytes, place)? };
+        Ok(Self { bytes, kinds })
+    }
+
+    /// How many bytes [`write`](Self::write) appends.
+    pub(crate) const fn size(self) -> usize {
+        variable_length(self.bytes.len()) + self.bytes.len()
+    }
+
+    pub(crate) fn write(self, out: &mut Vec<u8>) {
+        put_variable(out, self.bytes.len());
+        out.extend_from_slice(self.bytes);
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Whether all of them are the users' own. It is known: nothing is looked through for it.
+    pub const fn are_user(self) -> bool {
+        self.kinds & !(1 << USER) == 0
+    }
+
+    /// How many bytes they have, without their length.
+    pub const fn bytes(self) -> usize {
+        self.bytes.len()
+    }
+
+    /// All of them, in their order.
+    pub const fn iter(self) -> PropertiesIter<'a> {
+        PropertiesIter(Reader(self.bytes))
+    }
+
+    /// The users' own, in their order: names and values.
+    pub fn user(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.iter().filter_map(|property| match property {
+            Property::User(name, value) => Some((name, value)),
+            _ => None,
+        })
+    }
+}
+
+impl<'a> IntoIterator for Properties<'a> {
+    type Item = Property<'a>;
+    type IntoIter = PropertiesIter<'a>;
+
+    fn into_iter(self) -> PropertiesIter<'a> {
+        self.iter()
+    }
+}
+
+/// What [`Properties::iter`] gives.
+#[derive(Clone, Copy)]
+pub struct PropertiesIter<'a>(Reader<'a>);
+
+impl<'a> Iterator for PropertiesIter<'a> {
+    type Item = Property<'a>;
+
+    fn next(&mut self) -> Option<Property<'a>> {
+        // They were checked as a whole, or written here: only the end fails.
+        Property::read(&mut self.0).ok().map(|(_, property)| property)
+    }
+}
+
+impl std::fmt::Debug for PropertiesIter<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(*self).finish()
+    }
+}
+
+/// Whether `bytes` are properties that may stand in this place; a bit for the number of each that is there.
+fn check(bytes: &[u8], place: Place) -> Result<u64, Error> {
+    let mut reader = Reader(bytes);
+    let mut seen = 0u64;
+    while !reader.is_empty() {
+        let (id, _) = Property::read(&mut reader)?;
+        if Place::allowed(id) & place.0 == 0 {
+            return Err(Error::protocol("a property stands in a packet that cannot have it"));
+        }
+        let bit = 1 << id;
+        // A message carries the identifiers of all subscriptions that it is for.
+        let many =
+            id == USER || (id == SUBSCRIPTION_IDENTIFIER && place.0 == Place::of(Kind::Publish).0);
+        if seen & bit != 0 && !many {
+            return Err(Error::protocol("a property that stands alone is there twice"));
+        }
+        seen |= bit;
+    }
+    Ok(seen)
+}
+
+/// Properties that are being written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PropertyBuffer {
+    bytes: Vec<u8>,
+    kinds: u64,
+}
+
+impl PropertyBuffer {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self { bytes: Vec::new(), kinds: 0 }
+    }
+
+    /// Adds one. Whether it may stand where these will stand is the caller's to know: who reads it says so.
+    ///
+    /// # Errors
+    /// When a text or a value is longer than 65,535 bytes, or a subscription identifier out of range; nothing is
+    /// added then.
+    pub fn push(&mut self, property: Property<'_>) -> Result<(), Error> {
+        let before = self.bytes.len();
+        property.write(&mut self.bytes).inspect_err(|_| self.bytes.truncate(before))?;
+        self.kinds |= 1 << self.bytes[before];
+        Ok(())
+    }
+
+    /// Adds all of `properties` behind those that are there.
+    pub fn append(&mut self, properties: Properties<'_>) {
+        self.bytes.extend_from_slice(properties.bytes);
+        self.kinds |= properties.kinds;
+    }
+
+    /// Forgets all of them, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.kinds = 0;
+    }
+
+    /// Those that were added.
+    pub fn get(&self) -> Properties<'_> {
+        Properties { bytes: &self.bytes, kinds: self.kinds }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer(properties: &[Property<'_>]) -> PropertyBuffer {
+        let mut buffer = PropertyBuffer::new();
+        properties.iter().for_each(|property| buffer.push(*property).unwrap());
+        buffer
+    }
+
+    #[test]
+    fn each_stands_once_and_where_it_may() {
+        let publish = Place::of(Kind::Publish);
+        let ok = buffer(&[
+            Property::User("a", "1"),
+            Property::User("a", "2"),
+            Property::SubscriptionIdentifier(1),
+            Property::SubscriptionIdentifier(2),
+        ]);
+        assert!(check(&ok.bytes, publish).is_ok());
+        assert!(check(&ok.bytes, Place::of(Kind::Subscribe)).is_err(), "one for a subscription");
+        let twice = buffer(&[Property::TopicAlias(1), Property::TopicAlias(2)]);
+        assert!(check(&twice.bytes, publish).is_err());
+        let elsewhere = buffer(&[Property::WillDelay(1)]);
+        assert!(check(&elsewhere.bytes, publish).is_err());
+        assert!(check(&elsewhere.bytes, Place::WILL).is_ok());
+    }
+
+    #[test]
+    fn that_all_are_the_users_own_is_known() {
+        let mut own = buffer(&[Property::User("a", "1"), Property::User("a", "2")]);
+        assert!(own.get().are_user() && Properties::NONE.are_user());
+        let other = buffer(&[Property::SharedAvailable(true)]);
+        assert!(!other.get().are_user());
+        for mixed in [other.get(), buffer(&[Property::TopicAlias(1)]).get()] {
+            let mut all = own.clone();
+            all.append(mixed);
+            assert!(!all.get().are_user(), "{all:?}");
+            all.clear();
+            assert!(all.get().are_user());
+        }
+        own.push(Property::MessageExpiry(1)).unwrap();
+        let mut bytes = Vec::new();
+        own.get().write(&mut bytes);
+        let read = Properties::read(&mut Reader(&bytes), Place::of(Kind::Publish)).unwrap();
+        assert_eq!((read, read.are_user()), (own.get(), false));
+    }
+
+    #[test]
+    fn what_is_too_long_adds_nothing() {
+        let mut buffer = buffer(&[Property::User("a", "b")]);
+        let before = buffer.clone();
+        assert!(buffer.push(Property::User("a", &"x".repeat(65_536))).is_err());
+        assert_eq!(buffer, before);
+    }
+}
