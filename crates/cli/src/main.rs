@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod broker;
+mod client;
 mod content;
 mod notify;
 mod passwd;
@@ -26,6 +27,8 @@ struct Cli {
 enum Command {
     Web(web::Web),
     Broker(broker::Broker),
+    Pub(client::Pub),
+    Sub(client::Sub),
     Top(top::Top),
     Passwd(passwd::Passwd),
     Load(phalanx_bench::cli::LoadCommand),
@@ -39,6 +42,8 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Web(web) => web.run(),
         Command::Broker(broker) => broker.run(),
+        Command::Pub(publish) => publish.run(),
+        Command::Sub(subscribe) => subscribe.run(),
         Command::Top(top) => top.run(),
         Command::Passwd(passwd) => passwd.run(),
         Command::Load(load) => load.run(),

@@ -12,6 +12,7 @@ mod authority;
 mod bench;
 mod broker;
 mod client;
+mod commands;
 mod content;
 mod flow;
 mod mosquitto;

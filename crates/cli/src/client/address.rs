@@ -1,0 +1,110 @@
+//! Where a broker is, as it is written: `mqtt://user@host:port`, or less of that.
+
+use std::str::FromStr;
+
+/// A broker's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) user: Option<String>,
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+const PORT: u16 = 1883;
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rest = match text.split_once("://") {
+            None => text,
+            Some(("mqtt" | "tcp", rest)) => rest,
+            Some(("mqtts" | "ssl" | "tls" | "ws" | "wss", _)) => {
+                return Err("only mqtt:// is spoken here: no TLS and no WebSocket".into());
+            }
+            Some((other, _)) => return Err(format!("{other}:// is no way to reach a broker")),
+        };
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        if rest.contains('/') {
+            return Err("nothing comes behind the port: topics go into --topic".into());
+        }
+        let (user, place) = match rest.rsplit_once('@') {
+            Some((user, place)) => (Some(user), place),
+            None => (None, rest),
+        };
+        if user.is_some_and(|user| user.contains(':')) {
+            let why = "no password here, where all can see it: put it into PHALANX_PASSWORD or --password-file";
+            return Err(why.into());
+        }
+        if user == Some("") {
+            return Err("there is no name before the @".into());
+        }
+        // An IPv6 address has colons of its own, and so it has brackets where a port follows.
+        let (host, port) = match place.strip_prefix('[') {
+            Some(inside) => {
+                let (host, behind) = inside.split_once(']').ok_or("a [ is not closed")?;
+                match (behind.strip_prefix(':'), behind) {
+                    (Some(port), _) => (host, Some(port)),
+                    (None, "") => (host, None),
+                    (None, _) => return Err("behind ] comes :PORT or nothing".into()),
+                }
+            }
+            None if place.matches(':').count() > 1 => (place, None),
+            None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
+        };
+        if host.is_empty() {
+            return Err("there is no host".into());
+        }
+        let port = match port {
+            None => PORT,
+            Some(port) => match port.parse() {
+                Ok(0) | Err(_) => return Err(format!("{port:?} is no port: 1 to 65535")),
+                Ok(port) => port,
+            },
+        };
+        Ok(Self { user: user.map(str::to_owned), host: host.to_owned(), port })
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "mqtt://[{}]:{}", self.host, self.port),
+            false => write!(f, "mqtt://{}:{}", self.host, self.port),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let parts = |text: &str| {
+            let Address { user, host, port } = text.parse().unwrap();
+            (user.unwrap_or_default(), host, port)
+        };
+        let of = |user: &str, host: &str, port| (user.to_owned(), host.to_owned(), port);
+        assert_eq!(parts("mqtt://ann@broker.example:1884/"), of("ann", "broker.example", 1884));
+        assert_eq!(parts("ann@x@broker"), of("ann@x", "broker", 1883));
+        assert_eq!(parts("localhost:7"), of("", "localhost", 7));
+        assert_eq!(parts("mqtt://[::1]:7"), of("", "::1", 7));
+        assert_eq!((parts("[::1]"), parts("::1")), (of("", "::1", 1883), of("", "::1", 1883)));
+        for (text, says) in [
+            ("mqtts://a", "no TLS"),
+            ("http://a", "http://"),
+            ("mqtt://ann:secret@a", "PHALANX_PASSWORD"),
+            ("mqtt://a:0", "no port"),
+            ("mqtt://a:x", "no port"),
+            ("mqtt://", "no host"),
+            ("mqtt://@a", "no name"),
+            ("mqtt://a/topic", "--topic"),
+            ("[::1", "not closed"),
+            ("[::1]x", ":PORT"),
+        ] {
+            let error = text.parse::<Address>().unwrap_err();
+            assert!(error.contains(says) && !error.contains("secret"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! How a client begins: the broker is reached, and asked for a session.
+
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use phalanx_mqtt::{Connect, Packet, Properties, Property, Reason, Version};
+
+use super::To;
+use super::failure::{Failure, words};
+use super::link::{Came, Happened, Link};
+
+/// What the broker has granted.
+pub(super) struct Granted {
+    pub(super) link: Link,
+    /// Messages of QoS 1 and 2 that may be under way to it.
+    pub(super) receive_maximum: usize,
+}
+
+/// Connects; within `patience`, for each of the broker's addresses and for its answer.
+pub(super) fn begin(to: &To, patience: Duration) -> Result<Granted, Failure> {
+    let password = password(to)?;
+    if password.is_some() && to.broker.user.is_none() {
+        let why = "a password is of no use without a name: --broker mqtt://USER@HOST";
+        return Err(Failure::Usage(why.into()));
+    }
+    let version = if to.v311 { Version::V3 } else { Version::V5 };
+    match ask(to, patience, version, password.as_deref())? {
+        Some(granted) => Ok(granted),
+        // It knows no MQTT 5.
+        None if version == Version::V5 => {
+            let again = ask(to, patience, Version::V3, password.as_deref())?;
+            again.ok_or_else(|| {
+                Failure::Broker(format!("{} speaks neither MQTT 5 nor 3.1.1", to.broker))
+            })
+        }
+        None => Err(Failure::Broker(format!("{} does not speak MQTT 3.1.1", to.broker))),
+    }
+}
+
+/// The password; none if there is none.
+fn password(to: &To) -> Result<Option<Vec<u8>>, Failure> {
+    let Some(path) = &to.password_file else {
+        let password = std::env::var_os("PHALANX_PASSWORD");
+        return Ok(password.map(std::os::unix::ffi::OsStringExt::into_vec));
+    };
+    let read = std::fs::read(path);
+    let bytes = read.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(Some(line.strip_suffix(b"\r").unwrap_or(line).to_vec()))
+}
+
+/// Asks in one version; none if the broker does not speak that.
+fn ask(
+    to: &To,
+    patience: Duration,
+    version: Version,
+    password: Option<&[u8]>,
+) -> Result<Option<Granted>, Failure> {
+    let stream = reach(to, patience)?;
+    let link = Link::new(stream, version, to.keep_alive);
+    let mut link = link.map_err(|error| Failure::of_system("cannot use a socket", &error))?;
+    link.say(&Packet::Connect(Connect {
+        version,
+        client_id: to.client_id.as_deref().unwrap_or_default(),
+        clean_start: true,
+        keep_alive: to.keep_alive,
+        username: to.broker.user.as_deref(),
+        password,
+        will: None,
+        properties: Properties::NONE,
+    }))?;
+    let until = Instant::now() + patience;
+    let came = match link.next(Some(until), None)? {
+        Happened::Came(came) => came,
+        _ => return Err(Failure::Late(format!("{} does not answer", to.broker))),
+    };
+    if is_other_version(&came) {
+        return Ok(None);
+    }
+    match came.packet()? {
+        Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS => {
+            let receive_maximum = ack.properties.iter().find_map(|property| match property {
+                Property::ReceiveMaximum(most) => Some(most.into()),
+                _ => None,
+            });
+            let receive_maximum = receive_maximum.unwrap_or(usize::from(u16::MAX));
+            Ok(Some(Granted { link, receive_maximum }))
+        }
+        Packet::ConnAck(ack) if ack.reason == Reason::UNSUPPORTED_PROTOCOL_VERSION => Ok(None),
+        Packet::ConnAck(ack) => {
+            let why = words(ack.reason, ack.properties);
+            Err(Failure::Broker(format!("{} refuses: {why}", to.broker)))
+        }
+        _ => Err(Failure::Broker(format!("{} does not answer as a broker", to.broker))),
+    }
+}
+
+/// Whether a broker of 3.1.1 says in its own words that it knows no MQTT 5.
+fn is_other_version(came: &Came) -> bool {
+    matches!(came.bytes(), [0x20, 2, _, 1])
+}
+
+/// The first of the broker's addresses that can be reached.
+fn reach(to: &To, patience: Duration) -> Result<TcpStream, Failure> {
+    let broker = &to.broker;
+    let addresses = (broker.host.as_str(), broker.port).to_socket_addrs();
+    let addresses: Vec<SocketAddr> = addresses
+        .map_err(|error| Failure::Broker(format!("{} cannot be found: {error}", broker.host)))?
+        .collect();
+    let mut why = "it has no address".to_owned();
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, patience) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => why = error.to_string(),
+        }
+    }
+    Err(Failure::Broker(format!("cannot reach {broker}: {why}\n  is a broker running there?")))
+}

@@ -1,0 +1,234 @@
+//! A connection to a broker that waits for several things at once: packets, input, signals, and the time.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use phalanx_mqtt::{Disconnect, Error, Frame, Packet, Reason, Version};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::failure::{Failure, words};
+
+/// A broker that says nothing is waited for no longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a client waits for.
+pub(super) enum Happened {
+    /// A packet.
+    Came(Came),
+    /// There is something to read where else it looked.
+    Input,
+    /// The time is up.
+    Late,
+}
+
+/// A packet that has come.
+pub(super) struct Came {
+    bytes: Vec<u8>,
+    version: Version,
+}
+
+impl Came {
+    /// # Errors
+    /// When it is none, as the standard has it.
+    pub(super) fn packet(&self) -> Result<Packet<'_>, Failure> {
+        let frame = Frame::split(&self.bytes, Frame::MAX_BODY).map_err(wrong)?;
+        Packet::decode(frame.expect("it was found whole"), self.version).map_err(wrong)
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn wrong(error: Error) -> Failure {
+    Failure::Broker(format!("what the broker says is no MQTT: {error}"))
+}
+
+/// Signals that ask for an end, as bytes to read.
+struct Signals(UnixStream);
+
+impl Signals {
+    fn heed() -> io::Result<Self> {
+        let (read, write) = UnixStream::pair()?;
+        signal_hook::low_level::pipe::register(SIGTERM, write.try_clone()?)?;
+        signal_hook::low_level::pipe::register(SIGINT, write)?;
+        Ok(Self(read))
+    }
+}
+
+/// A connection.
+pub(super) struct Link {
+    stream: TcpStream,
+    signals: Signals,
+    pub(super) version: Version,
+    keep_alive: Duration,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// When something was last sent, and since when an answer to a ping is waited for.
+    said: Instant,
+    pinged: Option<Instant>,
+}
+
+impl Link {
+    /// From here on signals are noticed by [`next`](Self::next) alone.
+    pub(super) fn new(stream: TcpStream, version: Version, keep_alive: u16) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            signals: Signals::heed()?,
+            version,
+            keep_alive: Duration::from_secs(keep_alive.into()),
+            input: Vec::new(),
+            output: Vec::new(),
+            said: Instant::now(),
+            pinged: None,
+        })
+    }
+
+    /// Says a packet, as soon as it goes.
+    ///
+    /// # Errors
+    /// When it is longer than a packet can be, or the broker is gone.
+    pub(super) fn say(&mut self, packet: &Packet<'_>) -> Result<(), Failure> {
+        let encoded = packet.encode(self.version, &mut self.output);
+        encoded.map_err(|error| Failure::Usage(error.what().to_owned()))?;
+        self.flush()
+    }
+
+    /// Whether all that was said has left.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.output.is_empty()
+    }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        let mut sent = 0;
+        while sent < self.output.len() {
+            match self.stream.write(&self.output[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                // It may have said why, which is still to be read.
+                Err(_) => {
+                    self.output.clear();
+                    return Ok(());
+                }
+            }
+            self.said = Instant::now();
+        }
+        self.output.drain(..sent);
+        Ok(())
+    }
+
+    /// Waits until something happens, `until` then at most, and with `input` for that, too.
+    pub(super) fn next(
+        &mut self,
+        until: Option<Instant>,
+        input: Option<BorrowedFd<'_>>,
+    ) -> Result<Happened, Failure> {
+        loop {
+            let frame = Frame::split(&self.input, Frame::MAX_BODY).map_err(wrong)?;
+            if let Some(length) = frame.map(|frame| frame.length()) {
+                let bytes = self.input.drain(..length).collect();
+                let came = Came { bytes, version: self.version };
+                match came.packet() {
+                    Ok(Packet::PingResp) => self.pinged = None,
+                    Ok(Packet::Disconnect(Disconnect { reason, properties })) => {
+                        let why = words(reason, properties);
+                        return Err(Failure::Broker(format!("the broker has ended it: {why}")));
+                    }
+                    _ => return Ok(Happened::Came(came)),
+                }
+                continue;
+            }
+            let now = Instant::now();
+            if until.is_some_and(|until| until <= now) {
+                return Ok(Happened::Late);
+            }
+            let next_ping = self.look_after(now)?;
+            let wait = until.map_or(next_ping, |until| until.min(next_ping));
+            let timeout = Timespec::try_from(wait.saturating_duration_since(now)).ok();
+            let mut sockets = PollFlags::IN;
+            if !self.output.is_empty() {
+                sockets |= PollFlags::OUT;
+            }
+            let mut fds = vec![
+                PollFd::new(&self.signals.0, PollFlags::IN),
+                PollFd::new(&self.stream, sockets),
+            ];
+            fds.extend(input.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN)));
+            match poll(&mut fds, timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => (),
+                Err(error) => return Err(Failure::of_system("cannot wait", &error.into())),
+            }
+            let woken: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            if woken[0] {
+                return Err(Failure::Interrupted);
+            }
+            if woken[1] {
+                self.flush()?;
+                self.receive()?;
+            }
+            if woken.get(2) == Some(&true) {
+                return Ok(Happened::Input);
+            }
+        }
+    }
+
+    /// Says that it is still there when that is due; when it is due next.
+    fn look_after(&mut self, now: Instant) -> Result<Instant, Failure> {
+        if let Some(pinged) = self.pinged {
+            let until = pinged + PATIENCE;
+            if until <= now {
+                let why = "the broker is gone: it does not answer a ping";
+                return Err(Failure::Broker(why.into()));
+            }
+            return Ok(until);
+        }
+        // A little early, as it is on its way for a moment.
+        let due = self.said + self.keep_alive * 3 / 4;
+        if due > now {
+            return Ok(due);
+        }
+        self.pinged = Some(now);
+        self.said = now;
+        self.say(&Packet::PingReq)?;
+        Ok(now + PATIENCE)
+    }
+
+    fn receive(&mut self) -> Result<(), Failure> {
+        let mut chunk = [0; 64 * 1024];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => Err(Failure::Broker("the broker has closed the connection".into())),
+            Ok(count) => {
+                self.input.extend_from_slice(&chunk[..count]);
+                Ok(())
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(()),
+                _ => Err(Failure::of_system("the connection is lost", &error)),
+            },
+        }
+    }
+
+    /// Leaves. What was said before arrives.
+    pub(super) fn leave(mut self) {
+        let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
+        let said = self.say(&goodbye);
+        let until = Instant::now() + PATIENCE;
+        // The broker closes when it has read that. Whatever comes until then is not for us any more.
+        while said.is_ok() {
+            if self.is_flushed() {
+                let _ = self.stream.shutdown(Shutdown::Write);
+            }
+            match self.next(Some(until), None) {
+                Ok(Happened::Came(_)) => (),
+                _ => break,
+            }
+        }
+    }
+}

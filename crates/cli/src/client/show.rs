@@ -1,0 +1,122 @@
+//! How a message is printed: its payload, or all of it as a line of JSON.
+
+use std::io::{self, Write};
+
+use phalanx_mqtt::{Property, Publish};
+use serde_json::{Map, Value, json};
+
+use super::failure::Failure;
+
+/// How messages are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The payload and the end of a line.
+    Payload,
+    /// With the topic and a space before it.
+    WithTopic,
+    /// One line of JSON.
+    Json,
+}
+
+impl Form {
+    /// Prints a message at once: whoever reads it may wait for it.
+    pub(super) fn print(self, message: &Publish<'_>) -> Result<(), Failure> {
+        let mut line = Vec::new();
+        match self {
+            Self::Json => line.extend(to_json(message).to_string().into_bytes()),
+            form => {
+                if form == Self::WithTopic {
+                    line.extend(message.topic.as_bytes());
+                    line.push(b' ');
+                }
+                line.extend(message.payload);
+            }
+        }
+        line.push(b'\n');
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&line).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::Unread,
+            _ => Failure::of_system("cannot print", &error),
+        })
+    }
+}
+
+/// The message; a payload that is no text is written in hexadecimal digits.
+fn to_json(message: &Publish<'_>) -> Value {
+    let mut all = Map::new();
+    all.insert("topic".into(), message.topic.into());
+    match std::str::from_utf8(message.payload) {
+        Ok(text) => all.insert("payload".into(), text.into()),
+        Err(_) => all.insert("payload_hex".into(), hex(message.payload).into()),
+    };
+    all.insert("qos".into(), (message.delivery.qos() as u8).into());
+    all.insert("retain".into(), message.retain.into());
+    let (mut user, mut identifiers) = (Vec::new(), Vec::new());
+    for property in message.properties {
+        let (name, value) = match property {
+            // Not an object: there may be several of one name, and their order counts.
+            Property::User(name, value) => {
+                user.push(json!([name, value]));
+                continue;
+            }
+            Property::SubscriptionIdentifier(number) => {
+                identifiers.push(json!(number));
+                continue;
+            }
+            Property::PayloadIsText(is) => ("payload_is_text", is.into()),
+            Property::MessageExpiry(seconds) => ("expiry", seconds.into()),
+            Property::ContentType(text) => ("content_type", text.into()),
+            Property::ResponseTopic(topic) => ("response_topic", topic.into()),
+            Property::CorrelationData(bytes) => ("correlation_hex", hex(bytes).into()),
+            _ => continue,
+        };
+        all.insert(name.into(), value);
+    }
+    if !user.is_empty() {
+        all.insert("attributes".into(), user.into());
+    }
+    if !identifiers.is_empty() {
+        all.insert("subscriptions".into(), identifiers.into());
+    }
+    Value::Object(all)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_mqtt::{Delivery, PropertyBuffer};
+
+    use super::*;
+
+    #[test]
+    fn json_has_all_of_a_message() {
+        let mut properties = PropertyBuffer::new();
+        for property in [
+            Property::User("k", "1"),
+            Property::User("k", "2"),
+            Property::ContentType("text/plain"),
+            Property::MessageExpiry(60),
+        ] {
+            properties.push(property).unwrap();
+        }
+        let mut message = Publish {
+            topic: "a/b",
+            payload: b"x\"y",
+            delivery: Delivery::AtMostOnce,
+            retain: true,
+            duplicate: false,
+            properties: properties.get(),
+        };
+        let whole = json!({
+            "topic": "a/b", "payload": "x\"y", "qos": 0, "retain": true,
+            "attributes": [["k", "1"], ["k", "2"]], "content_type": "text/plain", "expiry": 60,
+        });
+        assert_eq!(to_json(&message), whole);
+        message.payload = &[0xff, 0x01];
+        let json = to_json(&message);
+        assert_eq!((json.get("payload"), &json["payload_hex"]), (None, &json!("ff01")));
+    }
+}

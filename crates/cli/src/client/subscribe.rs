@@ -1,0 +1,238 @@
+//! `phalanx sub`: prints messages as they come.
+
+use std::collections::HashSet;
+use std::num::NonZero;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use phalanx_mqtt::{
+    Ack, Delivery, Packet, PacketId, Property, PropertyBuffer, Publish, QoS, Reason, Subscribe,
+    SubscribeOptions, SubscriptionBuffer, Version,
+};
+
+use super::To;
+use super::begin::begin;
+use super::failure::{Failure, words};
+use super::link::{Happened, Link};
+use super::show::Form;
+
+/// Print messages of an MQTT broker, any one, as they come
+///
+/// It says on stderr when it is subscribed. Exit codes: 0 after --count messages, or after --timeout without a
+/// count; 1 when the broker cannot be reached or refuses, 2 for bad arguments, 3 when the time is up before all of
+/// --count have come, 130 after Ctrl-C.
+#[derive(Args)]
+pub(crate) struct Sub {
+    /// Whose messages; + stands for a level and # for all that follow. May be given several times.
+    #[arg(long = "topic", short, required = true)]
+    topics: Vec<String>,
+
+    /// Only messages whose attributes satisfy this: symbol = 'ACME' AND price > 10. The broker must know such
+    /// filters, as phalanx broker does. (MQTT 5)
+    #[arg(long, short, value_name = "CONDITION")]
+    filter: Option<String>,
+
+    /// The filter looks at the fields of payloads in JSON, too.
+    #[arg(long, requires = "filter")]
+    fields: bool,
+
+    /// How surely they are to arrive: 0 sent once, 1 until answered, 2 exactly once.
+    #[arg(long, short, default_value = "0", value_parser = super::qos)]
+    qos: QoS,
+
+    /// End after so many messages.
+    #[arg(long, short = 'n', value_name = "N")]
+    count: Option<NonZero<u64>>,
+
+    /// End after so many seconds. The broker's answers are waited for no longer than 30.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: Option<u64>,
+
+    /// Print the topic before the payload.
+    #[arg(long, short, conflicts_with = "json")]
+    verbose: bool,
+
+    /// Print each message as a line of JSON: topic, payload (or payload_hex), qos, retain, attributes and more.
+    #[arg(long)]
+    json: bool,
+
+    /// Do not say that it is subscribed.
+    #[arg(long)]
+    quiet: bool,
+
+    #[command(flatten)]
+    to: To,
+}
+
+/// For the broker to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Sub {
+    pub(crate) fn run(self) -> ExitCode {
+        match self.subscribe() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => failure.tell("sub"),
+        }
+    }
+
+    fn subscribe(&self) -> Result<(), Failure> {
+        let until = self.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let patience = left.map_or(PATIENCE, |left| left.min(PATIENCE));
+        let link = begin(&self.to, patience)?.link;
+        if link.version == Version::V3 && self.filter.is_some() {
+            let why = "MQTT 3.1.1 is spoken, which has no properties. Put the filter behind the topic: 'a/b?k>5'";
+            return Err(Failure::Usage(why.into()));
+        }
+        let form = match (self.json, self.verbose) {
+            (true, _) => Form::Json,
+            (false, true) => Form::WithTopic,
+            (false, false) => Form::Payload,
+        };
+        let left = self.count.map(NonZero::get);
+        let mut listening = Listening { link, form, left, begun: HashSet::new() };
+        listening.link.say(&Packet::Subscribe(Subscribe {
+            id: PacketId::MIN,
+            filters: self.wanted()?.to_subscribe(),
+            properties: self.properties()?.get(),
+        }))?;
+        let mut asked = Some(Instant::now() + patience);
+        // What is retained may come before the answer.
+        while listening.left != Some(0) || asked.is_some() {
+            let came = match listening.link.next(asked.or(until), None)? {
+                Happened::Came(came) => came,
+                _ if asked.is_some() => {
+                    return Err(Failure::Late("the broker does not answer SUBSCRIBE".into()));
+                }
+                _ => match listening.left {
+                    Some(left) => {
+                        return Err(Failure::Late(format!("the time is up; {left} are missing")));
+                    }
+                    None => break,
+                },
+            };
+            match came.packet()? {
+                Packet::SubAck(ack) => {
+                    asked = None;
+                    self.granted(ack.reasons, &words(first_failure(ack.reasons), ack.properties))?;
+                }
+                packet => listening.take(packet)?,
+            }
+        }
+        listening.link.leave();
+        Ok(())
+    }
+
+    fn wanted(&self) -> Result<SubscriptionBuffer, Failure> {
+        let mut wanted = SubscriptionBuffer::new();
+        let options = SubscribeOptions { qos: self.qos, ..SubscribeOptions::default() };
+        for topic in &self.topics {
+            let pushed = wanted.push(topic, options);
+            pushed.map_err(|error| Failure::Usage(error.what().to_owned()))?;
+        }
+        Ok(wanted)
+    }
+
+    fn properties(&self) -> Result<PropertyBuffer, Failure> {
+        let mut properties = PropertyBuffer::new();
+        let filter = self.filter.as_deref().map(|filter| Property::User("$where", filter));
+        let fields = self.fields.then_some(Property::User("$payload", "json"));
+        for property in filter.into_iter().chain(fields) {
+            let pushed = properties.push(property);
+            pushed.map_err(|error| Failure::Usage(error.what().to_owned()))?;
+        }
+        Ok(properties)
+    }
+
+    /// The broker has answered: says so, or why not.
+    fn granted(&self, reasons: &[u8], why: &str) -> Result<(), Failure> {
+        let refused = self.topics.iter().zip(reasons).find(|(_, reason)| **reason >= 0x80);
+        if let Some((topic, _)) = refused {
+            let mut text = format!("the broker refuses {topic}: {why}");
+            let filter = self.filter.as_deref().or(topic.split_once('?').map(|(_, query)| query));
+            if let Some(filter) = filter
+                && let Some(shown) = caret(filter, why)
+            {
+                text = format!("{text}\n{shown}");
+            }
+            return Err(Failure::Broker(text));
+        }
+        if !self.quiet {
+            eprintln!("phalanx sub: subscribed to {}", self.topics.join(", "));
+        }
+        Ok(())
+    }
+}
+
+fn first_failure(reasons: &[u8]) -> Reason {
+    let failure = reasons.iter().find(|reason| **reason >= 0x80);
+    failure.map_or(Reason::SUCCESS, |reason| Reason(*reason))
+}
+
+/// The filter with a mark under the column that the broker's words name; none if they name none.
+fn caret(filter: &str, why: &str) -> Option<String> {
+    let digits = why.split_once("column ")?.1;
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let column: usize = digits[..end].parse().ok()?;
+    // The end of a text is one past its last character.
+    if column == 0 || column > filter.chars().count() + 1 || filter.contains(char::is_control) {
+        return None;
+    }
+    Some(format!("  {filter}\n  {}^", " ".repeat(column - 1)))
+}
+
+/// A client that is subscribed.
+struct Listening {
+    link: Link,
+    form: Form,
+    /// Messages that are still waited for.
+    left: Option<u64>,
+    /// Messages of QoS 2 that were printed and may come again.
+    begun: HashSet<PacketId>,
+}
+
+impl Listening {
+    fn take(&mut self, packet: Packet<'_>) -> Result<(), Failure> {
+        match packet {
+            Packet::Publish(message) => self.print(&message),
+            Packet::PubRel(ack) => {
+                self.begun.remove(&ack.id);
+                self.link.say(&Packet::PubComp(Ack::of(ack.id)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn print(&mut self, message: &Publish<'_>) -> Result<(), Failure> {
+        let is_new = match message.delivery {
+            Delivery::ExactlyOnce(id) => self.begun.insert(id),
+            _ => true,
+        };
+        if is_new && self.left != Some(0) {
+            // Before it is answered: nobody sends it again then.
+            self.form.print(message)?;
+            self.left = self.left.map(|left| left - 1);
+        }
+        match message.delivery {
+            Delivery::AtMostOnce => Ok(()),
+            Delivery::AtLeastOnce(id) => self.link.say(&Packet::PubAck(Ack::of(id))),
+            Delivery::ExactlyOnce(id) => self.link.say(&Packet::PubRec(Ack::of(id))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_stands_under_the_column() {
+        let marked = caret("n >> 5", "topic filter invalid: wrong at column 4: expected").unwrap();
+        assert_eq!(marked, "  n >> 5\n     ^");
+        assert_eq!(caret("é>", "column 3").unwrap(), "  é>\n    ^");
+        for why in ["column 9", "column 0", "column x", "no place"] {
+            assert_eq!(caret("n >> 5", why), None, "{why}");
+        }
+    }
+}
