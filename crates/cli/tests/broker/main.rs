@@ -16,6 +16,7 @@ mod commands;
 mod content;
 mod flow;
 mod mosquitto;
+mod peers;
 mod refusals;
 mod retained;
 #[path = "../web/server.rs"]

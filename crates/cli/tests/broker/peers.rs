@@ -1,0 +1,94 @@
+//! Clients that others have written: paho-mqtt (Python), MQTT.js, and Eclipse Paho's interoperability suites.
+//!
+//! `.ci/run` brings them, at pinned versions, into the folder that the environment variable `PHALANX_PEERS` names: `py`
+//! (a virtual environment with paho-mqtt), `js` (npm's prefix with `mqtt`) and `paho.mqtt.testing` (the suites). A peer
+//! that is not there is left out, loudly. The suites are for the slow job.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::broker::Broker;
+
+crate::on_each_driver!(paho_mqtt_is_served, mqtt_js_is_served);
+
+/// What is in the peers' folder under this name; if it is not there, says so past the harness, which keeps
+/// what tests that pass say to itself.
+fn peer(name: &str, path: &str) -> Option<PathBuf> {
+    let default = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../peers");
+    let folder = std::env::var_os("PHALANX_PEERS").map_or(default, PathBuf::from);
+    let path = folder.join(path);
+    if path.exists() {
+        return Some(path);
+    }
+    let where_to = path.display();
+    let said = format!("LEFT OUT: {name} is not at {where_to}; `.ci/run peers` brings it\n");
+    let _ = std::io::stderr().write_all(said.as_bytes());
+    None
+}
+
+/// A script of ours.
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broker/peers").join(name)
+}
+
+/// Runs it; it says that it has passed.
+fn passes(command: &mut Command, broker: &Broker) {
+    let output = command.arg(broker.address.port().to_string()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && output.stdout == b"passed\n", "{said}");
+}
+
+fn paho_mqtt_is_served(driver: &str) {
+    let Some(python) = peer("paho-mqtt", "py/bin/python") else { return };
+    passes(Command::new(python).arg(script("with_paho.py")), &Broker::start(driver));
+}
+
+fn mqtt_js_is_served(driver: &str) {
+    let Some(modules) = peer("MQTT.js", "js/node_modules") else { return };
+    let mut node = Command::new("node");
+    node.env("NODE_PATH", modules).arg(script("with_mqttjs.js"));
+    passes(&mut node, &Broker::start(driver));
+}
+
+/// For everybody, but for what the suites want to be refused.
+const RULES: &str = "topic readwrite #\ntopic readwrite $TopicA/#\ntopic readwrite $client_test5/#\n\
+                     topic deny test/nosubscribe\n";
+
+/// One of Eclipse Paho's suites: all its tests pass but those that are `known` not to. They take three minutes, most of
+/// which they sleep, so they run only where the environment variable `PHALANX_SUITES` is set.
+fn suite(name: &str, known: &[&str]) {
+    if std::env::var_os("PHALANX_SUITES").is_none() {
+        return;
+    }
+    let Some(folder) = peer("paho.mqtt.testing", "paho.mqtt.testing/interoperability") else {
+        return;
+    };
+    let rules = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&rules, RULES).unwrap();
+    let rules = rules.path().to_str().unwrap();
+    // One suite wants a server that bounds the keep-alive so.
+    let broker = Broker::start_with("auto", &["--max-keep-alive", "60", "--access", rules]);
+    let mut command = Command::new("python3");
+    command.arg(script("suite.py")).arg(folder).arg(name);
+    let output = command.arg(broker.address.port().to_string()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let result: Value = serde_json::from_slice(&output.stdout).expect(&said);
+    assert!(result["run"].as_u64() >= Some(10), "{result}");
+    let failed = result["failed"].as_array().unwrap();
+    let failed: Vec<_> = failed.iter().filter_map(Value::as_str).collect();
+    assert_eq!(failed, known, "{said}");
+}
+
+#[test]
+fn the_suite_for_3_1_1_passes() {
+    suite("client_test", &[]);
+}
+
+#[test]
+fn the_suite_for_5_passes() {
+    // It takes 0x80 for an answer, and not 0x87, which says why.
+    suite("client_test5", &["test_subscribe_failure"]);
+}

@@ -1,0 +1,87 @@
+// What people do with MQTT.js, against a broker at a port: `with_mqttjs.js PORT`. It says `passed` in the end.
+
+const assert = require("node:assert");
+const mqtt = require("mqtt");
+
+const url = `mqtt://127.0.0.1:${process.argv[2]}`;
+
+// A client, whose messages are waited for one by one.
+async function start(options) {
+  const client = await mqtt.connectAsync(url, { reconnectPeriod: 0, ...options });
+  const came = [];
+  const waiting = [];
+  client.on("message", (topic, payload, packet) => {
+    const message = { topic, text: payload.toString(), ...packet, payload };
+    const next = waiting.shift();
+    if (next) next(message);
+    else came.push(message);
+  });
+  client.next = () => (came.length ? Promise.resolve(came.shift()) : new Promise((next) => waiting.push(next)));
+  return client;
+}
+
+async function each(protocolVersion) {
+  const one = await start({ protocolVersion });
+  const other = await start({ protocolVersion });
+  for (const qos of [0, 1, 2]) {
+    const topic = `js/${protocolVersion}/${qos}`;
+    await other.subscribeAsync(topic, { qos });
+    const sent = [...Array(100).keys()].map(String);
+    await Promise.all(sent.map((text) => one.publishAsync(topic, text, { qos })));
+    for (const text of sent) {
+      const message = await other.next();
+      assert.deepStrictEqual([message.text, message.qos], [text, qos]);
+    }
+  }
+  await one.publishAsync("js/kept", "kept", { qos: 1, retain: true });
+  await other.subscribeAsync("js/kept", { qos: 1 });
+  const kept = await other.next();
+  assert.deepStrictEqual([kept.text, kept.retain], ["kept", true]);
+  await one.publishAsync("js/kept", "", { qos: 1, retain: true });
+  assert.strictEqual((await other.next()).text, "");
+  await other.subscribeAsync("js/will", { qos: 1 });
+  const mortal = await start({ protocolVersion, will: { topic: "js/will", payload: "gone", qos: 1 } });
+  mortal.stream.destroy();
+  assert.strictEqual((await other.next()).text, "gone");
+  const lasting = {
+    protocolVersion,
+    clientId: `js-lasting-${protocolVersion}`,
+    clean: false,
+    properties: protocolVersion === 5 ? { sessionExpiryInterval: 600 } : undefined,
+  };
+  const before = await start(lasting);
+  await before.subscribeAsync("js/later", { qos: 1 });
+  await before.endAsync();
+  await one.publishAsync("js/later", "waits", { qos: 1 });
+  const after = await mqtt.connect(url, { reconnectPeriod: 0, ...lasting });
+  const later = await new Promise((found) => after.on("message", (_, payload) => found(payload.toString())));
+  assert.strictEqual(later, "waits");
+  await Promise.all([one, other, after].map((client) => client.endAsync()));
+}
+
+async function filters() {
+  const one = await start({ protocolVersion: 5 });
+  const other = await start({ protocolVersion: 5 });
+  await other.subscribeAsync("js/filter?k>5", { qos: 1 });
+  const where = { userProperties: { $where: "name LIKE 'a%' AND NOT k > 5" }, subscriptionIdentifier: 7 };
+  await other.subscribeAsync("js/filter", { qos: 1, properties: where });
+  const publish = (text, userProperties) =>
+    one.publishAsync("js/filter", text, { qos: 1, properties: { userProperties } });
+  await publish("none", { k: "5", name: "b" });
+  await publish("many", { k: "6", name: "b" });
+  await publish("few", { k: "5", name: "ab" });
+  const [first, second] = [await other.next(), await other.next()];
+  assert.deepStrictEqual([first.text, second.text], ["many", "few"]);
+  assert.deepStrictEqual(second.properties.subscriptionIdentifier, 7);
+  assert.strictEqual(second.properties.userProperties.k, "5");
+  await Promise.all([one, other].map((client) => client.endAsync()));
+}
+
+each(4)
+  .then(() => each(5))
+  .then(filters)
+  .then(() => console.log("passed"))
+  .catch((error) => {
+    console.error(error);
+    process.exit(1);
+  });
