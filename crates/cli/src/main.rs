@@ -5,6 +5,7 @@
 mod broker;
 mod client;
 mod content;
+mod manual;
 mod notify;
 mod passwd;
 mod service;
@@ -35,6 +36,8 @@ enum Command {
     /// Measure Phalanx beside something else, in one run
     #[command(subcommand)]
     Bench(phalanx_bench::cli::BenchCommand),
+    Completions(manual::Completions),
+    Man(manual::Man),
 }
 
 fn main() -> ExitCode {
@@ -48,5 +51,7 @@ fn main() -> ExitCode {
         Command::Passwd(passwd) => passwd.run(),
         Command::Load(load) => load.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
     }
 }

@@ -1,0 +1,71 @@
+//! `phalanx completions` and `phalanx man`: what shells and readers need, made from the definitions by which
+//! arguments are read.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Command, CommandFactory};
+use clap_complete::Shell;
+
+/// Write a shell's completions to stdout.
+///
+/// bash: `phalanx completions bash > ~/.local/share/bash-completion/completions/phalanx`;
+/// zsh: `… zsh > DIR/_phalanx`, with DIR in $fpath;
+/// fish: `… fish > ~/.config/fish/completions/phalanx.fish`.
+#[derive(Args)]
+pub(crate) struct Completions {
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(self) -> ExitCode {
+        let mut text = Vec::new();
+        clap_complete::generate(self.shell, &mut command(), "phalanx", &mut text);
+        finish("completions", io::stdout().write_all(&text))
+    }
+}
+
+/// Write the manual pages, phalanx.1 and one for each command, into a directory.
+#[derive(Args)]
+pub(crate) struct Man {
+    /// Made if it is not there; `man -l DIR/phalanx-web.1` shows a page.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+impl Man {
+    pub(crate) fn run(self) -> ExitCode {
+        let written = std::fs::create_dir_all(&self.directory)
+            .and_then(|()| clap_mangen::generate_to(command(), &self.directory));
+        let place = |error| io::Error::other(format!("{}: {error}", self.directory.display()));
+        finish("man", written.map_err(place))
+    }
+}
+
+/// All commands but those that are not for people: pages leave them out by themselves, completions do not.
+fn command() -> Command {
+    crate::Cli::command().mut_subcommands(|group| {
+        if !group.get_subcommands().any(Command::is_hide_set) {
+            return group;
+        }
+        let shown = group.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
+        // Groups have no arguments of their own.
+        let about = group.get_about().cloned().unwrap_or_default();
+        // Clap wants names that stay; this process ends right after.
+        let name: &'static str = group.get_name().to_owned().leak();
+        Command::new(name).about(about).subcommands(shown)
+    })
+}
+
+fn finish(name: &str, done: io::Result<()>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // Who reads has had enough: `phalanx completions bash | head`.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("phalanx {name}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

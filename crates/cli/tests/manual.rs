@@ -1,0 +1,63 @@
+//! Completions and manual pages, as a shell and a reader get them.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn phalanx(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_phalanx")).args(arguments).output().unwrap()
+}
+
+fn page(directory: &Path, name: &str) -> String {
+    std::fs::read_to_string(directory.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+#[test]
+fn each_shell_gets_all_commands_but_hidden_ones() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = phalanx(&["completions", shell]);
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        for wanted in ["web", "broker", "passwd", "figure2", "max-connections"] {
+            assert!(text.contains(wanted), "{shell}: {wanted}");
+        }
+        for hidden in ["twin-server", "floor-server"] {
+            assert!(!text.contains(hidden), "{shell}: {hidden}");
+        }
+    }
+    let output = phalanx(&["completions", "csh"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("bash"));
+}
+
+/// The script of bash is run by bash, where there is one.
+#[test]
+fn bash_completes() {
+    let script = r#"source <("$0" completions bash)
+        COMP_WORDS=(phalanx web --max-c) COMP_CWORD=2
+        _phalanx phalanx --max-c web
+        echo "${COMPREPLY[@]}""#;
+    let bash = Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_phalanx")]).output();
+    let Ok(output) = bash else { return eprintln!("SKIPPED: there is no bash") };
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "--max-connections", "{output:?}");
+}
+
+#[test]
+fn each_command_has_a_page() {
+    let home = tempfile::tempdir().unwrap();
+    let pages = home.path().join("made/man1");
+    let output = phalanx(&["man", pages.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(page(&pages, "phalanx.1").contains("phalanx\\-web"));
+    // The text of `--help`, and the environment variable.
+    let web = page(&pages, "phalanx-web.1");
+    for wanted in [r"\-\-max\-connections", "PHALANX_MAX_CONNECTIONS", "SIGHUP"] {
+        assert!(web.contains(wanted), "{wanted}");
+    }
+    page(&pages, "phalanx-bench-figure2.1");
+    assert!(!pages.join("phalanx-bench-twin-server.1").exists());
+    let file = home.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let output = phalanx(&["man", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("file"));
+}
