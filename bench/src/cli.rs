@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use phalanx::Kind;
 
 use crate::{
-    broker, dial, figure2, figure6, figure8, floor, interleave, ladder, light, load, matching, op,
-    overload, pipeline, report, twin, web,
+    broker, dial, figure2, figure6, figure8, floor, interleave, kernel, ladder, light, load,
+    matching, op, overload, pipeline, report, twin, web,
 };
 
 /// `phalanx load`.
@@ -76,6 +76,9 @@ pub enum BenchCommand {
     /// A bare loop on one of our drivers, with one answer
     #[command(hide = true)]
     FloorServer(FloorServer),
+    /// Steady work for `cargo xtask gates` to count
+    #[command(hide = true)]
+    Kernel(KernelCommand),
 }
 
 /// `phalanx bench op`.
@@ -90,6 +93,16 @@ pub struct OpCommand {
     /// Write the report as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// `phalanx bench kernel`.
+#[derive(Args, Clone, Debug)]
+pub struct KernelCommand {
+    /// Which
+    kernel: kernel::Kernel,
+    /// How often
+    #[arg(long, default_value_t = 64)]
+    count: usize,
 }
 
 /// `phalanx bench floor-server`.
@@ -165,6 +178,10 @@ impl BenchCommand {
             }
             BenchCommand::FloorServer(FloorServer { driver, listen }) => {
                 finish(floor::run(driver, listen))
+            }
+            BenchCommand::Kernel(KernelCommand { kernel, count }) => {
+                kernel::run(kernel, count);
+                ExitCode::SUCCESS
             }
         }
     }

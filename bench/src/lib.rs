@@ -4,6 +4,7 @@
 //! ratios count and absolute times are only for orientation.
 //!
 //! - [`op`]: what an operation costs, beside a boxed closure and a spawned task.
+//! - [`kernel`]: steady work whose instructions are counted by `cargo xtask gates`.
 //! - [`pipeline`]: when cohorts pay, by the size of stages and cohorts.
 //! - [`ladder`]: what the runtime finds by itself, beside all sizes of cohorts.
 //! - [`interleave`]: what prefetches within a cohort are worth; [`figure2`]: what cohorts of system
@@ -32,6 +33,7 @@ pub mod figure6;
 pub mod figure8;
 pub mod floor;
 pub mod interleave;
+pub mod kernel;
 pub mod ladder;
 pub mod light;
 pub mod load;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod counting;
+mod gates;
 mod live;
 mod loom;
 mod tidy;
@@ -29,6 +30,10 @@ Tasks:
   cost-of-counting [PAIRS]
                   build `phalanx bench op` with and without core's counters, run both in
                   turn, and print what counting costs
+  gates [--update] [NAME..]
+                  count what an operation, an event and a request cost (instructions,
+                  allocations, misses, system calls) and hold it against xtask/gates.txt;
+                  --update writes what it comes to. Wants valgrind
   idle [--connections N]
                   open N (100000) connections, as far as the machine allows, and print what
                   the server holds for each while it is idle
@@ -54,6 +59,7 @@ fn main() -> ExitCode {
         Some((task, rest)) => match (task.as_str(), rest) {
             ("tidy", []) => tidy::run(&root()),
             ("cost-of-counting", arguments) => counting::run(&root(), arguments),
+            ("gates", arguments) => gates::run(&root(), arguments),
             ("idle", arguments) => live::idle::run(&root(), arguments),
             ("slow", arguments) => live::slow::run(&root(), arguments),
             ("soak", arguments) => live::soak::run(&root(), arguments),

@@ -5,7 +5,7 @@
 //! loopback; what it holds they read in `/proc`.
 
 pub(crate) mod idle;
-mod server;
+pub(crate) mod server;
 pub(crate) mod slow;
 pub(crate) mod soak;
 
@@ -23,7 +23,7 @@ fn option(arguments: &[String], name: &str) -> Result<Option<u64>, String> {
 }
 
 /// Builds the program, unless PHALANX_BINARY names one.
-fn binary(root: &Path) -> io::Result<PathBuf> {
+pub(crate) fn binary(root: &Path) -> io::Result<PathBuf> {
     if let Some(path) = std::env::var_os("PHALANX_BINARY") {
         return Ok(path.into());
     }
@@ -31,6 +31,9 @@ fn binary(root: &Path) -> io::Result<PathBuf> {
     let status = Command::new(cargo)
         .args(["build", "--release", "--quiet", "--package", "phalanx-cli"])
         .current_dir(root)
+        // As it is shipped, also where CI builds everything else in less time.
+        .env_remove("CARGO_PROFILE_RELEASE_LTO")
+        .env_remove("CARGO_PROFILE_RELEASE_CODEGEN_UNITS")
         .status()?;
     if !status.success() {
         return Err(io::Error::other("the program cannot be built"));
@@ -40,16 +43,16 @@ fn binary(root: &Path) -> io::Result<PathBuf> {
 }
 
 /// The directory of a run, with a site in it; removed when dropped.
-struct Home(PathBuf);
+pub(crate) struct Home(PathBuf);
 
 impl Home {
-    fn make(name: &str) -> io::Result<Self> {
+    pub(crate) fn make(name: &str) -> io::Result<Self> {
         let path = std::env::temp_dir().join(format!("phalanx-{name}-{}", std::process::id()));
         std::fs::create_dir_all(path.join("root"))?;
         Ok(Self(path))
     }
 
-    fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.0.join("root")
     }
 }

@@ -4,22 +4,31 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 /// Longer than any answer takes on a loaded machine.
-pub(super) const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// A server that is up; killed when dropped.
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Server {
     /// Serves `root` with more arguments.
-    pub(super) fn start(binary: &Path, root: &Path, arguments: &[&str]) -> io::Result<Self> {
-        let mut child = Command::new(binary)
+    pub(crate) fn start(binary: &Path, root: &Path, arguments: &[&str]) -> io::Result<Self> {
+        Self::start_by(Command::new(binary), root, arguments)
+    }
+
+    /// The same by a command of the caller's, to which `web` and the arguments are added.
+    pub(crate) fn start_by(
+        mut command: Command,
+        root: &Path,
+        arguments: &[&str],
+    ) -> io::Result<Self> {
+        let mut child = command
             .arg("web")
             .arg(root)
             .args(["--listen", "127.0.0.1:0"])
@@ -40,29 +49,58 @@ impl Server {
         Ok(Self { child, address })
     }
 
-    pub(super) fn id(&self) -> u32 {
+    /// What it says on stderr, if the command has a pipe there.
+    pub(crate) fn stderr(&mut self) -> Option<ChildStderr> {
+        self.child.stderr.take()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Whether it runs still.
-    pub(super) fn lives(&mut self) -> bool {
+    pub(crate) fn lives(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Sends it a signal, by its name.
-    pub(super) fn signal(&self, name: &str) -> io::Result<()> {
+    pub(crate) fn signal(&self, name: &str) -> io::Result<()> {
         let id = self.id().to_string();
         Command::new("kill").args(["-s", name, &id]).status().map(drop)
     }
 
     /// Asks it to end and waits for it. Whether it ended well.
-    pub(super) fn end(mut self) -> io::Result<bool> {
+    pub(crate) fn end(mut self) -> io::Result<bool> {
         self.signal("TERM")?;
         Ok(self.child.wait()?.success())
     }
 
+    /// Waits until all its threads sleep.
+    ///
+    /// # Errors
+    /// When they never do, or it has ended.
+    pub(crate) fn asleep(&self) -> io::Result<()> {
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < LONG {
+            let mut sleeping = true;
+            for task in fs::read_dir(format!("/proc/{}/task", self.id()))? {
+                // One that ends meanwhile does not run either.
+                let stat = fs::read_to_string(task?.path().join("stat")).unwrap_or_default();
+                // The state is behind the name, which may hold anything.
+                let state =
+                    stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+                sleeping &= state.is_none_or(|state| state == 'S');
+            }
+            if sleeping {
+                return Ok(());
+            }
+            std::thread::yield_now();
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, "it does not come to rest"))
+    }
+
     /// Bytes of memory it has resident, without those of files.
-    pub(super) fn memory(&self) -> io::Result<u64> {
+    pub(crate) fn memory(&self) -> io::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
         let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
@@ -70,7 +108,7 @@ impl Server {
     }
 
     /// Descriptors it has open.
-    pub(super) fn descriptors(&self) -> io::Result<usize> {
+    pub(crate) fn descriptors(&self) -> io::Result<usize> {
         Ok(fs::read_dir(format!("/proc/{}/fd", self.id()))?.count())
     }
 }
@@ -83,22 +121,22 @@ impl Drop for Server {
 }
 
 /// A connection, with what has come of the next answer already.
-pub(super) struct Client {
-    pub(super) stream: TcpStream,
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
     bytes: Vec<u8>,
 }
 
 /// An answer.
-pub(super) struct Answer {
-    pub(super) status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     /// Status line and fields.
-    pub(super) head: String,
-    pub(super) body: Vec<u8>,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Client {
     /// Connects. It waits for nothing for ever.
-    pub(super) fn connect(address: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, LONG)?;
         stream.set_read_timeout(Some(LONG))?;
         stream.set_write_timeout(Some(LONG))?;
@@ -107,13 +145,15 @@ impl Client {
     }
 
     /// Asks, and reads the answer to its end.
-    pub(super) fn get(&mut self, path: &str) -> io::Result<Answer> {
-        write!(self.stream, "GET {path} HTTP/1.1\r\nHost: xtask\r\n\r\n")?;
+    pub(crate) fn get(&mut self, path: &str) -> io::Result<Answer> {
+        // In one piece, as clients send it.
+        let request = format!("GET {path} HTTP/1.1\r\nHost: xtask\r\n\r\n");
+        self.stream.write_all(request.as_bytes())?;
         self.answer()
     }
 
     /// Reads one answer.
-    pub(super) fn answer(&mut self) -> io::Result<Answer> {
+    pub(crate) fn answer(&mut self) -> io::Result<Answer> {
         let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
         let head = loop {
             if let Some(end) = self.bytes.windows(4).position(|bytes| bytes == b"\r\n\r\n") {

@@ -1,0 +1,144 @@
+//! `phalanx bench kernel`: steady work that `cargo xtask gates` counts under valgrind.
+//!
+//! Each kernel does one thing as often as it is told. Two runs of different length differ by the work alone,
+//! so what happens once is left out. Nothing here depends on time or chance: the clock goes on by a fixed
+//! step at each look, and the sizes of cohorts are declared.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::rc::Rc;
+
+use clap::ValueEnum;
+use phalanx_core::{Graph, Processor, SharedStage, World};
+use phalanx_http::{
+    Accepted, DateLine, Entity, Head, Limits, Parse, Reply, Status, Validators, content_type, parse,
+};
+
+/// Operations that wait together before they run.
+const COHORT: usize = 64;
+
+/// What can be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kernel {
+    /// An operation invoked and run on the same processor.
+    Dispatch,
+    /// One called on another stage and awaited.
+    Call,
+    /// The same, where that stage is direct.
+    CallDirect,
+    /// A request's head read, and an answer's head written.
+    Http,
+}
+
+/// Does it `count` times, rounded down to whole cohorts of 64.
+pub fn run(kernel: Kernel, count: usize) {
+    match kernel {
+        Kernel::Dispatch => One::new(false).dispatch(count / COHORT),
+        Kernel::Call => One::new(false).call(count / COHORT),
+        Kernel::CallDirect => One::new(true).call(count / COHORT),
+        Kernel::Http => (0..count / COHORT).for_each(|_| http()),
+    }
+}
+
+/// Time that goes on by as much at each look, and no I/O.
+struct Steps(Cell<u64>);
+
+impl World for Steps {
+    fn now(&self) -> u64 {
+        self.0.set(self.0.get() + 100);
+        self.0.get()
+    }
+    fn reap(&self) -> bool {
+        false
+    }
+    fn submit(&self) {}
+    fn park(&self, _timeout: Option<u64>) {}
+}
+
+/// One processor, driven from here.
+struct One {
+    processor: Processor,
+    world: Steps,
+    front: SharedStage<()>,
+    back: SharedStage<()>,
+}
+
+impl One {
+    fn new(direct: bool) -> Self {
+        let mut graph = Graph::new();
+        let front = graph.stage("front").max_cohort(COHORT).shared(());
+        let back = graph.stage("back").max_cohort(COHORT);
+        let back = if direct { back.direct() } else { back }.shared(());
+        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        Self { processor, world: Steps(Cell::new(0)), front, back }
+    }
+
+    fn dispatch(&self, cohorts: usize) {
+        let sum = Rc::new(Cell::new(0_u64));
+        self.processor.enter(|| {
+            for _ in 0..cohorts {
+                for n in 0..COHORT as u64 {
+                    let sum = Rc::clone(&sum);
+                    let taken = self.front.dispatch(move |_| {
+                        sum.set(sum.get() + black_box(n));
+                        std::future::ready(())
+                    });
+                    taken.expect("far from the bound");
+                }
+                while self.processor.turn(&self.world).ran > 0 {}
+            }
+        });
+        black_box(sum.get());
+    }
+
+    /// As many parents as in a cohort, each calling and awaiting so many children.
+    fn call(&self, each: usize) {
+        let sum = Rc::new(Cell::new(0_u64));
+        self.processor.enter(|| {
+            for _ in 0..COHORT {
+                let (sum, back) = (Rc::clone(&sum), self.back);
+                let parent = self.front.dispatch(move |_| async move {
+                    for n in 0..each as u64 {
+                        let n = black_box(n);
+                        let child = back.call(move |_| async move { n });
+                        sum.set(sum.get() + child.await.expect("no panic"));
+                    }
+                });
+                parent.expect("far from the bound");
+            }
+            while self.processor.turn(&self.world).ran > 0 {}
+        });
+        black_box(sum.get());
+    }
+}
+
+/// A cohort of requests as a browser asks.
+fn http() {
+    let request = b"GET /a/page.html HTTP/1.1\r\nHost: localhost\r\nUser-Agent: kernel\r\n\
+        Accept: text/html,*/*\r\nAccept-Encoding: gzip, br\r\nConnection: keep-alive\r\n\r\n";
+    let (limits, date) = (Limits::default(), DateLine::new(784_111_777));
+    let validators = Validators { etag: "\"v1\"", modified: 784_111_777 };
+    let entity = Entity::new(content_type(b"page.html"), &validators, 2048, &[]);
+    let mut out = Vec::with_capacity(1024);
+    for _ in 0..COHORT {
+        out.clear();
+        let Ok(Parse::Complete(request, _)) = parse(black_box(request), &limits) else {
+            unreachable!("a whole request");
+        };
+        black_box(Accepted::by(&request));
+        Head::new(&mut out, Status::Ok, &date, Reply::to(&request)).block(entity.full()).finish();
+        black_box(&out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kernel_ends() {
+        for kernel in Kernel::value_variants() {
+            run(*kernel, 2 * COHORT);
+        }
+    }
+}

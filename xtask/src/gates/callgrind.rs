@@ -1,0 +1,159 @@
+//! What callgrind counts of a program: instructions, simulated misses, calls of the allocator.
+//!
+//! Its caches are always the same, whatever the machine has: never valgrind's own guess, which in a virtual
+//! machine is wrong.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Those of the core that the figures in the documents come from.
+const CACHES: [&str; 3] = ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,8,64"];
+
+/// What hands out memory. What gives it back is called as often.
+const ALLOCATOR: [&str; 5] = ["malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc"];
+
+/// A run's sums, over all threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Counts {
+    pub(super) instructions: f64,
+    /// Of the first-level instruction cache.
+    pub(super) i1_misses: f64,
+    /// Of the first-level data cache, for reading or writing.
+    pub(super) d1_misses: f64,
+    /// Of the last level, for whatever.
+    pub(super) ll_misses: f64,
+    /// Calls that ask the general allocator for memory.
+    pub(super) allocations: f64,
+}
+
+impl Counts {
+    /// For one of what there are `more` of in this run than in `few`.
+    pub(super) fn beyond(self, few: Self, more: f64) -> Self {
+        Self {
+            instructions: (self.instructions - few.instructions) / more,
+            i1_misses: (self.i1_misses - few.i1_misses) / more,
+            d1_misses: (self.d1_misses - few.d1_misses) / more,
+            ll_misses: (self.ll_misses - few.ll_misses) / more,
+            allocations: (self.allocations - few.allocations) / more,
+        }
+    }
+}
+
+/// A command that runs `program` under callgrind, which writes to the second when that ends. What valgrind
+/// has to say is in `valgrind.log` beside it.
+pub(super) fn command(program: &Path, directory: &Path) -> (Command, PathBuf) {
+    let out = directory.join("callgrind.out");
+    let log = directory.join("valgrind.log");
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--quiet", "--cache-sim=yes"]).args(CACHES);
+    // Names are short so, and functions of one name are one.
+    command.args(["--compress-strings=yes", "--separate-threads=no", "--skip-plt=yes"]);
+    command.arg(format!("--log-file={}", log.display()));
+    command.arg(format!("--callgrind-out-file={}", out.display())).arg(program);
+    (command, out)
+}
+
+/// Valgrind's version, if it is installed.
+pub(super) fn version() -> Option<String> {
+    let output = Command::new("valgrind").arg("--version").output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Reads what callgrind has written.
+///
+/// # Errors
+/// When it lacks the sums.
+pub(super) fn read(text: &str) -> Result<Counts, String> {
+    let mut names = HashMap::new();
+    let (mut called, mut events, mut sums) = (None, Vec::new(), Vec::new());
+    let mut counts = Counts::default();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("events:") {
+            events = rest.split_whitespace().collect();
+        } else if let Some(rest) = line.strip_prefix("totals:") {
+            sums = rest.split_whitespace().filter_map(|sum| sum.parse::<f64>().ok()).collect();
+        } else if let Some(rest) = line.strip_prefix("fn=") {
+            name(&mut names, rest);
+        } else if let Some(rest) = line.strip_prefix("cfn=") {
+            called = name(&mut names, rest);
+        } else if let Some(rest) = line.strip_prefix("calls=") {
+            // Recursion is marked behind the name: `malloc'2`.
+            let to =
+                called.as_deref().map_or("", |name: &str| name.split('\'').next().unwrap_or(name));
+            if ALLOCATOR.contains(&to) {
+                let times = rest.split_whitespace().next().and_then(|times| times.parse().ok());
+                counts.allocations += times.unwrap_or(0.0);
+            }
+        }
+    }
+    let sum = |of: &[&str]| {
+        let mut whole = 0.0;
+        for event in of {
+            let at = events.iter().position(|name| name == event);
+            let Some(sum) = at.and_then(|at| sums.get(at)) else {
+                return Err(format!("callgrind has written no sum of `{event}`"));
+            };
+            whole += sum;
+        }
+        Ok(whole)
+    };
+    counts.instructions = sum(&["Ir"])?;
+    counts.i1_misses = sum(&["I1mr"])?;
+    counts.d1_misses = sum(&["D1mr", "D1mw"])?;
+    counts.ll_misses = sum(&["ILmr", "DLmr", "DLmw"])?;
+    Ok(counts)
+}
+
+/// The function behind `(7) malloc`, or behind `(7)` if it was named before.
+fn name(names: &mut HashMap<String, String>, text: &str) -> Option<String> {
+    let (number, name) = text.strip_prefix('(')?.split_once(')')?;
+    let name = name.trim();
+    if name.is_empty() {
+        return names.get(number).cloned();
+    }
+    names.insert(number.to_owned(), name.to_owned());
+    Some(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, read};
+
+    const OUT: &str = "\
+events: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw
+fn=(1) main
+16 5 0 0 0 0 0 0 0 0
+cfn=(2) malloc
+calls=3 0
+16 90 0 0 0 0 0 0 0 0
+cfn=(3) free
+calls=3 0
+fn=(4) other
+cfn=(2)
+calls=2 0
+cfn=(5) calloc'2
+calls=1 0
+totals: 100 20 10 5 4 3 2 1 1
+";
+
+    #[test]
+    fn sums_and_calls_are_read() {
+        let counts = read(OUT).unwrap();
+        let wanted = Counts {
+            instructions: 100.0,
+            i1_misses: 5.0,
+            d1_misses: 7.0,
+            ll_misses: 4.0,
+            allocations: 6.0,
+        };
+        assert_eq!(counts, wanted);
+        assert_eq!(counts.beyond(counts, 3.0), Counts::default());
+    }
+
+    #[test]
+    fn what_is_cut_off_is_told() {
+        assert!(read("events: Ir\ntotals: 7\n").unwrap_err().contains("I1mr"));
+        assert!(read("").is_err());
+    }
+}

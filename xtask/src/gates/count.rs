@@ -1,0 +1,171 @@
+//! Runs what is counted: kernels, the matcher, and the web server with a client in this process.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::baseline::Figure;
+use super::callgrind::{self, Counts};
+use crate::live::Home;
+use crate::live::server::{Client, Server};
+
+/// Work for one thread: a name, the arguments behind `phalanx bench`, the option that says how often, and how often in
+/// the two runs that are compared.
+struct Work {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    option: &'static str,
+    counts: [u32; 2],
+}
+
+/// As a publish/subscribe server with few filters: more take longer to index than to match.
+const INDEX: [&str; 3] = ["match", "--workload=W0", "--subscriptions=20000"];
+
+const WORK: [Work; 6] = [
+    Work {
+        name: "dispatch",
+        arguments: &["kernel", "dispatch"],
+        option: "--count",
+        counts: [6_400, 32_000],
+    },
+    Work {
+        name: "call",
+        arguments: &["kernel", "call"],
+        option: "--count",
+        counts: [6_400, 32_000],
+    },
+    Work {
+        name: "call-direct",
+        arguments: &["kernel", "call-direct"],
+        option: "--count",
+        counts: [6_400, 32_000],
+    },
+    Work { name: "http", arguments: &["kernel", "http"], option: "--count", counts: [640, 3_200] },
+    Work {
+        name: "match",
+        arguments: &[INDEX[0], INDEX[1], INDEX[2], "--cohort=0"],
+        option: "--walk",
+        counts: [1_024, 3_072],
+    },
+    Work {
+        name: "match-cohort",
+        arguments: &[INDEX[0], INDEX[1], INDEX[2], "--cohort=1024"],
+        option: "--walk",
+        counts: [1_024, 3_072],
+    },
+];
+
+/// Requests to the server in the two runs: before the first of them it is asked some, and caches are filled.
+const REQUESTS: [u32; 2] = [256, 1_280];
+
+/// The names of all that is counted.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    WORK.iter().map(|work| work.name).chain(["web"])
+}
+
+/// Counts what is named so. What cannot be counted here is told to `skip`.
+pub(super) fn count(
+    name: &str,
+    program: &Path,
+    mut skip: impl FnMut(String),
+) -> Result<Vec<Figure>, String> {
+    let home = Home::make("gates").map_err(|error| error.to_string())?;
+    if let Some(work) = WORK.iter().find(|work| work.name == name) {
+        let [few, many] = work.counts.map(|times| alone(work, times, program, &home.root()));
+        return Ok(figures(name, few?, many?, work.counts));
+    }
+    let small = home.root().join("small");
+    std::fs::write(small, [b'x'; 2048]).map_err(|error| error.to_string())?;
+    let [few, many] = REQUESTS.map(|times| simulated(times, program, &home));
+    let mut found = figures(name, few?, many?, REQUESTS);
+    for driver in ["poll", "uring"] {
+        let [few, many] = REQUESTS.map(|times| system_calls(driver, times, program, &home.root()));
+        match few.and_then(|few| Ok(many? - few)) {
+            Ok(more) => {
+                let each = more / f64::from(REQUESTS[1] - REQUESTS[0]);
+                found.push((format!("{name}.{driver}.system_calls"), each));
+            }
+            Err(why) => skip(format!("{name}.{driver}.system_calls: {why}")),
+        }
+    }
+    Ok(found)
+}
+
+fn figures(name: &str, few: Counts, many: Counts, times: [u32; 2]) -> Vec<Figure> {
+    let each = many.beyond(few, f64::from(times[1] - times[0]));
+    let figures = [
+        ("instructions", each.instructions),
+        ("allocations", each.allocations),
+        ("i1_misses", each.i1_misses),
+        ("d1_misses", each.d1_misses),
+        ("ll_misses", each.ll_misses),
+    ];
+    figures.map(|(of, value)| (format!("{name}.{of}"), value)).to_vec()
+}
+
+/// A run of a program that ends by itself.
+fn alone(work: &Work, times: u32, program: &Path, directory: &Path) -> Result<Counts, String> {
+    let (mut command, out) = callgrind::command(program, directory);
+    command.arg("bench").args(work.arguments).arg(format!("{}={times}", work.option));
+    let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        let log = std::fs::read_to_string(directory.join("valgrind.log")).unwrap_or_default();
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{command:?}: {}\n{}", said.trim(), log.trim()));
+    }
+    callgrind::read(&std::fs::read_to_string(out).map_err(|error| error.to_string())?)
+}
+
+/// A run of the server that is asked so often, on one connection.
+fn simulated(times: u32, program: &Path, home: &Home) -> Result<Counts, String> {
+    // Beside what is served.
+    let directory = home.root().join("..");
+    let (command, out) = callgrind::command(program, &directory);
+    let text = |error: std::io::Error| {
+        let log = std::fs::read_to_string(directory.join("valgrind.log")).unwrap_or_default();
+        format!("the server under valgrind: {error}\n{}", log.trim())
+    };
+    let arguments = [&ONE[..], &["--driver", "poll"]].concat();
+    let server = Server::start_by(command, &home.root(), &arguments).map_err(text)?;
+    ask(&server, times).map_err(text)?;
+    if !server.end().map_err(text)? {
+        return Err(text(std::io::Error::other("it did not end well")));
+    }
+    callgrind::read(&std::fs::read_to_string(out).map_err(text)?)
+}
+
+/// One processor that sleeps as soon as there is nothing to do, and files that are taken as they were.
+const ONE: [&str; 7] =
+    ["--processors", "1", "--no-pin", "--spin", "0", "--set", "timeouts.revalidate=\"1h\""];
+
+/// Asks again only when the server sleeps: it finds one request each time, on a busy machine, too.
+fn ask(server: &Server, times: u32) -> std::io::Result<()> {
+    let mut client = Client::connect(server.address)?;
+    for _ in 0..times {
+        server.asleep()?;
+        let answer = client.get("/small")?;
+        assert_eq!((answer.status, answer.body.len()), (200, 2048), "{}", answer.head);
+    }
+    Ok(())
+}
+
+/// What the driver says that it has called when so much was asked for.
+fn system_calls(driver: &str, times: u32, program: &Path, root: &Path) -> Result<f64, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let mut command = Command::new(program);
+    command.stderr(Stdio::piped());
+    let arguments = [&ONE[..], &["--driver", driver, "--admin", "127.0.0.1:0"]].concat();
+    let mut server = Server::start_by(command, root, &arguments).map_err(text)?;
+    let said = BufReader::new(server.stderr().expect("a pipe")).lines();
+    let at = said.map_while(Result::ok).find_map(|line| {
+        let (_, at) = line.split_once("look inside at http://")?;
+        at.trim_end_matches('/').parse().ok()
+    });
+    let at = at.ok_or("it does not say where its admin pages are")?;
+    ask(&server, times).map_err(text)?;
+    let answer = Client::connect(at).and_then(|mut client| client.get("/snapshot.json"));
+    let body = String::from_utf8(answer.map_err(text)?.body).map_err(|error| error.to_string())?;
+    let calls = body.split("\"system_calls\":").nth(1);
+    let calls = calls.and_then(|rest| rest.split([',', '}']).next()?.trim().parse().ok());
+    calls.ok_or_else(|| "no system_calls in its snapshot".to_owned())
+}
