@@ -6,7 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod book;
 mod counting;
+mod dist;
 mod gates;
 mod live;
 mod loom;
@@ -30,6 +32,10 @@ Tasks:
   cost-of-counting [PAIRS]
                   build `phalanx bench op` with and without core's counters, run both in
                   turn, and print what counting costs
+  book            build the pages under docs as a book, in target/book. Wants mdbook
+  dist [deb] [static]
+                  make what users install, in target/dist: a Debian package, an archive
+                  with a static program, and their sums
   gates [--update] [NAME..]
                   count what an operation, an event and a request cost (instructions,
                   allocations, misses, system calls) and hold it against xtask/gates.txt;
@@ -59,6 +65,8 @@ fn main() -> ExitCode {
         Some((task, rest)) => match (task.as_str(), rest) {
             ("tidy", []) => tidy::run(&root()),
             ("cost-of-counting", arguments) => counting::run(&root(), arguments),
+            ("book", []) => book::run(&root()),
+            ("dist", arguments) => dist::run(&root(), arguments),
             ("gates", arguments) => gates::run(&root(), arguments),
             ("idle", arguments) => live::idle::run(&root(), arguments),
             ("slow", arguments) => live::slow::run(&root(), arguments),

@@ -13,13 +13,13 @@ mod layers;
 mod leftovers;
 mod links;
 mod manifest;
-mod markdown;
+pub(crate) mod markdown;
 mod purity;
 mod quotes;
 mod sizes;
 mod source;
 mod spaces;
-mod tree;
+pub(crate) mod tree;
 mod unsafety;
 mod use_paths;
 

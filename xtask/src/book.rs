@@ -1,0 +1,147 @@
+//! `cargo xtask book`: the pages under `docs/` as a book, in `target/book`.
+//!
+//! Its order is that of the index, `docs/README.md`, which tidy holds complete; so no page can be left out. Pages
+//! keep their places in the tree, and what they link to comes along, so that every link holds.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use crate::tidy::markdown::{Run, links, runs};
+use crate::tidy::tree::Tree;
+
+/// The index, whose links are the book's chapters.
+const INDEX: &str = "docs/README.md";
+
+/// What stands behind the index's chapters.
+const LAST: [&str; 3] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+
+const SETTINGS: &str = "\
+[book]
+title = \"Phalanx\"
+language = \"en\"
+src = \"src\"
+
+[output.html]
+no-section-label = true
+";
+
+/// Writes the book's sources, and has mdbook build it.
+pub(crate) fn run(root: &Path) -> ExitCode {
+    match make(root) {
+        Ok(page) => {
+            println!("{}", page.display());
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("xtask book: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn make(root: &Path) -> Result<PathBuf, String> {
+    let text = |error: io::Error| error.to_string();
+    let tree = Tree::load(root).map_err(text)?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
+    let book = root.join(target).join("book");
+    let source = book.join("src");
+    if source.exists() {
+        std::fs::remove_dir_all(&source).map_err(text)?;
+    }
+    let chapters = chapters(&tree);
+    // Files that chapters link to and that are none themselves: readers may want to see them.
+    let beside = chapters.iter().flat_map(|path| linked(&tree, path));
+    for path in chapters.iter().cloned().chain(beside).collect::<BTreeSet<_>>() {
+        let to = source.join(&path);
+        std::fs::create_dir_all(to.parent().expect("beneath the book")).map_err(text)?;
+        std::fs::copy(root.join(&path), to).map_err(|error| format!("{path}: {error}"))?;
+    }
+    std::fs::write(source.join("SUMMARY.md"), summary(&tree, &chapters)).map_err(text)?;
+    std::fs::write(book.join("book.toml"), SETTINGS).map_err(text)?;
+    match Command::new("mdbook").arg("build").arg(&book).status() {
+        Ok(status) if status.success() => Ok(book.join("book/index.html")),
+        Ok(status) => Err(format!("mdbook: {status}")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err("there is no mdbook; try `cargo install mdbook --locked`".to_owned())
+        }
+        Err(error) => Err(format!("mdbook: {error}")),
+    }
+}
+
+/// The pages of the book, each once: the index, those it links to in its order, and the last ones.
+fn chapters(tree: &Tree) -> Vec<String> {
+    let mut chapters = vec![INDEX.to_owned()];
+    let listed = linked(tree, INDEX).into_iter().filter(|path| path.ends_with(".md"));
+    for path in listed.filter(|path| !LAST.contains(&path.as_str())) {
+        if !chapters.contains(&path) {
+            chapters.push(path);
+        }
+    }
+    chapters.extend(LAST.map(str::to_owned));
+    chapters
+}
+
+/// The table of contents as mdbook wants it: the index as its preface, then a chapter for each page by its title.
+fn summary(tree: &Tree, chapters: &[String]) -> String {
+    let mut out = String::from("# Summary\n\n");
+    for path in chapters {
+        let text = tree.text(path).unwrap_or_default();
+        let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(path);
+        let mark = if path == INDEX { "" } else { "- " };
+        let _ = writeln!(out, "{mark}[{}]({path})", title.replace(['[', ']', '`'], ""));
+    }
+    out
+}
+
+/// The files of the tree that a page links to, in its order.
+fn linked(tree: &Tree, page: &str) -> Vec<String> {
+    let text = tree.text(page).unwrap_or_default();
+    let prose = runs(text).into_iter().filter_map(|(_, run)| match run {
+        Run::Prose(prose) => Some(links(prose)),
+        Run::Code(_) => None,
+    });
+    let paths = prose.flatten().filter_map(|link| resolved(page, link));
+    paths.filter(|path| tree.text(path).is_some()).collect()
+}
+
+/// The path from the root of what a page links to, if that lies in the tree.
+fn resolved(page: &str, link: &str) -> Option<String> {
+    let mut parts: Vec<&str> = page.split('/').collect();
+    parts.pop();
+    for part in link.split('#').next()?.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            name => parts.push(name),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_that_is_listed_is_a_chapter_once() {
+        let tree = Tree::of(&[
+            (INDEX, "# Pages\n[b](a/b.md#top), [c](../c/README.md), `[x](x.md)`, [b](a/b.md)"),
+            ("docs/a/b.md", "# The `b`\n[code](../../src/b.rs) [out](https://example.org/b.md)"),
+            ("c/README.md", "no title"),
+            ("src/b.rs", ""),
+            ("x.md", "# Not listed"),
+        ]);
+        let chapters = chapters(&tree);
+        assert_eq!(chapters[..3], [INDEX, "docs/a/b.md", "c/README.md"]);
+        assert_eq!(chapters.len(), 3 + LAST.len());
+        assert_eq!(linked(&tree, "docs/a/b.md"), ["src/b.rs"]);
+        let summary = summary(&tree, &chapters);
+        assert!(
+            summary.starts_with("# Summary\n\n[Pages](docs/README.md)\n- [The b](docs/a/b.md)\n")
+        );
+        assert!(summary.contains("- [c/README.md](c/README.md)\n"));
+    }
+}

@@ -1,0 +1,123 @@
+//! A package for Debian and what comes of it: program, pages, completions, a unit for systemd and its
+//! configuration, which is the operator's once it is installed.
+
+use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use super::Dist;
+use super::tools::{gzip, run, say};
+use crate::live;
+
+/// Where each file of `packaging/debian` goes, and who may do what with it.
+const FILES: [(&str, &str, u32); 5] = [
+    ("phalanx-web.service", "usr/lib/systemd/system/phalanx-web.service", 0o644),
+    ("web.toml", "etc/phalanx/web.toml", 0o644),
+    ("postinst", "DEBIAN/postinst", 0o755),
+    ("prerm", "DEBIAN/prerm", 0o755),
+    ("postrm", "DEBIAN/postrm", 0o755),
+];
+
+pub(super) fn make(dist: &Dist) -> Result<(), String> {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => return Err(format!("nobody has tried how Debian's package for {other} is made")),
+    };
+    let program = live::binary(&dist.root).map_err(|error| error.to_string())?;
+    let version = dist.version(&program)?;
+    let stage = dist.stage("deb")?;
+    dist.install(&program, &stage.join("usr"))?;
+    for (name, to, mode) in FILES {
+        place(&dist.root.join("packaging/debian").join(name), &stage.join(to), mode)?;
+    }
+    let documents = stage.join("usr/share/doc/phalanx");
+    place(&dist.root.join("packaging/debian/copyright"), &documents.join("copyright"), 0o644)?;
+    place(&dist.root.join("LICENSE-MIT"), &documents.join("LICENSE-MIT"), 0o644)?;
+    place(&dist.root.join("CHANGELOG.md"), &documents.join("changelog"), 0o644)?;
+    gzip(&documents.join("changelog"))?;
+
+    let bytes = fs::read(&program).map_err(say(&program))?;
+    let library = newest_glibc(&bytes).ok_or("the program asks for no version of glibc")?;
+    let control = stage.join("DEBIAN/control");
+    let text = control_file(&version, architecture, &library, kibibytes(&stage)?);
+    fs::write(&control, text).map_err(say(&control))?;
+    let conffiles = stage.join("DEBIAN/conffiles");
+    fs::write(&conffiles, "/etc/phalanx/web.toml\n").map_err(say(&conffiles))?;
+
+    let package = dist.out.join(format!("phalanx_{version}_{architecture}.deb"));
+    let mut build = Command::new("dpkg-deb");
+    build.env("SOURCE_DATE_EPOCH", &dist.time).args(["--root-owner-group", "-Zxz", "--build"]);
+    run(build.arg(&stage).arg(&package))?;
+    fs::remove_dir_all(&stage).map_err(say(&stage))
+}
+
+fn place(from: &Path, to: &Path, mode: u32) -> Result<(), String> {
+    fs::create_dir_all(to.parent().expect("beneath the stage")).map_err(say(to))?;
+    fs::copy(from, to).map_err(say(from))?;
+    fs::set_permissions(to, fs::Permissions::from_mode(mode)).map_err(say(to))
+}
+
+fn control_file(version: &str, architecture: &str, library: &str, kibibytes: u64) -> String {
+    let mut text = String::new();
+    let fields = [
+        ("Package", "phalanx"),
+        ("Version", version),
+        ("Architecture", architecture),
+        ("Maintainer", "The Phalanx contributors <phalanx@example.invalid>"),
+        ("Section", "httpd"),
+        ("Priority", "optional"),
+    ];
+    for (name, value) in fields {
+        let _ = writeln!(text, "{name}: {value}");
+    }
+    let _ = writeln!(text, "Installed-Size: {kibibytes}");
+    let _ = writeln!(text, "Depends: libc6 (>= {library}), libgcc-s1");
+    text.push_str(
+        "Description: servers that run similar work of different requests together\n \
+         A static web server with HTTP/1.1, HTTP/2 and TLS, an MQTT broker whose subscriptions\n \
+         may ask for content, a load generator, and the tools to look inside of them.\n \
+         They stand on a runtime that runs whole cohorts of a stage's operations at a time.\n",
+    );
+    text
+}
+
+/// The newest version of glibc that a program asks for: `2.34` of `GLIBC_2.34`.
+fn newest_glibc(program: &[u8]) -> Option<String> {
+    const MARK: &[u8] = b"GLIBC_2.";
+    let minors = program.windows(MARK.len()).enumerate().filter(|(_, bytes)| *bytes == MARK);
+    let minor = minors.filter_map(|(at, _)| {
+        let digits = program[at + MARK.len()..].iter().take_while(|byte| byte.is_ascii_digit());
+        digits.map(|digit| char::from(*digit)).collect::<String>().parse::<u32>().ok()
+    });
+    minor.max().map(|minor| format!("2.{minor}"))
+}
+
+/// What all files beneath it take.
+fn kibibytes(folder: &Path) -> Result<u64, String> {
+    let mut sum = 0;
+    for entry in fs::read_dir(folder).map_err(say(folder))? {
+        let path = entry.map_err(say(folder))?.path();
+        let kind = fs::symlink_metadata(&path).map_err(say(&path))?;
+        sum += if kind.is_dir() { kibibytes(&path)? } else { kind.len().div_ceil(1024) };
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{control_file, newest_glibc};
+
+    #[test]
+    fn the_newest_library_is_asked_for() {
+        let program = b"..GLIBC_2.4\0GLIBC_2.34\0GLIBC_2.17\0GLIBC_2.x";
+        assert_eq!(newest_glibc(program).unwrap(), "2.34");
+        assert_eq!(newest_glibc(b"static"), None);
+        let control = control_file("0.1.0", "amd64", "2.34", 7);
+        assert!(control.contains("\nDepends: libc6 (>= 2.34), libgcc-s1\n"));
+        // Each line of the text is behind a space, and the last one ends.
+        assert!(control.ends_with("at a time.\n") && !control.contains("\n\n"));
+    }
+}

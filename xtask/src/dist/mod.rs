@@ -1,0 +1,126 @@
+//! `cargo xtask dist`: what is handed to users, in `target/dist`: a Debian package, an archive with a static
+//! program, and their sums.
+//!
+//! The same commit comes to the same files: their times are the commit's, and nobody owns them.
+
+mod deb;
+mod musl;
+mod tools;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use tools::{gzip, run as call, say};
+
+/// What there is to make.
+const KINDS: [&str; 2] = ["deb", "static"];
+
+/// Makes what `arguments` name, or all.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
+    if let Some(unknown) = arguments.iter().find(|kind| !KINDS.contains(&kind.as_str())) {
+        eprintln!("xtask dist: there is no `{unknown}`; there are {}", KINDS.join(" and "));
+        return ExitCode::from(2);
+    }
+    let wanted = |kind: &str| arguments.is_empty() || arguments.iter().any(|name| name == kind);
+    let made = Dist::new(root).and_then(|dist| {
+        if wanted("deb") {
+            deb::make(&dist)?;
+        }
+        if wanted("static") {
+            musl::make(&dist)?;
+        }
+        dist.sums()
+    });
+    match made {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask dist: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Where things are, and what all of them say.
+struct Dist {
+    root: PathBuf,
+    /// `target/dist`.
+    out: PathBuf,
+    /// The commit's time, in seconds since 1970.
+    time: String,
+}
+
+impl Dist {
+    fn new(root: &Path) -> Result<Self, String> {
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
+        let out = root.join(target).join("dist");
+        fs::create_dir_all(&out).map_err(say(&out))?;
+        let time = match std::env::var("SOURCE_DATE_EPOCH") {
+            Ok(time) => time,
+            Err(_) => {
+                call(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root))?
+            }
+        };
+        Ok(Self { root: root.to_owned(), out, time })
+    }
+
+    /// An empty folder to put things together in.
+    fn stage(&self, name: &str) -> Result<PathBuf, String> {
+        let stage = self.out.join(name);
+        if stage.exists() {
+            fs::remove_dir_all(&stage).map_err(say(&stage))?;
+        }
+        fs::create_dir_all(&stage).map_err(say(&stage))?;
+        Ok(stage)
+    }
+
+    /// What `program` says that its version is.
+    fn version(&self, program: &Path) -> Result<String, String> {
+        let said = call(Command::new(program).arg("--version"))?;
+        said.split_whitespace().nth(1).map(str::to_owned).ok_or(format!("no version in `{said}`"))
+    }
+
+    /// Puts the program without what debuggers read, its pages and its completions beneath `prefix`, as the
+    /// hierarchy of file systems has it.
+    fn install(&self, program: &Path, prefix: &Path) -> Result<(), String> {
+        let bin = prefix.join("bin");
+        fs::create_dir_all(&bin).map_err(say(&bin))?;
+        let placed = bin.join("phalanx");
+        fs::copy(program, &placed).map_err(say(program))?;
+        call(Command::new("strip").arg("--strip-debug").arg(&placed))?;
+        let share = prefix.join("share");
+        let pages = share.join("man/man1");
+        call(Command::new(program).arg("man").arg(&pages))?;
+        for page in fs::read_dir(&pages).map_err(say(&pages))? {
+            gzip(&page.map_err(say(&pages))?.path())?;
+        }
+        for (shell, place) in [
+            ("bash", "bash-completion/completions/phalanx"),
+            ("fish", "fish/vendor_completions.d/phalanx.fish"),
+            ("zsh", "zsh/vendor-completions/_phalanx"),
+        ] {
+            let place = share.join(place);
+            let text = call(Command::new(program).args(["completions", shell]))? + "\n";
+            fs::create_dir_all(place.parent().expect("beneath the prefix")).map_err(say(&place))?;
+            fs::write(&place, text).map_err(say(&place))?;
+        }
+        Ok(())
+    }
+
+    /// Writes SHA256SUMS of what there is.
+    fn sums(&self) -> Result<(), String> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.out).map_err(say(&self.out))? {
+            let name = entry.map_err(say(&self.out))?.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".deb") || name.ends_with(".tar.gz") {
+                names.push(name);
+            }
+        }
+        names.sort();
+        let sums = call(Command::new("sha256sum").args(&names).current_dir(&self.out))? + "\n";
+        let path = self.out.join("SHA256SUMS");
+        fs::write(&path, &sums).map_err(say(&path))?;
+        print!("{}:\n{sums}", self.out.display());
+        Ok(())
+    }
+}

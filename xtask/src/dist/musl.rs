@@ -1,0 +1,49 @@
+//! An archive with a program that needs no library: it runs on every Linux of its architecture.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::Dist;
+use super::tools::{run, say};
+
+pub(super) fn make(dist: &Dist) -> Result<(), String> {
+    let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    // Parts of the cryptography are in C.
+    run(Command::new("musl-gcc").arg("--version"))?;
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let library = run(Command::new(rustc).args(["--print", "target-libdir", "--target", &triple]))?;
+    if !PathBuf::from(library).exists() {
+        return Err(format!("there is no standard library; try `rustup target add {triple}`"));
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--release", "--package", "phalanx-cli", "--target", &triple])
+        .current_dir(&dist.root)
+        .env_remove("CARGO_PROFILE_RELEASE_LTO")
+        .env_remove("CARGO_PROFILE_RELEASE_CODEGEN_UNITS")
+        .status();
+    if !status.is_ok_and(|status| status.success()) {
+        return Err("the static program cannot be built".to_owned());
+    }
+    let program = dist.out.join("..").join(&triple).join("release/phalanx");
+    let name = format!("phalanx-{}-{triple}", dist.version(&program)?);
+    let stage = dist.stage(&name)?;
+    dist.install(&program, &stage)?;
+    for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md", "CHANGELOG.md"] {
+        let from = dist.root.join(file);
+        fs::copy(&from, stage.join(file)).map_err(say(&from))?;
+    }
+    run(Command::new("tar")
+        .args([
+            "--sort=name",
+            "--owner=0",
+            "--group=0",
+            "--numeric-owner",
+            "--use-compress-program=gzip -9n",
+        ])
+        .arg(format!("--mtime=@{}", dist.time))
+        .args(["--create", &format!("--file={name}.tar.gz"), &name])
+        .current_dir(&dist.out))?;
+    fs::remove_dir_all(&stage).map_err(say(&stage))
+}
