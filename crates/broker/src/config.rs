@@ -72,16 +72,27 @@ pub struct Tls {
 pub struct Limits {
     /// Connections at once, over all addresses and processors; more are closed as soon as they come.
     pub connections: usize,
+    /// Of those, connections of one address (of IPv6, one network of 64 bits), if that is bounded; CONNECT is refused with
+    /// *quota exceeded*, and over TLS the connection is closed.
+    pub per_address: Option<u32>,
+    /// Connections that one address may begin in a second, if that is bounded; CONNECT is refused with *connection
+    /// rate exceeded*, and over TLS the connection is closed.
+    pub connection_rate: Option<u32>,
+    /// Messages that one client may publish in a second, if that is bounded, and as many at once; no more is
+    /// read of it while it is ahead.
+    pub message_rate: Option<u32>,
     /// Sessions, over all processors; CONNECT is refused with *quota exceeded*.
     pub sessions: usize,
     /// Subscriptions of one client; SUBSCRIBE is refused with *quota exceeded*.
     pub subscriptions: usize,
     /// Bytes of a packet that clients may send, its header included: who sends more is disconnected with *packet too large*.
     pub packet: usize,
-    /// Messages that may wait for one client; those that come then are dropped for it.
+    /// Messages that may wait for one client; what comes then is dropped for it, as `when_full` says.
     pub queue: usize,
     /// And their bytes.
     pub queue_bytes: usize,
+    /// Which of them goes.
+    pub when_full: WhenFull,
     /// Retained messages; a publish that would add one is refused with *quota exceeded*.
     pub retained: usize,
     /// And their bytes.
@@ -103,15 +114,29 @@ pub struct Limits {
     pub send: Duration,
 }
 
+/// What is dropped for a client that is slow, when as much waits for it as may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// What comes.
+    #[default]
+    DropNewest,
+    /// What has waited longest, as long as that is of QoS 0; otherwise what comes.
+    DropOldest,
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 100_000,
+            per_address: None,
+            connection_rate: None,
+            message_rate: None,
             sessions: 1_000_000,
             subscriptions: 100_000,
             packet: 1 << 20,
             queue: 10_000,
             queue_bytes: 16 << 20,
+            when_full: WhenFull::default(),
             retained: 1_000_000,
             retained_bytes: 256 << 20,
             receive_maximum: 1024,

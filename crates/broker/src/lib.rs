@@ -30,6 +30,6 @@ mod stages;
 mod system;
 mod trie;
 
-pub use config::{Config, Limits, RuntimeConfig, Security, Tls};
+pub use config::{Config, Limits, RuntimeConfig, Security, Tls, WhenFull};
 pub use listen::Listen;
 pub use serve::{Broker, ServeError, Serving, serve};

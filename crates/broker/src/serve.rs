@@ -15,6 +15,7 @@ use phalanx_tls::{CertificateError, Certificates, Clients, Source, TlsStages};
 use crate::access::Access;
 use crate::config::{Config, Tls};
 use crate::connection::accept::accept;
+use crate::connection::guest::Guard;
 use crate::connection::place::Places;
 use crate::counters::Counters;
 use crate::listen::Listen;
@@ -79,6 +80,7 @@ pub(crate) struct Context {
     /// Where passwords are looked at, if there are any.
     pub(crate) passwords: Option<Passwords>,
     pub(crate) places: Arc<Places>,
+    pub(crate) guard: Guard,
     /// Where hands are shaken, if any address has TLS.
     pub(crate) tls: Option<TlsStages>,
 }
@@ -132,9 +134,19 @@ impl Broker {
         let tls = tls.map(|(certificates, of)| TlsStages::declare(graph, certificates, &[], of));
         let stages = Stages::declare(graph, config, &limits, &access, &counters);
         let (config, names) = (Arc::new(config.clone()), Arc::new(Names::new()));
-        let places = Arc::default();
+        let (places, guard) = (Arc::default(), Guard::new(&limits));
         Self {
-            context: Context { stages, config, counters, names, access, passwords, places, tls },
+            context: Context {
+                stages,
+                config,
+                counters,
+                names,
+                access,
+                passwords,
+                places,
+                guard,
+                tls,
+            },
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use phalanx::Choice;
-use phalanx_broker::{Config, Listen, Serving, Tls, serve};
+use phalanx_broker::{Config, Listen, Serving, Tls, WhenFull, serve};
 
 use crate::notify::Notify;
 
@@ -82,6 +82,28 @@ pub(crate) struct Broker {
     /// The most connections at once; more are closed as soon as they come. [default: 100000]
     #[arg(long, value_name = "N")]
     max_connections: Option<NonZero<usize>>,
+
+    /// The most connections of one address; CONNECT is refused beyond. [default: no bound]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections_per_address: Option<u32>,
+
+    /// The most connections that one address may begin in a second; CONNECT is refused beyond. [default: no bound]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_connection_rate: Option<u32>,
+
+    /// The most messages that one client may publish in a second; it is not listened to while it is ahead.
+    /// [default: no bound]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_message_rate: Option<u32>,
+
+    /// The most subscriptions of one client; SUBSCRIBE is refused beyond. [default: 100000]
+    #[arg(long, value_name = "N")]
+    max_subscriptions: Option<usize>,
+
+    /// Of messages that wait for one client, and are as many as may, drop those of QoS 0 that have waited longest,
+    /// not those that come.
+    #[arg(long)]
+    drop_oldest: bool,
 
     /// The longest keep-alive that a client of MQTT 5 may have; who asks for more, or for none, is told this
     /// one. [default: as long as it likes]
@@ -168,7 +190,14 @@ impl Broker {
         let limits = &mut config.limits;
         set(&mut limits.packet, self.max_packet);
         set(&mut limits.connections, self.max_connections.map(NonZero::get));
+        limits.per_address = self.max_connections_per_address;
+        limits.connection_rate = self.max_connection_rate;
+        limits.message_rate = self.max_message_rate;
+        set(&mut limits.subscriptions, self.max_subscriptions);
         set(&mut limits.queue, self.max_queue);
+        if self.drop_oldest {
+            limits.when_full = WhenFull::DropOldest;
+        }
         set(&mut limits.keep_alive, self.max_keep_alive);
         set(&mut config.system_interval, self.sys_interval.map(Duration::from_secs));
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);

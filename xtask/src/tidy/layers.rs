@@ -16,12 +16,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mqtt", &[]),
     ("phalanx", &["core", "driver"]),
     ("matching", &["matcher", "phalanx"]),
+    ("guard", &[]),
     ("websocket", &[]),
     ("tls", &["phalanx"]),
-    ("web", &["phalanx", "http", "tls"]),
+    ("web", &["guard", "phalanx", "http", "tls"]),
     ("store", &["phalanx"]),
     ("access", &["phalanx"]),
-    ("broker", &["access", "matcher", "matching", "mqtt", "phalanx", "store", "tls", "websocket"]),
+    (
+        "broker",
+        &["access", "guard", "matcher", "matching", "mqtt", "phalanx", "store", "tls", "websocket"],
+    ),
     ("bench", &["core", "driver", "http", "matcher", "matching", "mqtt", "phalanx", "web"]),
     (
         "cli",

@@ -18,11 +18,16 @@ pub(crate) async fn accept(listener: Listener, listen: Listen, context: Context)
         control.room().await;
         let Some(stream) = listener.accept_next().await else { return };
         let Some(place) = context.places.take(most) else { continue };
+        let guest = context.guard.guest(&stream, place);
+        if listen.tls && guest.refused.is_some() {
+            // To say so would cost a handshake.
+            continue;
+        }
         let own = context.clone();
         // Refused at a bound of operations: the connection closes, and the next may fit again.
         let _ = match listen.tls || listen.websocket {
-            false => control.dispatch(move |_| serve(Transport::Plain(stream), own, place)),
-            true => control.dispatch(move |_| enter(stream, listen, own, place)),
+            false => control.dispatch(move |_| serve(Transport::Plain(stream), own, guest)),
+            true => control.dispatch(move |_| enter(stream, listen, own, guest)),
         };
     }
 }

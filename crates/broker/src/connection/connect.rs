@@ -10,8 +10,8 @@ use phalanx_mqtt::{
 
 use crate::access::{Identity, Login};
 use crate::config::Limits;
+use crate::connection::guest::Guest;
 use crate::connection::outbox::Outbox;
-use crate::connection::place::Place;
 use crate::connection::sender::{LINGER, send};
 use crate::connection::transport::Transport;
 use crate::message::Message;
@@ -34,7 +34,7 @@ pub(super) struct Welcome {
     /// Whether its session outlives the connection.
     pub(super) outlives: bool,
     /// Free when both who listens and who sends have ended.
-    pub(super) place: Rc<Place>,
+    pub(super) guest: Rc<Guest>,
 }
 
 /// Why a client is not let in.
@@ -53,7 +53,7 @@ pub(super) async fn welcome(
     stream: Transport,
     context: &Context,
     input: &mut Vec<u8>,
-    place: Place,
+    guest: Guest,
 ) -> Option<Welcome> {
     let limits = &context.config.limits;
     let begun = now();
@@ -73,7 +73,10 @@ pub(super) async fn welcome(
     let length = connect.length();
     let stream = Rc::new(stream);
     let read = match Packet::decode(connect, Version::V5) {
-        Ok(Packet::Connect(connect)) => read(&connect, context),
+        Ok(Packet::Connect(connect)) => match guest.refused {
+            Some(reason) => Err(Refusal { version: connect.version, reason, what: "" }),
+            None => read(&connect, context),
+        },
         // In which version it would be understood is not known; the older one is by both.
         Err(error) => {
             Err(Refusal { version: Version::V3, reason: error.reason, what: error.what() })
@@ -158,8 +161,8 @@ pub(super) async fn welcome(
         reason,
         properties: properties.get(),
     }));
-    let place = Rc::new(place);
-    let of_place = place.clone();
+    let guest = Rc::new(guest);
+    let of_guest = guest.clone();
     let sent = context.counters.bytes_sent.clone();
     let (of_sender, key, link) = (outbox.clone(), opened.key, opened.link);
     let (to, sessions, patience) =
@@ -167,7 +170,7 @@ pub(super) async fn welcome(
     let sender = context
         .stages
         .control
-        .dispatch(move |_| send(to, of_sender, sessions, (key, link), patience, (sent, of_place)));
+        .dispatch(move |_| send(to, of_sender, sessions, (key, link), patience, (sent, of_guest)));
     if sender.is_err() {
         // Full: the client tries again. Its session is left to whoever comes.
         outbox.close();
@@ -183,7 +186,7 @@ pub(super) async fn welcome(
         keep_alive,
         wants_reasons,
         outlives,
-        place,
+        guest,
     })
 }
 

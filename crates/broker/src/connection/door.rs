@@ -3,7 +3,7 @@
 use phalanx::Patience;
 use phalanx::net::Stream;
 
-use crate::connection::place::Place;
+use crate::connection::guest::Guest;
 use crate::connection::serve;
 use crate::connection::transport::Transport;
 use crate::connection::websocket::upgrade;
@@ -11,10 +11,10 @@ use crate::listen::Listen;
 use crate::serve::Context;
 
 /// Serves a client that has come to an address which is more than a socket.
-pub(super) async fn enter(stream: Stream, listen: Listen, context: Context, place: Place) {
+pub(super) async fn enter(stream: Stream, listen: Listen, context: Context, guest: Guest) {
     // Boxed, as what a connection begins with is not to be held for all its life.
     if let Some(transport) = Box::pin(open(stream, listen, &context)).await {
-        serve(transport, context, place).await;
+        serve(transport, context, guest).await;
     }
 }
 

@@ -6,7 +6,9 @@
 pub(crate) mod accept;
 mod connect;
 mod door;
+pub(crate) mod guest;
 mod outbox;
+mod pace;
 pub(crate) mod place;
 mod publishing;
 mod sender;
@@ -18,7 +20,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{CallError, Patience, is_draining};
+use phalanx::{CallError, Patience, is_draining, now, sleep};
 use phalanx_mqtt::{
     Ack, Disconnect, Error, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason,
     Version,
@@ -26,8 +28,9 @@ use phalanx_mqtt::{
 
 use crate::access::{Current, Identity};
 use crate::connection::connect::Welcome;
+use crate::connection::guest::Guest;
 use crate::connection::outbox::Outbox;
-use crate::connection::place::Place;
+use crate::connection::pace::Pace;
 use crate::connection::publishing::Publishing;
 use crate::connection::transport::Transport;
 use crate::serve::Context;
@@ -51,6 +54,8 @@ pub(crate) struct Connection {
     publishing: Publishing,
     answers: Vec<Answered>,
     wants_reasons: bool,
+    /// How often it may publish, if that is bounded.
+    pace: Option<Box<Pace>>,
 }
 
 /// Why a connection ends.
@@ -76,21 +81,22 @@ impl From<Reason> for End {
 }
 
 /// Serves a client from its CONNECT to its end.
-pub(crate) async fn serve(stream: Transport, context: Context, place: Place) {
+pub(crate) async fn serve(stream: Transport, context: Context, guest: Guest) {
     let mut input = Vec::new();
     // Boxed, as what a connection begins with is not to be held for all its life.
-    let welcome = Box::pin(connect::welcome(stream, &context, &mut input, place)).await;
+    let welcome = Box::pin(connect::welcome(stream, &context, &mut input, guest)).await;
     let Some(welcome) = welcome else {
         return;
     };
     let Welcome { stream, version, key, link, identity, outbox, .. } = welcome;
-    let Welcome { keep_alive, wants_reasons, outlives, place: _place, .. } = welcome;
+    let Welcome { keep_alive, wants_reasons, outlives, guest: _guest, .. } = welcome;
     let patience = match keep_alive {
         0 => Patience::ENDLESS,
         // One and a half times of it is what the standard grants.
         seconds => Patience::limit(Duration::from_millis(1500 * u64::from(seconds))),
     };
     let most_aliases = context.config.limits.topic_aliases;
+    let pace = context.config.limits.message_rate.map(|rate| Box::new(Pace::new(rate)));
     let mut connection = Connection {
         stream,
         version,
@@ -103,6 +109,7 @@ pub(crate) async fn serve(stream: Transport, context: Context, place: Place) {
         publishing: Publishing::new(most_aliases, outlives),
         answers: Vec::new(),
         wants_reasons,
+        pace,
         context,
     };
     let end = connection.listen(&mut input).await;
@@ -127,6 +134,9 @@ impl Connection {
                 *input = Vec::new();
             }
             self.outbox.room().await;
+            if self.pace.is_some() {
+                self.keep_pace().await;
+            }
             if self.outbox.is_closed() {
                 return End::Lost;
             }
@@ -138,6 +148,19 @@ impl Connection {
                 Err(_) if is_draining() => return Reason::SERVER_SHUTTING_DOWN.into(),
                 _ => return End::Lost,
             }
+        }
+    }
+
+    /// Waits while the client is ahead of its rate.
+    #[cold]
+    async fn keep_pace(&mut self) {
+        while let Some(pace) = &self.pace
+            && let wait = pace.wait(now())
+            && !wait.is_zero()
+            && !self.outbox.is_closed()
+            && !is_draining()
+        {
+            sleep(wait.min(GLANCE)).await;
         }
     }
 
@@ -254,7 +277,7 @@ impl Connection {
             let close = stages.sessions.close(self.key, self.link, closing, stages.routing);
             match close.await {
                 // There is room for nothing. A session that is not left would be nobody's.
-                Err(CallError::Full { .. }) => phalanx::sleep(AGAIN).await,
+                Err(CallError::Full { .. }) => sleep(AGAIN).await,
                 _ => return,
             }
         }
@@ -272,6 +295,9 @@ impl Connection {
 
 /// What could not be handed over for want of room is tried again after so long.
 const AGAIN: Duration = Duration::from_millis(10);
+
+/// Who waits for its rate looks after so long whether there is anything to wait for.
+const GLANCE: Duration = Duration::from_millis(250);
 
 /// Memory that an idle connection keeps for its input.
 const KEPT: usize = 4096;

@@ -14,8 +14,11 @@ use crate::routing::{Answer, Item};
 use crate::session::key::ClientKey;
 use crate::trie::is_shallow;
 
-/// So many messages, or bytes of them, are routed before more are read.
+/// So many messages at most, or bytes of them, are routed before more are read: as many as come to so many deliveries,
+/// by what the last have come to, and few at first.
 const MANY: usize = 1024;
+const FEW: usize = 16;
+const DELIVERIES: usize = 65_536;
 const MUCH: usize = 1 << 20;
 
 /// What a client publishes on one connection.
@@ -28,6 +31,8 @@ pub(super) struct Publishing {
     /// The places among `deliveries` of those that their client may not publish.
     refused: Vec<usize>,
     bytes: usize,
+    /// How many are routed at once.
+    most: usize,
     /// Whether the client's session was to outlive its connection when that began.
     pub(super) outlives: bool,
 }
@@ -41,6 +46,7 @@ impl Publishing {
             deliveries: Vec::new(),
             refused: Vec::new(),
             bytes: 0,
+            most: FEW,
             outlives,
         }
     }
@@ -117,8 +123,14 @@ impl Publishing {
         self.deliveries.is_empty()
     }
 
+    /// The last messages have come to so many deliveries each.
+    fn come_to(&mut self, each: usize) {
+        let fits = DELIVERIES / each.max(1);
+        self.most = fits.clamp(1, (self.most * 2).min(MANY));
+    }
+
     pub(super) fn is_much(&self) -> bool {
-        self.deliveries.len() >= MANY || self.bytes >= MUCH
+        self.deliveries.len() >= self.most || self.bytes >= MUCH
     }
 }
 
@@ -131,6 +143,9 @@ impl Connection {
         let refused = std::mem::take(&mut self.publishing.refused);
         let is_allowed = |n: &usize| refused.is_empty() || refused.binary_search(n).is_err();
         self.context.counters.received.add(deliveries.len() as u64);
+        if let Some(pace) = &mut self.pace {
+            pace.published(deliveries.len(), now());
+        }
         let begun = self.begin(&deliveries).await?;
         if let Some(begun) = &begun {
             let mut begun = (0..begun.len()).filter(is_allowed).map(|n| begun[n]);
@@ -139,7 +154,10 @@ impl Connection {
         let reasons = match messages.is_empty() {
             true => Vec::new(),
             false => match self.context.stages.routing.call(Item::Publish(messages)).await {
-                Ok(Answer::Published(reasons)) => reasons,
+                Ok(Answer::Published(reasons, each)) => {
+                    self.publishing.come_to(each);
+                    reasons
+                }
                 // Nobody knows where it has arrived: the client sends it again, and what has arrived then
                 // arrives twice, which is better than not at all.
                 _ => {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use phalanx::{Counter, First, Patience, first, is_draining, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Version};
 
+use crate::connection::guest::Guest;
 use crate::connection::outbox::Outbox;
-use crate::connection::place::Place;
 use crate::connection::transport::Transport;
 use crate::session::key::ClientKey;
 use crate::session::{Pulled, SessionStage};
@@ -23,7 +23,7 @@ pub(crate) async fn send(
     sessions: SessionStage,
     (key, link): (ClientKey, u64),
     patience: Patience,
-    (sent, _place): (Counter, Rc<Place>),
+    (sent, _guest): (Counter, Rc<Guest>),
 ) {
     // Asked for again only when the last is sent, so that more comes at once.
     let (mut pull, mut spare) = (None, Vec::new());

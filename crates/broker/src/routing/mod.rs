@@ -48,8 +48,8 @@ pub(crate) struct Wanted {
 
 /// What the routing stage answers.
 pub(crate) enum Answer {
-    /// For each message: how it went.
-    Published(Vec<Reason>),
+    /// For each message: how it went. And how many deliveries each has come to, about.
+    Published(Vec<Reason>, usize),
     /// The table is changed.
     Done,
 }

@@ -26,6 +26,8 @@ pub(crate) struct Router {
     retained: Retained,
     /// What the broker says of itself: like what is retained, but of this life of its only.
     system: Retained,
+    /// So many retained messages are sent for one SUBSCRIBE.
+    most: usize,
     content: ContentIndex,
     clients: Vec<Client>,
     free: Vec<ClientIndex>,
@@ -36,6 +38,9 @@ pub(crate) struct Router {
     found: Vec<(u32, ClientIndex, Subscription)>,
     alone: Vec<(u32, ClientIndex, Subscription)>,
 }
+
+/// So many of the smallest messages are written to a client before any waits.
+const WRITTEN: usize = 16 * 1024;
 
 struct Client {
     key: ClientKey,
@@ -52,6 +57,7 @@ impl Router {
             subscribers: Trie::default(),
             retained: Retained::new(limits.retained, limits.retained_bytes),
             system: Retained::new(usize::MAX, usize::MAX),
+            most: limits.queue.saturating_add(WRITTEN),
             content: ContentIndex::new(),
             clients: Vec::new(),
             free: Vec::new(),
@@ -163,15 +169,17 @@ impl Router {
         self.retained.count()
     }
 
-    /// Files subscriptions, and adds the retained messages that they want to `batch`.
+    /// Files subscriptions, and adds the retained messages that they want to `batch`. Says how many it has left out,
+    /// as there are too many.
     pub(crate) fn subscribe(
         &mut self,
         (client, identity): (ClientKey, Identity),
         wanted: &[Wanted],
         (now, policy): (Duration, &Policy),
         batch: &mut Batch,
-    ) {
+    ) -> usize {
         let index = self.index(client, &identity);
+        let (most, mut left_out) = (batch.deliveries.len().saturating_add(self.most), 0);
         for wanted in wanted {
             let Some(path) = topic::shared(wanted::path(&wanted.key)) else { continue };
             let Wanted { options, identifier, covered, .. } = *wanted;
@@ -192,7 +200,8 @@ impl Router {
                 RetainHandling::SendIfNew => !existed,
                 RetainHandling::DoNotSend => false,
             };
-            if send && path.group.is_none() {
+            // What is more than the client can have waiting is dropped for it, before it takes memory.
+            if send && path.group.is_none() && left_out == 0 {
                 let mut give = |message: &Arc<Message>| {
                     let satisfies = |content: &Content| {
                         let attributes = Attributes::of(message, content.json);
@@ -201,6 +210,10 @@ impl Router {
                     if wanted.content.as_ref().is_none_or(satisfies)
                         && policy.may_receive(covered, &identity, &message.topic)
                     {
+                        if batch.deliveries.len() >= most {
+                            left_out += 1;
+                            return;
+                        }
                         let how = How { retain: true, ..how(own, message) };
                         batch.add(client, message, how);
                     }
@@ -211,6 +224,7 @@ impl Router {
                 }
             }
         }
+        left_out
     }
 
     /// Takes subscriptions away, by their keys.

@@ -23,11 +23,11 @@ pub(crate) fn declare(
 ) -> CohortStage<Item, Answer> {
     let router = Router::new(limits);
     let state = (router, access.current());
-    let (access, retained) = (access.clone(), counters.retained.clone());
+    let (access, counters) = (access.clone(), counters.clone());
     graph.stage_at(place).in_order().exclusive_cohort(state, move |(router, policy), cohort| {
         let policy = policy.refresh(&access);
-        route(router, cohort, policy, partitions, delivery, sessions);
-        retained.set(router.retained());
+        route(router, cohort, (policy, &counters), partitions, delivery, sessions);
+        counters.retained.set(router.retained());
     })
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn declare(
 fn route(
     router: &mut Router,
     cohort: &mut Cohort<Item, Answer>,
-    policy: &Policy,
+    (policy, counters): (&Policy, &Counters),
     partitions: usize,
     delivery: SharedStage<()>,
     sessions: SessionStage,
@@ -56,7 +56,10 @@ fn route(
             Item::System(messages) => router.tell(&messages, &mut batches, policy),
             Item::Subscribe { client, identity, wanted } => {
                 let batch = &mut batches[usize::from(client.partition)];
-                router.subscribe((client, identity), &wanted, (now, policy), batch);
+                let left = router.subscribe((client, identity), &wanted, (now, policy), batch);
+                if left > 0 {
+                    counters.dropped.add(left as u64);
+                }
             }
             Item::Unsubscribe { client, keys } => router.unsubscribe(client, &keys),
             Item::Forget { client, keys } => router.forget(client, &keys),
@@ -108,9 +111,13 @@ impl Run {
         if self.owed.is_empty() {
             return;
         }
+        let count = |batches: &[Batch]| batches.iter().map(|batch| batch.deliveries.len()).sum();
+        let before: usize = count(batches);
         let mut reasons = router.publish(&self.messages, batches, policy).into_iter();
+        let after: usize = count(batches);
+        let each = (after - before).div_ceil(self.messages.len().max(1));
         for (reply, count) in self.owed.drain(..) {
-            answers.push((reply, Answer::Published(reasons.by_ref().take(count).collect())));
+            answers.push((reply, Answer::Published(reasons.by_ref().take(count).collect(), each)));
         }
         self.messages.clear();
     }

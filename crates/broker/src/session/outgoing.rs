@@ -7,7 +7,7 @@ use phalanx_mqtt::{
     Ack, Delivery, Kind, Packet, PacketId, Property, PropertyBuffer, Publish, QoS, Reason, Version,
 };
 
-use crate::config::Limits;
+use crate::config::{Limits, WhenFull};
 use crate::message::Message;
 use crate::routing::delivery::How;
 use crate::session::state::{Inflight, Link, Queued, Session};
@@ -25,7 +25,7 @@ pub(crate) struct Answered {
 
 impl Session {
     /// A message has come for this client: written at once if nothing is before it, else queued. False when
-    /// it was dropped, as there was no room for it.
+    /// there was no room for it, and it, or what has waited longest, was dropped.
     pub(crate) fn deliver(
         &mut self,
         message: &Arc<Message>,
@@ -46,12 +46,20 @@ impl Session {
             return true;
         }
         let size = message.size();
-        if self.queue.len() >= limits.queue || self.queued_bytes + size > limits.queue_bytes {
-            return false;
+        let mut none_was_dropped = true;
+        while self.queue.len() >= limits.queue || self.queued_bytes + size > limits.queue_bytes {
+            // Of what may get lost on its way anyway.
+            let oldest = self.queue.front().filter(|_| limits.when_full == WhenFull::DropOldest);
+            if oldest.is_none_or(|oldest| oldest.how.qos != QoS::AtMostOnce) {
+                return false;
+            }
+            let dropped = self.queue.pop_front();
+            self.queued_bytes -= dropped.map_or(0, |dropped| dropped.message.size());
+            none_was_dropped = false;
         }
         self.queued_bytes += size;
         self.queue.push_back(Queued { message: message.clone(), how: how.clone() });
-        true
+        none_was_dropped
     }
 
     /// Writes what waits and may be written.

@@ -15,6 +15,7 @@ mod client;
 mod commands;
 mod content;
 mod flow;
+mod limits;
 mod mosquitto;
 mod peers;
 mod refusals;

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use phalanx::{Admission, Permit, now};
+use phalanx_guard::Open;
 use phalanx_http::{Reply, Request};
 
 use crate::connection::health;
 use crate::connection::outgoing::Outgoing;
 use crate::connection::refusal::{refuse, refuse_for};
 use crate::connection::respond::elsewhere;
-use crate::guard::addresses::Open;
 use crate::log::Journal;
 use crate::site::Site;
 

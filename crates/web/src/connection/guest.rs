@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use phalanx::net::Stream;
 use phalanx::now;
+use phalanx_guard::Open;
 
 use crate::connection::counted::Counted;
-use crate::guard::addresses::Open;
 use crate::log::Journal;
 use crate::site::Site;
 use crate::stages::Stages;

@@ -1,4 +1,3 @@
 //! What one client may not do to the others.
 
-pub(crate) mod addresses;
 pub(crate) mod descriptors;

@@ -20,6 +20,7 @@ use std::time::Duration;
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use phalanx::BlockingStage;
+use phalanx_guard::{AddressKey, Addresses, Bounds, client};
 use phalanx_http::{Limits, Status};
 
 pub(crate) use host::{Host, HostId, Root};
@@ -28,8 +29,13 @@ pub(crate) use live::Live;
 
 use crate::config::{Config, PerAddress, Timeouts, UnknownHost};
 use crate::files::entry::FileId;
-use crate::guard::addresses::{AddressKey, Addresses, client};
 use crate::site::names::Names;
+
+/// What each address may do.
+fn bounds(limits: &PerAddress) -> Bounds {
+    let PerAddress { connections, requests_per_second: per_second, burst } = *limits;
+    Bounds { connections, per_second, burst }
+}
 
 /// What all operations may read.
 pub(crate) struct Site {
@@ -112,7 +118,7 @@ impl Site {
         });
         let addresses = match old.filter(|old| old.per_address == config.per_address) {
             Some(old) => old.addresses.clone(),
-            None => Addresses::new(&config.per_address),
+            None => Addresses::new(bounds(&config.per_address)),
         };
         let drawn = || Hashing::Drawn(RandomState::new());
         let hashing = match old {

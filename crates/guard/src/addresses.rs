@@ -13,8 +13,6 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::config::PerAddress;
-
 /// Shards: more than processors, so that two seldom want the same.
 const SHARDS: usize = 64;
 /// Sets in a shard.
@@ -24,18 +22,18 @@ const WAYS: usize = 8;
 
 /// An address, hashed with a key that clients do not know. Never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AddressKey(u64);
+pub struct AddressKey(u64);
 
 impl AddressKey {
     /// Of an address's hash.
-    pub(crate) fn new(hash: u64) -> Self {
+    pub fn new(hash: u64) -> Self {
         Self(hash.max(1))
     }
 }
 
 /// What stands for a client: its address, or of IPv6 the network of 64 bits that it may choose its
 /// address from.
-pub(crate) fn client(address: IpAddr) -> u64 {
+pub fn client(address: IpAddr) -> u64 {
     match address.to_canonical() {
         IpAddr::V4(address) => u64::from(address.to_bits()),
         // No network begins with zeros alone but that of the loopback.
@@ -43,8 +41,19 @@ pub(crate) fn client(address: IpAddr) -> u64 {
     }
 }
 
+/// What each address may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bounds {
+    /// Connections at once.
+    pub connections: Option<u32>,
+    /// Requests in a second.
+    pub per_second: Option<f64>,
+    /// And so many more at once, after a rest.
+    pub burst: u32,
+}
+
 /// The table.
-pub(crate) struct Addresses {
+pub struct Addresses {
     shards: Box<[Mutex<Box<[Set]>>]>,
     /// Connections at once.
     most_open: u32,
@@ -66,7 +75,7 @@ struct Slot {
 }
 
 /// One of an address's connections, counted until it is dropped.
-pub(crate) struct Open {
+pub struct Open {
     table: Arc<Addresses>,
     key: AddressKey,
     counted: bool,
@@ -74,24 +83,24 @@ pub(crate) struct Open {
 
 impl Addresses {
     /// A table for these limits; none where there are none.
-    pub(crate) fn new(limits: &PerAddress) -> Option<Arc<Self>> {
-        if limits.connections.is_none() && limits.requests_per_second.is_none() {
+    pub fn new(bounds: Bounds) -> Option<Arc<Self>> {
+        if bounds.connections.is_none() && bounds.per_second.is_none() {
             return None;
         }
-        let rate = limits.requests_per_second.map(|rate| {
+        let rate = bounds.per_second.map(|rate| {
             let cost = (1e9 / rate) as u64;
-            (cost, cost.saturating_mul(u64::from(limits.burst)))
+            (cost, cost.saturating_mul(u64::from(bounds.burst)))
         });
         let shard = || Mutex::new(vec![Set::default(); SETS].into_boxed_slice());
         Some(Arc::new(Self {
             shards: (0..SHARDS).map(|_| shard()).collect(),
-            most_open: limits.connections.unwrap_or(u32::MAX),
+            most_open: bounds.connections.unwrap_or(u32::MAX),
             rate,
         }))
     }
 
     /// Notes a connection; none when the address has as many as it may.
-    pub(crate) fn open(self: &Arc<Self>, key: AddressKey, now: Duration) -> Option<Open> {
+    pub fn open(self: &Arc<Self>, key: AddressKey, now: Duration) -> Option<Open> {
         let counted = match self.with(key, now, |slot| {
             let fits = slot.open < self.most_open;
             slot.open += u32::from(fits);
@@ -133,7 +142,7 @@ impl Open {
     ///
     /// # Errors
     /// How long until the next is taken, when the address asks too often.
-    pub(crate) fn request(&self, now: Duration) -> Result<(), Duration> {
+    pub fn request(&self, now: Duration) -> Result<(), Duration> {
         let Some((cost, ahead)) = self.table.rate else { return Ok(()) };
         let now_ns = now.as_nanos() as u64;
         let taken = self.table.with(self.key, now, |slot| {
@@ -169,7 +178,7 @@ mod tests {
     use super::*;
 
     fn table(connections: Option<u32>, rate: Option<f64>, burst: u32) -> Arc<Addresses> {
-        Addresses::new(&PerAddress { connections, requests_per_second: rate, burst }).unwrap()
+        Addresses::new(Bounds { connections, per_second: rate, burst }).unwrap()
     }
 
     fn at(milliseconds: u64) -> Duration {

@@ -1,0 +1,52 @@
+//! Who has connected, as far as it counts against bounds.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use phalanx::net::Stream;
+use phalanx::now;
+use phalanx_guard::{AddressKey, Addresses, Bounds, Open, client};
+use phalanx_mqtt::Reason;
+
+use crate::config::Limits;
+use crate::connection::place::Place;
+
+/// What each address has open, and how often it connects. Nothing where there is no limit on either: then nobody asks
+/// the kernel for the address.
+#[derive(Clone)]
+pub(crate) struct Guard(Option<(Arc<Addresses>, RandomState)>);
+
+/// A connection, counted until it is dropped.
+pub(crate) struct Guest {
+    _place: Place,
+    _open: Option<Open>,
+    /// Why it is not let in, if it is not.
+    pub(super) refused: Option<Reason>,
+}
+
+impl Guard {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let per_second = limits.connection_rate.map(f64::from);
+        // Of a second, at once.
+        let burst = limits.connection_rate.unwrap_or(1).saturating_sub(1);
+        let bounds = Bounds { connections: limits.per_address, per_second, burst };
+        Self(Addresses::new(bounds).map(|addresses| (addresses, RandomState::new())))
+    }
+
+    pub(super) fn guest(&self, stream: &Stream, place: Place) -> Guest {
+        let Some((addresses, hashes)) = &self.0 else {
+            return Guest { _place: place, _open: None, refused: None };
+        };
+        // Where it has gone already it does not matter whose it was.
+        let address =
+            stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
+        let key = AddressKey::new(hashes.hash_one(client(address)));
+        let open = addresses.open(key, now());
+        let refused = match &open {
+            None => Some(Reason::QUOTA_EXCEEDED),
+            Some(open) => open.request(now()).is_err().then_some(Reason::CONNECTION_RATE_EXCEEDED),
+        };
+        Guest { _place: place, _open: open, refused }
+    }
+}

@@ -1,0 +1,123 @@
+//! Bounds on what clients may do, and what happens at them.
+
+use std::time::{Duration, Instant};
+
+use phalanx_mqtt::{Delivery, Packet, QoS, Reason, SubscribeOptions, Version};
+
+use crate::broker::Broker;
+use crate::client::{Begin, Client, id};
+use crate::server::eventually;
+
+crate::on_each_driver!(
+    subscriptions_of_a_client,
+    connections_of_an_address,
+    connections_that_come_too_often,
+    messages_that_come_too_often,
+    the_oldest_goes,
+);
+
+fn subscriptions_of_a_client(driver: &str) {
+    let broker = Broker::start_with(driver, &["--max-subscriptions", "2"]);
+    let mut client = Client::new(&broker, "a");
+    let plain = SubscribeOptions::default();
+    let wanted = [("1", plain), ("2", plain), ("3", plain), ("1", plain)];
+    let yes = Reason::SUCCESS;
+    assert_eq!(client.subscribe_with(&wanted, &[]), [yes, yes, Reason::QUOTA_EXCEEDED, yes]);
+    client.unsubscribe("1");
+    assert_eq!(client.subscribe_with(&wanted[2..3], &[]), [yes]);
+}
+
+fn connections_of_an_address(driver: &str) {
+    let broker = Broker::start_with(driver, &["--max-connections-per-address", "2"]);
+    let first = Client::new(&broker, "1");
+    let _second = Client::new(&broker, "2");
+    for version in [Version::V3, Version::V5] {
+        let refused = Client::refused(&broker, &Begin::of(version, "3"));
+        let expected = match version {
+            Version::V3 => Reason::SERVER_UNAVAILABLE,
+            Version::V5 => Reason::QUOTA_EXCEEDED,
+        };
+        assert_eq!(refused, expected);
+    }
+    first.leave();
+    // Its place is free once the broker is done with it.
+    eventually("a place", || {
+        let mut client = Client::silent(&broker, Version::V5);
+        client.connect(&Begin::of(Version::V5, "3"));
+        let came = client.next();
+        matches!(came.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
+    });
+}
+
+fn connections_that_come_too_often(driver: &str) {
+    let broker = Broker::start_with(driver, &["--max-connection-rate", "2"]);
+    let begun = Instant::now();
+    let mut clients = Vec::new();
+    let refused = loop {
+        let mut client = Client::silent(&broker, Version::V5);
+        client.connect(&Begin::of(Version::V5, &format!("c{}", clients.len())));
+        let came = client.next();
+        let Packet::ConnAck(ack) = came.packet() else { panic!("{came:?}") };
+        if ack.reason.is_failure() {
+            break ack.reason;
+        }
+        clients.push(client);
+        // As many as may have come until now: a machine that is slow enough never comes too often.
+        assert!(clients.len() as f64 <= 3.0 + 2.0 * begun.elapsed().as_secs_f64());
+    };
+    assert_eq!(refused, Reason::CONNECTION_RATE_EXCEEDED);
+    // Who is in stays in.
+    let client = &mut clients[0];
+    client.subscribe("t", QoS::AtMostOnce);
+    client.publish_with("t", "x", Delivery::AtMostOnce, false, &[]);
+    client.receives("t", "x");
+    eventually("another", || {
+        let mut client = Client::silent(&broker, Version::V5);
+        client.connect(&Begin::of(Version::V5, "later"));
+        let came = client.next();
+        matches!(came.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
+    });
+}
+
+fn messages_that_come_too_often(driver: &str) {
+    let broker = Broker::start_with(driver, &["--max-message-rate", "100"]);
+    let mut client = Client::new(&broker, "a");
+    let begun = Instant::now();
+    for n in 1..=250 {
+        client.publish_with("t", "x", Delivery::AtLeastOnce(id(n)), false, &[]);
+    }
+    for _ in 1..=250 {
+        assert!(matches!(client.next().packet(), Packet::PubAck(_)));
+    }
+    // These were there at once, maybe. What is sent behind them is not read before they are paid for.
+    client.publish("t", "x");
+    assert!(begun.elapsed() >= Duration::from_millis(1500), "{:?}", begun.elapsed());
+    // Others are not concerned.
+    let begun = Instant::now();
+    Client::new(&broker, "b").publish("t", "x");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+/// A client that does not read gets what came last.
+fn the_oldest_goes(driver: &str) {
+    let broker = Broker::start_with(driver, &["--max-queue", "10", "--drop-oldest"]);
+    let mut slow = Client::new(&broker, "slow");
+    slow.subscribe("t", QoS::AtMostOnce);
+    let mut publisher = Client::new(&broker, "publisher");
+    // More than the kernel takes.
+    let large = "x".repeat(200_000);
+    for _ in 0..200 {
+        publisher.publish_with("t", &large, Delivery::AtMostOnce, false, &[]);
+    }
+    publisher.publish_with("t", "last", Delivery::AtMostOnce, false, &[]);
+    publisher.publish("elsewhere", "all is routed");
+    let mut count = 0;
+    loop {
+        let came = slow.next();
+        count += 1;
+        if came.message().payload == b"last" {
+            break;
+        }
+    }
+    assert!(count < 200, "nothing was dropped");
+}
