@@ -8,19 +8,23 @@ pub(super) struct Address {
     pub(super) user: Option<String>,
     pub(super) host: String,
     pub(super) port: u16,
+    /// Whether it is spoken to over TLS.
+    pub(super) tls: bool,
 }
 
 const PORT: u16 = 1883;
+const TLS_PORT: u16 = 8883;
 
 impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let rest = match text.split_once("://") {
-            None => text,
-            Some(("mqtt" | "tcp", rest)) => rest,
-            Some(("mqtts" | "ssl" | "tls" | "ws" | "wss", _)) => {
-                return Err("only mqtt:// is spoken here: no TLS and no WebSocket".into());
+        let (tls, rest) = match text.split_once("://") {
+            None => (false, text),
+            Some(("mqtt" | "tcp", rest)) => (false, rest),
+            Some(("mqtts" | "ssl" | "tls", rest)) => (true, rest),
+            Some(("ws" | "wss", _)) => {
+                return Err("mqtt:// and mqtts:// are spoken here, and no WebSocket".into());
             }
             Some((other, _)) => return Err(format!("{other}:// is no way to reach a broker")),
         };
@@ -56,21 +60,23 @@ impl FromStr for Address {
             return Err("there is no host".into());
         }
         let port = match port {
+            None if tls => TLS_PORT,
             None => PORT,
             Some(port) => match port.parse() {
                 Ok(0) | Err(_) => return Err(format!("{port:?} is no port: 1 to 65535")),
                 Ok(port) => port,
             },
         };
-        Ok(Self { user: user.map(str::to_owned), host: host.to_owned(), port })
+        Ok(Self { user: user.map(str::to_owned), host: host.to_owned(), port, tls })
     }
 }
 
 impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let scheme = if self.tls { "mqtts" } else { "mqtt" };
         match self.host.contains(':') {
-            true => write!(f, "mqtt://[{}]:{}", self.host, self.port),
-            false => write!(f, "mqtt://{}:{}", self.host, self.port),
+            true => write!(f, "{scheme}://[{}]:{}", self.host, self.port),
+            false => write!(f, "{scheme}://{}:{}", self.host, self.port),
         }
     }
 }
@@ -82,7 +88,7 @@ mod tests {
     #[test]
     fn addresses() {
         let parts = |text: &str| {
-            let Address { user, host, port } = text.parse().unwrap();
+            let Address { user, host, port, .. } = text.parse().unwrap();
             (user.unwrap_or_default(), host, port)
         };
         let of = |user: &str, host: &str, port| (user.to_owned(), host.to_owned(), port);
@@ -91,8 +97,13 @@ mod tests {
         assert_eq!(parts("localhost:7"), of("", "localhost", 7));
         assert_eq!(parts("mqtt://[::1]:7"), of("", "::1", 7));
         assert_eq!((parts("[::1]"), parts("::1")), (of("", "::1", 1883), of("", "::1", 1883)));
+        let sealed: Address = "mqtts://a".parse().unwrap();
+        assert_eq!(
+            (sealed.tls, sealed.port, sealed.to_string()),
+            (true, 8883, "mqtts://a:8883".into())
+        );
         for (text, says) in [
-            ("mqtts://a", "no TLS"),
+            ("wss://a", "no WebSocket"),
             ("http://a", "http://"),
             ("mqtt://ann:secret@a", "PHALANX_PASSWORD"),
             ("mqtt://a:0", "no port"),

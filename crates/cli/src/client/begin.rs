@@ -8,6 +8,7 @@ use phalanx_mqtt::{Connect, Packet, Properties, Property, Reason, Version};
 use super::To;
 use super::failure::{Failure, words};
 use super::link::{Came, Happened, Link};
+use super::wire::{self, Wire};
 
 /// What the broker has granted.
 pub(super) struct Granted {
@@ -21,6 +22,11 @@ pub(super) fn begin(to: &To, patience: Duration) -> Result<Granted, Failure> {
     let password = password(to)?;
     if password.is_some() && to.broker.user.is_none() {
         let why = "a password is of no use without a name: --broker mqtt://USER@HOST";
+        return Err(Failure::Usage(why.into()));
+    }
+    let named = [&to.ca, &to.cert].iter().any(|path| path.is_some());
+    if named && !to.broker.tls {
+        let why = "certificates are of no use without TLS: --broker mqtts://HOST";
         return Err(Failure::Usage(why.into()));
     }
     let version = if to.v311 { Version::V3 } else { Version::V5 };
@@ -57,7 +63,12 @@ fn ask(
     password: Option<&[u8]>,
 ) -> Result<Option<Granted>, Failure> {
     let stream = reach(to, patience)?;
-    let link = Link::new(stream, version, to.keep_alive);
+    let wire = match to.broker.tls {
+        false => Wire::Plain(stream),
+        true => Wire::seal(stream, &to.broker.host, wire::config(to)?, patience)
+            .map_err(|error| Failure::of_system(&format!("no TLS with {}", to.broker), &error))?,
+    };
+    let link = Link::new(wire, version, to.keep_alive);
     let mut link = link.map_err(|error| Failure::of_system("cannot use a socket", &error))?;
     link.say(&Packet::Connect(Connect {
         version,

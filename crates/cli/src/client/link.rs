@@ -1,7 +1,6 @@
 //! A connection to a broker that waits for several things at once: packets, input, signals, and the time.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -11,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::failure::{Failure, words};
+use super::wire::Wire;
 
 /// A broker that says nothing is waited for no longer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -62,7 +62,7 @@ impl Signals {
 
 /// A connection.
 pub(super) struct Link {
-    stream: TcpStream,
+    wire: Wire,
     signals: Signals,
     pub(super) version: Version,
     keep_alive: Duration,
@@ -75,11 +75,10 @@ pub(super) struct Link {
 
 impl Link {
     /// From here on signals are noticed by [`next`](Self::next) alone.
-    pub(super) fn new(stream: TcpStream, version: Version, keep_alive: u16) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
+    pub(super) fn new(wire: Wire, version: Version, keep_alive: u16) -> io::Result<Self> {
+        wire.unblock()?;
         Ok(Self {
-            stream,
+            wire,
             signals: Signals::heed()?,
             version,
             keep_alive: Duration::from_secs(keep_alive.into()),
@@ -102,13 +101,14 @@ impl Link {
 
     /// Whether all that was said has left.
     pub(super) fn is_flushed(&self) -> bool {
-        self.output.is_empty()
+        self.output.is_empty() && !self.wire.holds_back()
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
         let mut sent = 0;
         while sent < self.output.len() {
-            match self.stream.write(&self.output[sent..]) {
+            match self.wire.write(&self.output[sent..]) {
+                Ok(0) => break,
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
@@ -121,6 +121,10 @@ impl Link {
             self.said = Instant::now();
         }
         self.output.drain(..sent);
+        if self.wire.holds_back() {
+            // What goes, goes; the rest when the socket says so.
+            let _ = self.wire.flush();
+        }
         Ok(())
     }
 
@@ -153,13 +157,11 @@ impl Link {
             let wait = until.map_or(next_ping, |until| until.min(next_ping));
             let timeout = Timespec::try_from(wait.saturating_duration_since(now)).ok();
             let mut sockets = PollFlags::IN;
-            if !self.output.is_empty() {
+            if !self.is_flushed() {
                 sockets |= PollFlags::OUT;
             }
-            let mut fds = vec![
-                PollFd::new(&self.signals.0, PollFlags::IN),
-                PollFd::new(&self.stream, sockets),
-            ];
+            let mut fds =
+                vec![PollFd::new(&self.signals.0, PollFlags::IN), PollFd::new(&self.wire, sockets)];
             fds.extend(input.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN)));
             match poll(&mut fds, timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => (),
@@ -202,16 +204,20 @@ impl Link {
 
     fn receive(&mut self) -> Result<(), Failure> {
         let mut chunk = [0; 64 * 1024];
-        match self.stream.read(&mut chunk) {
-            Ok(0) => Err(Failure::Broker("the broker has closed the connection".into())),
-            Ok(count) => {
-                self.input.extend_from_slice(&chunk[..count]);
-                Ok(())
+        loop {
+            match self.wire.read(&mut chunk) {
+                Ok(0) => {
+                    return Err(Failure::Broker("the broker has closed the connection".into()));
+                }
+                Ok(count) => self.input.extend_from_slice(&chunk[..count]),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return Ok(()),
+                    _ => return Err(Failure::of_system("the connection is lost", &error)),
+                },
             }
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(()),
-                _ => Err(Failure::of_system("the connection is lost", &error)),
-            },
+            if !self.wire.has_more() {
+                return Ok(());
+            }
         }
     }
 
@@ -223,7 +229,7 @@ impl Link {
         // The broker closes when it has read that. Whatever comes until then is not for us any more.
         while said.is_ok() {
             if self.is_flushed() {
-                let _ = self.stream.shutdown(Shutdown::Write);
+                self.wire.finish();
             }
             match self.next(Some(until), None) {
                 Ok(Happened::Came(_)) => (),

@@ -1,7 +1,7 @@
 //! `phalanx pub` and `phalanx sub`: clients of any MQTT broker, for people and for scripts.
 //!
-//! `address.rs` is where a broker is, `link.rs` a connection that waits for several things at once, `begin.rs` how
-//! one begins, `publish.rs` and `subscribe.rs` the two commands, `show.rs` how a message is printed, `failure.rs`
+//! `address.rs` is where a broker is, `wire.rs` a socket, maybe under TLS, `link.rs` a connection that waits for several
+//! things at once, `begin.rs` how one begins, `publish.rs` and `subscribe.rs` the two commands, `show.rs` how a message is printed, `failure.rs`
 //! what goes wrong and with which exit code.
 
 mod address;
@@ -11,6 +11,7 @@ mod link;
 mod publish;
 mod show;
 mod subscribe;
+mod wire;
 
 pub(crate) use publish::Pub;
 pub(crate) use subscribe::Sub;
@@ -25,7 +26,7 @@ use address::Address;
 #[derive(Args)]
 #[command(next_help_heading = "The broker")]
 struct To {
-    /// Where it is: mqtt://USER@HOST:PORT, or less of that.
+    /// Where it is: mqtt://USER@HOST:PORT, or less of that; mqtts:// for TLS, on port 8883 unless told.
     #[arg(
         long,
         short,
@@ -39,6 +40,18 @@ struct To {
     /// is said on a command line, everybody on this machine can see.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+
+    /// A PEM file with the certificates that the broker's must lead to. [default: those that this system trusts]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+
+    /// A PEM file with a certificate of the client's own, for brokers that ask for one.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+
+    /// A PEM file with the key of that.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
 
     /// The client's name. [default: the broker chooses one]
     #[arg(long, short = 'i', value_name = "ID")]

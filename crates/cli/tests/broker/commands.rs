@@ -7,6 +7,7 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::authority::Authority;
 use crate::broker::Broker;
 
 crate::on_each_driver!(
@@ -15,7 +16,8 @@ crate::on_each_driver!(
     filters_are_asked_for,
     a_wrong_filter_is_marked,
     ends_have_their_codes,
-    what_is_retained_is_told_from_what_is_new
+    what_is_retained_is_told_from_what_is_new,
+    messages_arrive_over_tls
 );
 
 fn phalanx(command: &str, url: &str, arguments: &[&str]) -> Command {
@@ -187,6 +189,50 @@ fn what_is_retained_is_told_from_what_is_new(driver: &str) {
     publish(&broker, &["-t", "r", "-m", "", "--retain", "-q1"]);
     let mut nothing = phalanx("sub", &url(&broker), &["-t", "r", "--timeout=1", "--quiet"]);
     assert!(nothing.output().unwrap().stdout.is_empty());
+}
+
+fn messages_arrive_over_tls(driver: &str) {
+    let authority = Authority::new();
+    let pair = authority.sign("a", &["localhost"]);
+    let arguments = [&["--tls-listen", "127.0.0.1:0"], &pair.arguments()[..]].concat();
+    let broker = Broker::start_with(driver, &arguments);
+    let url = format!("mqtts://localhost:{}", broker.next_address().port());
+    let trusted = authority.certificate();
+    let trusted = ["--ca", trusted.to_str().unwrap()];
+    let arguments = [&["--broker", &url, "-t", "t", "-q", "1", "-n", "5"], &trusted[..]].concat();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    let mut child = command
+        .arg("sub")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    errors.read_line(&mut line).unwrap();
+    assert!(line.contains("subscribed"), "{line}");
+    let subscriber = Subscriber(child, errors);
+    // Larger than a record, and than what is buffered.
+    let sizes = [1, 300, 16_384, 100_000, 900_000];
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for size in sizes {
+        std::fs::write(&file, "x".repeat(size)).unwrap();
+        let path = file.path().to_str().unwrap();
+        let arguments = [&["-t", "t", "-q", "1", "-f", path], &trusted[..]].concat();
+        let output = phalanx("pub", &url, &arguments).output().unwrap();
+        assert!(output.status.success(), "{size}: {}", said(&output));
+    }
+    let came: Vec<usize> = subscriber.lines().iter().map(String::len).collect();
+    assert_eq!(came, sizes);
+    // Who trusts another authority says nothing.
+    let other = Authority::new();
+    let other = other.certificate();
+    let arguments = ["-t", "t", "-m", "x", "--ca", other.to_str().unwrap()];
+    let output = phalanx("pub", &url, &arguments).output().unwrap();
+    let said = said(&output);
+    assert!(output.status.code() == Some(1) && said.contains("no TLS with mqtts://"), "{said}");
 }
 
 /// A broker of 3.1.1 alone is spoken to in 3.1.1.

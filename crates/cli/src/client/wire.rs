@@ -1,0 +1,162 @@
+//! What a client's packets travel over: a socket, as it is or under TLS. Neither blocks once hands are shaken.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use super::To;
+use super::failure::Failure;
+
+/// A connection's bytes.
+pub(super) enum Wire {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+/// The roots that a server's certificate must lead to, and a certificate of the client's own.
+pub(super) fn config(to: &To) -> Result<Arc<ClientConfig>, Failure> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Failure::Broker(error.to_string()))?
+        .with_root_certificates(roots(to.ca.as_deref())?);
+    let config = match (&to.cert, &to.key) {
+        (Some(certificate), Some(key)) => {
+            let chain = certificates(certificate)?;
+            let wrong = |why: String| Failure::Usage(format!("{}: {why}", key.display()));
+            let key = PrivateKeyDer::from_pem_file(key).map_err(|why| wrong(why.to_string()))?;
+            let with = builder.with_client_auth_cert(chain, key);
+            with.map_err(|why| wrong(why.to_string()))?
+        }
+        _ => builder.with_no_client_auth(),
+    };
+    Ok(Arc::new(config))
+}
+
+fn roots(path: Option<&Path>) -> Result<RootCertStore, Failure> {
+    let mut roots = RootCertStore::empty();
+    match path {
+        Some(path) => {
+            for certificate in certificates(path)? {
+                let added = roots.add(certificate);
+                added.map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            if roots.is_empty() {
+                let why = "this system has no root certificates to judge the broker's by: name one with --ca";
+                return Err(Failure::Usage(why.into()));
+            }
+        }
+    }
+    Ok(roots)
+}
+
+/// The certificates of a PEM file: one at least.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
+    let all = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let all: Vec<_> = all.map_err(|why| wrong(why.to_string()))?;
+    match all.is_empty() {
+        true => Err(wrong("there is no certificate in it".into())),
+        false => Ok(all),
+    }
+}
+
+impl Wire {
+    /// Shakes hands with `host`, waiting for no more than `patience` at a time.
+    ///
+    /// # Errors
+    /// What is wrong with the broker's certificate, or with the connection.
+    pub(super) fn seal(
+        stream: TcpStream,
+        host: &str,
+        config: Arc<ClientConfig>,
+        patience: Duration,
+    ) -> io::Result<Self> {
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let session = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        let mut sealed = StreamOwned::new(session, stream);
+        while sealed.conn.is_handshaking() {
+            sealed.conn.complete_io(&mut sealed.sock)?;
+        }
+        Ok(Self::Tls(Box::new(sealed)))
+    }
+
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(sealed) => &sealed.sock,
+        }
+    }
+
+    /// From here on nothing waits.
+    pub(super) fn unblock(&self) -> io::Result<()> {
+        self.socket().set_nodelay(true)?;
+        self.socket().set_nonblocking(true)
+    }
+
+    /// Whether something was written that the socket has not taken.
+    pub(super) fn holds_back(&self) -> bool {
+        matches!(self, Self::Tls(sealed) if sealed.conn.wants_write())
+    }
+
+    /// Whether something was read that nobody has taken: no socket tells of it.
+    pub(super) fn has_more(&self) -> bool {
+        matches!(self, Self::Tls(sealed) if !sealed.conn.wants_read())
+    }
+
+    /// Nothing more is said.
+    pub(super) fn finish(&mut self) {
+        if let Self::Tls(sealed) = self {
+            sealed.conn.send_close_notify();
+            let _ = sealed.flush();
+        }
+        let _ = self.socket().shutdown(Shutdown::Write);
+    }
+}
+
+impl Read for Wire {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read(bytes),
+            // Some close without the word for it. What has come is whole packets or not.
+            Self::Tls(sealed) => sealed.read(bytes).or_else(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => Ok(0),
+                _ => Err(error),
+            }),
+        }
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.write(bytes),
+            Self::Tls(sealed) => sealed.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.flush(),
+            Self::Tls(sealed) => sealed.flush(),
+        }
+    }
+}
+
+impl AsFd for Wire {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket().as_fd()
+    }
+}
