@@ -47,7 +47,7 @@ pub enum Error {
         /// What there is.
         all: String,
     },
-    /// The earlier report cannot be compared with.
+    /// An earlier report cannot be read.
     #[error("{}: {source}", path.display())]
     Baseline {
         /// Where it should be.
@@ -86,19 +86,28 @@ pub struct Made {
 /// When nothing can be measured, or the report not be written. An experiment that fails is told of in it.
 pub fn run(options: &Options) -> Result<Made, Error> {
     let chosen = choose(&options.only)?;
-    let baseline = match &options.baseline {
-        Some(path) => Some(
-            Document::read(path)
-                .map_err(|source| Error::Baseline { path: path.clone(), source })?,
-        ),
-        None => None,
+    let earlier = |path: &Option<PathBuf>| {
+        let read = |path: &PathBuf| {
+            Document::read(path).map_err(|source| Error::Baseline { path: path.clone(), source })
+        };
+        path.as_ref().map(read).transpose()
     };
-    let write = |path: &Path, text: String| {
-        fs::write(path, text).map_err(|source| Error::Write { path: path.to_owned(), source })
-    };
+    let baseline = earlier(&options.baseline)?;
+    let drawn = earlier(&options.draw)?;
     // Better now than after an hour.
     fs::create_dir_all(&options.out)
         .map_err(|source| Error::Write { path: options.out.clone(), source })?;
+    match drawn {
+        Some(document) => show(options, &document, baseline.as_ref(), false),
+        None => measure_all(options, &chosen, baseline.as_ref()),
+    }
+}
+
+fn measure_all(
+    options: &Options,
+    chosen: &[&'static Experiment],
+    baseline: Option<&Document>,
+) -> Result<Made, Error> {
     let phalanx = std::env::current_exe()?;
     let mut document = document(options);
     heed_signals().map_err(|error| io::Error::other(error.to_string()))?;
@@ -106,7 +115,7 @@ pub fn run(options: &Options) -> Result<Made, Error> {
     let total: u64 = chosen.iter().map(|own| own.command(options.full).seconds).sum();
     let bar = bar(total);
     let (mut calm, mut done, mut interrupted) = (Calm::new(), 0, false);
-    for experiment in &chosen {
+    for experiment in chosen {
         let command = experiment.command(options.full);
         let line = format!("phalanx bench {} --json", command.arguments.join(" "));
         let entry = if interrupted {
@@ -130,11 +139,24 @@ pub fn run(options: &Options) -> Result<Made, Error> {
         write(&options.out.join("report.json"), json + "\n")?;
     }
     bar.finish_and_clear();
+    show(options, &document, baseline, interrupted)
+}
 
-    let moves = baseline.map(|baseline| baseline::moves(&baseline, &document));
+fn write(path: &Path, text: String) -> Result<(), Error> {
+    fs::write(path, text).map_err(|source| Error::Write { path: path.to_owned(), source })
+}
+
+/// Writes page and plots.
+fn show(
+    options: &Options,
+    document: &Document,
+    baseline: Option<&Document>,
+    interrupted: bool,
+) -> Result<Made, Error> {
+    let moves = baseline.map(|baseline| baseline::moves(baseline, document));
     let page = options.out.join("report.html");
-    write(&page, page::page(&document, moves.as_deref()))?;
-    draw(&options.out.join("plots"), &document)?;
+    write(&page, page::page(document, moves.as_deref()))?;
+    draw(&options.out.join("plots"), document)?;
     let missing = document
         .experiments
         .iter()
@@ -241,8 +263,12 @@ fn draw(directory: &Path, document: &Document) -> Result<(), Error> {
     fs::create_dir_all(directory)
         .map_err(|source| Error::Write { path: directory.to_owned(), source })?;
     for experiment in catalogue::all() {
-        let report = document.entry(experiment.name).and_then(|entry| entry.report.as_ref());
-        let Some(report) = report else { continue };
+        let Some(entry) = document.entry(experiment.name) else { continue };
+        let Some(report) = &entry.report else { continue };
+        let processor = document.processor.as_deref().unwrap_or("a processor without a name");
+        let Document { cores, kernel, .. } = document;
+        let command = entry.command.trim_end_matches(" --json");
+        let foot = format!("{processor}, {cores} cores, {kernel}: {command}");
         for (n, chart) in experiment.charts.iter().enumerate() {
             let series = series::series(chart, report);
             if series.is_empty() {
@@ -250,8 +276,7 @@ fn draw(directory: &Path, document: &Document) -> Result<(), Error> {
             }
             for (name, colours) in [("light", Colours::Light), ("dark", Colours::Dark)] {
                 let path = directory.join(format!("{}-{}-{name}.svg", experiment.name, n + 1));
-                fs::write(&path, svg::plot(chart, &series, colours))
-                    .map_err(|source| Error::Write { path, source })?;
+                write(&path, svg::plot(chart, &series, colours, Some(&foot)))?;
             }
         }
     }

@@ -28,6 +28,10 @@ pub struct Options {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', num_args = 1..)]
     pub only: Vec<String>,
 
+    /// Measure nothing, and draw this `report.json` again: page and plots
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "full", "only"])]
+    pub draw: Option<PathBuf>,
+
     /// An earlier `report.json`: says which ratios have moved since, beyond the noise
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,

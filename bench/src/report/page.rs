@@ -164,7 +164,7 @@ fn section(html: &mut String, experiment: &Experiment, entry: &Entry) {
                     html,
                     "<h3>{}</h3>{}",
                     escaped(chart.title),
-                    plot(chart, &series, Colours::Page)
+                    plot(chart, &series, Colours::Page, None)
                 ),
             };
         }

@@ -14,8 +14,10 @@ const LEFT: f64 = 62.0;
 const TOP: f64 = 14.0;
 const RIGHT: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
-/// A line of names below.
+/// A line of names below, or of what the plot was measured on.
 const LEGEND: f64 = 18.0;
+/// Above a plot that has its title there.
+const HEAD: f64 = 24.0;
 /// About so wide is a letter of the size used here.
 const LETTER: f64 = 6.6;
 
@@ -77,17 +79,25 @@ pub(super) fn variables(dark: bool) -> String {
     style
 }
 
-/// Draws `series`. There is at least one, with a point at least.
-pub(super) fn plot(chart: &Chart, series: &[Series], colours: Colours) -> String {
+/// Draws `series`. There is at least one, with a point at least. A plot that stands alone has a title, and
+/// says at its foot where it was measured.
+pub(super) fn plot(
+    chart: &Chart,
+    series: &[Series],
+    colours: Colours,
+    foot: Option<&str>,
+) -> String {
     let points = || series.iter().flat_map(|series| &series.points);
     let x = Scale::over(points().map(|point| point.0), chart.x.logarithmic);
     let x = x.beginning_at(points().map(|point| point.0).fold(f64::INFINITY, f64::min));
     let y = Scale::over(points().map(|point| point.1), chart.y.logarithmic);
     let legend = Legend::of(series);
-    let height = HEIGHT + LEGEND * legend.rows as f64;
+    let named = HEIGHT + LEGEND * legend.rows as f64;
+    let height = named + if foot.is_some() { HEAD + LEGEND } else { 0.0 };
+    let above = if foot.is_some() { -HEAD } else { 0.0 };
     let (text, grid) = (colours.text(), colours.grid());
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 {above} {WIDTH} {height}\" role=\"img\" \
          font-family=\"system-ui,sans-serif\" font-size=\"12\" fill=\"{text}\"><title>{}</title>",
         escaped(chart.title)
     );
@@ -131,6 +141,16 @@ pub(super) fn plot(chart: &Chart, series: &[Series], colours: Colours) -> String
         line(&mut svg, n, series, colours, across, down);
     }
     legend.draw(&mut svg, series, colours);
+    if let Some(foot) = foot {
+        let _ = write!(
+            svg,
+            "<text x=\"{LEFT}\" y=\"-8\" font-size=\"14\" font-weight=\"600\">{}</text>\
+             <text x=\"{LEFT}\" y=\"{:.1}\" font-size=\"10\">{}</text>",
+            escaped(chart.title),
+            named + LEGEND / 2.0 + 2.0,
+            escaped(foot)
+        );
+    }
     svg.push_str("</svg>");
     svg
 }
@@ -222,12 +242,14 @@ mod tests {
         let series = |name: &str, y| Series { name: name.into(), points: vec![(1.0, y), (2.0, y)] };
         let many: Vec<_> = (0..9).map(|n| series(&format!("server & {n}"), n as f64)).collect();
         for colours in [Colours::Page, Colours::Light, Colours::Dark] {
-            let svg = plot(&chart, &many, colours);
+            let svg = plot(&chart, &many, colours, None);
             assert_eq!(svg.matches("<circle").count(), 18);
             assert_eq!(svg.matches("server &amp; ").count(), 9 + 18);
             assert!(svg.contains("a &lt; b") && svg.contains(">users<") && !svg.contains("NaN"));
             assert_eq!(svg.contains("var("), colours == Colours::Page);
             assert!(!svg.contains("script"));
         }
+        let alone = plot(&chart, &many, Colours::Light, Some("a <machine>"));
+        assert!(alone.contains(">a &lt; b</text>") && alone.contains(">a &lt;machine&gt;</text>"));
     }
 }

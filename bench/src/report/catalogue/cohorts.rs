@@ -84,6 +84,31 @@ pub(super) const PIPELINE: Experiment = Experiment {
     ],
 };
 
+pub(super) const FIGURE7: Experiment = Experiment {
+    name: "figure7",
+    title: "What a request misses (Figure 7 of the 2002 paper)",
+    paper: Some(
+        "The staged web server (2002, §5.1) took fewer cycles for an instruction than the threaded one, since it missed \
+         less often in the second-level cache.",
+    ),
+    about: "Misses of a simulated first-level instruction cache (32 KiB, 8 ways) for a request through eight stages of generated \
+            code, in cohorts of 1 and of 64, counted by cachegrind: no neighbour disturbs it.",
+    differs: "The paper counted a real processor's events, which a virtual machine does not show; what is counted here leaves out \
+              prefetching and the kernel.",
+    quick: command(5, &["pipeline", "--misses", "--kib", "2,8"]),
+    full: command(60, &["pipeline", "--misses", "--kib", "1,2,4,8,16,32"]),
+    peers: &[],
+    ratios: &[],
+    charts: &[Chart {
+        title: "Simulated misses of the instruction cache",
+        rows: "/rows",
+        only: &[],
+        lines: Lines::By { fields: &["cohort"], y: "i1_misses_per_request" },
+        x: logarithmic("kib_per_stage", "KiB of code in each of eight stages"),
+        y: linear("", "misses a request"),
+    }],
+};
+
 pub(super) const LADDER: Experiment = Experiment {
     name: "ladder",
     title: "The size of cohorts that the runtime finds",

@@ -36,6 +36,43 @@ pub(super) const MATCH: Experiment = Experiment {
     }],
 };
 
+pub(super) const INDEX: Experiment = Experiment {
+    name: "index",
+    title: "Matching, by how many subscriptions there are",
+    paper: None,
+    about: "Events against indexes of growing size, one event at a time and in cohorts, on one core.",
+    differs: "Cohorts pay when the index no longer fits into the caches; while it does, walking it once an event is as good.",
+    quick: command(
+        5,
+        &[
+            "match",
+            "--subscriptions=1000,10000,100000",
+            "--workload=W0",
+            "--cohort=0,1024",
+            "--rounds=3",
+        ],
+    ),
+    full: command(
+        60,
+        &[
+            "match",
+            "--subscriptions=1000,10000,100000,1000000,3000000",
+            "--workload=W0",
+            "--cohort=0,64,1024,auto",
+        ],
+    ),
+    peers: &[],
+    ratios: &[],
+    charts: &[Chart {
+        title: "Events a second by the size of the index",
+        rows: "/rows",
+        only: &[("cores", "1")],
+        lines: Lines::By { fields: &["access", "form", "cohort"], y: "events_per_s" },
+        x: logarithmic("subscriptions", "subscriptions"),
+        y: logarithmic("", "events a second"),
+    }],
+};
+
 pub(super) const FIGURE8: Experiment = Experiment {
     name: "figure8",
     title: "A publish, by how many publish (Figure 8 of the 2002 paper)",

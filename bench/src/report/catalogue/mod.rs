@@ -12,9 +12,11 @@ pub(super) fn all() -> Vec<&'static Experiment> {
     [
         &cohorts::FIGURE2,
         &servers::FIGURE6,
+        &cohorts::FIGURE7,
         &cohorts::PIPELINE,
         &matcher::FIGURE8,
         &matcher::MATCH,
+        &matcher::INDEX,
         &costs::OPERATIONS,
         &cohorts::LADDER,
         &servers::WEB,
