@@ -26,6 +26,9 @@ pub struct Config {
     pub listen: Vec<Listen>,
     /// Who may come in, and what for.
     pub security: Security,
+    /// The directory in which sessions, queued and retained messages are kept; none to keep them in memory only. It is
+    /// made if it is not there.
+    pub data: Option<PathBuf>,
     /// What clients may use of the broker.
     pub limits: Limits,
     /// How often it tells of itself, by topics below `$SYS/broker`; zero for never.
@@ -97,6 +100,9 @@ pub struct Limits {
     pub retained: usize,
     /// And their bytes.
     pub retained_bytes: usize,
+    /// Bytes of all that is kept in [`Config::data`]; what would add to it then is refused with *quota exceeded*. On the
+    /// disk it is up to twice that, and 200 MB more.
+    pub data_bytes: u64,
     /// Messages of QoS 2 that one client may have begun and not ended; it is disconnected at more with
     /// *receive maximum exceeded*.
     pub receive_maximum: u16,
@@ -139,6 +145,7 @@ impl Default for Limits {
             when_full: WhenFull::default(),
             retained: 1_000_000,
             retained_bytes: 256 << 20,
+            data_bytes: 8 << 30,
             receive_maximum: 1024,
             keep_alive: 0,
             topic_aliases: 64,
@@ -192,6 +199,7 @@ impl Config {
         Self {
             listen: vec![Listen::mqtt(([127, 0, 0, 1], 1883))],
             security: Security::default(),
+            data: None,
             limits: Limits::default(),
             system_interval: Duration::from_secs(10),
             runtime: RuntimeConfig::default(),

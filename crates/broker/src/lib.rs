@@ -10,6 +10,8 @@
 //! | routing | `routing/stage.rs` | a cohort operation: finds out for whom the messages of a cohort are |
 //! | delivery | `routing/stage.rs` | hands each partition of the sessions its part of a cohort |
 //!
+//! What a client was told is kept, if the broker [keeps](Config::data) anything: see `durable/mod.rs`.
+//!
 //! All that has come from a client is one item of the routing stage, all messages of a cohort of those are one
 //! operation on each partition of the sessions, and all that these come to for one client is one send.
 
@@ -20,6 +22,7 @@ mod config;
 mod connection;
 mod content;
 mod counters;
+mod durable;
 mod listen;
 mod message;
 mod reload;
@@ -32,4 +35,5 @@ mod trie;
 
 pub use config::{Config, Limits, RuntimeConfig, Security, Tls, WhenFull};
 pub use listen::Listen;
-pub use serve::{Broker, ServeError, Serving, serve};
+pub use phalanx_store::{Checked, OpenError};
+pub use serve::{Broker, ServeError, Serving, check_data, serve};

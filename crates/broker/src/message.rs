@@ -1,8 +1,9 @@
 //! A message as the broker has it: once, however many it is for.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use phalanx_mqtt::{Properties, Property, PropertyBuffer, Publish, QoS, Will};
+use phalanx_mqtt::{Delivery, Properties, Property, PropertyBuffer, Publish, QoS, Will};
 
 use crate::session::key::ClientKey;
 
@@ -19,11 +20,31 @@ pub(crate) struct Message {
     expires: Option<Duration>,
     /// Who has published it; none where that was the broker.
     pub(crate) from: Option<ClientKey>,
+    /// If it is of QoS 2, and from a session that is kept: the number of that, and the one that it came with.
+    pub(crate) begun: Option<(u64, u16)>,
+    /// The number that it is kept by; 0 while it is not. Written by the router alone.
+    number: AtomicU64,
+}
+
+/// What is kept of a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) payload: &'a [u8],
+    pub(crate) properties: Properties<'a>,
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
 }
 
 impl Message {
-    /// What a client has published at `now` to `topic`, which an alias may have stood for.
-    pub(crate) fn of(publish: &Publish<'_>, topic: &str, from: ClientKey, now: Duration) -> Self {
+    /// What a client has published at `now` to `topic`, which an alias may have stood for. `kept` is the number that
+    /// its session is kept by; 0 if it is not.
+    pub(crate) fn of(
+        publish: &Publish<'_>,
+        topic: &str,
+        (from, kept): (ClientKey, u64),
+        now: Duration,
+    ) -> Self {
         let (properties, expires) = passed_on(publish.properties, now);
         Self {
             topic: topic.into(),
@@ -33,7 +54,59 @@ impl Message {
             retain: publish.retain,
             expires,
             from: Some(from),
+            begun: match publish.delivery {
+                Delivery::ExactlyOnce(id) if kept != 0 => Some((kept, id.get())),
+                _ => None,
+            },
+            number: AtomicU64::new(0),
         }
+    }
+
+    /// What was kept by this number.
+    pub(crate) fn restored(number: u64, kept: &Kept<'_>, expires: Option<Duration>) -> Self {
+        let mut properties = PropertyBuffer::new();
+        properties.append(kept.properties);
+        Self {
+            topic: kept.topic.into(),
+            payload: kept.payload.into(),
+            properties,
+            qos: kept.qos,
+            retain: kept.retain,
+            expires,
+            from: None,
+            begun: None,
+            number: AtomicU64::new(number),
+        }
+    }
+
+    /// What there is to keep of it, but for when it expires.
+    pub(crate) fn kept(&self) -> Kept<'_> {
+        Kept {
+            topic: &self.topic,
+            payload: &self.payload,
+            properties: self.properties.get(),
+            qos: self.qos,
+            retain: self.retain,
+        }
+    }
+
+    /// Whether a client wants it kept.
+    pub(crate) fn wants_keeping(&self) -> bool {
+        self.from.is_some() && (self.retain || self.qos != QoS::AtMostOnce)
+    }
+
+    /// When it expires, by the runtime's clock.
+    pub(crate) fn expires(&self) -> Option<Duration> {
+        self.expires
+    }
+
+    /// The number that it is kept by; 0 while it is not.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_number(&self, number: u64) {
+        self.number.store(number, Ordering::Relaxed);
     }
 
     /// What a will says, as if it were published when the clock began: it is [postponed](Self::postponed) until
@@ -48,6 +121,8 @@ impl Message {
             retain: will.retain,
             expires,
             from: None,
+            begun: None,
+            number: AtomicU64::new(0),
         }
     }
 
@@ -61,6 +136,8 @@ impl Message {
             retain: false,
             expires: None,
             from: None,
+            begun: None,
+            number: AtomicU64::new(0),
         }
     }
 

@@ -3,13 +3,15 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use phalanx::net::{Listener, Listeners};
 use phalanx::{CallError, Graph, RunError, Runtime, Start, Up};
 use phalanx_access::{FileError, Passwords};
+use phalanx_store::{Checked, OpenError, Options, Recovered, Store};
 use phalanx_tls::{CertificateError, Certificates, Clients, Source, TlsStages};
 
 use crate::access::Access;
@@ -18,6 +20,8 @@ use crate::connection::accept::accept;
 use crate::connection::guest::Guard;
 use crate::connection::place::Places;
 use crate::counters::Counters;
+use crate::durable::Ledger;
+use crate::durable::restored::Restored;
 use crate::listen::Listen;
 use crate::reload::Hangups;
 use crate::stages::Stages;
@@ -44,6 +48,20 @@ pub enum ServeError {
     /// A certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// What is kept cannot be read, or is used by another.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// What is kept was not written by this version, or one before.
+    #[error("{}: {what}: was it written by a later version? Nothing was changed", path.display())]
+    Unknown {
+        /// The directory.
+        path: PathBuf,
+        /// What of it.
+        what: String,
+    },
+    /// The disk has failed while the broker was at work: it has ended, and what it has acknowledged is kept.
+    #[error("{0}")]
+    Broken(String),
     /// The runtime failed.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -83,6 +101,7 @@ pub(crate) struct Context {
     pub(crate) guard: Guard,
     /// Where hands are shaken, if any address has TLS.
     pub(crate) tls: Option<TlsStages>,
+    pub(crate) ledger: Ledger,
 }
 
 /// Names for clients that have none, which nobody else can guess.
@@ -116,37 +135,75 @@ impl Broker {
     /// # Panics
     /// When [`Config::check`] finds a mistake, or a file of [`Config::security`] cannot be used.
     pub fn declare(graph: &mut Graph, config: &Config) -> Self {
+        Self::declare_checked(graph, config, None)
+    }
+
+    /// As [`declare`](Self::declare), and all that is to be kept is kept in `store`, in which there was `recovered` at
+    /// the given time of day (since 1970).
+    ///
+    /// # Errors
+    /// What of it this version does not understand.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn declare_on(
+        graph: &mut Graph,
+        config: &Config,
+        (store, recovered): (Store, Recovered),
+        time_of_day: Duration,
+    ) -> Result<Self, String> {
+        let restored = Restored::of(recovered, config.runtime.processors, time_of_day)?;
+        Ok(Self::declare_checked(graph, config, Some((store, restored))))
+    }
+
+    fn declare_checked(
+        graph: &mut Graph,
+        config: &Config,
+        store: Option<(Store, Restored)>,
+    ) -> Self {
         let mistakes = config.check();
         assert!(mistakes.is_empty(), "{}", mistakes.join("; "));
         let access = Access::open(&config.security).unwrap_or_else(|error| panic!("{error}"));
-        Self::declare_with(graph, config, access, None)
+        Self::declare_with(graph, config, access, (store, None))
     }
 
     fn declare_with(
         graph: &mut Graph,
         config: &Config,
         access: Access,
-        tls: Option<(Arc<Certificates>, Option<Clients>)>,
+        (store, tls): (Option<(Store, Restored)>, Option<(Arc<Certificates>, Option<Clients>)>),
     ) -> Self {
         let (counters, limits) = (Counters::new(), Arc::new(config.limits.clone()));
         let passwords = config.security.passwords.as_ref().map(|_| Passwords::declare(graph));
         // No name for what is spoken: clients offer several, or none.
         let tls = tls.map(|(certificates, of)| TlsStages::declare(graph, certificates, &[], of));
-        let stages = Stages::declare(graph, config, &limits, &access, &counters);
+        let (stages, ledger) = Stages::declare(graph, config, &limits, (&access, &counters), store);
         let (config, names) = (Arc::new(config.clone()), Arc::new(Names::new()));
-        let (places, guard) = (Arc::default(), Guard::new(&limits));
-        Self {
-            context: Context {
-                stages,
-                config,
-                counters,
-                names,
-                access,
-                passwords,
-                places,
-                guard,
-                tls,
-            },
+        let (access, places, guard) = (access.clone(), Arc::default(), Guard::new(&limits));
+        let context = Context {
+            stages,
+            config,
+            counters,
+            names,
+            access,
+            passwords,
+            places,
+            guard,
+            tls,
+            ledger,
+        };
+        Self { context }
+    }
+
+    /// Begins to look after what was kept: on each processor, before it [accepts](Self::accept).
+    pub fn begin(&self, start: &Start) {
+        let Context { stages, config, ledger, .. } = &self.context;
+        if start.processor() == 0 && ledger.keeps() {
+            ledger.ends(start.control());
+            for partition in 0..config.runtime.processors {
+                // At the beginning there is room.
+                let _ = stages.sessions.take_up(partition, stages.routing).detach();
+            }
         }
     }
 
@@ -184,9 +241,11 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
     let access = Access::open(&config.security)?;
     let (tls, doubts) = certificates(&config)?;
     let mut graph = Graph::new();
-    let broker = Broker::declare_with(&mut graph, &config, access.clone(), tls);
+    let store = config.data.as_ref().map(|path| open(&config, path)).transpose()?;
+    let broker = Broker::declare_with(&mut graph, &config, access.clone(), (store, tls));
     let _hangups = if config.runtime.signals { Hangups::hear(access) } else { None };
     let start = |start: &Start| {
+        broker.begin(start);
         for (listeners, listen) in listeners.iter().zip(&config.listen) {
             broker.accept_at(listeners.listener(start)?, *listen)?;
         }
@@ -207,7 +266,10 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
         ready(&Serving { addresses: &addresses, doubts: &doubts, up, listen: &config.listen });
     };
     broker.context.counters.show(runtime).run_and(graph, start, up)?;
-    Ok(())
+    match broker.context.ledger.broken() {
+        Some(what) => Err(ServeError::Broken(what.to_owned())),
+        None => Ok(()),
+    }
 }
 
 /// The broker's certificate and whom it trusts, if any address has TLS; and what there is to say about it.
@@ -223,3 +285,42 @@ fn certificates(
     let clients = client_authorities.as_deref().map(Clients::of_authorities).transpose()?;
     Ok((Some((Arc::new(certificates), clients)), doubts))
 }
+/// Opens what is kept at `path`, and says what there is to say of it.
+fn open(config: &Config, path: &Path) -> Result<(Store, Restored), ServeError> {
+    let begun = Instant::now();
+    // The ledger has bounds of its own, and refuses before anything has happened.
+    let (most_bytes, most_waiting) = (u64::MAX, usize::MAX);
+    let options = Options { most_bytes, most_waiting, ..Options::default() };
+    let (store, recovered) = Store::open(path, options)?;
+    if let Some(torn) = &recovered.torn {
+        eprintln!("phalanx: {torn}");
+    }
+    let (sessions, messages) = (recovered.sessions.len(), recovered.messages.len());
+    let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let restored = Restored::of(recovered, config.runtime.processors, day)
+        .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
+    let took = begun.elapsed();
+    if took > LONG {
+        let path = path.display();
+        eprintln!(
+            "phalanx: {path}: {sessions} sessions and {messages} messages were read in {:.1} s",
+            took.as_secs_f64()
+        );
+    }
+    Ok((store, restored))
+}
+
+/// Looks at what a broker that does not run has kept, and whether it could go on with it. Nothing is changed. May
+/// block.
+///
+/// # Errors
+/// As [`serve`]; also when the directory is not there.
+pub fn check_data(path: &Path) -> Result<Checked, ServeError> {
+    let (checked, recovered) = phalanx_store::check(path)?;
+    Restored::of(recovered, 1, Duration::ZERO)
+        .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
+    Ok(checked)
+}
+
+/// What takes longer at the start is told.
+const LONG: Duration = Duration::from_secs(1);

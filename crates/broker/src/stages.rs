@@ -1,13 +1,16 @@
 //! The broker's stages, in wavefront order.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use phalanx::{Graph, SharedStage};
+use phalanx_store::Store;
 
 use crate::access::Access;
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::routing::stage;
+use crate::durable::Ledger;
+use crate::durable::restored::Restored;
+use crate::routing::{Router, stage};
 use crate::session::table::Sessions;
 use crate::session::{Routes, SessionStage};
 
@@ -32,28 +35,41 @@ impl Stages {
         graph: &mut Graph,
         config: &Config,
         limits: &Arc<crate::config::Limits>,
-        access: &Access,
-        counters: &Counters,
-    ) -> Self {
+        (access, counters): (&Access, &Counters),
+        store: Option<(Store, Restored)>,
+    ) -> (Self, Ledger) {
         let partitions = config.runtime.processors;
         let control =
             graph.stage("control").max_cohort(SOCKET_COHORT).capacity(CONTROL_QUEUE).shared(());
-        let (of_sessions, own) = (limits.clone(), counters.clone());
-        // In order, so that messages of one publisher stay in theirs.
-        let sessions = graph.stage("sessions").in_order().partitions(partitions).partitioned(
-            move |partition| Sessions::new(partition, partitions, of_sessions.clone(), own.clone()),
-        );
-        let sessions = SessionStage::new(sessions);
+        let sessions = graph.keep("sessions");
         let routing = graph.keep("routing");
         let delivery = graph.stage("delivery").in_order().shared(());
-        let routing = stage::declare(
-            graph,
-            routing,
-            (limits, access, counters),
-            partitions,
-            delivery,
-            sessions,
+        let (ledger, restored) = match store {
+            None => (Ledger::default(), Restored::nothing(partitions)),
+            Some((store, restored)) => {
+                let journal = store.declare(graph);
+                let most = config.limits.data_bytes;
+                (Ledger::new(journal, delivery, most, restored.next_session), restored)
+            }
+        };
+        let Restored { sessions: all, routes, .. } = restored;
+        let all: Vec<_> = all.into_iter().map(Some).collect();
+        // Each partition takes its own.
+        let all = Mutex::new(all);
+        let (of_sessions, of_all, own) = (limits.clone(), counters.clone(), ledger.clone());
+        // In order, so that messages of one publisher stay in theirs.
+        let sessions = graph.stage_at(sessions).in_order().partitions(partitions).partitioned(
+            move |partition| {
+                let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                let restored = all[partition].take().unwrap_or_default();
+                let (limits, counters) = (of_sessions.clone(), of_all.clone());
+                Sessions::new((partition, partitions), limits, counters, own.clone(), restored)
+            },
         );
-        Self { control, sessions, routing }
+        let sessions = SessionStage::new(sessions, partitions);
+        let router = Router::new(limits, ledger.clone(), routes, access.current().get());
+        let (router, of_routing) = ((router, access, counters), (sessions, ledger.clone()));
+        let routing = stage::declare(graph, routing, router, partitions, delivery, of_routing);
+        (Self { control, sessions, routing }, ledger)
     }
 }

@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use phalanx::Choice;
-use phalanx_broker::{Config, Listen, Serving, Tls, WhenFull, serve};
+use phalanx_broker::{Config, Listen, OpenError, ServeError, Serving, Tls, WhenFull, serve};
 
 use crate::notify::Notify;
 
@@ -20,7 +20,11 @@ use crate::notify::Notify;
 /// SIGHUP has it read the files of users and of the access list again.
 /// SIGINT (Ctrl-C) or SIGTERM asks it to tell its clients and end; a second one ends it at once.
 ///
-/// Exit codes: 0 after a requested end, 1 when an address or a file cannot be had, 2 for bad arguments.
+/// Without --data all is kept in memory, and ends with the broker.
+///
+/// Exit codes: 0 after a requested end, 1 when an address or a file cannot be had, or what is kept cannot be
+/// read or written, 2 for bad arguments. With --check-data: 0 when all is well, 1 when it is not, 2 when it
+/// cannot be looked at.
 #[derive(Args)]
 pub(crate) struct Broker {
     /// Where to listen for MQTT over TCP; port 0 takes a free one. May be given several times. Addresses that others can
@@ -59,10 +63,18 @@ pub(crate) struct Broker {
     #[arg(long, value_name = "ORIGIN", env = "PHALANX_WS_ORIGIN", value_delimiter = ',')]
     ws_origin: Vec<String>,
 
-    /// Keep sessions, queued and retained messages in memory only: they end with the broker.
-    #[arg(long, required = true)]
+    /// Keep sessions, subscriptions, queued and retained messages in this directory, which is made if it is not
+    /// there: they survive the broker's end, whatever ends it, and what is acknowledged is on the disk.
+    #[arg(long, value_name = "DIR", env = "PHALANX_DATA", conflicts_with = "ephemeral")]
+    data: Option<PathBuf>,
+
+    /// Keep all in memory only, which is so without --data, too; with it nothing is said about that.
+    #[arg(long)]
     ephemeral: bool,
 
+    /// Look at what a directory has, of a broker that does not run, say so, and end. Nothing is changed.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "ephemeral"])]
+    check_data: Option<PathBuf>,
     /// Let in only the users of this file, by their passwords (`phalanx passwd` sets them).
     #[arg(long, value_name = "FILE", env = "PHALANX_PASSWORDS")]
     passwords: Option<PathBuf>,
@@ -145,11 +157,20 @@ pub(crate) struct Broker {
 
 impl Broker {
     pub(crate) fn run(self) -> ExitCode {
+        if let Some(path) = &self.check_data {
+            return check(path);
+        }
         let config = self.config();
         let mistakes = config.check();
         if !mistakes.is_empty() {
             mistakes.iter().for_each(|mistake| eprintln!("phalanx: {mistake}"));
             return ExitCode::from(2);
+        }
+        if config.data.is_none() && !self.ephemeral {
+            eprintln!(
+                "phalanx: sessions and messages are kept in memory, and end with the broker; --data DIR keeps \
+                 them, --ephemeral says that this is meant"
+            );
         }
         phalanx::raise_open_files();
         let notify = Notify::of_environment();
@@ -187,6 +208,7 @@ impl Broker {
         config.security.passwords.clone_from(&self.passwords);
         config.security.access.clone_from(&self.access);
         config.security.allow_anonymous = self.allow_anonymous;
+        config.data.clone_from(&self.data);
         let limits = &mut config.limits;
         set(&mut limits.packet, self.max_packet);
         set(&mut limits.connections, self.max_connections.map(NonZero::get));
@@ -208,6 +230,25 @@ impl Broker {
         runtime.admin = self.admin;
         runtime.pin &= !self.no_pin;
         config
+    }
+}
+
+/// Says what a directory has, and whether that is well.
+fn check(path: &Path) -> ExitCode {
+    match phalanx_broker::check_data(path) {
+        Ok(checked) => {
+            print!("{checked}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("phalanx: {error}");
+            match error {
+                ServeError::Open(OpenError::Corrupt { .. }) | ServeError::Unknown { .. } => {
+                    ExitCode::FAILURE
+                }
+                _ => ExitCode::from(2),
+            }
+        }
     }
 }
 

@@ -66,6 +66,19 @@ impl<'a> Properties<'a> {
         self.bytes.len()
     }
 
+    /// Those of a message as [`as_bytes`](Self::as_bytes) has them, checked.
+    ///
+    /// # Errors
+    /// When these are no properties, or none of a message.
+    pub fn of_message(bytes: &'a [u8]) -> Result<Self, Error> {
+        check(bytes, Place::of(Kind::Publish)).map(|kinds| Self { bytes, kinds })
+    }
+
+    /// As they stand in a packet, without their length: for keeping them.
+    pub const fn as_bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// All of them, in their order.
     pub const fn iter(self) -> PropertiesIter<'a> {
         PropertiesIter(Reader(self.bytes))

@@ -28,6 +28,16 @@ impl Entry {
         self.keeps |= record.keeps();
     }
 
+    /// Moves all records of `other` behind those that there are.
+    pub fn append(&mut self, other: &mut Self) {
+        if self.bytes.is_empty() {
+            std::mem::swap(&mut self.bytes, &mut other.bytes);
+        } else {
+            self.bytes.append(&mut other.bytes);
+        }
+        self.keeps |= std::mem::take(&mut other.keeps);
+    }
+
     /// How long it is, in bytes of the journal.
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -69,4 +79,26 @@ pub(crate) fn records(
         at = if record.is_some() { body.len() - rest.0.len() } else { body.len() };
         Some((record, begin..at))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::SessionId;
+
+    #[test]
+    fn entries_are_joined_in_order() {
+        let of = |session| Record::IncomingDone { session: SessionId(session), packet: 7 };
+        let (mut all, mut next) = (Entry::new(), Entry::new());
+        for session in 1..4 {
+            next.push(&of(session));
+            all.append(&mut next);
+            assert!(next.is_empty());
+        }
+        assert!(all.records().eq((1..4).map(of)));
+        assert!(!all.keeps());
+        next.push(&Record::Incoming { session: SessionId(1), packet: 7 });
+        all.append(&mut next);
+        assert!(all.keeps() && !next.keeps());
+    }
 }

@@ -105,7 +105,7 @@ pub enum Record<'a> {
         properties: &'a [u8],
         /// As the broker writes them.
         flags: u8,
-        /// When it expires, in seconds since 1970; 0 for never. The store looks at it no further.
+        /// When it expires, as the broker writes it; 0 for never.
         expires: u64,
     },
     /// Retains a message, in place of the topic's last one.

@@ -84,7 +84,7 @@ pub struct Message {
     pub properties: Bytes,
     /// As the broker has written them.
     pub flags: u8,
-    /// When it expires, in seconds since 1970; 0 for never.
+    /// When it expires, as the broker has written it; 0 for never.
     pub expires: u64,
 }
 

@@ -139,25 +139,26 @@ impl fmt::Display for Checked {
     }
 }
 
-/// Reads a whole store and says what is in it, and changes nothing. May block, as
+/// Reads a whole store and gives what is in it, and changes nothing. May block, as
 /// [`Store::open`].
 ///
 /// # Errors
 /// As there; also when the directory is not there.
-pub fn check(path: &Path) -> Result<Checked, OpenError> {
+pub fn check(path: &Path) -> Result<(Checked, Recovered), OpenError> {
     let source = Directory(path.into());
     let names = source.names();
     names.map_err(|source| OpenError::Io { what: "list", path: path.into(), source })?;
     let _lock = lock(path)?;
     let (replay, recovered) = replay(&source, path)?;
-    Ok(Checked {
+    let checked = Checked {
         path: path.into(),
         segments: replay.segments.len() as u64,
         bytes: replay.segments.iter().map(|segment| segment.end).sum(),
         live: replay.index.live(),
         counts: replay.index.counts(),
-        torn: recovered.torn,
-    })
+        torn: recovered.torn.clone(),
+    };
+    Ok((checked, recovered))
 }
 
 /// Reads what `source` has and gives it back, as [`Store::open`] would; `path` is what errors name.

@@ -130,7 +130,7 @@ fn what_was_acknowledged_is_there_again() {
     assert_eq!(messages, [(1, &b"first"[..]), (2, b"second"), (3, b"kept")]);
     assert_eq!(recovered.retained["t"], MessageId(3));
     assert_eq!((recovered.next_session, recovered.next_message), (SessionId(2), MessageId(5)));
-    let checked = check(&path).unwrap();
+    let (checked, _) = check(&path).unwrap();
     assert_eq!(
         (checked.counts.sessions, checked.counts.queued, checked.counts.messages),
         (1, 3, 3)

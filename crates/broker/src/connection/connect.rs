@@ -27,6 +27,8 @@ pub(super) struct Welcome {
     pub(super) key: ClientKey,
     pub(super) link: u64,
     pub(super) identity: Identity,
+    /// The number that its session is kept by; 0 if it is not.
+    pub(super) kept: u64,
     pub(super) outbox: Rc<Outbox>,
     /// Seconds.
     pub(super) keep_alive: u16,
@@ -176,11 +178,13 @@ pub(super) async fn welcome(
         outbox.close();
     }
     let outlives = expiry > 0;
+    let kept = opened.kept;
     Some(Welcome {
         stream,
         version,
         key,
         link,
+        kept,
         identity,
         outbox,
         keep_alive,

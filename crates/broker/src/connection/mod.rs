@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use phalanx::{CallError, Patience, is_draining, now, sleep};
 use phalanx_mqtt::{
-    Ack, Disconnect, Error, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason,
-    Version,
+    Ack, Disconnect, Error, Frame, Kind, Packet, PacketId, Properties, Property, PropertyBuffer,
+    Reason, Version,
 };
 
 use crate::access::{Current, Identity};
@@ -53,6 +53,8 @@ pub(crate) struct Connection {
     patience: Patience,
     publishing: Publishing,
     answers: Vec<Answered>,
+    /// Messages of QoS 2 that it lets go of.
+    releases: Vec<PacketId>,
     wants_reasons: bool,
     /// How often it may publish, if that is bounded.
     pace: Option<Box<Pace>>,
@@ -88,7 +90,7 @@ pub(crate) async fn serve(stream: Transport, context: Context, guest: Guest) {
     let Some(welcome) = welcome else {
         return;
     };
-    let Welcome { stream, version, key, link, identity, outbox, .. } = welcome;
+    let Welcome { stream, version, key, link, kept, identity, outbox, .. } = welcome;
     let Welcome { keep_alive, wants_reasons, outlives, guest: _guest, .. } = welcome;
     let patience = match keep_alive {
         0 => Patience::ENDLESS,
@@ -106,8 +108,9 @@ pub(crate) async fn serve(stream: Transport, context: Context, guest: Guest) {
         policy: context.access.current(),
         outbox,
         patience: patience.or_drain(),
-        publishing: Publishing::new(most_aliases, outlives),
+        publishing: Publishing::new(most_aliases, outlives, (key, kept)),
         answers: Vec::new(),
+        releases: Vec::new(),
         wants_reasons,
         pace,
         context,
@@ -173,7 +176,7 @@ impl Connection {
             match Packet::decode(frame, self.version)? {
                 Packet::Publish(publish) => {
                     let policy = self.policy.get();
-                    self.publishing.add(&publish, self.key, (policy, &self.identity))?;
+                    self.publishing.add(&publish, (policy, &self.identity))?;
                     if self.publishing.is_much() {
                         self.flush().await?;
                     }
@@ -181,6 +184,8 @@ impl Connection {
                 Packet::PubAck(ack) => self.answered(Kind::PubAck, ack),
                 Packet::PubRec(ack) => self.answered(Kind::PubRec, ack),
                 Packet::PubComp(ack) => self.answered(Kind::PubComp, ack),
+                // Behind the messages that it may be one of.
+                Packet::PubRel(ack) if self.publishing.is_empty() => self.releases.push(ack.id),
                 packet => {
                     self.flush().await?;
                     self.other(packet).await?;
@@ -198,16 +203,7 @@ impl Connection {
     async fn other(&mut self, packet: Packet<'_>) -> Result<(), End> {
         match packet {
             Packet::PingReq => self.outbox.push(&Packet::PingResp),
-            Packet::PubRel(ack) => {
-                let known =
-                    self.context.stages.sessions.release(self.key, self.link, vec![ack.id]).await;
-                let reason = match known {
-                    Ok(true) => Reason::SUCCESS,
-                    Ok(false) => Reason::PACKET_IDENTIFIER_NOT_FOUND,
-                    Err(_) => return Err(Reason::SERVER_BUSY.into()),
-                };
-                self.outbox.push(&Packet::PubComp(Ack { reason, ..Ack::of(ack.id) }));
-            }
+            Packet::PubRel(ack) => self.releases.push(ack.id),
             Packet::Subscribe(subscribe) => self.subscribe(subscribe).await?,
             Packet::Unsubscribe(unsubscribe) => self.unsubscribe(unsubscribe).await?,
             Packet::Disconnect(disconnect) => return Err(self.left(disconnect)),
@@ -240,6 +236,9 @@ impl Connection {
 
     /// Routes and answers what was gathered.
     async fn flush(&mut self) -> Result<(), End> {
+        if !self.releases.is_empty() {
+            self.release().await?;
+        }
         if !self.publishing.is_empty() {
             self.publish().await?;
         }
@@ -247,6 +246,25 @@ impl Connection {
             let answers = std::mem::take(&mut self.answers);
             let told = self.context.stages.sessions.answered(self.key, self.link, answers);
             told.await.map_err(|_| Reason::SERVER_BUSY)?;
+        }
+        Ok(())
+    }
+
+    /// Lets go of messages of QoS 2.
+    async fn release(&mut self) -> Result<(), End> {
+        let ids = std::mem::take(&mut self.releases);
+        let sessions = self.context.stages.sessions;
+        let known = match sessions.release(self.key, self.link, ids.clone()).await {
+            Ok(Some(known)) => known,
+            Ok(None) => return Err(Reason::SERVER_UNAVAILABLE.into()),
+            Err(_) => return Err(Reason::SERVER_BUSY.into()),
+        };
+        for (id, is_known) in ids.into_iter().zip(known) {
+            let reason = match is_known {
+                true => Reason::SUCCESS,
+                false => Reason::PACKET_IDENTIFIER_NOT_FOUND,
+            };
+            self.outbox.push(&Packet::PubComp(Ack { reason, ..Ack::of(id) }));
         }
         Ok(())
     }

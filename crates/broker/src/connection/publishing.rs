@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use phalanx::now;
+use phalanx::{now, sleep};
 use phalanx_mqtt::{
     Ack, Delivery, Packet, PacketId, Properties, Property, PropertyBuffer, Publish, Reason, Version,
 };
 
 use crate::access::{Identity, Policy};
-use crate::connection::{Connection, End};
+use crate::connection::{AGAIN, Connection, End};
 use crate::message::Message;
 use crate::routing::{Answer, Item};
 use crate::session::key::ClientKey;
+use crate::session::state::Begun;
 use crate::trie::is_shallow;
 
 /// So many messages at most, or bytes of them, are routed before more are read: as many as come to so many deliveries,
@@ -35,10 +36,12 @@ pub(super) struct Publishing {
     most: usize,
     /// Whether the client's session was to outlive its connection when that began.
     pub(super) outlives: bool,
+    /// Its session, and the number that this is kept by; 0 if it is not.
+    session: (ClientKey, u64),
 }
 
 impl Publishing {
-    pub(super) fn new(most_aliases: u16, outlives: bool) -> Self {
+    pub(super) fn new(most_aliases: u16, outlives: bool, session: (ClientKey, u64)) -> Self {
         Self {
             aliases: Vec::new(),
             most_aliases: most_aliases.into(),
@@ -48,6 +51,7 @@ impl Publishing {
             bytes: 0,
             most: FEW,
             outlives,
+            session,
         }
     }
 
@@ -55,7 +59,6 @@ impl Publishing {
     pub(super) fn add(
         &mut self,
         publish: &Publish<'_>,
-        from: ClientKey,
         (policy, identity): (&Policy, &Identity),
     ) -> Result<(), End> {
         let mut alias = None;
@@ -112,7 +115,7 @@ impl Publishing {
             }
             return Ok(());
         }
-        let message = Message::of(publish, topic, from, now());
+        let message = Message::of(publish, topic, self.session, now());
         self.bytes += message.size();
         self.messages.push(Arc::new(message));
         self.deliveries.push(publish.delivery);
@@ -146,14 +149,23 @@ impl Connection {
         if let Some(pace) = &mut self.pace {
             pace.published(deliveries.len(), now());
         }
-        let begun = self.begin(&deliveries).await?;
+        let (begun, together) = self.begin(&deliveries).await?;
         if let Some(begun) = &begun {
-            let mut begun = (0..begun.len()).filter(is_allowed).map(|n| begun[n]);
-            messages.retain(|_| begun.next().unwrap_or(true));
+            let mut all = (0..begun.len()).filter(is_allowed).map(|n| begun[n]);
+            messages.retain(|_| all.next().unwrap_or(true));
+            if begun.contains(&false) {
+                // Those are answered as if they were new: so what was noted of them is to be on the disk.
+                self.wait_for_all().await?;
+            }
         }
-        let reasons = match messages.is_empty() {
+        let is_empty = messages.is_empty();
+        if let (true, Some(together)) = (is_empty, &together) {
+            together.set_routed();
+        }
+        let item = Item::Publish { messages, begun: together };
+        let reasons = match is_empty {
             true => Vec::new(),
-            false => match self.context.stages.routing.call(Item::Publish(messages)).await {
+            false => match self.context.stages.routing.call(item).await {
                 Ok(Answer::Published(reasons, each)) => {
                     self.publishing.come_to(each);
                     reasons
@@ -191,20 +203,36 @@ impl Connection {
         }
     }
 
-    /// Notes which messages of QoS 2 were begun. For each message whether it is to be routed; none if all are.
-    async fn begin(&self, deliveries: &[Delivery]) -> Result<Option<Vec<bool>>, End> {
+    /// Waits until all that was noted is on the disk.
+    async fn wait_for_all(&self) -> Result<(), End> {
+        let ledger = &self.context.ledger;
+        Ok(ledger.durable(ledger.latest()).await.map_err(|_| Reason::SERVER_UNAVAILABLE)?)
+    }
+
+    /// Notes which messages of QoS 2 were begun. For each message whether it is to be routed, none if all are; and what
+    /// says when it was.
+    async fn begin(&self, deliveries: &[Delivery]) -> Result<BegunTogether, End> {
         let ids: Vec<_> = deliveries.iter().filter_map(exactly_once).collect();
         if ids.is_empty() {
-            return Ok(None);
+            return Ok((None, None));
         }
-        let begun = self.context.stages.sessions.begin(self.key, self.link, ids).await;
-        let begun = begun.map_err(|_| Reason::SERVER_BUSY)??;
+        let mut tries = 0;
+        let (begun, together) = loop {
+            let begun = self.context.stages.sessions.begin(self.key, self.link, ids.clone()).await;
+            match begun.map_err(|_| Reason::SERVER_BUSY)? {
+                Ok(begun) => break begun,
+                // The connection before has begun it, and does not know yet what becomes of it.
+                Err(Reason::SERVER_BUSY) if tries < 1000 => sleep(AGAIN).await,
+                Err(reason) => return Err(reason.into()),
+            }
+            tries += 1;
+        };
         let mut begun = begun.into_iter();
         let each = deliveries.iter().map(|delivery| match delivery {
             Delivery::ExactlyOnce(_) => begun.next().unwrap_or(true),
             _ => true,
         });
-        Ok(Some(each.collect()))
+        Ok((Some(each.collect()), together))
     }
 
     async fn acknowledge(&self, delivery: Delivery, reason: Reason) -> Result<(), End> {
@@ -231,6 +259,9 @@ impl Connection {
         Ok(())
     }
 }
+
+/// See [`Connection::begin`].
+type BegunTogether = (Option<Vec<bool>>, Option<Arc<Begun>>);
 
 /// The number of a message that is to arrive exactly once.
 fn exactly_once(delivery: &Delivery) -> Option<PacketId> {

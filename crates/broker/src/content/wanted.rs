@@ -120,6 +120,17 @@ pub(crate) fn take_apart(filter: &str, own: OfPacket<'_>) -> Result<Asked, Strin
     Ok(Asked { key: key(filter, own), content })
 }
 
+/// Takes a subscription apart that was asked for before, by what it is known by.
+///
+/// # Errors
+/// As [`take_apart`].
+pub(crate) fn of_key(key: &str) -> Result<Asked, String> {
+    let mut parts = key.splitn(3, BEHIND);
+    let filter = parts.next().unwrap_or_default();
+    let json = parts.next() == Some(JSON);
+    take_apart(filter, OfPacket { text: parts.next(), json })
+}
+
 #[cfg(test)]
 mod tests {
     use phalanx_mqtt::{Property, PropertyBuffer};
@@ -146,10 +157,18 @@ mod tests {
         assert_ne!(query.key, sql.key, "they are written, and so unsubscribed from, differently");
         assert_eq!((path(&query.key), path(&sql.key)), ("a/+", "a/+"));
         assert_eq!(sql, apart("a/+", &[("filter", "k = 'v' AND n > 5")]).unwrap());
+        let json = apart("a", &[("$where", "n>5"), ("$payload", "json")]).unwrap();
+        for asked in [plain_again(), query, sql, json] {
+            assert_eq!(of_key(&asked.key).unwrap(), asked);
+        }
         assert!(apart("a?$json&n>5", &[]).unwrap().content.unwrap().json);
         assert!(
             apart("a", &[("$where", "n>5"), ("$payload", "json")]).unwrap().content.unwrap().json
         );
+    }
+
+    fn plain_again() -> Asked {
+        apart("a/#", &[]).unwrap()
     }
 
     #[test]

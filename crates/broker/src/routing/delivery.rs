@@ -14,6 +14,8 @@ pub(crate) struct Delivery {
     pub(crate) client: ClientKey,
     /// Its place in the batch's messages.
     pub(crate) message: u32,
+    /// The number that it is kept by; 0 if it is not.
+    pub(crate) number: u64,
     pub(crate) how: How,
 }
 
@@ -66,11 +68,17 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// Adds a message for one client. Those of one message come one behind the other.
-    pub(crate) fn add(&mut self, client: ClientKey, message: &Arc<Message>, how: How) {
+    pub(crate) fn add(
+        &mut self,
+        client: ClientKey,
+        message: &Arc<Message>,
+        how: How,
+    ) -> &mut Delivery {
         if !self.messages.last().is_some_and(|last| Arc::ptr_eq(last, message)) {
             self.messages.push(message.clone());
         }
         let message = self.messages.len() as u32 - 1;
-        self.deliveries.push(Delivery { client, message, how });
+        self.deliveries.push(Delivery { client, message, number: 0, how });
+        self.deliveries.last_mut().expect("it was just put there")
     }
 }

@@ -2,6 +2,7 @@
 //! publishes of a cohort are routed in one pass under one lock.
 
 pub(crate) mod delivery;
+mod keeping;
 mod retained;
 mod router;
 pub(crate) mod stage;
@@ -16,23 +17,33 @@ use crate::access::{Covered, Identity};
 use crate::content::wanted::Content;
 use crate::message::Message;
 use crate::session::key::ClientKey;
+use crate::session::state::Begun;
 
+pub(crate) use keeping::Keeping;
 pub(crate) use router::Router;
 
 /// What the routing stage is asked.
 pub(crate) enum Item {
     /// Pass these on. They are of one client, in its order.
-    Publish(Vec<Arc<Message>>),
+    Publish { messages: Vec<Arc<Message>>, begun: Option<Arc<Begun>> },
     /// Pass these on, and keep them for those who subscribe later: they are the broker's own.
     System(Vec<Arc<Message>>),
     /// Subscribe a client, and send it what is retained. It is known from here on.
-    Subscribe { client: ClientKey, identity: Identity, wanted: Vec<Wanted> },
+    Subscribe { client: Subscriber, wanted: Vec<Wanted> },
     /// Take subscriptions of a client away.
     Unsubscribe { client: ClientKey, keys: Vec<Box<str>> },
     /// Take all of them away, and the client.
     Forget { client: ClientKey, keys: Arc<[Box<str>]> },
     /// A client with shared subscriptions has come or gone.
     Presence { client: ClientKey, online: bool },
+}
+
+/// Somebody who subscribes.
+pub(crate) struct Subscriber {
+    pub(crate) key: ClientKey,
+    /// The number that its session is kept by, and what waits for it; 0 if they are not.
+    pub(crate) kept: u64,
+    pub(crate) identity: Identity,
 }
 
 /// One subscription of a client's.

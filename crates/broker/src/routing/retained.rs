@@ -49,6 +49,13 @@ impl Retained {
         Ok(())
     }
 
+    /// Keeps what was kept before, however many they are.
+    pub(crate) fn restore(&mut self, message: Arc<Message>) {
+        self.count += 1;
+        self.bytes += message.size();
+        *self.messages.entry(&message.topic, || message.clone()) = message.clone();
+    }
+
     /// Those whose topics `filter` asks for, and that are still worth something at `now`.
     pub(crate) fn below<'r>(
         &'r self,

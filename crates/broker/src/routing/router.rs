@@ -5,18 +5,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_mqtt::{Reason, RetainHandling, topic};
+use phalanx_mqtt::{QoS, Reason, RetainHandling, topic};
 
-use crate::access::{Identity, Policy};
+use crate::access::{Covered, Identity, Policy};
 use crate::config::Limits;
 use crate::content::attributes::Attributes;
 use crate::content::index::ContentIndex;
 use crate::content::wanted::{self, Content};
+use crate::durable::restored::RestoredRoutes;
+use crate::durable::{Ledger, Ticket};
 use crate::message::Message;
-use crate::routing::Wanted;
 use crate::routing::delivery::{Batch, How, Identifiers};
 use crate::routing::retained::Retained;
 use crate::routing::subscribers::{ClientIndex, Subscribers, Subscription};
+use crate::routing::{Keeping, Subscriber, Wanted};
 use crate::session::key::ClientKey;
 use crate::trie::Trie;
 
@@ -37,6 +39,10 @@ pub(crate) struct Router {
     /// Whom the messages at hand are for: their places, and those who get them.
     found: Vec<(u32, ClientIndex, Subscription)>,
     alone: Vec<(u32, ClientIndex, Subscription)>,
+    keeping: Keeping,
+    /// Whom the message at hand is for that keep it: the numbers that their sessions are kept by, and the places of the
+    /// deliveries.
+    kept: Vec<(u64, u16, u32)>,
 }
 
 /// So many of the smallest messages are written to a client before any waits.
@@ -46,14 +52,23 @@ struct Client {
     key: ClientKey,
     identity: Identity,
     online: bool,
+    /// The number that its session is kept by; 0 if it is not.
+    kept: u64,
     /// The last message that was for it, and where that stands in its partition's batch: so that a
     /// message is delivered once however many subscriptions want it.
     last: Cell<(u64, usize)>,
 }
 
 impl Router {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        Self {
+    /// With what was there before, as far as `policy` lets its owners have it.
+    pub(crate) fn new(
+        limits: &Limits,
+        ledger: Ledger,
+        restored: RestoredRoutes,
+        policy: &Policy,
+    ) -> Self {
+        let RestoredRoutes { clients, retained, next_message, next_delivery } = restored;
+        let mut router = Self {
             subscribers: Trie::default(),
             retained: Retained::new(limits.retained, limits.retained_bytes),
             system: Retained::new(usize::MAX, usize::MAX),
@@ -65,7 +80,28 @@ impl Router {
             routed: 0,
             found: Vec::new(),
             alone: Vec::new(),
+            keeping: Keeping::new(ledger, next_message, next_delivery),
+            kept: Vec::new(),
+        };
+        retained.into_iter().for_each(|message| router.retained.restore(message));
+        for (client, wanted) in clients {
+            let identity = client.identity.clone();
+            let index = router.index(client);
+            for wanted in &wanted {
+                let filter =
+                    topic::shared(wanted::path(&wanted.key)).map_or("", |path| path.filter);
+                let covered = policy.may_subscribe(&identity, filter).unwrap_or(wanted.covered);
+                router.file(index, wanted, covered);
+            }
+            // Nobody is connected yet.
+            router.clients[index as usize].online = false;
         }
+        router
+    }
+
+    /// Notes in the ledger what was done since the last time.
+    pub(crate) fn note(&mut self) -> Ticket {
+        self.keeping.end()
     }
 
     /// Adds `messages` to the batches of those whom they are for: by the partitions' numbers. Says for each how
@@ -77,9 +113,15 @@ impl Router {
         policy: &Policy,
     ) -> Vec<Reason> {
         let Self { subscribers, retained, content, clients, found, alone, routed, .. } = self;
+        let Self { keeping, kept, .. } = self;
+        let (keeps, is_full) = (keeping.is_on(), keeping.is_full());
         let mut reasons = vec![Reason::NO_MATCHING_SUBSCRIBERS; messages.len()];
         let mut asked = false;
         for (n, message) in messages.iter().enumerate() {
+            if is_full && message.wants_keeping() {
+                reasons[n] = Reason::QUOTA_EXCEEDED;
+                continue;
+            }
             if message.retain
                 && let Err(refused) = retained.keep(message)
             {
@@ -137,6 +179,9 @@ impl Router {
                     continue;
                 }
                 client.last.set((*routed, batch.deliveries.len()));
+                if client.kept != 0 {
+                    kept.push((client.kept, client.key.partition, batch.deliveries.len() as u32));
+                }
                 batch.add(client.key, message, how(own, message));
             }
             // A group's message is its member's besides what that gets for itself.
@@ -144,7 +189,22 @@ impl Router {
                 reasons[n] = Reason::SUCCESS;
                 let client = &clients[client as usize];
                 let batch = &mut batches[usize::from(client.key.partition)];
+                if client.kept != 0 {
+                    kept.push((client.kept, client.key.partition, batch.deliveries.len() as u32));
+                }
                 batch.add(client.key, message, how(own, message));
+            }
+            if keeps && !reasons[n].is_failure() {
+                if message.retain {
+                    keeping.retain(message);
+                }
+                for (session, partition, at) in kept.drain(..) {
+                    let delivery = &mut batches[usize::from(partition)].deliveries[at as usize];
+                    if delivery.how.qos != QoS::AtMostOnce {
+                        keeping.queue(session, message, delivery);
+                    }
+                }
+                keeping.come(message);
             }
         }
         reasons
@@ -173,28 +233,17 @@ impl Router {
     /// as there are too many.
     pub(crate) fn subscribe(
         &mut self,
-        (client, identity): (ClientKey, Identity),
+        client: Subscriber,
         wanted: &[Wanted],
         (now, policy): (Duration, &Policy),
         batch: &mut Batch,
     ) -> usize {
-        let index = self.index(client, &identity);
+        let (key, kept, identity) = (client.key, client.kept, client.identity.clone());
+        let index = self.index(client);
         let (most, mut left_out) = (batch.deliveries.len().saturating_add(self.most), 0);
         for wanted in wanted {
-            let Some(path) = topic::shared(wanted::path(&wanted.key)) else { continue };
-            let Wanted { options, identifier, covered, .. } = *wanted;
-            let own = Subscription { options, identifier, covered };
-            let here = self.subscribers.entry(path.filter, Subscribers::default);
-            let existed = match &wanted.content {
-                None => here.add(path.group, index, own),
-                Some(content) => {
-                    let numbered = here.number(content.json, || self.content.number());
-                    let key = (index, wanted.key.clone());
-                    let existed = self.content.add(key, numbered.number, content, own);
-                    numbered.count += usize::from(!existed);
-                    existed
-                }
-            };
+            let covered = wanted.covered;
+            let Some((path, own, existed)) = self.file(index, wanted, covered) else { continue };
             let send = match wanted.options.retain_handling {
                 RetainHandling::Send => true,
                 RetainHandling::SendIfNew => !existed,
@@ -215,7 +264,12 @@ impl Router {
                             return;
                         }
                         let how = How { retain: true, ..how(own, message) };
-                        batch.add(client, message, how);
+                        let is_kept = kept != 0 && how.qos != QoS::AtMostOnce;
+                        let delivery = batch.add(key, message, how);
+                        if is_kept {
+                            self.keeping.queue(kept, message, delivery);
+                            self.keeping.next();
+                        }
                     }
                 };
                 self.retained.below(path.filter, now, &mut give);
@@ -225,6 +279,30 @@ impl Router {
             }
         }
         left_out
+    }
+
+    /// Files a subscription, and says what it is for, how, and whether it was there.
+    fn file<'w>(
+        &mut self,
+        client: ClientIndex,
+        wanted: &'w Wanted,
+        covered: Covered,
+    ) -> Option<(topic::Shared<'w>, Subscription, bool)> {
+        let path = topic::shared(wanted::path(&wanted.key))?;
+        let Wanted { options, identifier, .. } = *wanted;
+        let own = Subscription { options, identifier, covered };
+        let here = self.subscribers.entry(path.filter, Subscribers::default);
+        let existed = match &wanted.content {
+            None => here.add(path.group, client, own),
+            Some(content) => {
+                let numbered = here.number(content.json, || self.content.number());
+                let key = (client, wanted.key.clone());
+                let existed = self.content.add(key, numbered.number, content, own);
+                numbered.count += usize::from(!existed);
+                existed
+            }
+        };
+        Some((path, own, existed))
     }
 
     /// Takes subscriptions away, by their keys.
@@ -264,10 +342,10 @@ impl Router {
         }
     }
 
-    fn index(&mut self, key: ClientKey, identity: &Identity) -> ClientIndex {
+    fn index(&mut self, subscriber: Subscriber) -> ClientIndex {
+        let Subscriber { key, kept, identity } = subscriber;
         *self.indices.entry(key).or_insert_with(|| {
-            let (identity, last) = (identity.clone(), Cell::new((0, 0)));
-            let client = Client { key, identity, online: true, last };
+            let client = Client { key, identity, online: true, kept, last: Cell::new((0, 0)) };
             match self.free.pop() {
                 Some(index) => {
                     self.clients[index as usize] = client;

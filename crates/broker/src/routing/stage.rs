@@ -5,58 +5,60 @@ use std::sync::Arc;
 use phalanx::{Call, Cohort, CohortStage, Graph, Place, Reply, SharedStage, join, now};
 
 use crate::access::{Access, Policy};
-use crate::config::Limits;
 use crate::counters::Counters;
+use crate::durable::Ledger;
 use crate::message::Message;
 use crate::routing::delivery::Batch;
 use crate::routing::{Answer, Item, Router};
 use crate::session::SessionStage;
+use crate::session::state::Begun;
 
 /// Declares the stage; what it routes is handed to the sessions' partitions, a batch for each and cohort.
 pub(crate) fn declare(
     graph: &mut Graph,
     place: Place,
-    (limits, access, counters): (&Limits, &Access, &Counters),
+    (router, access, counters): (Router, &Access, &Counters),
     partitions: usize,
     delivery: SharedStage<()>,
-    sessions: SessionStage,
+    (sessions, ledger): (SessionStage, Ledger),
 ) -> CohortStage<Item, Answer> {
-    let router = Router::new(limits);
     let state = (router, access.current());
     let (access, counters) = (access.clone(), counters.clone());
     graph.stage_at(place).in_order().exclusive_cohort(state, move |(router, policy), cohort| {
         let policy = policy.refresh(&access);
-        route(router, cohort, (policy, &counters), partitions, delivery, sessions);
+        route(router, cohort, (policy, &counters), partitions, delivery, (sessions, &ledger));
         counters.retained.set(router.retained());
     })
 }
 
-/// One pass over a cohort. Callers are answered once what they have published is with those whom it is for.
+/// One pass over a cohort. Callers are answered once what they have published is with those whom it is for, and on
+/// the disk if somebody's session is kept.
 fn route(
     router: &mut Router,
     cohort: &mut Cohort<Item, Answer>,
     (policy, counters): (&Policy, &Counters),
     partitions: usize,
     delivery: SharedStage<()>,
-    sessions: SessionStage,
+    (sessions, ledger): (SessionStage, &Ledger),
 ) {
     let now = now();
     let mut batches: Vec<Batch> = (0..partitions).map(|_| Batch::default()).collect();
     let mut answers = Vec::with_capacity(cohort.len());
-    let mut run = Run::default();
+    let (mut run, mut all_begun) = (Run::default(), Vec::new());
     for (item, reply) in cohort.drain() {
-        if let Item::Publish(messages) = item {
+        if let Item::Publish { messages, begun } = item {
             run.add(messages, reply);
+            all_begun.extend(begun);
             continue;
         }
         // What was published before is for those who have subscribed before.
         run.end(router, policy, &mut batches, &mut answers);
         match item {
-            Item::Publish(_) => (),
+            Item::Publish { .. } => (),
             Item::System(messages) => router.tell(&messages, &mut batches, policy),
-            Item::Subscribe { client, identity, wanted } => {
-                let batch = &mut batches[usize::from(client.partition)];
-                let left = router.subscribe((client, identity), &wanted, (now, policy), batch);
+            Item::Subscribe { client, wanted } => {
+                let batch = &mut batches[usize::from(client.key.partition)];
+                let left = router.subscribe(client, &wanted, (now, policy), batch);
                 if left > 0 {
                     counters.dropped.add(left as u64);
                 }
@@ -68,9 +70,13 @@ fn route(
         answers.push((reply, Answer::Done));
     }
     run.end(router, policy, &mut batches, &mut answers);
-    if batches.iter().all(|batch| batch.deliveries.is_empty()) {
+    // Before anybody is handed anything: what sessions do then is noted behind it.
+    let ticket = router.note();
+    all_begun.iter().for_each(|begun: &Arc<Begun>| begun.set_routed());
+    if ledger.is_durable(ticket) && batches.iter().all(|batch| batch.deliveries.is_empty()) {
         return answer_all(answers);
     }
+    let ledger = ledger.clone();
     // Refused where the processor is full: the replies are dropped, so nobody takes a message for delivered.
     let _ = delivery.dispatch(move |_| async move {
         let each = batches.into_iter().enumerate();
@@ -78,7 +84,8 @@ fn route(
             .filter(|(_, batch)| !batch.deliveries.is_empty())
             .map(|(partition, batch)| sessions.deliver(partition, batch))
             .collect();
-        if join(calls).await.iter().all(Result::is_ok) {
+        let are_delivered = join(calls).await.iter().all(Result::is_ok);
+        if are_delivered && ledger.durable(ticket).await.is_ok() {
             answer_all(answers);
         }
     });

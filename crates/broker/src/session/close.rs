@@ -3,6 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use phalanx_store::{Record, SessionId};
+
+use crate::durable::restored::RestoredSessions;
+use crate::durable::{Clocks, put_session};
 use crate::message::Message;
 use crate::session::key::ClientKey;
 use crate::session::table::Sessions;
@@ -11,11 +15,26 @@ use crate::session::table::Sessions;
 #[derive(Default)]
 pub(crate) struct After {
     /// Wills to publish.
-    pub(crate) wills: Vec<Message>,
+    pub(crate) wills: Vec<Parting>,
     /// A client whose subscriptions are no more.
     pub(crate) forget: Vec<(ClientKey, Arc<[Box<str>]>)>,
     /// A client with shared subscriptions that has come or gone.
     pub(crate) present: Option<(ClientKey, bool)>,
+}
+
+/// A will that is to be published, and what is noted then.
+pub(crate) struct Parting {
+    pub(crate) message: Message,
+    /// The number of the session that ends with it.
+    pub(crate) ends: Option<u64>,
+    /// The session that goes on without it.
+    pub(crate) leaves: Option<ClientKey>,
+}
+
+impl Parting {
+    pub(crate) fn of(message: Message) -> Self {
+        Self { message, ends: None, leaves: None }
+    }
 }
 
 /// How a connection has ended.
@@ -25,6 +44,14 @@ pub(crate) struct Closing {
     pub(crate) will: bool,
     /// What it has said in the end of how long its session is to last.
     pub(crate) expiry: Option<u32>,
+}
+
+impl After {
+    /// A will that a session goes on without.
+    fn leave(&mut self, key: ClientKey, will: Option<Message>) {
+        let leaves = Some(key);
+        self.wills.extend(will.map(|will| Parting { leaves, ..Parting::of(will) }));
+    }
 }
 
 impl Sessions {
@@ -42,6 +69,9 @@ impl Sessions {
             return after;
         }
         session.link = None;
+        if session.number != 0 {
+            session.left = Clocks::read().to_day(now);
+        }
         if let Some(expiry) = closing.expiry {
             session.expiry = expiry;
         }
@@ -49,16 +79,19 @@ impl Sessions {
             session.will = None;
         }
         if session.expiry == 0 {
-            after.wills.extend(session.will.take().map(|will| will.message));
-            self.remove(key.slot, &mut after);
+            let will = session.will.take().map(|will| will.message);
+            self.remove(key.slot, will, &mut after);
             return after;
         }
         if session.expiry < u32::MAX {
             session.ends = Some(now + Duration::from_secs(session.expiry.into()));
         }
+        // With its will, which is gone only when it is published.
+        self.put(key);
+        let Some(session) = self.get(key) else { return after };
         match &mut session.will {
             Some(will) if will.delay.is_zero() => {
-                after.wills.extend(session.will.take().map(|will| will.message));
+                after.leave(key, session.will.take().map(|will| will.message));
             }
             // The end of the session is the latest.
             Some(will) => {
@@ -74,8 +107,69 @@ impl Sessions {
         after
     }
 
+    /// Looks after the sessions that there were when the program began: their connections have ended, and so may they
+    /// have.
+    pub(super) fn take_up(&mut self, now: Duration) -> After {
+        let mut after = After::default();
+        let Some(RestoredSessions { count, ended, .. }) = self.restored.take() else {
+            return after;
+        };
+        for (number, will) in ended {
+            match will {
+                Some(will) => {
+                    after.wills.push(Parting { ends: Some(number), ..Parting::of(will.message) })
+                }
+                None => self.notes.push(&Record::SessionEnd { session: SessionId(number) }),
+            }
+        }
+        let clocks = Clocks::read();
+        for slot in 0..count {
+            let key = self.key(slot);
+            let session = self.get(key).filter(|session| session.link.is_none());
+            let Some(session) = session.filter(|session| session.number != 0) else { continue };
+            let was_there = session.left == 0;
+            if was_there {
+                session.left = clocks.to_day(now);
+            }
+            let left = session.left;
+            let after_left = |seconds: u64| clocks.of_day(left.saturating_add(seconds));
+            if session.expiry < u32::MAX {
+                session.ends = Some(after_left(session.expiry.into()));
+            }
+            let ends = session.ends;
+            if let Some(will) = &mut session.will {
+                let due = after_left(will.delay.as_secs());
+                will.due = Some(ends.map_or(due, |ends| ends.min(due)));
+            }
+            if was_there {
+                self.put(key);
+            }
+            self.watch(key);
+        }
+        self.note();
+        after
+    }
+
+    /// Notes a session as it is now, if it is kept.
+    pub(super) fn put(&mut self, key: ClientKey) {
+        let mut notes = std::mem::take(&mut self.notes);
+        if let Some(session) = self.get(key).filter(|session| session.number != 0) {
+            put_session(&mut notes, session);
+        }
+        self.notes = notes;
+    }
+
+    /// Notes that a will is published.
+    pub(super) fn parted(&mut self, ends: Option<u64>, leaves: Option<ClientKey>) {
+        if let Some(number) = ends {
+            self.notes.push(&Record::SessionEnd { session: SessionId(number) });
+        }
+        leaves.into_iter().for_each(|key| self.put(key));
+        self.note();
+    }
+
     /// Has looked after this session at its next time.
-    fn watch(&mut self, key: ClientKey) {
+    pub(super) fn watch(&mut self, key: ClientKey) {
         let Some(session) = self.get(key) else { return };
         let will = session.will.as_ref().and_then(|will| will.due);
         let Some(next) = will.into_iter().chain(session.ends).min() else { return };
@@ -101,14 +195,18 @@ impl Sessions {
             }
             let is_due = session.will.as_ref().is_some_and(|will| will.due <= Some(now));
             let ends = session.ends.is_some_and(|ends| ends <= now);
-            if is_due || ends {
-                after.wills.extend(session.will.take().map(|will| will.message));
+            let will = match is_due || ends {
+                true => session.will.take().map(|will| will.message),
+                false => None,
+            };
+            if ends {
+                self.remove(slot, will, &mut after);
+                continue;
             }
-            match ends {
-                true => self.remove(slot, &mut after),
-                false => self.watch(key),
-            }
+            after.leave(key, will);
+            self.watch(key);
         }
+        self.note();
         after
     }
 }

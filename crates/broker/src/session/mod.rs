@@ -14,7 +14,7 @@ pub(crate) mod key;
 pub(crate) mod open;
 mod operations;
 pub(crate) mod outgoing;
-mod state;
+pub(crate) mod state;
 pub(crate) mod table;
 
 pub(crate) use operations::{Pulled, Routes, SessionStage};

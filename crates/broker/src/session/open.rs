@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use phalanx_mqtt::{Reason, Version};
 
+use crate::durable::Ticket;
 use crate::message::Message;
-use crate::session::close::After;
+use crate::session::close::{After, Parting};
 use crate::session::key::ClientKey;
 use crate::session::state::{Link, Session, Will};
 use crate::session::table::Sessions;
@@ -34,6 +35,8 @@ pub(crate) struct Opened {
     pub(crate) link: u64,
     /// Whether its session goes on.
     pub(crate) present: bool,
+    /// The number that what its session has is kept by; 0 if it is not.
+    pub(crate) kept: u64,
 }
 
 impl Sessions {
@@ -42,7 +45,7 @@ impl Sessions {
         &mut self,
         opening: Opening,
         now: Duration,
-    ) -> (Result<Opened, Reason>, After) {
+    ) -> (Result<Opened, Reason>, After, Ticket) {
         let mut after = After::default();
         let known = self.names.get(&opening.client_id).copied();
         // A session that somebody may come back to is its user's alone, not to be ended by others either.
@@ -50,22 +53,32 @@ impl Sessions {
             && session.ends.is_none_or(|ends| ends > now)
             && session.user != opening.user
         {
-            return (Err(Reason::NOT_AUTHORIZED), after);
+            return (Err(Reason::NOT_AUTHORIZED), after, Ticket::default());
         }
         let known = known.filter(|slot| self.take_over(*slot, &opening, now, &mut after));
+        let lasts = opening.expiry > 0;
+        // A will is to be published even if nothing else outlives the connection.
+        let is_kept = self.ledger.keeps() && (lasts || opening.will.is_some());
         let slot = match known {
             Some(slot) => slot,
-            None if self.names.len() >= self.most => {
-                return (Err(Reason::QUOTA_EXCEEDED), after);
+            None if self.names.len() >= self.most || is_kept && self.ledger.is_full() => {
+                return (Err(Reason::QUOTA_EXCEEDED), after, self.note());
             }
-            None => self.add(Session::new(opening.client_id.clone(), opening.user.clone())),
+            None => {
+                let number = if is_kept { self.ledger.session() } else { 0 };
+                let session = Session::new(opening.client_id.clone(), opening.user.clone());
+                self.add(Session { number, lasts, ..session })
+            }
         };
         self.links += 1;
         let number = self.links;
         let key = self.key(slot);
         // Each is a topic that is kept.
         let most_aliases = self.limits.topic_aliases;
-        let Some(session) = self.at(slot) else { return (Err(Reason::UNSPECIFIED_ERROR), after) };
+        let Some(session) = self.at(slot) else {
+            return (Err(Reason::UNSPECIFIED_ERROR), after, Ticket::default());
+        };
+        session.left = 0;
         session.expiry = opening.expiry;
         session.ends = None;
         session.will = opening.will.map(|(message, delay)| Will { message, delay, due: None });
@@ -80,13 +93,17 @@ impl Sessions {
             aliases: Default::default(),
             most_aliases: opening.most_aliases.min(most_aliases),
             out: Vec::new(),
+            is_fenced: false,
             again: again.into_iter().map(|(_, id)| id).collect(),
             waiting: None,
         });
         if session.shared > 0 {
             after.present = Some((key, true));
         }
-        (Ok(Opened { key, link: number, present: known.is_some() }), after)
+        let kept = session.kept();
+        self.put(key);
+        let opened = Opened { key, link: number, present: known.is_some(), kept };
+        (Ok(opened), after, self.note())
     }
 
     /// The session in `slot` is asked for by another connection. Whether it goes on: one that was to end with
@@ -104,13 +121,14 @@ impl Sessions {
         // Who waits on the connection from before is woken, and finds that it is no more.
         session.link = None;
         // It is published where the session has ended, or its connection without leave to come back.
-        if let Some(will) = session.will.take()
-            && !(goes_on && (will.due.is_some() || !will.delay.is_zero()))
-        {
-            after.wills.push(will.message);
-        }
-        if !goes_on {
-            self.remove(slot, after);
+        let will = session
+            .will
+            .take()
+            .filter(|will| !(goes_on && (will.due.is_some() || !will.delay.is_zero())));
+        let will = will.map(|will| will.message);
+        match goes_on {
+            true => after.wills.extend(will.map(Parting::of)),
+            false => self.remove(slot, will, after),
         }
         goes_on
     }

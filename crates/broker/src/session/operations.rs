@@ -1,6 +1,5 @@
 //! What others ask of sessions: operations on the partition that has them.
 
-use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,20 +8,22 @@ use phalanx::{
 };
 use phalanx_mqtt::{PacketId, Reason};
 
+use crate::durable::Ticket;
+use crate::durable::ledger::Broken;
 use crate::routing::delivery::Batch;
 use crate::routing::{Answer, Item, Wanted};
 use crate::session::close::{After, Closing};
-use crate::session::key::ClientKey;
+use crate::session::key::{ClientKey, partition_of};
 use crate::session::open::{Opened, Opening};
 use crate::session::outgoing::Answered;
-use crate::session::table::Sessions;
+use crate::session::table::{Beginning, Sessions};
 
 /// A handle on the routing stage.
 pub(crate) type Routes = CohortStage<Item, Answer>;
 
 /// A handle on the session stage.
 #[derive(Clone, Copy)]
-pub(crate) struct SessionStage(PartitionedStage<Sessions>);
+pub(crate) struct SessionStage(PartitionedStage<Sessions>, usize);
 
 /// What a connection that asks for something to send is told.
 pub(crate) enum Pulled {
@@ -36,23 +37,28 @@ pub(crate) enum Pulled {
 const AGAIN: Duration = Duration::from_millis(10);
 
 impl SessionStage {
-    pub(crate) fn new(stage: PartitionedStage<Sessions>) -> Self {
-        Self(stage)
+    /// Of so many partitions.
+    pub(crate) fn new(stage: PartitionedStage<Sessions>, partitions: usize) -> Self {
+        Self(stage, partitions)
     }
 
-    /// The partition that a client of this name has its session in.
-    fn partition(self, client_id: &str) -> usize {
-        // Not drawn by chance: a seed decides all in simulation.
-        let hashes = foldhash::fast::FixedState::with_seed(0);
-        self.0.partition_of(hashes.hash_one(client_id))
-    }
-
-    pub(crate) fn open(self, opening: Opening, routes: Routes) -> Call<Result<Opened, Reason>> {
-        let partition = self.partition(&opening.client_id);
+    /// Looks after what there was when the program began.
+    pub(crate) fn take_up(self, partition: usize, routes: Routes) -> Call<()> {
         self.0.call_partition(partition, move |sessions| async move {
-            let (opened, after) = sessions.with(|sessions| sessions.open(opening, now()));
+            let after = sessions.with(|sessions| sessions.take_up(now()));
             self.settle(&sessions, after, routes).await;
-            opened
+        })
+    }
+
+    /// Opens a session; what is told of it then is on the disk, if it is kept.
+    pub(crate) fn open(self, opening: Opening, routes: Routes) -> Call<Result<Opened, Reason>> {
+        let partition = partition_of(&opening.client_id, self.1);
+        self.0.call_partition(partition, move |sessions| async move {
+            let (opened, after, ticket) = sessions.with(|sessions| sessions.open(opening, now()));
+            self.settle(&sessions, after, routes).await;
+            let opened = opened?;
+            durable(&sessions, ticket).await.map_err(|Broken| Reason::SERVER_UNAVAILABLE)?;
+            Ok(opened)
         })
     }
 
@@ -64,7 +70,11 @@ impl SessionStage {
         routes: Routes,
     ) -> Call<()> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            let after = sessions.with(|sessions| sessions.close(key, link, closing, now()));
+            let after = sessions.with(|sessions| {
+                let after = sessions.close(key, link, closing, now());
+                sessions.note();
+                after
+            });
             self.settle(&sessions, after, routes).await;
         })
     }
@@ -82,7 +92,12 @@ impl SessionStage {
             loop {
                 let pull = |sessions: &mut Sessions| sessions.pull(key, link, &mut spare, now());
                 match sessions.with(pull) {
-                    Ok(pulled) => return pulled,
+                    Ok((pulled, ticket)) => {
+                        return match durable(&sessions, ticket).await {
+                            Ok(()) => pulled,
+                            Err(Broken) => Pulled::Closed(Reason::SERVER_UNAVAILABLE),
+                        };
+                    }
                     Err(event) => drop(event.await),
                 }
             }
@@ -92,11 +107,7 @@ impl SessionStage {
     /// What a client says of messages that were sent to it.
     pub(crate) fn answered(self, key: ClientKey, link: u64, answers: Vec<Answered>) -> Call<()> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            sessions.with(|sessions| {
-                if let Some(session) = sessions.get(key).filter(|session| session.is_on(link)) {
-                    session.answered(&answers);
-                }
-            });
+            sessions.with(|sessions| sessions.answered(key, link, &answers));
         })
     }
 
@@ -106,16 +117,23 @@ impl SessionStage {
         key: ClientKey,
         link: u64,
         ids: Vec<PacketId>,
-    ) -> Call<Result<Vec<bool>, Reason>> {
+    ) -> Call<Result<Beginning, Reason>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             sessions.with(|sessions| sessions.begin(key, link, &ids))
         })
     }
 
-    /// Notes that a client will not send messages of QoS 2 again. Whether it had begun them all.
-    pub(crate) fn release(self, key: ClientKey, link: u64, ids: Vec<PacketId>) -> Call<bool> {
+    /// Notes that a client will not send messages of QoS 2 again. For each whether it had begun it; none if that
+    /// cannot be kept.
+    pub(crate) fn release(
+        self,
+        key: ClientKey,
+        link: u64,
+        ids: Vec<PacketId>,
+    ) -> Call<Option<Vec<bool>>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            sessions.with(|sessions| sessions.release(key, link, &ids))
+            let (known, ticket) = sessions.with(|sessions| sessions.release(key, link, &ids));
+            durable(&sessions, ticket).await.ok().map(|()| known)
         })
     }
 
@@ -130,13 +148,15 @@ impl SessionStage {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             let (reasons, granted) =
                 sessions.with(|sessions| sessions.subscribe(key, link, wanted));
-            let Some((identity, wanted)) = granted else { return reasons };
+            let Some((client, wanted)) = granted else { return reasons };
+            let ticket = sessions.with(Sessions::note);
             // Asked for before anything else runs here, so that a session's end comes behind it.
-            match routes.call(Item::Subscribe { client: key, identity, wanted }).await {
-                Ok(_) => reasons,
+            let routed = routes.call(Item::Subscribe { client, wanted }).await;
+            match routed.is_ok() && durable(&sessions, ticket).await.is_ok() {
+                true => reasons,
                 // The router may have them or not: the session keeps what they are known by, so that it is
                 // asked to forget them in the end.
-                Err(_) => {
+                false => {
                     let failed = |reason: Reason| match reason.is_failure() {
                         true => reason,
                         false => Reason::SERVER_BUSY,
@@ -156,10 +176,15 @@ impl SessionStage {
     ) -> Call<Vec<Reason>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             let reasons = sessions.with(|sessions| sessions.unsubscribe(key, &keys));
-            match routes.call(Item::Unsubscribe { client: key, keys: keys.clone() }).await {
-                Ok(_) => reasons,
+            let routed = routes.call(Item::Unsubscribe { client: key, keys: keys.clone() }).await;
+            let ticket = sessions.with(|sessions| match &routed {
+                Ok(_) => sessions.unsubscribed(key, &keys),
+                Err(_) => sessions.note(),
+            });
+            match routed.is_ok() && durable(&sessions, ticket).await.is_ok() {
+                true => reasons,
                 // The router may have them still.
-                Err(_) => {
+                false => {
                     let gone = keys.into_iter().zip(&reasons);
                     let gone = gone.filter(|(_, reason)| **reason == Reason::SUCCESS);
                     sessions.with(|sessions| sessions.keep(key, gone.map(|(name, _)| name)));
@@ -186,10 +211,18 @@ impl SessionStage {
             let _ = routes.dispatch(Item::Presence { client, online });
         }
         self.keep(sessions, routes);
-        if !wills.is_empty() {
-            let wills = wills.into_iter().map(|will| Arc::new(will.postponed(now()))).collect();
-            // Refused where there is room for nothing: a will is sent at most once then.
-            let _ = routes.call(Item::Publish(wills)).await;
+        if wills.is_empty() {
+            return;
+        }
+        let noted: Vec<_> = wills.iter().map(|will| (will.ends, will.leaves)).collect();
+        let messages = wills.into_iter().map(|will| Arc::new(will.message.postponed(now())));
+        let item = Item::Publish { messages: messages.collect(), begun: None };
+        // Refused where there is room for nothing: a will is sent at most once then, or by the next broker that finds
+        // it in the ledger.
+        if routes.call(item).await.is_ok() {
+            sessions.with(|sessions| {
+                noted.into_iter().for_each(|(ends, leaves)| sessions.parted(ends, leaves));
+            });
         }
     }
 
@@ -238,4 +271,13 @@ impl SessionStage {
             Box::pin(self.settle(&partition, after, routes)).await;
         }
     }
+}
+
+/// Waits until a change is on the disk.
+async fn durable(sessions: &Partition<Sessions>, ticket: Ticket) -> Result<(), Broken> {
+    if ticket == Ticket::default() {
+        return Ok(());
+    }
+    let ledger = sessions.with(|sessions| sessions.ledger.clone());
+    ledger.durable(ticket).await
 }

@@ -7,6 +7,8 @@ use phalanx_mqtt::{
     Ack, Delivery, Kind, Packet, PacketId, Property, PropertyBuffer, Publish, QoS, Reason, Version,
 };
 
+use phalanx_store::{DeliveryId, Entry, Record, SessionId};
+
 use crate::config::{Limits, WhenFull};
 use crate::message::Message;
 use crate::routing::delivery::How;
@@ -23,22 +25,30 @@ pub(crate) struct Answered {
     pub(crate) failed: bool,
 }
 
+/// What is at hand where messages are written.
+pub(crate) struct Desk<'d> {
+    pub(crate) limits: &'d Limits,
+    pub(crate) scratch: &'d mut PropertyBuffer,
+    /// What is to be kept.
+    pub(crate) notes: &'d mut Entry,
+    pub(crate) now: Duration,
+}
+
 impl Session {
-    /// A message has come for this client: written at once if nothing is before it, else queued. False when
-    /// there was no room for it, and it, or what has waited longest, was dropped.
+    /// A message has come for this client, kept by a number if that is not 0: written at once if nothing is before
+    /// it, else queued. False when there was no room for it, and it, or what has waited longest, was dropped.
     pub(crate) fn deliver(
         &mut self,
         message: &Arc<Message>,
         how: &How,
-        limits: &Limits,
-        scratch: &mut PropertyBuffer,
-        now: Duration,
+        number: u64,
+        desk: &mut Desk<'_>,
     ) -> bool {
         if let Some(link) = &self.link {
             let window = how.qos == QoS::AtMostOnce || self.inflight.len() < link.receive_maximum;
             let first = self.queue.is_empty() && link.again.is_empty();
             if first && window && link.out.len() < AHEAD {
-                self.send(message, how, scratch, now);
+                self.send(message, how, number, desk);
                 return true;
             }
         } else if how.qos == QoS::AtMostOnce {
@@ -46,11 +56,13 @@ impl Session {
             return true;
         }
         let size = message.size();
+        let Limits { queue, queue_bytes, when_full, .. } = *desk.limits;
         let mut none_was_dropped = true;
-        while self.queue.len() >= limits.queue || self.queued_bytes + size > limits.queue_bytes {
-            // Of what may get lost on its way anyway.
-            let oldest = self.queue.front().filter(|_| limits.when_full == WhenFull::DropOldest);
+        while self.queue.len() >= queue || self.queued_bytes + size > queue_bytes {
+            // Of what may get lost on its way anyway, and so is not kept.
+            let oldest = self.queue.front().filter(|_| when_full == WhenFull::DropOldest);
             if oldest.is_none_or(|oldest| oldest.how.qos != QoS::AtMostOnce) {
+                self.note_done(number, desk.notes);
                 return false;
             }
             let dropped = self.queue.pop_front();
@@ -58,12 +70,20 @@ impl Session {
             none_was_dropped = false;
         }
         self.queued_bytes += size;
-        self.queue.push_back(Queued { message: message.clone(), how: how.clone() });
+        self.queue.push_back(Queued { message: message.clone(), how: how.clone(), number });
         none_was_dropped
     }
 
+    /// Notes that a delivery is over.
+    fn note_done(&self, number: u64, notes: &mut Entry) {
+        if number != 0 {
+            let (session, delivery) = (SessionId(self.number), DeliveryId(number));
+            notes.push(&Record::Done { session, delivery });
+        }
+    }
+
     /// Writes what waits and may be written.
-    pub(crate) fn fill(&mut self, scratch: &mut PropertyBuffer, now: Duration) {
+    pub(crate) fn fill(&mut self, desk: &mut Desk<'_>) {
         while self.has_room() {
             let Some(link) = &mut self.link else { return };
             // A client may take fewer at once than its connection before.
@@ -72,7 +92,7 @@ impl Session {
                 return;
             }
             let Some(id) = link.again.pop_front() else { break };
-            self.send_again(id, scratch, now);
+            self.send_again(id, desk);
         }
         while self.has_room()
             && let Some(next) = self.queue.front()
@@ -81,10 +101,11 @@ impl Session {
             if next.how.qos != QoS::AtMostOnce && !self.link.as_ref().is_some_and(free) {
                 return;
             }
-            let Some(Queued { message, how }) = self.queue.pop_front() else { return };
+            let Some(Queued { message, how, number }) = self.queue.pop_front() else { return };
             self.queued_bytes -= message.size();
-            if !message.has_expired(now) {
-                self.send(&message, &how, scratch, now);
+            match message.has_expired(desk.now) {
+                true => self.note_done(number, desk.notes),
+                false => self.send(&message, &how, number, desk),
             }
         }
     }
@@ -94,31 +115,32 @@ impl Session {
     }
 
     /// Writes a message for the first time.
-    fn send(
-        &mut self,
-        message: &Arc<Message>,
-        how: &How,
-        scratch: &mut PropertyBuffer,
-        now: Duration,
-    ) {
+    fn send(&mut self, message: &Arc<Message>, how: &How, number: u64, desk: &mut Desk<'_>) {
         let delivery = match how.qos {
             QoS::AtMostOnce => Delivery::AtMostOnce,
             QoS::AtLeastOnce => Delivery::AtLeastOnce(self.free_id()),
             QoS::ExactlyOnce => Delivery::ExactlyOnce(self.free_id()),
         };
         let Some(link) = &mut self.link else { return };
-        let written = write(link, message, how, delivery, false, scratch, now);
+        let written = write(link, message, how, delivery, false, desk);
         link.wake();
         // What is longer than the client takes is not sent, as the standard has it.
-        if let (true, Some(id)) = (written, delivery.id()) {
-            self.sequence += 1;
-            let message = Some((message.clone(), how.clone()));
-            self.inflight.insert(id, Inflight { message, sequence: self.sequence });
+        let (true, Some(id)) = (written, delivery.id()) else {
+            return self.note_done(number, desk.notes);
+        };
+        if number != 0 {
+            // The client may know a message by this number only once that is known here for good.
+            link.is_fenced = true;
+            let (session, delivery) = (SessionId(self.number), DeliveryId(number));
+            desk.notes.push(&Record::Sent { session, delivery, packet: id.get() });
         }
+        self.sequence += 1;
+        let message = Some((message.clone(), how.clone()));
+        self.inflight.insert(id, Inflight { message, sequence: self.sequence, number });
     }
 
     /// Goes on with a message that an earlier connection has begun.
-    fn send_again(&mut self, id: PacketId, scratch: &mut PropertyBuffer, now: Duration) {
+    fn send_again(&mut self, id: PacketId, desk: &mut Desk<'_>) {
         let (Some(link), Some(inflight)) = (&mut self.link, self.inflight.get(&id)) else { return };
         let written = match &inflight.message {
             None => Packet::PubRel(Ack::of(id)).encode(link.version, &mut link.out).is_ok(),
@@ -127,12 +149,15 @@ impl Session {
                     QoS::ExactlyOnce => Delivery::ExactlyOnce(id),
                     _ => Delivery::AtLeastOnce(id),
                 };
-                write(link, message, how, delivery, true, scratch, now)
+                write(link, message, how, delivery, true, desk)
             }
         };
+        let number = inflight.number;
+        link.is_fenced |= number != 0;
         link.wake();
         if !written {
             self.inflight.remove(&id);
+            self.note_done(number, desk.notes);
         }
     }
 
@@ -149,19 +174,26 @@ impl Session {
     }
 
     /// What the client says of messages in flight.
-    pub(crate) fn answered(&mut self, answers: &[Answered]) {
+    pub(crate) fn answered(&mut self, answers: &[Answered], notes: &mut Entry) {
         for &Answered { kind, id, failed } in answers {
             let inflight = self.inflight.get_mut(&id);
             let qos =
                 inflight.as_ref().map(|inflight| inflight.message.as_ref().map(|(_, how)| how.qos));
             match (kind, qos) {
-                (Kind::PubAck, Some(Some(QoS::AtLeastOnce))) => drop(self.inflight.remove(&id)),
-                (Kind::PubRec, Some(Some(QoS::ExactlyOnce))) if failed => {
-                    self.inflight.remove(&id);
-                }
+                (Kind::PubAck, Some(Some(QoS::AtLeastOnce))) => self.is_done(id, notes),
+                (Kind::PubRec, Some(Some(QoS::ExactlyOnce))) if failed => self.is_done(id, notes),
                 (Kind::PubRec, Some(Some(QoS::ExactlyOnce) | None)) => {
-                    if let Some(inflight) = inflight {
-                        inflight.message = None;
+                    let number = inflight.as_ref().map_or(0, |inflight| inflight.number);
+                    if let Some(inflight) = inflight
+                        && inflight.message.take().is_some()
+                        && number != 0
+                    {
+                        let (session, delivery) = (SessionId(self.number), DeliveryId(number));
+                        notes.push(&Record::Received { session, delivery });
+                    }
+                    if let Some(link) = &mut self.link {
+                        // The client forgets it then, and so it must not be sent to it again.
+                        link.is_fenced |= number != 0;
                     }
                     self.release(id, Reason::SUCCESS);
                 }
@@ -169,7 +201,7 @@ impl Session {
                 (Kind::PubRec, None) if !failed && self.has_room() => {
                     self.release(id, Reason::PACKET_IDENTIFIER_NOT_FOUND);
                 }
-                (Kind::PubComp, Some(None)) => drop(self.inflight.remove(&id)),
+                (Kind::PubComp, Some(None)) => self.is_done(id, notes),
                 // Of a message that was answered before, or never sent: nothing follows.
                 _ => (),
             }
@@ -178,6 +210,13 @@ impl Session {
             && !(self.queue.is_empty() && link.again.is_empty())
         {
             link.wake();
+        }
+    }
+
+    /// A message in flight is so no more.
+    fn is_done(&mut self, id: PacketId, notes: &mut Entry) {
+        if let Some(inflight) = self.inflight.remove(&id) {
+            self.note_done(inflight.number, notes);
         }
     }
 
@@ -197,16 +236,16 @@ fn write(
     how: &How,
     delivery: Delivery,
     duplicate: bool,
-    scratch: &mut PropertyBuffer,
-    now: Duration,
+    desk: &mut Desk<'_>,
 ) -> bool {
+    let Desk { scratch, now, .. } = desk;
     let before = link.out.len();
     let identifiers = how.identifiers.get();
     let alias = if link.most_aliases > 0 { alias(link, &message.topic) } else { Alias::None };
     let properties = match (message.properties(identifiers), alias) {
         (Some(properties), Alias::None) => properties,
         _ => {
-            message.write_properties(scratch, identifiers, now);
+            message.write_properties(scratch, identifiers, *now);
             if let Alias::New(number) | Alias::Known(number) = alias {
                 // A number fits.
                 let _ = scratch.push(Property::TopicAlias(number));

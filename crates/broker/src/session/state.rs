@@ -1,7 +1,8 @@
 //! One session.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use phalanx::Trigger;
@@ -16,6 +17,10 @@ pub(crate) struct Session {
     pub(crate) client_id: Arc<str>,
     /// Whose it is, if any user's.
     pub(crate) user: Option<Arc<str>>,
+    /// The number that it is kept by; 0 if it is not.
+    pub(crate) number: u64,
+    /// Whether more of it than its will is to outlive its connection.
+    pub(crate) lasts: bool,
     /// The connection that it is on, if any.
     pub(crate) link: Option<Link>,
     /// Its subscriptions, by what they are known by.
@@ -32,12 +37,32 @@ pub(crate) struct Session {
     pub(crate) next_id: u16,
     pub(crate) sequence: u64,
     /// Messages of QoS 2 that the client has begun and not yet released.
-    pub(crate) received: HashSet<PacketId, foldhash::fast::RandomState>,
+    pub(crate) received: HashMap<PacketId, Option<Arc<Begun>>, foldhash::fast::RandomState>,
     /// Seconds that it outlives its connection; `u32::MAX` is for ever.
     pub(crate) expiry: u32,
+    /// When its connection has ended, in seconds since 1970; 0 while it has one, or is not kept.
+    pub(crate) left: u64,
     /// When it ends, once it has no connection.
     pub(crate) ends: Option<Duration>,
     pub(crate) will: Option<Will>,
+}
+
+/// Messages of QoS 2 that one connection has begun together, in a session that is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Begun {
+    is_routed: AtomicBool,
+}
+
+impl Begun {
+    /// Whether it is noted that they have come.
+    pub(crate) fn is_routed(&self) -> bool {
+        self.is_routed.load(Ordering::Acquire)
+    }
+
+    /// It is noted that they have come.
+    pub(crate) fn set_routed(&self) {
+        self.is_routed.store(true, Ordering::Release);
+    }
 }
 
 /// A client's will.
@@ -52,6 +77,8 @@ pub(crate) struct Will {
 pub(crate) struct Queued {
     pub(crate) message: Arc<Message>,
     pub(crate) how: How,
+    /// The number that it is kept by; 0 if it is not.
+    pub(crate) number: u64,
 }
 
 /// A message that was written, and whose delivery goes on.
@@ -60,6 +87,8 @@ pub(crate) struct Inflight {
     pub(crate) message: Option<(Arc<Message>, How)>,
     /// In which order they were written.
     pub(crate) sequence: u64,
+    /// The number that it is kept by; 0 if it is not.
+    pub(crate) number: u64,
 }
 
 /// A connection, as its session sees it.
@@ -76,6 +105,8 @@ pub(crate) struct Link {
     pub(crate) most_aliases: u16,
     /// What is written and not yet fetched.
     pub(crate) out: Vec<u8>,
+    /// Something of it says what is to be on the disk first.
+    pub(crate) is_fenced: bool,
     /// Those in flight that are to be written again.
     pub(crate) again: VecDeque<PacketId>,
     /// Who waits for `out` to have something in it.
@@ -87,6 +118,8 @@ impl Session {
         Self {
             client_id,
             user,
+            number: 0,
+            lasts: false,
             link: None,
             keys: BTreeSet::new(),
             shared: 0,
@@ -96,8 +129,9 @@ impl Session {
             inflight: HashMap::default(),
             next_id: 0,
             sequence: 0,
-            received: HashSet::default(),
+            received: HashMap::default(),
             expiry: 0,
+            left: 0,
             ends: None,
             will: None,
         }
@@ -106,6 +140,11 @@ impl Session {
     /// Who may receive what it subscribes to.
     pub(crate) fn identity(&self) -> Identity {
         Identity { user: self.user.clone(), client: self.client_id.clone() }
+    }
+
+    /// The number that what it has is kept by; 0 if it is not.
+    pub(crate) fn kept(&self) -> u64 {
+        if self.lasts { self.number } else { 0 }
     }
 
     /// Whether it is on the connection of this number.

@@ -2,24 +2,32 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::{Event, Trigger, event};
 use phalanx_mqtt::{PacketId, PropertyBuffer, Reason};
+use phalanx_store::{Entry as Notes, Record, SessionId};
 
-use crate::access::Identity;
 use crate::config::Limits;
 use crate::counters::Counters;
-use crate::routing::Wanted;
+use crate::durable::restored::RestoredSessions;
+use crate::durable::{Ledger, Ticket};
+use crate::message::Message;
 use crate::routing::delivery::Batch;
-use crate::session::close::After;
+use crate::routing::{Subscriber, Wanted};
+use crate::session::close::{After, Parting};
 use crate::session::key::ClientKey;
 use crate::session::operations::Pulled;
-use crate::session::state::Session;
+use crate::session::outgoing::{Answered, Desk};
+use crate::session::state::{Begun, Session};
 
 /// What somebody is subscribed to.
-pub(super) type Granted = (Identity, Vec<Wanted>);
+pub(super) type Granted = (Subscriber, Vec<Wanted>);
+
+/// For each message of QoS 2 whether it is new; and what says when they are noted, where the session is kept.
+pub(crate) type Beginning = (Vec<bool>, Option<Arc<Begun>>);
 
 /// The sessions of one partition.
 pub(crate) struct Sessions {
@@ -39,6 +47,12 @@ pub(crate) struct Sessions {
     pub(super) limits: Arc<Limits>,
     counters: Counters,
     scratch: PropertyBuffer,
+    pub(super) ledger: Ledger,
+    /// What is to be kept of what was changed just now, and the ticket of what was last.
+    pub(super) notes: Notes,
+    ticket: Ticket,
+    /// What was there when the program began, and is not looked after yet.
+    pub(super) restored: Option<RestoredSessions>,
 }
 
 #[derive(Default)]
@@ -49,12 +63,15 @@ struct Slot {
 
 impl Sessions {
     pub(crate) fn new(
-        partition: usize,
-        partitions: usize,
+        (partition, partitions): (usize, usize),
         limits: Arc<Limits>,
         counters: Counters,
+        ledger: Ledger,
+        mut restored: RestoredSessions,
     ) -> Self {
-        Self {
+        let sessions = std::mem::take(&mut restored.sessions);
+        restored.count = sessions.len() as u32;
+        let mut table = Self {
             partition: u16::try_from(partition).expect("no more partitions than processors"),
             slots: Vec::new(),
             free: Vec::new(),
@@ -67,7 +84,26 @@ impl Sessions {
             limits,
             counters,
             scratch: PropertyBuffer::new(),
+            ledger,
+            notes: Notes::new(),
+            ticket: Ticket::default(),
+            restored: Some(restored),
+        };
+        for session in sessions {
+            let session = session.into_session();
+            table.counters.subscriptions.add(session.keys.len() as i64);
+            table.add(session);
         }
+        table
+    }
+
+    /// Notes what was changed, and gives the ticket that all changes here have so far: at the end of each operation
+    /// on the table.
+    pub(super) fn note(&mut self) -> Ticket {
+        if !self.notes.is_empty() {
+            self.ticket = self.ledger.note(&mut self.notes);
+        }
+        self.ticket
     }
 
     pub(super) fn at(&mut self, slot: u32) -> Option<&mut Session> {
@@ -96,8 +132,9 @@ impl Sessions {
         slot
     }
 
-    /// Ends a session.
-    pub(super) fn remove(&mut self, number: u32, after: &mut After) {
+    /// Ends a session, whose will is published if there is one.
+    pub(super) fn remove(&mut self, number: u32, will: Option<Message>, after: &mut After) {
+        let will = will.map(Parting::of);
         let key = self.key(number);
         let slot = &mut self.slots[number as usize];
         let Some(session) = slot.session.take() else { return };
@@ -108,6 +145,15 @@ impl Sessions {
         self.counters.subscriptions.add(-(session.keys.len() as i64));
         if session.routed {
             after.forget.push((key, session.keys.into_iter().collect()));
+        }
+        if session.number != 0 {
+            match will {
+                // Its end is noted when that is.
+                Some(will) => after.wills.push(Parting { ends: Some(session.number), ..will }),
+                None => self.notes.push(&Record::SessionEnd { session: SessionId(session.number) }),
+            }
+        } else {
+            after.wills.extend(will);
         }
     }
 
@@ -120,8 +166,9 @@ impl Sessions {
             if let Some(session) = &mut slot.session
                 && slot.generation == delivery.client.generation
             {
-                let Self { limits, scratch, .. } = self;
-                match session.deliver(message, &delivery.how, limits, scratch, now) {
+                let Self { limits, scratch, notes, .. } = self;
+                let desk = &mut Desk { limits, scratch, notes, now };
+                match session.deliver(message, &delivery.how, delivery.number, desk) {
                     true => delivered += 1,
                     false => dropped += 1,
                 }
@@ -131,6 +178,17 @@ impl Sessions {
         if dropped > 0 {
             self.counters.dropped.add(dropped);
         }
+        self.note();
+    }
+
+    /// What a client says on the connection numbered `link` of messages that were sent to it.
+    pub(super) fn answered(&mut self, key: ClientKey, link: u64, answers: &[Answered]) {
+        let mut notes = std::mem::take(&mut self.notes);
+        if let Some(session) = self.get(key).filter(|session| session.is_on(link)) {
+            session.answered(answers, &mut notes);
+        }
+        self.notes = notes;
+        self.note();
     }
 
     /// What the connection numbered `link` is to send, into memory that it had before; or what happens when there
@@ -141,24 +199,28 @@ impl Sessions {
         link: u64,
         spare: &mut Vec<u8>,
         now: Duration,
-    ) -> Result<Pulled, Event<()>> {
+    ) -> Result<(Pulled, Ticket), Event<()>> {
+        let closed = |reason| Ok((Pulled::Closed(reason), Ticket::default()));
         let Some(slot) = self.slots.get_mut(key.slot as usize) else {
-            return Ok(Pulled::Closed(Reason::UNSPECIFIED_ERROR));
+            return closed(Reason::UNSPECIFIED_ERROR);
         };
         let session = slot.session.as_mut().filter(|_| slot.generation == key.generation);
         // Whoever has it now has taken it over: who ends a session on its own does not ask any more.
-        let taken_over = Ok(Pulled::Closed(Reason::SESSION_TAKEN_OVER));
-        let Some(session) = session else { return taken_over };
-        if session.on(link).is_none() {
-            return taken_over;
-        }
-        session.fill(&mut self.scratch, now);
-        let Some(link) = session.on(link) else { return taken_over };
+        let Some(session) = session.filter(|session| session.is_on(link)) else {
+            return closed(Reason::SESSION_TAKEN_OVER);
+        };
+        let Self { limits, scratch, notes, .. } = self;
+        session.fill(&mut Desk { limits, scratch, notes, now });
+        let Some(link) = session.on(link) else { return closed(Reason::SESSION_TAKEN_OVER) };
         if !link.out.is_empty() {
-            return Ok(Pulled::Bytes(std::mem::replace(&mut link.out, std::mem::take(spare))));
+            let bytes = std::mem::replace(&mut link.out, std::mem::take(spare));
+            let is_fenced = std::mem::take(&mut link.is_fenced);
+            let ticket = self.note();
+            return Ok((Pulled::Bytes(bytes), if is_fenced { ticket } else { Ticket::default() }));
         }
         let (trigger, event) = event();
         link.waiting = Some(trigger);
+        self.note();
         Err(event)
     }
 
@@ -171,10 +233,15 @@ impl Sessions {
     ) -> (Vec<Reason>, Option<Granted>) {
         let most = self.limits.subscriptions;
         let mut granted: Vec<Wanted> = Vec::with_capacity(wanted.len());
+        let (is_full, mut notes) = (self.ledger.is_full(), std::mem::take(&mut self.notes));
         let Some(session) = self.get(key).filter(|session| session.is_on(link)) else {
             return (vec![Reason::UNSPECIFIED_ERROR; wanted.len()], None);
         };
-        let (mut places, before) = (HashMap::new(), session.keys.len());
+        let (kept, before) = (session.kept(), session.keys.len());
+        if is_full && kept != 0 {
+            return (vec![Reason::QUOTA_EXCEEDED; wanted.len()], None);
+        }
+        let mut places = HashMap::new();
         let mut file = |wanted: Result<Wanted, Reason>| {
             let wanted = match wanted {
                 Ok(wanted) => wanted,
@@ -186,6 +253,16 @@ impl Sessions {
                 }
                 session.shared += usize::from(is_shared(&wanted.key));
                 session.keys.insert(wanted.key.clone());
+            }
+            if kept != 0 {
+                notes.push(&Record::Subscribe {
+                    session: SessionId(kept),
+                    filter: &wanted.key,
+                    options: wanted.options.to_byte(),
+                    identifier: wanted.identifier.map_or(0, NonZero::get),
+                    // It is in the key.
+                    condition: "",
+                });
             }
             let reason = Reason(wanted.options.qos as u8);
             // Named twice in a packet, it is one subscription, as it is named last.
@@ -201,8 +278,11 @@ impl Sessions {
         let reasons = wanted.into_iter().map(&mut file).collect();
         session.routed |= !granted.is_empty();
         let more = session.keys.len() - before;
-        let granted = (!granted.is_empty()).then(|| (session.identity(), granted));
+        let client = Subscriber { key, kept, identity: session.identity() };
+        let granted = (!granted.is_empty()).then_some((client, granted));
         self.counters.subscriptions.add(more as i64);
+        self.notes = notes;
+        self.note();
         (reasons, granted)
     }
 
@@ -224,6 +304,20 @@ impl Sessions {
         reasons
     }
 
+    /// Notes that subscriptions are no more that were taken away before.
+    pub(super) fn unsubscribed(&mut self, key: ClientKey, keys: &[Box<str>]) -> Ticket {
+        let mut notes = std::mem::take(&mut self.notes);
+        if let Some(session) = self.get(key).filter(|session| session.kept() != 0) {
+            let session_id = SessionId(session.number);
+            // One may have been asked for again.
+            for filter in keys.iter().filter(|filter| !session.keys.contains(*filter)) {
+                notes.push(&Record::Unsubscribe { session: session_id, filter });
+            }
+        }
+        self.notes = notes;
+        self.note()
+    }
+
     /// Has subscriptions again that were taken away here and maybe nowhere else.
     pub(super) fn keep(&mut self, key: ClientKey, keys: impl Iterator<Item = Box<str>>) {
         let Some(session) = self.get(key) else { return };
@@ -239,19 +333,31 @@ impl Sessions {
     }
 
     /// Notes that messages of QoS 2 were begun on the connection numbered `link`, and says for each whether that
-    /// is new. None is begun where there are too many.
+    /// is new. None is begun where there are too many, or where one is that another connection has begun just now.
     pub(super) fn begin(
         &mut self,
         key: ClientKey,
         link: u64,
         ids: &[PacketId],
-    ) -> Result<Vec<bool>, Reason> {
+    ) -> Result<Beginning, Reason> {
         let most = usize::from(self.limits.receive_maximum);
         let session = self.get(key).filter(|session| session.is_on(link));
         let Some(session) = session else { return Err(Reason::SESSION_TAKEN_OVER) };
-        let begun: Vec<_> = ids.iter().map(|id| session.received.insert(*id)).collect();
+        let known = |id| session.received.get(id).and_then(Option::as_ref);
+        if ids.iter().filter_map(known).any(|begun| !begun.is_routed()) {
+            return Err(Reason::SERVER_BUSY);
+        }
+        let own = (session.kept() != 0).then(|| Arc::new(Begun::default()));
+        let mut begin = |id: &PacketId| match session.received.entry(*id) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(place) => {
+                place.insert(own.clone());
+                true
+            }
+        };
+        let begun: Vec<_> = ids.iter().map(&mut begin).collect();
         if session.received.len() <= most {
-            return Ok(begun);
+            return Ok((begun, own));
         }
         for (id, _) in ids.iter().zip(&begun).filter(|(_, new)| **new) {
             session.received.remove(id);
@@ -259,11 +365,28 @@ impl Sessions {
         Err(Reason::RECEIVE_MAXIMUM_EXCEEDED)
     }
 
-    /// Notes that messages of QoS 2 will not be sent again. Whether all were begun.
-    pub(super) fn release(&mut self, key: ClientKey, link: u64, ids: &[PacketId]) -> bool {
+    /// Notes that messages of QoS 2 will not be sent again. For each whether it was begun.
+    pub(super) fn release(
+        &mut self,
+        key: ClientKey,
+        link: u64,
+        ids: &[PacketId],
+    ) -> (Vec<bool>, Ticket) {
+        let mut notes = std::mem::take(&mut self.notes);
         let session = self.get(key).filter(|session| session.is_on(link));
-        let Some(session) = session else { return false };
-        ids.iter().filter(|id| session.received.remove(*id)).count() == ids.len()
+        let Some(session) = session else { return (vec![false; ids.len()], Ticket::default()) };
+        let kept = session.kept();
+        let mut release = |id: &PacketId| {
+            let is_known = session.received.remove(id).is_some();
+            if is_known && kept != 0 {
+                let (session, packet) = (SessionId(kept), id.get());
+                notes.push(&Record::IncomingDone { session, packet });
+            }
+            is_known
+        };
+        let known = ids.iter().map(&mut release).collect();
+        self.notes = notes;
+        (known, self.note())
     }
 }
 

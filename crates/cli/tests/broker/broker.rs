@@ -1,6 +1,7 @@
 //! A broker under test.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Stdio;
 
 use rustix::process::Signal;
@@ -18,10 +19,20 @@ impl Broker {
         Self::start_with(driver, &[])
     }
 
-    /// With more arguments. It has two processors, so that much goes from one to the other.
+    /// With more arguments.
     pub(crate) fn start_with(driver: &str, arguments: &[&str]) -> Self {
+        Self::launch(driver, &[&["--ephemeral"], arguments].concat())
+    }
+
+    /// One that keeps what it has.
+    pub(crate) fn start_on(driver: &str, data: &Path) -> Self {
+        Self::launch(driver, &["--data", data.to_str().unwrap()])
+    }
+
+    /// It has two processors, so that much goes from one to the other.
+    fn launch(driver: &str, arguments: &[&str]) -> Self {
         let mut command = bare();
-        command.args(["broker", "--listen", "127.0.0.1:0", "--ephemeral"]);
+        command.args(["broker", "--listen", "127.0.0.1:0"]);
         command.env("PHALANX_PROCESSORS", "2");
         command.args(["--driver", driver]).args(arguments);
         let server =
@@ -44,6 +55,17 @@ impl Broker {
         let said = self.server.stderr().len();
         self.server.signal(Signal::HUP);
         eventually(word, || self.server.stderr()[said..].contains(word).then_some(()));
+    }
+
+    /// Ends it in the middle of whatever it does.
+    pub(crate) fn crashes(mut self) {
+        self.server.signal(Signal::KILL);
+        self.server.exit(LONG);
+    }
+
+    /// What it has said on stderr.
+    pub(crate) fn stderr(&self) -> String {
+        self.server.stderr()
     }
 
     /// Asks it to end, and waits for that.

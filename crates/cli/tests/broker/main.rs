@@ -14,6 +14,7 @@ mod broker;
 mod client;
 mod commands;
 mod content;
+mod durable;
 mod flow;
 mod limits;
 mod mosquitto;

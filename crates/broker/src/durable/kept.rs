@@ -1,0 +1,245 @@
+//! Messages, wills and sessions as they are written, and read again. What is written by one version is read by
+//! the next: a field that is added has a new tag.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::{now, time_of_day};
+use phalanx_mqtt::{Properties, QoS};
+use phalanx_store::{Entry, MessageId, Record, SessionId};
+
+use crate::message::{Kept, Message};
+use crate::session::state::{Session, Will};
+
+/// What is kept of a session beyond what the store knows of it.
+#[derive(Default)]
+pub(crate) struct Extras {
+    pub(crate) will: Option<Will>,
+    /// Whose it is, if any user's.
+    pub(crate) user: Option<Arc<str>>,
+}
+
+/// The time by both clocks, read at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clocks {
+    /// The runtime's.
+    pub(crate) now: Duration,
+    /// Since 1970.
+    pub(crate) day: Duration,
+}
+
+impl Clocks {
+    pub(crate) fn read() -> Self {
+        Self { now: now(), day: time_of_day() }
+    }
+
+    /// A time of the runtime's, in seconds since 1970. Never 0, which says that there is none.
+    pub(crate) fn to_day(self, at: Duration) -> u64 {
+        let day = (self.day + at).saturating_sub(self.now);
+        (day.as_secs() + u64::from(day.subsec_nanos() > 0)).max(1)
+    }
+
+    /// As [`to_day`](Self::to_day), in milliseconds.
+    fn to_day_ms(self, at: Duration) -> u64 {
+        ((self.day + at).saturating_sub(self.now).as_millis() as u64).max(1)
+    }
+
+    /// A time in seconds since 1970 by the runtime's clock, which did not go then, maybe.
+    pub(crate) fn of_day(self, day: u64) -> Duration {
+        (self.now + Duration::from_secs(day)).saturating_sub(self.day)
+    }
+
+    fn of_day_ms(self, day: u64) -> Duration {
+        (self.now + Duration::from_millis(day)).saturating_sub(self.day)
+    }
+}
+
+const RETAIN: u8 = 1 << 2;
+
+fn flags(kept: &Kept<'_>) -> u8 {
+    kept.qos as u8 | if kept.retain { RETAIN } else { 0 }
+}
+
+/// Notes a message by a number.
+pub(crate) fn put_message(entry: &mut Entry, number: u64, message: &Message) {
+    let kept = message.kept();
+    entry.push(&Record::Message {
+        message: MessageId(number),
+        topic: kept.topic,
+        payload: kept.payload,
+        properties: kept.properties.as_bytes(),
+        flags: flags(&kept),
+        expires: message.expires().map_or(0, |at| Clocks::read().to_day_ms(at)),
+    });
+}
+
+/// A message as it was noted; none if it was not by [`put_message`].
+pub(crate) fn read_message(
+    number: u64,
+    from: &phalanx_store::Message,
+    clocks: Clocks,
+) -> Option<Message> {
+    let kept = Kept {
+        topic: &from.topic,
+        payload: &from.payload,
+        properties: Properties::of_message(&from.properties).ok()?,
+        qos: QoS::of(from.flags & 3).ok()?,
+        retain: from.flags & RETAIN != 0,
+    };
+    let expires = (from.expires > 0).then(|| clocks.of_day_ms(from.expires));
+    Some(Message::restored(number, &kept, expires))
+}
+
+/// Notes a session as it is, one that is kept.
+pub(crate) fn put_session(entry: &mut Entry, session: &Session) {
+    entry.push(&Record::Session {
+        session: SessionId(session.number),
+        client: &session.client_id,
+        expiry: session.expiry,
+        left: session.left,
+        will: &Extras::write(session.will.as_ref(), session.user.as_deref()),
+    });
+}
+
+mod tag {
+    pub(super) const WILL: u8 = 1;
+    pub(super) const USER: u8 = 2;
+}
+
+/// Says of a will that its message does not expire.
+const NEVER: u64 = u64::MAX;
+
+impl Extras {
+    fn write(will: Option<&Will>, user: Option<&str>) -> Vec<u8> {
+        let mut out = Vec::new();
+        if let Some(user) = user {
+            field(&mut out, tag::USER, |out| out.extend_from_slice(user.as_bytes()));
+        }
+        if let Some(will) = will {
+            field(&mut out, tag::WILL, |out| {
+                let kept = will.message.kept();
+                // Its clock begins when it is published.
+                let expires = will.message.expires().map_or(NEVER, |at| at.as_secs());
+                out.extend_from_slice(&will.delay.as_secs().to_le_bytes());
+                out.extend_from_slice(&expires.to_le_bytes());
+                out.push(flags(&kept));
+                for bytes in [kept.topic.as_bytes(), kept.payload, kept.properties.as_bytes()] {
+                    put(out, bytes);
+                }
+            });
+        }
+        out
+    }
+
+    /// What was written; none if it was not written so.
+    pub(crate) fn read(mut bytes: &[u8]) -> Option<Self> {
+        let mut extras = Self::default();
+        while let Some((tag, rest)) = bytes.split_first() {
+            bytes = rest;
+            let field = take(&mut bytes)?;
+            match *tag {
+                tag::WILL => extras.will = Some(read_will(field)?),
+                tag::USER => extras.user = Some(str::from_utf8(field).ok()?.into()),
+                _ => return None,
+            }
+        }
+        Some(extras)
+    }
+}
+
+fn read_will(mut bytes: &[u8]) -> Option<Will> {
+    let mut number = || Some(u64::from_le_bytes(*bytes.split_off(..8)?.first_chunk()?));
+    let (delay, expires) = (number()?, number()?);
+    let flags = *bytes.split_off_first()?;
+    let [topic, payload, properties] = [take(&mut bytes)?, take(&mut bytes)?, take(&mut bytes)?];
+    let kept = Kept {
+        topic: str::from_utf8(topic).ok()?,
+        payload,
+        properties: Properties::of_message(properties).ok()?,
+        qos: QoS::of(flags & 3).ok()?,
+        retain: flags & RETAIN != 0,
+    };
+    let expires = (expires != NEVER).then(|| Duration::from_secs(expires));
+    let message = Message::restored(0, &kept, expires);
+    Some(Will { message, delay: Duration::from_secs(delay), due: None })
+}
+
+fn field(out: &mut Vec<u8>, tag: u8, write: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = Vec::new();
+    write(&mut bytes);
+    out.push(tag);
+    put(out, &bytes);
+}
+
+/// Appends a length and so many bytes.
+fn put(out: &mut Vec<u8>, bytes: &[u8]) {
+    // What came in a packet is shorter.
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn take<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
+    let length = u32::from_le_bytes(*bytes.split_off(..4)?.first_chunk()?);
+    bytes.split_off(..length as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_mqtt::{Property, PropertyBuffer};
+
+    use super::*;
+
+    fn will(expires: Option<u32>) -> Will {
+        let mut properties = PropertyBuffer::new();
+        properties.push(Property::User("k", "v")).unwrap();
+        properties.push(Property::WillDelay(7)).unwrap();
+        let expiry = expires.map(Property::MessageExpiry);
+        expiry.into_iter().for_each(|expiry| properties.push(expiry).unwrap());
+        let will = phalanx_mqtt::Will {
+            topic: "t",
+            payload: b"gone",
+            qos: QoS::AtLeastOnce,
+            retain: true,
+            properties: properties.get(),
+        };
+        Will { message: Message::of_will(&will), delay: Duration::from_secs(7), due: None }
+    }
+
+    #[test]
+    fn a_will_is_read_as_it_was_written() {
+        for expires in [None, Some(0), Some(u32::MAX)] {
+            let will = will(expires);
+            let bytes = Extras::write(Some(&will), None);
+            let read = Extras::read(&bytes).unwrap().will.unwrap();
+            assert_eq!((read.delay, read.due), (will.delay, None));
+            assert_eq!(read.message.expires(), expires.map(|s| Duration::from_secs(s.into())));
+            let [a, b] = [&read.message, &will.message].map(Message::kept);
+            assert_eq!(
+                (a.topic, a.payload, a.qos, a.retain),
+                (b.topic, b.payload, b.qos, b.retain)
+            );
+            assert!(a.properties.iter().eq(b.properties.iter()));
+            for end in 1..bytes.len() {
+                assert!(Extras::read(&bytes[..end]).is_none(), "cut at {end}");
+            }
+        }
+        let (nothing, somebody) =
+            (Extras::read(&[]), Extras::read(&Extras::write(None, Some("eve"))));
+        assert!(nothing.is_some_and(|own| own.will.is_none() && own.user.is_none()));
+        assert!(
+            somebody.is_some_and(|own| own.will.is_none() && own.user.as_deref() == Some("eve"))
+        );
+        assert!(Extras::read(&[9, 0, 0, 0, 0]).is_none(), "of a later version");
+    }
+
+    #[test]
+    fn times_come_back_by_another_clock() {
+        let before = Clocks { now: Duration::from_secs(500), day: Duration::from_secs(10_000) };
+        let after = Clocks { now: Duration::from_secs(1), day: Duration::from_secs(10_100) };
+        let at = |seconds| after.of_day(before.to_day(Duration::from_secs(seconds)));
+        assert_eq!(at(700), Duration::from_secs(101));
+        assert_eq!(at(500), Duration::ZERO, "it is over");
+        let at = |ms| after.of_day_ms(before.to_day_ms(Duration::from_millis(ms)));
+        assert_eq!(at(700_250), Duration::from_millis(101_250));
+    }
+}

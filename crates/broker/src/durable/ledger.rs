@@ -1,0 +1,292 @@
+//! The ledger: one order of all changes, over all processors, and when they are on the disk.
+//!
+//! What is noted goes to the end of one line, under a lock that is held for a copy; so a change that was made after
+//! another, by whomever, stands behind it. One operation at a time hands the line to the journal, piece by piece. Nothing
+//! that was noted is ever refused, since it has happened: where the disk does not take it, it is tried again, and
+//! whoever asks for more meanwhile is told that there is no room.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use phalanx::{Control, RemoteTrigger, SharedStage, first, is_draining, remote_event, sleep};
+use phalanx_store::{AppendError, Entry, Journal};
+
+/// A change's place in the line. All up to it are on the disk when it is. 0 for nothing to wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket(u64);
+
+/// The ledger has come to its end: nobody knows what is on the disk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Broken;
+
+/// A handle on the ledger, or on none where nothing is kept.
+#[derive(Clone, Default)]
+pub(crate) struct Ledger(Option<Arc<Shared>>);
+
+struct Shared {
+    journal: Journal,
+    /// Where the operation runs that commits.
+    stage: SharedStage<()>,
+    line: Mutex<Line>,
+    /// Changes up to this one are on the disk.
+    durable: AtomicU64,
+    /// There is no room for more: the disk does not take it, or has as much as it may, or is behind.
+    is_full: AtomicBool,
+    /// What is alive may have so many bytes.
+    most_bytes: u64,
+    next_session: AtomicU64,
+    broken: OnceLock<String>,
+    control: OnceLock<Control>,
+}
+
+#[derive(Default)]
+struct Line {
+    /// Not yet with the journal, in order.
+    open: VecDeque<Entry>,
+    /// The ticket of the first of them.
+    first: u64,
+    bytes: usize,
+    is_committing: bool,
+    waiting: Vec<(Ticket, RemoteTrigger<()>)>,
+}
+
+/// What is committed at once, in bytes, but for the last change of it.
+const PIECE: usize = 1 << 20;
+
+/// So many bytes may wait for the disk; then there is no room for more.
+const MOST_WAITING: usize = 64 << 20;
+
+/// What the disk has not taken is tried again after so long; and so often when the program is to end.
+const AGAIN: Duration = Duration::from_millis(100);
+const AT_THE_END: u32 = 10;
+
+impl Ledger {
+    pub(crate) fn new(
+        journal: Journal,
+        stage: SharedStage<()>,
+        most_bytes: u64,
+        next_session: u64,
+    ) -> Self {
+        let is_full = AtomicBool::new(journal.status().live >= most_bytes);
+        Self(Some(Arc::new(Shared {
+            journal,
+            stage,
+            line: Mutex::new(Line { first: 1, ..Line::default() }),
+            durable: AtomicU64::new(0),
+            is_full,
+            most_bytes,
+            next_session: AtomicU64::new(next_session),
+            broken: OnceLock::new(),
+            control: OnceLock::new(),
+        })))
+    }
+
+    /// Whether anything is kept at all.
+    pub(crate) fn keeps(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether what would add to what is kept is to be refused.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| shared.is_full.load(Ordering::Relaxed))
+    }
+
+    /// A number for a session; 0 if none is kept.
+    pub(crate) fn session(&self) -> u64 {
+        self.0.as_ref().map_or(0, |shared| shared.next_session.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Has the program asked to end if the disk is broken.
+    pub(crate) fn ends(&self, control: Control) {
+        if let Some(shared) = &self.0 {
+            let _ = shared.control.set(control);
+        }
+    }
+
+    /// Why the ledger has ended, if it has.
+    pub(crate) fn broken(&self) -> Option<&str> {
+        self.0.as_ref()?.broken.get().map(String::as_str)
+    }
+
+    /// Notes what is in `entry`, which is empty then.
+    pub(crate) fn note(&self, entry: &mut Entry) -> Ticket {
+        let Some(shared) = self.0.as_ref().filter(|_| !entry.is_empty()) else {
+            return Ticket::default();
+        };
+        let mut line = shared.line();
+        line.bytes += entry.len();
+        match line.open.back_mut() {
+            Some(last) if last.len() + entry.len() <= PIECE => last.append(entry),
+            _ => line.open.push_back(std::mem::take(entry)),
+        }
+        let ticket = Ticket(line.first + line.open.len() as u64 - 1);
+        if line.bytes > MOST_WAITING {
+            shared.is_full.store(true, Ordering::Relaxed);
+        }
+        shared.begin(line);
+        ticket
+    }
+
+    /// The last change so far.
+    pub(crate) fn latest(&self) -> Ticket {
+        self.0.as_ref().map_or(Ticket::default(), |shared| {
+            let line = shared.line();
+            Ticket(line.first + line.open.len() as u64 - 1)
+        })
+    }
+
+    /// Whether all changes up to this one are on the disk.
+    pub(crate) fn is_durable(&self, ticket: Ticket) -> bool {
+        let durable = |shared: &Arc<Shared>| shared.durable.load(Ordering::Acquire) >= ticket.0;
+        ticket.0 == 0 || self.0.as_ref().is_none_or(durable)
+    }
+
+    /// Waits until all changes up to this one are on the disk.
+    pub(crate) async fn durable(&self, ticket: Ticket) -> Result<(), Broken> {
+        let Some(shared) = self.0.as_ref().filter(|_| ticket.0 > 0) else { return Ok(()) };
+        loop {
+            if shared.durable.load(Ordering::Acquire) >= ticket.0 {
+                return Ok(());
+            }
+            let (trigger, event) = remote_event();
+            let is_under_way = {
+                let mut line = shared.line();
+                if shared.broken.get().is_some() {
+                    return Err(Broken);
+                }
+                // It may have come about just now; who commits fires under the lock what it finds there.
+                if shared.durable.load(Ordering::Acquire) >= ticket.0 {
+                    return Ok(());
+                }
+                line.waiting.push((ticket, trigger));
+                shared.begin(line)
+            };
+            match is_under_way {
+                true => drop(event.await),
+                // There was no room for the operation that commits: it is asked for again.
+                false => drop(first(event, sleep(AGAIN)).await),
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sees to it that somebody commits. Whether somebody does.
+    fn begin(self: &Arc<Self>, mut line: MutexGuard<'_, Line>) -> bool {
+        if std::mem::replace(&mut line.is_committing, true) {
+            return true;
+        }
+        drop(line);
+        let committing = Committing { shared: self.clone(), is_over: false };
+        self.stage.dispatch(move |_| commit(committing)).is_ok()
+    }
+
+    /// All up to `ticket` are on the disk.
+    fn is_durable(&self, ticket: u64) {
+        let mut line = self.line();
+        self.durable.store(ticket, Ordering::Release);
+        let there = line.waiting.extract_if(.., |(until, _)| until.0 <= ticket);
+        let there: Vec<_> = there.collect();
+        drop(line);
+        there.into_iter().for_each(|(_, trigger)| trigger.fire(()));
+    }
+
+    /// Nothing is kept any more: the program ends, and nobody is told that anything was kept.
+    fn breaks(&self, error: &AppendError) {
+        let _ = self.broken.set(error.to_string());
+        self.is_full.store(true, Ordering::Relaxed);
+        let waiting = std::mem::take(&mut self.line().waiting);
+        drop(waiting);
+        if let Some(control) = self.control.get() {
+            control.drain();
+        }
+    }
+
+    /// Looks whether there is room for more.
+    fn look(&self) {
+        let is_behind = self.line().bytes > MOST_WAITING;
+        let is_full = is_behind || self.journal.status().live >= self.most_bytes;
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+}
+
+/// Held by the operation that commits, so that another may begin if it is ended in the middle.
+struct Committing {
+    shared: Arc<Shared>,
+    /// Another may have begun already.
+    is_over: bool,
+}
+
+impl Drop for Committing {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.shared.line().is_committing = false;
+        }
+    }
+}
+
+/// Commits until nothing is left.
+async fn commit(mut committing: Committing) {
+    let shared = committing.shared.clone();
+    while let Some((ticket, entry)) = shared.take() {
+        let length = entry.len();
+        if let Err(error) = shared.commit(entry).await {
+            return shared.breaks(&error);
+        }
+        shared.line().bytes -= length;
+        shared.look();
+        shared.is_durable(ticket);
+    }
+    committing.is_over = true;
+}
+
+impl Shared {
+    /// The next piece of the line, and its ticket; none when the operation that commits is to end.
+    fn take(&self) -> Option<(u64, Entry)> {
+        let mut line = self.line();
+        let entry = line.open.pop_front().filter(|_| self.broken.get().is_none());
+        match entry {
+            Some(entry) => {
+                line.first += 1;
+                Some((line.first - 1, entry))
+            }
+            None => {
+                // Under the lock: what is noted next begins another.
+                line.is_committing = false;
+                None
+            }
+        }
+    }
+
+    /// Has the journal keep a piece, however long that takes.
+    async fn commit(&self, entry: Entry) -> Result<(), AppendError> {
+        let mut tries = 0;
+        loop {
+            let error = match self.journal.append(entry.clone()).await {
+                Ok(()) => {
+                    if tries > 0 {
+                        eprintln!("phalanx: the journal is written again");
+                    }
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            tries += 1;
+            let is_over = matches!(error, AppendError::Broken { .. } | AppendError::TooLong { .. });
+            if is_over || is_draining() && tries >= AT_THE_END {
+                return Err(error);
+            }
+            if tries == 1 {
+                eprintln!("phalanx: {error}; what clients want kept is refused until it can be");
+            }
+            self.is_full.store(true, Ordering::Relaxed);
+            sleep(AGAIN).await;
+        }
+    }
+}

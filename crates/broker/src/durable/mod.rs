@@ -1,0 +1,19 @@
+//! What of the broker survives its end: a ledger of all that changes, kept by [`phalanx_store`].
+//!
+//! The broker works in memory, and never waits before it goes on. What it changes in sessions, queues and retained
+//! messages it notes in the ledger, in the order in which it is changed; and what it *says*, it says only when
+//! all that was noted before is on the disk (output commit: Strom and Yemini, TOCS 1985). So what a crash leaves is the
+//! broker as it was at some moment, and nobody knows of anything later. One commit is for all who wait for one.
+//!
+//! | file | what |
+//! |---|---|
+//! | `ledger.rs` | the order of all changes, and who waits for which |
+//! | `kept.rs` | messages, wills and sessions as they are written |
+//! | `restored.rs` | what there was, put in its place again |
+
+mod kept;
+pub(crate) mod ledger;
+pub(crate) mod restored;
+
+pub(crate) use kept::{Clocks, put_message, put_session};
+pub(crate) use ledger::{Ledger, Ticket};

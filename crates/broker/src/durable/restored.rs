@@ -1,0 +1,238 @@
+//! What there was when the store was opened, put in its place again: sessions in their partitions, subscriptions
+//! and retained messages with the router.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::num::NonZero;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx_mqtt::{PacketId, QoS, SubscribeOptions};
+use phalanx_store::{Delivery, MessageId, Phase, Recovered, SessionId};
+
+use crate::access::{Covered, Identity};
+use crate::content::wanted::{self, Asked};
+use crate::durable::kept::{Clocks, Extras, read_message};
+use crate::message::Message;
+use crate::routing::delivery::How;
+use crate::routing::{Subscriber, Wanted};
+use crate::session::key::{ClientKey, partition_of};
+use crate::session::state::{Inflight, Queued, Session, Will};
+
+/// All that there was.
+#[derive(Default)]
+pub(crate) struct Restored {
+    /// By the partitions' numbers.
+    pub(crate) sessions: Vec<RestoredSessions>,
+    pub(crate) routes: RestoredRoutes,
+    /// Sessions have free numbers from here on.
+    pub(crate) next_session: u64,
+}
+
+/// The sessions of one partition.
+#[derive(Default)]
+pub(crate) struct RestoredSessions {
+    /// In the order of their places.
+    pub(crate) sessions: Vec<RestoredSession>,
+    /// How many those are, once they are in their places.
+    pub(crate) count: u32,
+    /// Sessions that had ended, but for their wills: their numbers.
+    pub(crate) ended: Vec<(u64, Option<Will>)>,
+}
+
+/// A session that is on no processor yet.
+pub(crate) struct RestoredSession {
+    client_id: Arc<str>,
+    user: Option<Arc<str>>,
+    number: u64,
+    expiry: u32,
+    left: u64,
+    will: Option<Will>,
+    keys: BTreeSet<Box<str>>,
+    queue: VecDeque<Queued>,
+    /// In the order in which they were sent.
+    inflight: Vec<(PacketId, Inflight)>,
+    received: Vec<PacketId>,
+}
+
+impl RestoredSession {
+    /// The session, in its partition.
+    pub(crate) fn into_session(self) -> Session {
+        let Self { client_id, user, number, expiry, left, will, .. } = self;
+        let Self { keys, queue, inflight, received, .. } = self;
+        let mut session = Session {
+            number,
+            lasts: true,
+            expiry,
+            left,
+            will,
+            shared: keys.iter().filter(|key| key.starts_with("$share/")).count(),
+            routed: !keys.is_empty(),
+            keys,
+            queued_bytes: queue.iter().map(|own| own.message.size()).sum(),
+            queue,
+            sequence: inflight.len() as u64,
+            next_id: inflight.last().map_or(0, |(packet, _)| packet.get()),
+            ..Session::new(client_id, user)
+        };
+        session.inflight.extend(inflight);
+        session.received.extend(received.into_iter().map(|packet| (packet, None)));
+        session
+    }
+}
+
+/// What the router has.
+#[derive(Default)]
+pub(crate) struct RestoredRoutes {
+    /// Clients and their subscriptions.
+    pub(crate) clients: Vec<(Subscriber, Vec<Wanted>)>,
+    pub(crate) retained: Vec<Arc<Message>>,
+    /// Free from here on.
+    pub(crate) next_message: u64,
+    pub(crate) next_delivery: u64,
+}
+
+impl Restored {
+    /// Nothing, for so many partitions.
+    pub(crate) fn nothing(partitions: usize) -> Self {
+        let sessions = (0..partitions).map(|_| RestoredSessions::default()).collect();
+        Self { sessions, ..Self::default() }
+    }
+
+    /// What was recovered at this time of day.
+    ///
+    /// # Errors
+    /// What of it this version does not understand.
+    pub(crate) fn of(
+        recovered: Recovered,
+        partitions: usize,
+        day: Duration,
+    ) -> Result<Self, String> {
+        let clocks = Clocks { now: Duration::ZERO, day };
+        let mut all = Self::nothing(partitions);
+        let mut messages = HashMap::with_capacity(recovered.messages.len());
+        for (MessageId(number), message) in &recovered.messages {
+            let message = read_message(*number, message, clocks)
+                .ok_or_else(|| format!("message {number} is written in a way unknown here"))?;
+            messages.insert(*number, Arc::new(message));
+        }
+        let retained = recovered.retained.values();
+        all.routes.retained =
+            retained.filter_map(|MessageId(number)| messages.get(number).cloned()).collect();
+        all.routes.next_message = recovered.next_message.0.max(1);
+        all.routes.next_delivery = 1;
+        all.next_session = recovered.next_session.0.max(1);
+        // A client's last session is the one with the highest number: those before had ended.
+        let mut last = HashMap::new();
+        for (number, session) in &recovered.sessions {
+            last.insert(session.client.as_str(), *number);
+        }
+        for (number, kept) in &recovered.sessions {
+            let unknown = |what: &str| {
+                format!(
+                    "the session of client {:?}: {what} is written in a way unknown here",
+                    kept.client
+                )
+            };
+            let extras = Extras::read(&kept.will).ok_or_else(|| unknown("its will"))?;
+            let partition = partition_of(&kept.client, partitions);
+            let place = &mut all.sessions[partition];
+            if last[kept.client.as_str()] != *number {
+                place.ended.push((number.0, extras.will));
+                continue;
+            }
+            let mut session = session(*number, kept, &messages).map_err(|what| unknown(&what))?;
+            (session.will, session.user) = (extras.will, extras.user);
+            let highest = kept.queue.last_key_value().map_or(0, |(delivery, _)| delivery.0);
+            all.routes.next_delivery = all.routes.next_delivery.max(highest + 1);
+            let key = ClientKey {
+                partition: partition as u16,
+                slot: place.sessions.len() as u32,
+                generation: 0,
+            };
+            let wanted = wanted_of(kept).map_err(|what| unknown(&what))?;
+            session.keys = wanted.iter().map(|wanted| wanted.key.clone()).collect();
+            if !wanted.is_empty() {
+                let (user, client) = (session.user.clone(), kept.client.as_str().into());
+                let identity = Identity { user, client };
+                all.routes.clients.push((Subscriber { key, kept: number.0, identity }, wanted));
+            }
+            place.sessions.push(session);
+        }
+        Ok(all)
+    }
+}
+
+/// A session, but for its will and what it is subscribed to.
+fn session(
+    SessionId(number): SessionId,
+    kept: &phalanx_store::Session,
+    messages: &HashMap<u64, Arc<Message>>,
+) -> Result<RestoredSession, String> {
+    let mut session = RestoredSession {
+        client_id: kept.client.as_str().into(),
+        user: None,
+        number,
+        expiry: kept.expiry,
+        left: kept.left,
+        will: None,
+        keys: BTreeSet::new(),
+        queue: VecDeque::new(),
+        inflight: Vec::new(),
+        received: Vec::new(),
+    };
+    let packet_id = |packet| PacketId::new(packet).ok_or("a packet identifier");
+    for packet in &kept.incoming {
+        session.received.push(packet_id(*packet)?);
+    }
+    for (delivery, own) in &kept.queue {
+        let how = how(own).ok_or("a message's delivery")?;
+        let message = || messages.get(&own.message.0).cloned().ok_or("a message that waits");
+        let (packet, message) = match own.phase {
+            Phase::Queued => {
+                session.queue.push_back(Queued { message: message()?, how, number: delivery.0 });
+                continue;
+            }
+            Phase::Sent(packet) => (packet, Some((message()?, how))),
+            Phase::Received(packet) => (packet, None),
+        };
+        let sequence = session.inflight.len() as u64;
+        let own = Inflight { message, sequence, number: delivery.0 };
+        session.inflight.push((packet_id(packet)?, own));
+    }
+    Ok(session)
+}
+
+/// The subscriptions of a session.
+fn wanted_of(kept: &phalanx_store::Session) -> Result<Vec<Wanted>, String> {
+    let mut all = Vec::with_capacity(kept.subscriptions.len());
+    for (key, own) in &kept.subscriptions {
+        let what = |error: String| format!("the subscription {key:?} ({error})");
+        let asked = wanted::of_key(key).map_err(what)?;
+        let options = SubscribeOptions::of_byte(own.options);
+        let options = options.map_err(|error| what(error.what().to_owned()))?;
+        let identifier = NonZero::new(own.identifier);
+        let Asked { key, content } = asked;
+        all.push(Wanted { key, content, options, identifier, covered: Covered::UNKNOWN });
+    }
+    Ok(all)
+}
+
+const RETAIN: u8 = 1 << 2;
+
+/// How a message is sent, in a byte: all but the identifiers.
+pub(crate) fn options(how: &How) -> u8 {
+    how.qos as u8 | if how.retain { RETAIN } else { 0 }
+}
+
+fn how(own: &Delivery) -> Option<How> {
+    let mut how = How {
+        qos: QoS::of(own.options & 3).ok()?,
+        retain: own.options & RETAIN != 0,
+        ..How::default()
+    };
+    let (identifiers, rest) = own.properties.as_chunks::<4>();
+    for identifier in identifiers {
+        how.identifiers.add(NonZero::new(u32::from_le_bytes(*identifier)));
+    }
+    rest.is_empty().then_some(how)
+}

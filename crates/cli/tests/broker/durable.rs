@@ -1,0 +1,326 @@
+//! What survives the broker's end: `kill -9` in the middle of things, and another broker on the same directory.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+use std::time::Duration;
+
+use phalanx_mqtt::{Ack, Delivery, Packet, Property, QoS, Reason, SubscribeOptions, Version};
+
+use crate::broker::Broker;
+use crate::client::{Begin, Client, id, identifiers};
+use crate::server::bare;
+
+crate::on_each_driver!(
+    what_waits_waits_on,
+    what_was_sent_is_sent_again,
+    a_release_goes_on,
+    a_message_begun_is_taken_once,
+    subscriptions_hold,
+    retained_messages_are_kept,
+    a_will_is_published_by_the_next,
+    what_was_forgotten_stays_so,
+    a_session_expires_meanwhile,
+    a_broker_that_ends_well_keeps_too,
+    a_directory_is_for_one,
+    data_is_checked,
+);
+
+fn keeping(driver: &str) -> (tempfile::TempDir, Broker) {
+    let home = tempfile::tempdir().unwrap();
+    let broker = Broker::start_on(driver, &home.path().join("data"));
+    (home, broker)
+}
+
+/// Ends the broker, and starts another where it was.
+fn again(driver: &str, home: &tempfile::TempDir, broker: Broker) -> Broker {
+    broker.crashes();
+    Broker::start_on(driver, &home.path().join("data"))
+}
+
+fn lasting<'a>(broker: &Broker, name: &'a str) -> Client {
+    Client::begin(broker, &Begin::lasting(name)).0
+}
+
+fn back(broker: &Broker, name: &str) -> Client {
+    let (client, present) = Client::begin(broker, &Begin::lasting(name));
+    assert!(present, "{name}");
+    client
+}
+
+fn what_waits_waits_on(driver: &str) {
+    let (home, mut broker) = keeping(driver);
+    let mut reader = lasting(&broker, "reader");
+    reader.subscribe("t/+", QoS::AtLeastOnce);
+    let old = Begin { clean: false, ..Begin::of(Version::V3, "old") };
+    Client::begin(&broker, &old).0.subscribe("t/#", QoS::ExactlyOnce);
+    reader.leave();
+    for n in 0..3 {
+        let mut writer = Client::new(&broker, "writer");
+        assert_eq!(writer.publish("t/1", &format!("one {n}")), Reason::SUCCESS);
+        let user = [Property::User("k", "v"), Property::MessageExpiry(1000)];
+        writer.publish_with("t/2", &format!("two {n}"), Delivery::ExactlyOnce(id(1)), false, &user);
+        assert!(matches!(writer.next().packet(), Packet::PubRec(_)));
+        broker = again(driver, &home, broker);
+    }
+    let mut reader = back(&broker, "reader");
+    for n in 0..3 {
+        reader.receives("t/1", &format!("one {n}"));
+        let came = reader.next();
+        let message = came.message();
+        assert_eq!(message.payload, format!("two {n}").as_bytes());
+        assert!(message.properties.user().eq([("k", "v")]));
+        let expires = |own| matches!(own, Property::MessageExpiry(900..=1000));
+        assert!(message.properties.iter().any(expires));
+        reader.say(&Packet::PubAck(Ack::of(message.delivery.id().unwrap())));
+    }
+    reader.receives_nothing();
+    let (mut old, present) = Client::begin(&broker, &old);
+    assert!(present);
+    let first = old.next().message().payload.to_owned();
+    assert_eq!(first, b"one 0");
+    // What was answered does not come again.
+    let broker = again(driver, &home, broker);
+    back(&broker, "reader").receives_nothing();
+}
+
+fn what_was_sent_is_sent_again(driver: &str) {
+    let (home, mut broker) = keeping(driver);
+    let mut reader = lasting(&broker, "reader");
+    reader.subscribe("t", QoS::ExactlyOnce);
+    let mut writer = Client::new(&broker, "writer");
+    writer.publish("t", "one");
+    writer.publish_with("t", "two", Delivery::ExactlyOnce(id(9)), false, &[]);
+    let sent = [reader.next().message().delivery, reader.next().message().delivery];
+    for _ in 0..2 {
+        broker = again(driver, &home, broker);
+        let mut reader = back(&broker, "reader");
+        for (text, delivery) in ["one", "two"].into_iter().zip(sent) {
+            let came = reader.next();
+            let message = came.message();
+            assert!(message.duplicate);
+            assert_eq!((message.payload, message.delivery), (text.as_bytes(), delivery));
+        }
+    }
+}
+
+fn a_release_goes_on(driver: &str) {
+    let (home, broker) = keeping(driver);
+    let mut reader = lasting(&broker, "reader");
+    reader.subscribe("t", QoS::ExactlyOnce);
+    let mut writer = Client::new(&broker, "writer");
+    writer.publish_with("t", "x", Delivery::ExactlyOnce(id(1)), false, &[]);
+    let number = reader.next().message().delivery.id().unwrap();
+    reader.say(&Packet::PubRec(Ack::of(number)));
+    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)));
+    let broker = again(driver, &home, broker);
+    let mut reader = back(&broker, "reader");
+    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)), "and not the message");
+    reader.say(&Packet::PubComp(Ack::of(number)));
+    reader.receives_nothing();
+}
+
+fn a_message_begun_is_taken_once(driver: &str) {
+    let (home, broker) = keeping(driver);
+    let mut reader = lasting(&broker, "reader");
+    reader.subscribe("t", QoS::AtLeastOnce);
+    reader.leave();
+    let mut writer = lasting(&broker, "writer");
+    let publish = |writer: &mut Client| {
+        writer.publish_with("t", "once", Delivery::ExactlyOnce(id(7)), false, &[]);
+        assert!(matches!(writer.next().packet(), Packet::PubRec(_)));
+    };
+    publish(&mut writer);
+    let broker = again(driver, &home, broker);
+    let mut writer = back(&broker, "writer");
+    publish(&mut writer);
+    writer.say(&Packet::PubRel(Ack::of(id(7))));
+    assert_eq!(writer.next().packet(), Packet::PubComp(Ack::of(id(7))));
+    // Let go of, the number is another message's.
+    let broker = again(driver, &home, broker);
+    publish(&mut back(&broker, "writer"));
+    let mut reader = back(&broker, "reader");
+    reader.receives("t", "once");
+    reader.receives("t", "once");
+    reader.receives_nothing();
+}
+
+fn subscriptions_hold(driver: &str) {
+    let (home, broker) = keeping(driver);
+    let mut reader = lasting(&broker, "reader");
+    let options = SubscribeOptions { qos: QoS::AtLeastOnce, ..SubscribeOptions::default() };
+    let number = [Property::SubscriptionIdentifier(300)];
+    reader.subscribe_with(&[("a/+", options)], &number);
+    reader.subscribe_with(&[("b?n>5", options)], &[]);
+    reader.subscribe_with(&[("c", options)], &[Property::User("$where", "n > 5")]);
+    reader.subscribe("gone", QoS::AtLeastOnce);
+    assert_eq!(reader.unsubscribe("gone"), [Reason::SUCCESS]);
+    for name in ["one", "two"] {
+        lasting(&broker, name).subscribe("$share/group/d", QoS::AtLeastOnce);
+    }
+    let broker = again(driver, &home, broker);
+    let mut reader = back(&broker, "reader");
+    let mut writer = Client::new(&broker, "writer");
+    for (topic, n) in [("gone", "7"), ("a/1", "1"), ("b", "5"), ("b", "6"), ("c", "5"), ("c", "6")]
+    {
+        let delivery = Delivery::AtLeastOnce(id(1));
+        writer.publish_with(topic, n, delivery, false, &[Property::User("n", n)]);
+        writer.next();
+    }
+    let came = reader.next();
+    assert_eq!((came.message().topic, &*identifiers(&came.message())), ("a/1", &[300][..]));
+    reader.receives("b", "6");
+    reader.receives("c", "6");
+    assert_eq!(reader.unsubscribe("b?n>5"), [Reason::SUCCESS]);
+    reader.receives_nothing();
+    // Of two members the one that is there.
+    let mut two = back(&broker, "two");
+    for n in 0..2 {
+        writer.publish("d", &n.to_string());
+        two.receives("d", &n.to_string());
+    }
+}
+
+fn retained_messages_are_kept(driver: &str) {
+    let (home, broker) = keeping(driver);
+    let mut writer = Client::new(&broker, "writer");
+    writer.retain("a", "old");
+    writer.retain("a", "new");
+    writer.retain("b", "gone");
+    writer.retain("b", "");
+    writer.publish_with("c", "unsure", Delivery::AtMostOnce, true, &[]);
+    writer.retain("d", "last");
+    let broker = again(driver, &home, broker);
+    // A session's part of it outlives the next that is retained.
+    let mut reader = lasting(&broker, "reader");
+    reader.subscribe("a", QoS::AtLeastOnce);
+    assert!(reader.next().message().retain);
+    let mut writer = Client::new(&broker, "writer");
+    writer.retain("a", "newer");
+    let broker = again(driver, &home, broker);
+    let mut reader = back(&broker, "reader");
+    reader.receives("a", "new");
+    reader.receives("a", "newer");
+    reader.unsubscribe("a");
+    reader.subscribe("+", QoS::AtLeastOnce);
+    let mut seen =
+        [(); 3].map(|()| String::from_utf8(reader.next().message().payload.into()).unwrap());
+    seen.sort();
+    assert_eq!(seen, ["last", "newer", "unsure"]);
+}
+
+fn a_will_is_published_by_the_next(driver: &str) {
+    let (home, broker) = keeping(driver);
+    let mut heir = lasting(&broker, "heir");
+    heir.subscribe("wills", QoS::AtLeastOnce);
+    let with_will = |begin, text, properties| {
+        let will = Some(("wills", text, QoS::AtLeastOnce, false, properties));
+        Client::begin(&broker, &Begin { will, ..begin }).0
+    };
+    let delayed = vec![Property::WillDelay(100_000)];
+    let _lost = with_will(Begin::of(Version::V3, "a"), "of a", vec![]);
+    with_will(Begin::lasting("b"), "of b", vec![]).leave();
+    let _waits = with_will(Begin::lasting("c"), "of c", delayed);
+    with_will(Begin::lasting("d"), "of d", vec![]).vanish();
+    heir.receives("wills", "of d");
+    // Its answer is on the disk when the next is answered.
+    heir.receives_nothing();
+    let broker = again(driver, &home, broker);
+    let mut heir = back(&broker, "heir");
+    heir.receives("wills", "of a");
+    heir.receives_nothing();
+    let broker = again(driver, &home, broker);
+    back(&broker, "heir").receives_nothing();
+}
+
+fn what_was_forgotten_stays_so(driver: &str) {
+    let (home, broker) = keeping(driver);
+    let mut reader = lasting(&broker, "reader");
+    reader.subscribe("t", QoS::AtLeastOnce);
+    Client::new(&broker, "writer").publish("t", "x");
+    let begin = Begin { clean: true, ..Begin::lasting("reader") };
+    assert!(!Client::begin(&broker, &begin).1);
+    // One that ends with its connection is gone, too.
+    let mut brief = Client::new(&broker, "brief");
+    brief.subscribe("t", QoS::AtLeastOnce);
+    let broker = again(driver, &home, broker);
+    back(&broker, "reader").receives_nothing();
+    assert!(!Client::begin(&broker, &Begin::lasting("brief")).1);
+    let reason = Client::new(&broker, "writer").publish("t", "for nobody");
+    assert_eq!(reason, Reason::NO_MATCHING_SUBSCRIBERS);
+}
+
+fn a_session_expires_meanwhile(driver: &str) {
+    let (home, broker) = keeping(driver);
+    let short =
+        |name| Begin { properties: vec![Property::SessionExpiry(1)], ..Begin::lasting(name) };
+    let mut heir = lasting(&broker, "heir");
+    heir.subscribe("wills", QoS::AtLeastOnce);
+    let will = Some(("wills", "late", QoS::AtLeastOnce, false, vec![Property::WillDelay(1000)]));
+    let mut client = Client::begin(&broker, &Begin { will, ..short("short") }).0;
+    client.subscribe("t", QoS::AtLeastOnce);
+    client.vanish();
+    broker.crashes();
+    std::thread::sleep(Duration::from_millis(2100));
+    let broker = Broker::start_on(driver, &home.path().join("data"));
+    back(&broker, "heir").receives("wills", "late");
+    assert!(!Client::begin(&broker, &short("short")).1);
+}
+
+fn a_broker_that_ends_well_keeps_too(driver: &str) {
+    let (home, mut broker) = keeping(driver);
+    let mut reader = lasting(&broker, "reader");
+    reader.subscribe("t", QoS::AtLeastOnce);
+    reader.leave();
+    Client::new(&broker, "writer").publish("t", "x");
+    broker.ends_well();
+    let broker = Broker::start_on(driver, &home.path().join("data"));
+    back(&broker, "reader").receives("t", "x");
+}
+
+fn a_directory_is_for_one(driver: &str) {
+    let (home, broker) = keeping(driver);
+    let mut second = bare();
+    second.args(["broker", "--listen", "127.0.0.1:0", "--driver", driver]);
+    let output = second.arg("--data").arg(home.path().join("data")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("in use by another"), "{output:?}");
+    drop(broker);
+}
+
+fn check(data: &Path) -> Output {
+    bare().args(["broker", "--check-data"]).arg(data).output().unwrap()
+}
+
+fn data_is_checked(driver: &str) {
+    let (home, broker) = keeping(driver);
+    let data = home.path().join("data");
+    assert_eq!(check(&data).status.code(), Some(2), "it is in use");
+    assert_eq!(check(&home.path().join("missing")).status.code(), Some(2));
+    let mut reader = lasting(&broker, "reader");
+    reader.subscribe("t", QoS::AtLeastOnce);
+    Client::new(&broker, "writer").publish("t", "x");
+    broker.crashes();
+    let output = check(&data);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(said.contains("1 sessions, 1 subscriptions, 1 messages, 1 times queued"), "{said}");
+    // An end that was not written whole is told, and left out.
+    let file = data.join("000000000001.journal");
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, [&whole[..], b"half a batch"].concat()).unwrap();
+    let output = check(&data);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("12 bytes unfinished"), "{output:?}");
+    let broker = Broker::start_on(driver, &data);
+    assert!(broker.stderr().contains("12 bytes unfinished"), "{}", broker.stderr());
+    back(&broker, "reader").receives("t", "x");
+    broker.crashes();
+    // What was whole and is not is never passed over.
+    let mut changed = fs::read(&file).unwrap();
+    changed[100] ^= 1;
+    fs::write(&file, &changed).unwrap();
+    let output = check(&data);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("000000000001.journal: byte "), "{said}");
+}
