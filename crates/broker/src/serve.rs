@@ -171,7 +171,7 @@ impl Broker {
         graph: &mut Graph,
         config: &Config,
         access: Access,
-        (store, tls): (Option<(Store, Restored)>, Option<(Arc<Certificates>, Option<Clients>)>),
+        (store, tls): (Option<(Store, Restored)>, Option<OfTls>),
     ) -> Self {
         let (counters, limits) = (Counters::new(), Arc::new(config.limits.clone()));
         let passwords = config.security.passwords.as_ref().map(|_| Passwords::declare(graph));
@@ -272,11 +272,11 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
     }
 }
 
+/// The broker's certificate, and whom it trusts.
+type OfTls = (Arc<Certificates>, Option<Clients>);
+
 /// The broker's certificate and whom it trusts, if any address has TLS; and what there is to say about it.
-#[allow(clippy::type_complexity, reason = "it is taken apart where it is made")]
-fn certificates(
-    config: &Config,
-) -> Result<(Option<(Arc<Certificates>, Option<Clients>)>, Vec<String>), CertificateError> {
+fn certificates(config: &Config) -> Result<(Option<OfTls>, Vec<String>), CertificateError> {
     let Some(Tls { certificate, key, client_authorities }) = &config.security.tls else {
         return Ok((None, Vec::new()));
     };

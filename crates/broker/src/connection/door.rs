@@ -14,7 +14,8 @@ use crate::serve::Context;
 pub(super) async fn enter(stream: Stream, listen: Listen, context: Context, guest: Guest) {
     // Boxed, as what a connection begins with is not to be held for all its life.
     if let Some(transport) = Box::pin(open(stream, listen, &context)).await {
-        serve(transport, context, guest).await;
+        // And so that the two together fit a slot.
+        Box::pin(serve(transport, context, guest)).await;
     }
 }
 

@@ -237,7 +237,8 @@ impl Connection {
     /// Routes and answers what was gathered.
     async fn flush(&mut self) -> Result<(), End> {
         if !self.releases.is_empty() {
-            self.release().await?;
+            // Boxed, as what few need is not to be held by all.
+            Box::pin(self.release()).await?;
         }
         if !self.publishing.is_empty() {
             self.publish().await?;

@@ -149,13 +149,17 @@ impl Connection {
         if let Some(pace) = &mut self.pace {
             pace.published(deliveries.len(), now());
         }
-        let (begun, together) = self.begin(&deliveries).await?;
+        let (begun, together) = match deliveries.iter().any(|own| exactly_once(own).is_some()) {
+            // Boxed, as what few need is not to be held by all.
+            true => Box::pin(self.begin(&deliveries)).await?,
+            false => (None, None),
+        };
         if let Some(begun) = &begun {
             let mut all = (0..begun.len()).filter(is_allowed).map(|n| begun[n]);
             messages.retain(|_| all.next().unwrap_or(true));
             if begun.contains(&false) {
                 // Those are answered as if they were new: so what was noted of them is to be on the disk.
-                self.wait_for_all().await?;
+                Box::pin(self.wait_for_all()).await?;
             }
         }
         let is_empty = messages.is_empty();
@@ -209,13 +213,10 @@ impl Connection {
         Ok(ledger.durable(ledger.latest()).await.map_err(|_| Reason::SERVER_UNAVAILABLE)?)
     }
 
-    /// Notes which messages of QoS 2 were begun. For each message whether it is to be routed, none if all are; and what
-    /// says when it was.
+    /// Notes which messages of QoS 2 were begun, of which there are some. For each message whether it is to be routed; and
+    /// what says when it was.
     async fn begin(&self, deliveries: &[Delivery]) -> Result<BegunTogether, End> {
         let ids: Vec<_> = deliveries.iter().filter_map(exactly_once).collect();
-        if ids.is_empty() {
-            return Ok((None, None));
-        }
         let mut tries = 0;
         let (begun, together) = loop {
             let begun = self.context.stages.sessions.begin(self.key, self.link, ids.clone()).await;

@@ -63,11 +63,6 @@ impl Broker {
         self.server.exit(LONG);
     }
 
-    /// What it has said on stderr.
-    pub(crate) fn stderr(&self) -> String {
-        self.server.stderr()
-    }
-
     /// Asks it to end, and waits for that.
     pub(crate) fn ends_well(&mut self) {
         self.server.signal(Signal::TERM);

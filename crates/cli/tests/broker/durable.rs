@@ -38,7 +38,7 @@ fn again(driver: &str, home: &tempfile::TempDir, broker: Broker) -> Broker {
     Broker::start_on(driver, &home.path().join("data"))
 }
 
-fn lasting<'a>(broker: &Broker, name: &'a str) -> Client {
+fn lasting(broker: &Broker, name: &str) -> Client {
     Client::begin(broker, &Begin::lasting(name)).0
 }
 
