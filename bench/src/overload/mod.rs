@@ -27,7 +27,7 @@ use crate::web::slice::Shot;
 const SITE: usize = 64 << 20;
 /// Memory of the server's own cache.
 const CACHE: &str = "1M";
-/// Connections in closed loop, to learn the capacity: the most of these with which nothing is refused.
+/// Connections in closed loop, to learn how fast the server answers: the most of these with which nothing is refused.
 const FULL: [usize; 4] = [64, 32, 16, 8];
 /// For at least so long, so that there are answers to count.
 const SHORTEST: Duration = Duration::from_millis(300);
@@ -79,10 +79,12 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     for round in 1..=slices {
         for server in &arena.servers {
             eprintln!("round {round} of {slices}: {}", server.name);
-            let mut before = capacity(&arena, server, options, calibration)?;
+            let fastest = fastest(&arena, server, options, calibration)?;
+            let capacity = || capacity(&arena, server, options, fastest, calibration);
+            let mut before = capacity()?;
             for &load in &loads {
                 let shot = measure(&arena, server, options, before, load, round, slice)?;
-                let after = capacity(&arena, server, options, calibration)?;
+                let after = capacity()?;
                 measured.push(shot.between(before, after));
                 before = after;
             }
@@ -96,8 +98,32 @@ fn load_driver(options: &Options) -> Option<&'static str> {
     (!options.small).then_some("poll")
 }
 
-/// Successful answers a second in closed loop: what the server can do at this moment.
+/// What the server can do at this moment for as many connections as the load has: successful answers a
+/// second while it is offered what it answers the fastest. That is less than in closed loop, where a
+/// few connections stay in the caches.
 fn capacity(
+    arena: &Arena,
+    server: &Server,
+    options: &Options,
+    fastest: f64,
+    slice: Duration,
+) -> Result<f64, Error> {
+    let best = arena.slice(server, slice, open(options, fastest, 1))?.0.successes_per_second();
+    known(best, server)
+}
+
+/// Requests offered at a rate, over all connections.
+fn open(options: &Options, rate: f64, seed: usize) -> Shot {
+    Shot {
+        rate: Some(rate),
+        finish: Some(PATIENCE),
+        driver: load_driver(options),
+        ..Shot::closed(options.connections, seed, PATIENCE)
+    }
+}
+
+/// Successful answers a second in closed loop.
+fn fastest(
     arena: &Arena,
     server: &Server,
     options: &Options,
@@ -113,8 +139,12 @@ fn capacity(
             break;
         }
     }
-    match best > 0.0 {
-        true => Ok(best),
+    known(best, server)
+}
+
+fn known(rate: f64, server: &Server) -> Result<f64, Error> {
+    match rate > 0.0 {
+        true => Ok(rate),
         false => Err(Error::Load { name: server.name.clone(), why: "it answers nothing".into() }),
     }
 }
@@ -128,15 +158,7 @@ fn measure(
     round: usize,
     slice: Duration,
 ) -> Result<Slice, Error> {
-    let rate = capacity * load;
-    let connections = options.connections;
-    let shot = Shot {
-        rate: Some(rate),
-        finish: Some(PATIENCE),
-        driver: load_driver(options),
-        ..Shot::closed(connections, round, PATIENCE)
-    };
-    let (report, noisy) = arena.slice(server, slice, shot)?;
+    let (report, noisy) = arena.slice(server, slice, open(options, capacity * load, round))?;
     let wrong = report.status.client_error + report.status.redirection + report.status.other;
     if wrong > 0 || report.errors.malformed > 0 {
         let why = format!("wrong answers: {:?} {:?}", report.status, report.errors);

@@ -12,9 +12,9 @@ const LOADS: [f64; 8] = [0.5, 0.7, 0.9, 1.0, 1.25, 1.5, 2.0, 3.0];
 
 /// Measure what is left of the web server when it is asked for more than it can do.
 ///
-/// Each server's capacity is what it answers in closed loop, measured before and after every slice;
-/// between, requests are offered in open loop, from half of that to three times as many, over enough
-/// connections that the excess reaches the server. Goodput is successful answers within 50 ms of the intended start. The files (64 MiB in
+/// Each server's capacity is what it answers while it is offered as much as it answers in closed loop (there
+/// with few connections), measured before and after every slice; between, requests are offered in open loop,
+/// from half of that to three times as many, all over enough connections that the excess reaches the server. Goodput is successful answers within 50 ms of the intended start. The files (64 MiB in
 /// all) fit in the kernel's page cache but not in the server's own, so that an answer costs
 /// clearly more than a refusal; the report says how much of each. Where a refusal costs nearly as much
 /// as an answer, as with --small, no server can keep its goodput by refusing. The servers are

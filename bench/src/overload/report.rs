@@ -81,7 +81,7 @@ pub struct Row {
     pub server: &'static str,
     /// What was offered, in the server's own capacities.
     pub load: f64,
-    /// What the server answers in closed loop, in requests per second.
+    /// What the server answers just before and after, offered what it answers in closed loop; in requests per second.
     pub capacity: f64,
     /// Successful answers within the objective, per second.
     pub goodput: f64,
