@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use phalanx::Kind;
 
 use crate::{
-    broker, dial, figure2, figure6, figure8, floor, interleave, kernel, ladder, light, load,
-    matching, op, overload, pipeline, report, twin, web,
+    broker, concurrency, dial, failure, figure2, figure6, figure8, floor, interleave, kernel,
+    ladder, light, load, matching, op, overload, pipeline, report, twin, web,
 };
 
 /// `phalanx load`.
@@ -50,6 +50,10 @@ pub enum BenchCommand {
     Broker(broker::Options),
     /// When cohorts pay: stages of generated code beside run to completion and threads
     Pipeline(pipeline::Options),
+    /// The TUX paper's Figures 1 and 7: what many requests at a time cost
+    Concurrency(concurrency::Options),
+    /// The TUX paper's failure zone: at which rate a server no longer recovers
+    Failure(failure::Options),
     /// What the runtime finds by itself, beside a sweep over all sizes of cohorts
     Ladder(ladder::Options),
     /// What prefetches within a cohort are worth: lookups in a large hash table
@@ -142,6 +146,16 @@ impl BenchCommand {
             BenchCommand::Web(options) => show("web", options.json, web::run(&options)),
             BenchCommand::Broker(options) => show("broker", options.json, broker::run(&options)),
             BenchCommand::Pipeline(options) => measure_pipeline(&options),
+            BenchCommand::Concurrency(options) => match options.walk {
+                Some(requests) => {
+                    concurrency::walk(&options, requests);
+                    ExitCode::SUCCESS
+                }
+                None => show("concurrency", options.json, concurrency::run(&options)),
+            },
+            BenchCommand::Failure(options) => {
+                print("failure", options.json, failure::run(&options))
+            }
             BenchCommand::Ladder(options) => print("ladder", options.json, ladder::run(&options)),
             BenchCommand::Interleave(options) => {
                 let measure = || interleave::run(&options);

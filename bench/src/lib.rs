@@ -6,6 +6,8 @@
 //! - [`op`]: what an operation costs, beside a boxed closure and a spawned task.
 //! - [`kernel`]: steady work whose instructions are counted by `cargo xtask gates`.
 //! - [`pipeline`]: when cohorts pay, by the size of stages and cohorts.
+//! - [`concurrency`]: what many requests at a time cost, and what a budget and pools save of it;
+//!   [`failure`]: at which rate a server no longer recovers.
 //! - [`ladder`]: what the runtime finds by itself, beside all sizes of cohorts.
 //! - [`interleave`]: what prefetches within a cohort are worth; [`figure2`]: what cohorts of system
 //!   calls are.
@@ -26,8 +28,11 @@
 #![forbid(unsafe_code)]
 
 pub mod broker;
+mod cachegrind;
 pub mod cli;
+pub mod concurrency;
 pub mod dial;
+pub mod failure;
 pub mod figure2;
 pub mod figure6;
 pub mod figure8;

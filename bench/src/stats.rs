@@ -23,6 +23,14 @@ pub fn minimum(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::min).expect("at least one value")
 }
 
+/// The largest.
+///
+/// # Panics
+/// If there are no values.
+pub fn maximum(values: &[f64]) -> f64 {
+    values.iter().copied().reduce(f64::max).expect("at least one value")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use phalanx_bench::cli::BenchCommand;
-use phalanx_bench::{figure2, figure8, interleave, ladder, matching, pipeline};
+use phalanx_bench::{
+    concurrency, failure, figure2, figure8, interleave, ladder, matching, pipeline,
+};
 
 #[derive(Parser)]
 struct Line<O: clap::Args> {
@@ -53,6 +55,25 @@ fn what_the_runtime_finds_is_measured_beside_every_size() {
     assert!(json["worst_regret"].is_number() && json["tiny_rtc_over_auto"].is_number(), "{json}");
     let back: ladder::Report = serde_json::from_value(json).unwrap();
     assert_eq!((back.pipelines.len(), back.processes), (5, 1));
+}
+
+#[test]
+fn many_requests_at_a_time_are_served_in_every_way() {
+    let report = concurrency::run(&options(&["--quick", "--kib=1", "--no-servers"])).unwrap();
+    println!("{report}");
+    let levels: Vec<usize> = report.rows.iter().map(|row| row.in_flight).collect();
+    assert_eq!(levels, [[64; 6], [512; 6]].concat());
+    assert!(report.rows.iter().all(|row| row.ns > 0.0), "{report:?}");
+    assert!(report.unbounded_general_over_bounded_pools.is_some_and(|ratio| ratio > 0.0));
+    assert!(report.misses.is_empty() && report.bytes_per_request == 10_048, "{report:?}");
+}
+
+#[test]
+fn every_server_bears_some_rate_and_not_any() {
+    let report = failure::run(&options(&["--quick", "--kib=1"])).unwrap();
+    println!("{report}");
+    assert_eq!(report.rows.len(), 12);
+    assert!(report.rows.iter().all(|row| row.rate >= 1000.0 && row.rate < 1e8), "{report:?}");
 }
 
 #[test]

@@ -219,6 +219,25 @@ stage!(send 7:
         l45 45, l43 43, l21 21, l12 12, l33 33, l18 18, l55 55, l23 23,
 );
 
+/// The eight stages with so many KiB of code each, in their order.
+///
+/// # Panics
+/// If no stage has so many.
+pub(crate) fn stages(kib: u64) -> [fn(&mut Request); STAGES] {
+    macro_rules! sized {
+        ($($kib:literal)*) => {
+            match kib {
+                $($kib => [
+                    read::<$kib>, parse::<$kib>, route::<$kib>, check::<$kib>,
+                    fetch::<$kib>, shape::<$kib>, pack::<$kib>, send::<$kib>,
+                ],)*
+                other => unreachable!("no stage has {other} KiB"),
+            }
+        };
+    }
+    sized!(1 2 4 8 16 32)
+}
+
 /// Run to completion: one stage after the other, as plain calls.
 #[inline(never)]
 pub(crate) fn all<const KIB: u64>(request: &mut Request) {

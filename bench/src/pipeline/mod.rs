@@ -20,8 +20,9 @@ pub use misses::MissReport;
 pub use options::Options;
 pub use report::{Report, Size};
 
-pub(crate) use arms::{Arm, Line, MOST_TO_SETTLE};
+pub(crate) use arms::{Arm, Clock, Line, MOST_TO_SETTLE};
 pub(crate) use calls::Setting;
+pub(crate) use code::{Request, STAGES, stages};
 pub(crate) use processes::in_processes;
 
 /// Why there is no report.
@@ -34,9 +35,6 @@ pub enum Error {
     /// A process that should have measured did not.
     #[error("a measuring process failed: {0}")]
     Process(String),
-    /// There is no valgrind.
-    #[error("valgrind is not installed: try `apt-get install valgrind`")]
-    NoValgrind,
 }
 
 /// Measures in as many processes as asked for, one after the other; in this one if none. Progress

@@ -4,6 +4,7 @@ mod cohorts;
 mod costs;
 mod matcher;
 mod servers;
+mod tux;
 
 use super::experiment::{Axis, Command, Experiment};
 
@@ -13,6 +14,8 @@ pub(super) fn all() -> Vec<&'static Experiment> {
         &cohorts::FIGURE2,
         &servers::FIGURE6,
         &cohorts::FIGURE7,
+        &tux::CONCURRENCY,
+        &tux::FAILURE,
         &cohorts::PIPELINE,
         &matcher::FIGURE8,
         &matcher::MATCH,

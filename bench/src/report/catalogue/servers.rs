@@ -3,7 +3,7 @@
 use super::super::experiment::{Chart, Experiment, Goal, Lines, Ratio};
 use super::{command, linear, logarithmic};
 
-const PEERS: &[(&str, &str)] = &[
+pub(super) const PEERS: &[(&str, &str)] = &[
     ("nginx", "apt-get install nginx-light"),
     ("lighttpd", "apt-get install lighttpd"),
     ("h2o", "apt-get install h2o"),

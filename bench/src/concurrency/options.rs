@@ -1,0 +1,89 @@
+//! What to measure: the command line of `phalanx bench concurrency`.
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use super::{Allocator, Order};
+use crate::web::arena::Place;
+
+/// Measure what many requests at a time cost, and what a budget and pools save of it.
+///
+/// Figures 1 and 7(b) and (c) of the TUX paper. A request passes eight stages of generated code and needs 10 KB in seven
+/// objects, made at different stages and freed at the end. It is run by an event server (any request that is on its
+/// way goes one stage further), in cohorts of as many as there are, and in cohorts with a budget of this
+/// machine's second-level cache; with objects of the general allocator and of the runtime's pools. All take
+/// turns in one process, bound to one core; ratios are medians over the rounds.
+///
+/// Then, under valgrind, the misses of a second-level cache of 1 MiB for each request; and the web server, its threaded
+/// twin and nginx with as many connections, in processor time for each request.
+///
+/// JSON: `rows[]` (`order`, `allocator`, `in_flight`, `ns`: the least of the rounds, for a request), `misses[]`
+/// (`order`, `allocator`, `in_flight`, `l2_misses_per_request`), `web[]` (`server`, `connections`,
+/// `cpu_us_per_request`, `requests_per_second`), `web_misses[]` (`connections`, `l2_misses_per_request`);
+/// `unbounded_general_over_bounded_pools`, `bounded_most_over_64` (throughput with the most in flight over that with
+/// the fewest), `l2_misses_bounded_over_unbounded`, `web_most_over_fewest` (processor time).
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Requests in flight
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,256,1024,4096,10000",
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=50_000))]
+    pub in_flight: Vec<usize>,
+
+    /// KiB of code in each of the eight stages: 1, 2, 4, 8, 16 or 32
+    #[arg(long, value_name = "N", default_value = "16",
+          value_parser = PossibleValuesParser::new(["1", "2", "4", "8", "16", "32"])
+              .map(|text| text.parse::<u64>().expect("a number of the list")))]
+    pub kib: u64,
+
+    /// How many times everything is measured
+    #[arg(long, value_name = "N", default_value_t = 7,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub rounds: usize,
+
+    /// Leave out what runs under valgrind
+    #[arg(long)]
+    pub no_misses: bool,
+
+    /// Leave out the real servers
+    #[arg(long)]
+    pub no_servers: bool,
+
+    /// Where the servers run
+    #[command(flatten)]
+    pub place: Place,
+
+    /// One short round, and nothing under valgrind: only shows that it runs
+    #[arg(long, conflicts_with_all = ["rounds", "in_flight"])]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// Only run so many requests, for a simulator to watch
+    #[arg(long, hide = true, value_name = "REQUESTS", requires_all = ["order", "allocator"])]
+    pub walk: Option<usize>,
+
+    /// What --walk runs
+    #[arg(long, hide = true)]
+    pub order: Option<Order>,
+
+    /// What --walk takes its memory from
+    #[arg(long, hide = true)]
+    pub allocator: Option<Allocator>,
+}
+
+impl Options {
+    /// Requests in flight, rounds, and the fewest requests of a measurement.
+    pub(crate) fn plan(&self) -> (Vec<usize>, usize, usize) {
+        match self.quick {
+            true => (vec![64, 512], 1, 256),
+            false => (self.in_flight.clone(), self.rounds, 10_000),
+        }
+    }
+
+    /// Whether nothing runs under valgrind.
+    pub(crate) fn without_misses(&self) -> bool {
+        self.no_misses || self.quick
+    }
+}

@@ -1,0 +1,75 @@
+//! The real web server with more and more connections, beside its twin and nginx.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::options::Options;
+use crate::stats::minimum;
+use crate::web::Error;
+use crate::web::arena::{Arena, Plan};
+use crate::web::demands::Demands;
+use crate::web::lineup::ours;
+use crate::web::site::Site;
+use crate::web::slice::Shot;
+
+/// The length of a slice, and of one of a quick run.
+const SLICE: Duration = Duration::from_millis(800);
+const QUICK: Duration = Duration::from_millis(200);
+
+/// One server with so many connections in closed loop.
+#[derive(Clone, Debug, Serialize)]
+pub struct WebRow {
+    /// `phalanx`, `twin` or `nginx`.
+    pub server: &'static str,
+    /// With a request each on its way.
+    pub connections: usize,
+    /// Of processor time, the least of the rounds.
+    pub cpu_us_per_request: f64,
+    /// The most of the rounds.
+    pub requests_per_second: f64,
+}
+
+pub(super) fn run(options: &Options) -> Result<Vec<WebRow>, Error> {
+    let (in_flight, rounds, _) = options.plan();
+    let (_, ours) = ours();
+    let wants = |name: &str| name == ours || ["twin", "nginx"].contains(&name);
+    let plan = Plan {
+        wants: &wants,
+        arguments: &[],
+        site: &Site::make,
+        check_noise: !options.quick,
+        cold: false,
+        demands: Demands::NONE,
+    };
+    let arena = Arena::start(&options.place, &plan)?;
+    let mut rows = Vec::new();
+    for connections in in_flight {
+        eprintln!("servers with {connections} connections");
+        let mut figures = vec![Vec::new(); arena.servers.len()];
+        for round in 1..=rounds {
+            for (server, figures) in arena.servers.iter().zip(&mut figures) {
+                let shot = Shot::closed(connections, round, Duration::from_secs(10));
+                let slice = if options.quick { QUICK } else { SLICE };
+                let (report, _) = arena.slice(server, slice, shot)?;
+                if let Some(cpu) = report.server_cpu_us_per_request {
+                    figures.push((cpu, -report.successes_per_second()));
+                }
+            }
+        }
+        for (server, figures) in arena.servers.iter().zip(figures) {
+            if figures.is_empty() {
+                continue;
+            }
+            let least =
+                |of: fn(&(f64, f64)) -> f64| minimum(&figures.iter().map(of).collect::<Vec<_>>());
+            rows.push(WebRow {
+                server: server.server,
+                connections,
+                cpu_us_per_request: least(|figure| figure.0),
+                requests_per_second: -least(|figure| figure.1),
+            });
+        }
+    }
+    Ok(rows)
+}

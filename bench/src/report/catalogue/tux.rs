@@ -1,0 +1,84 @@
+//! The figures of the TUX paper.
+
+use super::super::experiment::{Chart, Experiment, Goal, Lines, Ratio};
+use super::servers::PEERS;
+use super::{command, linear, logarithmic};
+
+pub(super) const CONCURRENCY: Experiment = Experiment {
+    name: "concurrency",
+    title: "Many requests at a time (Figures 1 and 7(b) and (c) of the TUX paper)",
+    paper: Some(
+        "The TUX web server (2006) served ever fewer requests a second the more were on their way. With pools in one          region and a bound from the second-level cache it served up to 40 % more with 2,500, and had a quarter of the misses.",
+    ),
+    about: "Requests with 10 KB in seven objects pass eight stages of 16 KiB of code: by an event server, which takes any one a             stage further; in cohorts of as many as there are; and in cohorts with a budget of this machine's             second-level cache. Objects come from the general allocator or the runtime's pools.",
+    differs: "An event server returns to each request after all others: what it left in the cache is gone. The budget begins               no more than the cache has room for; the rest waits with nothing but its connection.",
+    quick: command(15, &["concurrency", "--rounds", "3", "--no-misses", "--no-servers"]),
+    full: command(300, &["concurrency"]),
+    peers: PEERS,
+    ratios: &[
+        Ratio {
+            at: "/unbounded_general_over_bounded_pools",
+            says: "events and the general allocator over a budget and pools, with the most in flight",
+            paper: Some(1.4),
+            goal: Goal::AtLeast(1.5),
+        },
+        Ratio {
+            at: "/bounded_most_over_64",
+            says: "throughput of the budget and pools with the most in flight over that with the fewest",
+            paper: None,
+            goal: Goal::AtLeast(0.9),
+        },
+        Ratio {
+            at: "/l2_misses_bounded_over_unbounded",
+            says: "simulated misses of the second level with the budget and pools over those without",
+            paper: Some(0.25),
+            goal: Goal::AtMost(0.4),
+        },
+    ],
+    charts: &[
+        Chart {
+            title: "Time for a request",
+            rows: "/rows",
+            only: &[],
+            lines: Lines::By { fields: &["order", "allocator"], y: "ns" },
+            x: logarithmic("in_flight", "requests in flight"),
+            y: linear("", "ns"),
+        },
+        Chart {
+            title: "Servers: processor time for a request",
+            rows: "/web",
+            only: &[],
+            lines: Lines::By { fields: &["server"], y: "cpu_us_per_request" },
+            x: logarithmic("connections", "connections"),
+            y: linear("", "µs"),
+        },
+    ],
+};
+
+pub(super) const FAILURE: Experiment = Experiment {
+    name: "failure",
+    title: "The failure zone (Figure 7(a) of the TUX paper)",
+    paper: Some(
+        "With pools and the bound TUX (2006) bore 21 % more requests a second before it failed.",
+    ),
+    about: "The same requests in open loop at a uniform rate; the highest at which a server has neither 10,000 on their way nor             answers that take 100 ms. Once undisturbed, and once held up for 20 ms at first.",
+    differs: "Where many at a time cost more each, a moment's delay is never made up for.",
+    quick: command(25, &["failure", "--rounds", "1", "--trial", "100"]),
+    full: command(300, &["failure"]),
+    peers: &[],
+    ratios: &[
+        Ratio {
+            at: "/bounded_over_unbounded",
+            says: "the rate that a budget and pools bear over that of events and the general allocator",
+            paper: Some(1.21),
+            goal: Goal::AtLeast(1.0),
+        },
+        Ratio {
+            at: "/bounded_over_unbounded_stalled",
+            says: "the same after a delay",
+            paper: None,
+            goal: Goal::AtLeast(1.0),
+        },
+    ],
+    charts: &[],
+};
