@@ -11,7 +11,7 @@ use crate::web::cores;
 /// Measures in this process; the thread stays bound to one core for so long.
 pub(super) fn run(options: &Options) -> io::Result<Vec<Row>> {
     let (in_flight, rounds, fewest) = options.plan();
-    let cache = second_level();
+    let cache = options.cache.unwrap_or_else(second_level);
     let here = cores::Cores::choose(options.place.server_core, None)?.server;
     let each = |in_flight: usize| {
         eprintln!("{in_flight} requests in flight");

@@ -48,9 +48,11 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<MissRow>> {
                 let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
                     value().map(|value| value.get_name().to_owned()).unwrap_or_default()
                 };
+                let cache = options.cache.unwrap_or(cachegrind::L2);
                 cachegrind::run([
                     "bench".to_owned(),
                     "concurrency".to_owned(),
+                    format!("--cache={cache}"),
                     format!("--walk={requests}"),
                     format!("--in-flight={in_flight}"),
                     format!("--kib={}", options.kib),
@@ -78,7 +80,8 @@ pub(crate) fn walk(options: &Options, requests: usize) {
     let arm =
         (options.order.unwrap_or(Order::Bounded), options.allocator.unwrap_or(Allocator::Pools));
     let in_flight = options.in_flight.first().copied().unwrap_or(1);
-    let mut server = server(arm, options.kib, 2 * in_flight, cachegrind::L2);
+    let cache = options.cache.unwrap_or(cachegrind::L2);
+    let mut server = server(arm, options.kib, 2 * in_flight, cache);
     (0..in_flight).for_each(|_| server.offer(0));
     serve(&mut *server, requests);
 }

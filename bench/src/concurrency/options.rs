@@ -35,6 +35,11 @@ pub struct Options {
               .map(|text| text.parse::<u64>().expect("a number of the list")))]
     pub kib: u64,
 
+    /// The budget's second-level cache, in bytes [default: this machine's; 1 MiB under valgrind]
+    #[arg(long, value_name = "BYTES",
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1 << 30))]
+    pub cache: Option<usize>,
+
     /// How many times everything is measured
     #[arg(long, value_name = "N", default_value_t = 7,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
