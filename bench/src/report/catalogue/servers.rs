@@ -21,7 +21,7 @@ pub(super) const FIGURE6: Experiment = Experiment {
             threaded twin with the same HTTP code, and others, on one core.",
     differs: "An idle processor here sleeps in the kernel and is woken at once, so that there is no penalty for few users.",
     quick: command(40, &["figure6", "--users", "64,512,2048", "--slices", "1", "--slice", "0.7"]),
-    full: command(600, &["figure6"]),
+    full: command(300, &["figure6", "--slices", "3"]),
     peers: PEERS,
     ratios: &[
         Ratio {
@@ -140,8 +140,8 @@ pub(super) const OVERLOAD: Experiment = Experiment {
     about: "Large files in open loop, from half to three times of what the server can do. Goodput counts answers within their \
             objective.",
     differs: "Who admits more than can be served in time serves nobody in time.",
-    quick: command(40, &["overload", "--slices", "1", "--slice", "0.7"]),
-    full: command(400, &["overload"]),
+    quick: command(22, &["overload", "--loads=0.5,0.9,1.25,2", "--slices=1", "--slice=0.7"]),
+    full: command(290, &["overload", "--slices", "5"]),
     peers: &[("nginx", "apt-get install nginx-light")],
     ratios: &[],
     charts: &[
@@ -173,7 +173,7 @@ pub(super) const DIAL: Experiment = Experiment {
     about: "What `phalanx web --hold` saves and costs: small files in open loop, at 10 to 95 % of what the server does in closed \
             loop, a server for each setting.",
     differs: "Near saturation cohorts fill by themselves, and near idle there is nothing to wait for.",
-    quick: command(30, &["dial", "--holds", "0,1000", "--slices", "1", "--slice", "0.5"]),
+    quick: command(20, &["dial", "--holds", "0,1000", "--slices", "1", "--slice", "0.3"]),
     full: command(200, &["dial"]),
     peers: &[],
     ratios: &[],

@@ -12,8 +12,11 @@ pub(super) const CONCURRENCY: Experiment = Experiment {
     ),
     about: "Requests with 10 KB in seven objects pass eight stages of 16 KiB of code: by an event server, which takes any one a             stage further; in cohorts of as many as there are; and in cohorts with a budget of this machine's             second-level cache. Objects come from the general allocator or the runtime's pools.",
     differs: "An event server returns to each request after all others: what it left in the cache is gone. The budget begins               no more than the cache has room for; the rest waits with nothing but its connection.",
-    quick: command(15, &["concurrency", "--rounds", "3", "--no-misses", "--no-servers"]),
-    full: command(300, &["concurrency"]),
+    quick: command(
+        12,
+        &["concurrency", "--rounds=3", "--in-flight=64,1024,10000", "--no-misses", "--no-servers"],
+    ),
+    full: command(250, &["concurrency", "--rounds", "5"]),
     peers: PEERS,
     ratios: &[
         Ratio {
@@ -63,8 +66,8 @@ pub(super) const FAILURE: Experiment = Experiment {
     ),
     about: "The same requests in open loop at a uniform rate; the highest at which a server has neither 10,000 on their way nor             answers that take 100 ms. Once undisturbed, and once held up for 20 ms at first.",
     differs: "Where many at a time cost more each, a moment's delay is never made up for.",
-    quick: command(25, &["failure", "--rounds", "1", "--trial", "100"]),
-    full: command(300, &["failure"]),
+    quick: command(16, &["failure", "--rounds", "1", "--trial", "100"]),
+    full: command(160, &["failure", "--rounds", "2"]),
     peers: &[],
     ratios: &[
         Ratio {
