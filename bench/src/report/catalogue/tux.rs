@@ -8,10 +8,15 @@ pub(super) const CONCURRENCY: Experiment = Experiment {
     name: "concurrency",
     title: "Many requests at a time (Figures 1 and 7(b) and (c) of the TUX paper)",
     paper: Some(
-        "The TUX web server (2006) served ever fewer requests a second the more were on their way. With pools in one          region and a bound from the second-level cache it served up to 40 % more with 2,500, and had a quarter of the misses.",
+        "The TUX web server (2006) served ever fewer requests a second the more were on their way. With pools in \
+         one region and a bound from the second-level cache it served up to 40 % more with 2,500, and had a quarter \
+         of the misses.",
     ),
-    about: "Requests with 10 KB in seven objects pass eight stages of 16 KiB of code: by an event server, which takes any one a             stage further; in cohorts of as many as there are; and in cohorts with a budget of this machine's             second-level cache. Objects come from the general allocator or the runtime's pools.",
-    differs: "An event server returns to each request after all others: what it left in the cache is gone. The budget begins               no more than the cache has room for; the rest waits with nothing but its connection.",
+    about: "Requests with 10 KB in seven objects pass eight stages of 16 KiB of code: by an event server, which \
+            takes any one a stage further; in cohorts of as many as there are; and in cohorts with a budget of this \
+            machine's second-level cache. Objects come from the general allocator or the runtime's pools.",
+    differs: "An event server returns to each request after all others: what it left in the cache is gone. The \
+            budget begins no more than the cache has room for; the rest waits with nothing but its connection.",
     quick: command(
         12,
         &["concurrency", "--rounds=3", "--in-flight=64,1024,10000", "--no-misses", "--no-servers"],
@@ -64,7 +69,8 @@ pub(super) const FAILURE: Experiment = Experiment {
     paper: Some(
         "With pools and the bound TUX (2006) bore 21 % more requests a second before it failed.",
     ),
-    about: "The same requests in open loop at a uniform rate; the highest at which a server has neither 10,000 on their way nor             answers that take 100 ms. Once undisturbed, and once held up for 20 ms at first.",
+    about: "The same requests in open loop at a uniform rate; the highest at which a server has neither 10,000 on \
+            their way nor answers that take 100 ms. Once undisturbed, and once held up for 20 ms at first.",
     differs: "Where many at a time cost more each, a moment's delay is never made up for.",
     quick: command(16, &["failure", "--rounds", "1", "--trial", "100"]),
     full: command(160, &["failure", "--rounds", "2"]),
