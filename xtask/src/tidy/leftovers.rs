@@ -12,6 +12,9 @@ const WORDS: &[&str] = &["TODO", "FIXME", "XXX"];
 /// Code that does, in Rust.
 const CODE: &[&str] = &["todo!(", "unimplemented!(", "dbg!(", "#[ignore"];
 
+/// How git begins the lines between which a merge is not finished.
+const MARKS: &[&str] = &["<<<<<<< ", ">>>>>>> "];
+
 /// Finds the leftovers.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -20,9 +23,10 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
         let mut code_lines = code.lines();
         for (i, line) in text.lines().enumerate() {
             let words = WORDS.iter().filter(|word| has_word(line, word));
+            let marks = MARKS.iter().filter(|mark| line.starts_with(**mark));
             let code = code_lines.next().unwrap_or_default();
             let in_code = CODE.iter().filter(|piece| code.contains(**piece));
-            faults.extend(words.chain(in_code).map(|left| {
+            faults.extend(words.chain(marks).chain(in_code).map(|left| {
                 Fault::new(
                     path,
                     i + 1,
@@ -46,6 +50,13 @@ mod tests {
         let expected =
             [("a.rs", 1), ("a.rs", 2), ("a.rs", 3), ("a.rs", 4), ("b.md", 2), ("c.sh", 1)];
         assert_eq!(lines, expected.map(|(path, line)| (path.to_owned(), line)));
+    }
+
+    #[test]
+    fn so_is_a_merge_that_is_not_finished() {
+        let tree = Tree::of(&[("run", "a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> 123\n")]);
+        let lines: Vec<_> = check(&tree).into_iter().map(|fault| fault.line).collect();
+        assert_eq!(lines, [2, 6]);
     }
 
     #[test]
