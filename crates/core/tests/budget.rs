@@ -9,8 +9,8 @@ use common::{Bench, alone};
 use phalanx_core::{Graph, Processor, SharedStage, Trigger, event, yield_now};
 
 type Object = [u8; 8192];
-/// Room for seven requests: their slots take some bytes, too.
-const CACHE: usize = 64 << 10;
+/// Half of it has room for seven requests: their slots take some bytes, too.
+const CACHE: usize = 128 << 10;
 const REQUESTS: usize = 100;
 
 /// How many are on their way, and were at most.
