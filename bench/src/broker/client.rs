@@ -6,13 +6,15 @@ use std::num::NonZero;
 use std::time::Duration;
 
 use phalanx_mqtt::{
-    Connect, Frame, Packet, Properties, QoS, Reason, Subscribe, SubscribeOptions,
-    SubscriptionBuffer, Version,
+    Connect, Frame, Packet, Properties, Property, PropertyBuffer, QoS, Reason, Subscribe,
+    SubscribeOptions, SubscriptionBuffer, Version,
 };
 
 /// No answer in this time is an error.
 const SILENCE: Duration = Duration::from_secs(60);
 const BUFFER: usize = 256 * 1024;
+/// Seconds for which a session is kept without its connection.
+const SESSION: u32 = 3600;
 
 /// A client that was let in.
 pub(super) struct Client {
@@ -30,13 +32,19 @@ fn bad(why: impl Into<String>) -> io::Error {
 }
 
 impl Client {
-    /// Connects under a name, and subscribes with the QoS to these filters: so many in a packet.
+    /// Connects under a name, with a session that is kept if asked for, and subscribes with the QoS to these
+    /// filters: so many in a packet.
     pub(super) fn start(
         server: SocketAddr,
         name: &str,
         filters: impl Iterator<Item = String>,
         qos: QoS,
+        kept: bool,
     ) -> io::Result<Self> {
+        let mut properties = PropertyBuffer::new();
+        if kept {
+            properties.push(Property::SessionExpiry(SESSION)).map_err(io::Error::other)?;
+        }
         let mut stream = TcpStream::connect(server)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(SILENCE))?;
@@ -48,7 +56,7 @@ impl Client {
             username: None,
             password: None,
             will: None,
-            properties: Properties::NONE,
+            properties: properties.get(),
         });
         ask(&mut stream, &connect, |packet| match packet {
             Packet::ConnAck(ack) => Some(ack.reason),

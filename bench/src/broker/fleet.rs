@@ -53,9 +53,11 @@ struct Publisher {
 }
 
 impl Fleet {
-    /// Connects and subscribes. In the shape `filters` that takes a while; `progress` is told of each client.
+    /// Connects and subscribes, subscribers with sessions that are `kept` or not. In the shape `filters` that
+    /// takes a while; `progress` is told of each client.
     pub(super) fn start(
         server: SocketAddr,
+        kept: bool,
         setting: Setting,
         options: &Options,
         seed: u64,
@@ -67,7 +69,8 @@ impl Fleet {
         let mut clients = Vec::new();
         for n in 0..publishers {
             let nothing = std::iter::empty();
-            clients.push(Client::start(server, &format!("publisher-{n}"), nothing, setting.qos)?);
+            let name = format!("publisher-{n}");
+            clients.push(Client::start(server, &name, nothing, setting.qos, false)?);
         }
         for n in 0..subscribers {
             let name = format!("subscriber-{n}");
@@ -76,11 +79,14 @@ impl Fleet {
                     let share = options.filters / subscribers
                         + usize::from(n < options.filters % subscribers);
                     let own = wanted.by_ref().take(share);
-                    let client = Client::start(server, &name, own, QoS::AtMostOnce)?;
+                    let client = Client::start(server, &name, own, QoS::AtMostOnce, false)?;
                     progress(share);
                     client
                 }
-                _ => Client::start(server, &name, std::iter::once(TOPIC.to_owned()), setting.qos)?,
+                _ => {
+                    let topic = std::iter::once(TOPIC.to_owned());
+                    Client::start(server, &name, topic, setting.qos, kept)?
+                }
             });
         }
         let poll = Poll::new()?;

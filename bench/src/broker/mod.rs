@@ -14,6 +14,8 @@ mod shape;
 use std::io;
 use std::time::Instant;
 
+use phalanx_mqtt::QoS;
+
 use crate::procfs::run_time;
 use crate::stats::median;
 use crate::web::cores::{Bound, Cores};
@@ -56,9 +58,12 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     phalanx::raise_open_files();
     let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir();
     let directory = directory.map_err(Error::Io)?;
-    let mut servers = vec![server::phalanx(&options, cores.server, directory.path())?];
+    let ours = |keeps| server::phalanx(&options, keeps, cores.server, directory.path());
+    let mut servers = vec![ours(false)?];
     servers.extend(server::mosquitto(cores.server, directory.path())?);
-    if servers.len() == 1 {
+    let alone = servers.len() == 1;
+    servers.push(ours(true)?);
+    if alone {
         eprintln!("mosquitto is not installed and left out; apt-get install mosquitto");
     }
     // What this process does itself is not to disturb the servers.
@@ -66,6 +71,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let mut report = Report {
         rows: Vec::new(),
         worst_over_mosquitto: None,
+        kept_acknowledged_per_s: None,
         filters_per_s: None,
         filters: options.filters,
         payload: options.payload,
@@ -78,6 +84,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             measure(setting, &servers, cores, &options, &mut report)?;
         }
     }
+    let kept = |row: &&Row| row.shape == Shape::Acknowledged && row.server == "phalanx-kept";
+    report.kept_acknowledged_per_s = report.rows.iter().find(kept).map(|row| row.per_s);
     let ratios = report.rows.iter().filter_map(|row| row.over_mosquitto);
     report.worst_over_mosquitto = ratios.reduce(f64::min);
     Ok(report)
@@ -93,21 +101,26 @@ fn measure(
 ) -> Result<(), Error> {
     let Setting { shape, qos, properties } = setting;
     eprintln!("{shape}, QoS {}, {properties} properties", qos as u8);
-    // Nobody else knows such filters.
-    let servers = if shape == Shape::Filters { &servers[..1] } else { servers };
+    let takes_part = |server: &&Server| match shape {
+        // Nobody else knows such filters.
+        Shape::Filters => server.name == "phalanx",
+        // Only what is acknowledged is kept.
+        _ => !server.keeps || (qos != QoS::AtMostOnce && shape.rate().is_none()),
+    };
+    let servers: Vec<&Server> = servers.iter().filter(takes_part).collect();
     let failed = |server: &Server, error: io::Error| Error::Load {
         name: server.name.to_owned(),
         why: error.to_string(),
     };
     let mut fleets = Vec::new();
-    for server in servers {
+    for server in &servers {
         let began = Instant::now();
         let mut filed = 0;
         let progress = |count| {
             filed += count;
             eprintln!("  {filed} filters");
         };
-        let fleet = Fleet::start(server.address, setting, options, SEED, progress);
+        let fleet = Fleet::start(server.address, server.keeps, setting, options, SEED, progress);
         fleets.push(fleet.map_err(|error| failed(server, error))?);
         if shape == Shape::Filters {
             report.filters_per_s = Some(options.filters as f64 / began.elapsed().as_secs_f64());
@@ -137,7 +150,9 @@ fn measure(
         };
         let light = shape.rate().is_some();
         // With next to nothing to do it is the latency that counts.
-        let peers = if n == 0 && !light { &slices[1..] } else { &[] };
+        let is_peer = |server: &Server| server.name.starts_with("mosquitto");
+        let peers = servers.iter().zip(&slices).filter(|(peer, _)| is_peer(peer));
+        let peers = peers.filter(|_| n == 0 && !light).map(|(_, slices)| slices);
         report.rows.push(Row {
             shape,
             qos: qos as u8,
@@ -153,7 +168,7 @@ fn measure(
             client_busy: all(|slice| slice.client_busy),
             p50_us: light.then(|| all(|slice| slice.p50_us)),
             p99_us: light.then(|| all(|slice| slice.p99_us)),
-            over_mosquitto: peers.iter().map(over).reduce(f64::min),
+            over_mosquitto: peers.map(over).reduce(f64::min),
             slices: own.len(),
             noisy_slices: own.iter().filter(|slice| slice.noisy).count(),
         });

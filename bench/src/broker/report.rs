@@ -14,6 +14,8 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The smallest `over_mosquitto` of ours.
     pub worst_over_mosquitto: Option<f64>,
+    /// Messages of QoS 1 that the broker that keeps them has acknowledged a second, in the shape `acknowledged`.
+    pub kept_acknowledged_per_s: Option<f64>,
     /// How long it took to subscribe to the filters, a second: ours.
     pub filters_per_s: Option<f64>,
     /// How many there were.
@@ -37,7 +39,7 @@ pub struct Row {
     pub qos: u8,
     /// User properties of each message.
     pub properties: usize,
-    /// `phalanx`, `mosquitto` or `mosquitto-nagle`.
+    /// `phalanx`, `phalanx-kept` (with `--data`), `mosquitto` or `mosquitto-nagle`.
     pub server: &'static str,
     /// Clients that publish.
     pub publishers: usize,
@@ -116,6 +118,9 @@ impl fmt::Display for Report {
                 0 => writeln!(f)?,
                 noisy => writeln!(f, "  {noisy} disturbed")?,
             }
+        }
+        if let Some(rate) = self.kept_acknowledged_per_s {
+            writeln!(f, "\n  {rate:.0} messages acknowledged a second, each on the disk before")?;
         }
         if let Some(rate) = self.filters_per_s {
             writeln!(f, "\n  {} filters, {rate:.0} subscribed to a second", self.filters)?;

@@ -17,22 +17,36 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// A broker that is up.
 pub(super) struct Server {
     pub(super) name: &'static str,
+    /// Whether what it acknowledges is on the disk.
+    pub(super) keeps: bool,
     pub(super) address: SocketAddr,
     /// Its processes.
     pub(super) family: Vec<u32>,
     _group: Group,
 }
 
-/// `phalanx broker` on one processor, all in memory.
-pub(super) fn phalanx(options: &Options, core: usize, directory: &Path) -> Result<Server, Error> {
+/// `phalanx broker` on one processor: all in memory, or with a directory to keep it in.
+pub(super) fn phalanx(
+    options: &Options,
+    keeps: bool,
+    core: usize,
+    directory: &Path,
+) -> Result<Server, Error> {
     let path = match &options.place.phalanx {
         Some(path) => path.clone(),
         None => std::env::current_exe().map_err(Error::Io)?,
     };
     let mut command = Command::new(path);
-    command.args(["broker", "--ephemeral", "--listen", "127.0.0.1:0", "--processors", "1"]);
+    command.args(["broker", "--listen", "127.0.0.1:0", "--processors", "1"]);
     command.args(["--driver", &options.driver]);
-    start("phalanx", command, None, core, directory)
+    let name = if keeps {
+        command.arg("--data").arg(directory.join("data"));
+        "phalanx-kept"
+    } else {
+        command.arg("--ephemeral");
+        "phalanx"
+    };
+    Ok(Server { keeps, ..start(name, command, None, core, directory)? })
 }
 
 /// mosquitto in both its ways, with nothing that it could do without; none where it is not installed.
@@ -100,7 +114,7 @@ fn start(
             && TcpStream::connect_timeout(&address, PATIENCE).is_ok()
         {
             let family = crate::procfs::family(group.0.id()).map_err(Error::Io)?;
-            return Ok(Server { name, address, family, _group: group });
+            return Ok(Server { name, keeps: false, address, family, _group: group });
         }
         let ended = group.0.try_wait().map_err(Error::Io)?;
         if ended.is_some() || Instant::now() > deadline {
