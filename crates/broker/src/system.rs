@@ -167,7 +167,7 @@ mod tests {
         assert_eq!((of("clients/total"), of("uptime")), ("3", "60 seconds"));
         // 600 a minute, for a minute: 1 - 1/e of it.
         assert_eq!(of("load/publish/received/1min"), "379.27");
-        assert_eq!(of("load/publish/received/15min"), "38.69");
+        assert_eq!(of("load/publish/received/15min"), "38.70");
         assert!(!second.contains_key("version"));
         counters.connected.add(-1);
         assert_eq!(told(&mut system, &counters, at(66))["clients/connected"], "1");
