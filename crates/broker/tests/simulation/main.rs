@@ -2,6 +2,7 @@
 //! fails, and who come back to their sessions. What was acknowledged arrives; of QoS 2 exactly once; each
 //! publisher's messages of one QoS in their order; and when all are through nothing is left.
 
+mod crashes;
 mod publisher;
 mod subscriber;
 mod wire;
@@ -34,12 +35,17 @@ struct Shared {
     breaks: Cell<bool>,
 }
 
-/// What one subscriber has got of each publisher: messages' numbers, by their QoS.
-type Got = Rc<RefCell<Vec<Vec<(usize, QoS)>>>>;
-
 /// The QoS that a publisher sends its message of this number with.
 fn qos(number: usize) -> QoS {
     if number.is_multiple_of(3) { QoS::AtLeastOnce } else { QoS::ExactlyOnce }
+}
+
+fn config(world: &World) -> Config {
+    let mut config = Config::new();
+    config.runtime.processors = world.processors();
+    config.limits.connect = Duration::from_secs(3600);
+    config.limits.send = Duration::from_secs(3600);
+    config
 }
 
 fn world(world: &mut World) {
@@ -49,10 +55,7 @@ fn world(world: &mut World) {
         world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
     }
     shared.breaks.set(world.draw(3) > 0);
-    let mut config = Config::new();
-    config.runtime.processors = world.processors();
-    config.limits.connect = Duration::from_secs(3600);
-    config.limits.send = Duration::from_secs(3600);
+    let config = config(world);
     let mut graph = Graph::new();
     let broker = Broker::declare(&mut graph, &config);
     let listeners = RefCell::new(world.listen(address()));
@@ -64,11 +67,10 @@ fn world(world: &mut World) {
     shared.absent.set(subscribers);
     shared.waiting.set(subscribers);
     for number in 0..subscribers {
-        let got = Got::new(RefCell::new(vec![Vec::new(); PUBLISHERS]));
-        world.client(subscriber::run(world.net(), shared.clone(), number, got));
+        world.client(subscriber::run(world.net(), shared.clone(), number, Rc::default()));
     }
     for number in 0..PUBLISHERS {
-        world.client(publisher::run(world.net(), shared.clone(), number));
+        world.client(publisher::run(world.net(), shared.clone(), number, Rc::default()));
     }
 }
 

@@ -1,5 +1,6 @@
 //! A subscriber that keeps to the rules, and in the end looks at what it has got.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,30 +12,55 @@ use phalanx_mqtt::{
 };
 
 use crate::wire::{Lost, Wire};
-use crate::{Got, MESSAGES, Shared, qos};
+use crate::{MESSAGES, PUBLISHERS, Shared, qos};
+
+/// What it would keep on a disk of its own.
+#[derive(Clone)]
+pub(crate) struct Memory {
+    pub(crate) is_subscribed: bool,
+    /// Messages of QoS 2 that it has, and whose packet identifiers are still taken.
+    begun: BTreeSet<PacketId>,
+    /// What it has got of each publisher: messages' numbers, by their QoS.
+    got: Vec<Vec<(usize, QoS)>>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        let got = vec![Vec::new(); PUBLISHERS];
+        Self { is_subscribed: false, begun: BTreeSet::new(), got }
+    }
+}
 
 /// Subscribes, and receives until it has all.
-pub(crate) async fn run(net: Net, shared: Rc<Shared>, subscriber: usize, got: Got) {
+pub(crate) async fn run(
+    net: Net,
+    shared: Rc<Shared>,
+    subscriber: usize,
+    memory: Rc<RefCell<Memory>>,
+) {
     let name = format!("subscriber {subscriber}");
-    let (mut subscribed, mut begun, mut breaks) = (false, BTreeSet::new(), 4);
-    while !has_all(&got) {
+    let mut breaks = 4;
+    while !memory.borrow().has_all() {
         let mut wire = Wire::connect(&net, &name).await;
         let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
         let steps = if fails { net.draw(12) } else { u64::MAX };
         breaks -= u32::from(fails);
-        if !subscribed && subscribe(&mut wire).await.is_err() {
+        let was_subscribed = memory.borrow().is_subscribed;
+        assert!(wire.is_present || !was_subscribed, "{name}'s session is lost");
+        if !was_subscribed && subscribe(&mut wire).await.is_err() {
             continue;
         }
-        if !std::mem::replace(&mut subscribed, true) {
+        memory.borrow_mut().is_subscribed = true;
+        if !was_subscribed {
             shared.absent.set(shared.absent.get() - 1);
         }
-        let _ = receive(&mut wire, &got, &mut begun, steps).await;
+        let _ = receive(&mut wire, &memory, steps).await;
         if fails && net.draw(2) == 0 {
             wire.reset();
         }
         net.sleep(Duration::from_millis(net.draw(30))).await;
     }
-    look(&got);
+    memory.borrow().look();
 }
 
 async fn subscribe(wire: &mut Wire) -> Result<(), Lost> {
@@ -49,14 +75,9 @@ async fn subscribe(wire: &mut Wire) -> Result<(), Lost> {
     Ok(())
 }
 
-async fn receive(
-    wire: &mut Wire,
-    got: &Got,
-    begun: &mut BTreeSet<PacketId>,
-    steps: u64,
-) -> Result<(), Lost> {
+async fn receive(wire: &mut Wire, memory: &RefCell<Memory>, steps: u64) -> Result<(), Lost> {
     for _ in 0..steps {
-        if has_all(got) && begun.is_empty() {
+        if memory.borrow().has_all() && memory.borrow().begun.is_empty() {
             return Ok(());
         }
         let came = wire.next().await?;
@@ -64,7 +85,8 @@ async fn receive(
             Packet::Publish(publish) => {
                 let publisher: usize = publish.topic["from/".len()..].parse().unwrap();
                 let number = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
-                let note = || got.borrow_mut()[publisher].push((number, publish.delivery.qos()));
+                let qos = publish.delivery.qos();
+                let note = || memory.borrow_mut().got[publisher].push((number, qos));
                 match publish.delivery {
                     Delivery::AtMostOnce => panic!("none is published with QoS 0"),
                     Delivery::AtLeastOnce(id) => {
@@ -72,7 +94,8 @@ async fn receive(
                         wire.say(&Packet::PubAck(Ack::of(id))).await?;
                     }
                     Delivery::ExactlyOnce(id) => {
-                        if begun.insert(id) {
+                        let is_new = memory.borrow_mut().begun.insert(id);
+                        if is_new {
                             note();
                         }
                         wire.say(&Packet::PubRec(Ack::of(id))).await?;
@@ -80,7 +103,7 @@ async fn receive(
                 }
             }
             Packet::PubRel(ack) => {
-                begun.remove(&ack.id);
+                memory.borrow_mut().begun.remove(&ack.id);
                 wire.say(&Packet::PubComp(Ack::of(ack.id))).await?;
             }
             other => panic!("a subscriber gets {other:?}"),
@@ -89,24 +112,31 @@ async fn receive(
     Err(Lost)
 }
 
-fn has_all(got: &Got) -> bool {
-    let distinct =
-        |of: &Vec<(usize, QoS)>| of.iter().map(|own| own.0).collect::<BTreeSet<_>>().len();
-    got.borrow().iter().all(|of| distinct(of) == MESSAGES)
-}
+impl Memory {
+    /// How far it has come.
+    pub(crate) fn count(&self) -> usize {
+        usize::from(self.is_subscribed) + self.got.iter().map(Vec::len).sum::<usize>()
+    }
 
-/// Of QoS 2 exactly once, of QoS 1 at least; each in the order of its publisher.
-fn look(got: &Got) {
-    for of in got.borrow().iter() {
-        let exactly: Vec<_> = of.iter().filter(|own| own.1 == QoS::ExactlyOnce).collect();
-        let expected: Vec<_> = (0..MESSAGES).filter(|n| qos(*n) == QoS::ExactlyOnce).collect();
-        assert!(exactly.iter().map(|own| own.0).eq(expected), "QoS 2: {of:?}");
-        let mut first = Vec::new();
-        for own in of.iter().filter(|own| own.1 == QoS::AtLeastOnce) {
-            if !first.contains(&own.0) {
-                first.push(own.0);
+    fn has_all(&self) -> bool {
+        let distinct =
+            |of: &Vec<(usize, QoS)>| of.iter().map(|own| own.0).collect::<BTreeSet<_>>().len();
+        self.got.iter().all(|of| distinct(of) == MESSAGES)
+    }
+
+    /// Of QoS 2 exactly once, of QoS 1 at least; each in the order of its publisher.
+    fn look(&self) {
+        for of in &self.got {
+            let exactly: Vec<_> = of.iter().filter(|own| own.1 == QoS::ExactlyOnce).collect();
+            let expected: Vec<_> = (0..MESSAGES).filter(|n| qos(*n) == QoS::ExactlyOnce).collect();
+            assert!(exactly.iter().map(|own| own.0).eq(expected), "QoS 2: {of:?}");
+            let mut first = Vec::new();
+            for own in of.iter().filter(|own| own.1 == QoS::AtLeastOnce) {
+                if !first.contains(&own.0) {
+                    first.push(own.0);
+                }
             }
+            assert!(first.is_sorted(), "QoS 1: {of:?}");
         }
-        assert!(first.is_sorted(), "QoS 1: {of:?}");
     }
 }

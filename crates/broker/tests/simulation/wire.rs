@@ -12,6 +12,8 @@ use crate::address;
 pub(crate) struct Wire {
     client: Client,
     input: Vec<u8>,
+    /// Whether the broker knew the session.
+    pub(crate) is_present: bool,
 }
 
 /// The connection is no more.
@@ -46,7 +48,7 @@ impl Wire {
 
     async fn try_connect(net: &Net, name: &str) -> Result<Self, Lost> {
         let client = net.connect(address()).await?;
-        let mut wire = Self { client, input: Vec::new() };
+        let mut wire = Self { client, input: Vec::new(), is_present: false };
         let mut properties = PropertyBuffer::new();
         properties.push(Property::SessionExpiry(u32::MAX)).unwrap();
         properties.push(Property::ReceiveMaximum(1 + net.draw(4) as u16)).unwrap();
@@ -64,6 +66,7 @@ impl Wire {
         let came = wire.next().await?;
         let Packet::ConnAck(ack) = came.packet() else { panic!("CONNACK is the first") };
         assert_eq!(ack.reason, Reason::SUCCESS);
+        wire.is_present = ack.session_present;
         Ok(wire)
     }
 
