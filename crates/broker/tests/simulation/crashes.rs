@@ -4,9 +4,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use phalanx::Graph;
@@ -76,14 +78,23 @@ fn live(seed: u64, from: &Moment) -> Moment {
             from.files.0.len() as u64 + from.files.0.keys().last().map_or(0, |name| number(name));
         let net = world.net();
         world.client(async move {
-            let enough = net.draw(120);
-            for _ in 0..3000 {
-                let got: usize = subscribers.iter().map(|own| own.borrow().count()).sum();
-                let sent: usize = publishers.iter().map(|own| own.borrow().count()).sum();
-                if (got + sent) as u64 >= enough {
-                    break;
-                }
-                net.sleep(Duration::from_micros(200)).await;
+            let heard = || -> u64 {
+                let of_publishers = publishers.iter().map(|own| own.borrow().heard());
+                of_publishers.chain(subscribers.iter().map(|own| own.borrow().heard())).sum()
+            };
+            let are_through = || {
+                publishers.iter().all(|own| own.borrow().is_through())
+                    && subscribers.iter().all(|own| own.borrow().has_all())
+            };
+            let enough = heard() + net.draw(60);
+            // Looked at whenever anything has changed: as soon as somebody was told something, or while nobody is.
+            poll_fn(|_| match heard() >= enough || are_through() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            })
+            .await;
+            if net.draw(2) == 0 {
+                net.sleep(Duration::from_micros(net.draw(2000))).await;
             }
             let names = (1..highest + 1000).map(|number| format!("{number:012}.journal"));
             let left = names.filter_map(|name| Some((name.clone(), net.survivors(&name)?)));

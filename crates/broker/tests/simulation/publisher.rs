@@ -16,6 +16,8 @@ use crate::{MESSAGES, Shared, qos};
 pub(crate) struct Memory {
     /// The broker has told it that it has a session.
     is_known: bool,
+    /// Packets that it has got.
+    heard: u64,
     /// The number of the next message.
     next: usize,
     own: VecDeque<Own>,
@@ -25,12 +27,9 @@ pub(crate) struct Memory {
 #[derive(Clone)]
 struct Own {
     number: usize,
+    id: PacketId,
     /// The broker has it; only its number is still taken.
     is_received: bool,
-}
-
-fn id(number: usize) -> PacketId {
-    PacketId::new(number as u16 + 1).unwrap()
 }
 
 /// Publishes all its messages that it has not yet.
@@ -46,7 +45,7 @@ pub(crate) async fn run(
     let mut breaks = 4;
     while !memory.borrow().is_through() {
         let mut wire = Wire::connect(&net, &format!("publisher {publisher}")).await;
-        let was_known = std::mem::replace(&mut memory.borrow_mut().is_known, true);
+        let was_known = memory.borrow_mut().is_let_in();
         assert!(wire.is_present || !was_known, "publisher {publisher}'s session is lost");
         let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
         let steps = if fails { net.draw(12) } else { u64::MAX };
@@ -59,12 +58,18 @@ pub(crate) async fn run(
 }
 
 impl Memory {
-    /// How far it has come.
-    pub(crate) fn count(&self) -> usize {
-        2 * self.next - self.own.len()
+    /// How many packets it has got.
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard
     }
 
-    fn is_through(&self) -> bool {
+    /// Whether it was before.
+    fn is_let_in(&mut self) -> bool {
+        self.heard += 1;
+        std::mem::replace(&mut self.is_known, true)
+    }
+
+    pub(crate) fn is_through(&self) -> bool {
         self.next == MESSAGES && self.own.is_empty()
     }
 
@@ -72,20 +77,23 @@ impl Memory {
         self.next < MESSAGES && self.own.len() < 4
     }
 
-    /// The number of the next message, which is under way now.
-    fn begin(&mut self) -> usize {
-        self.own.push_back(Own { number: self.next, is_received: false });
+    /// The next message, which is under way now, by the lowest identifier that is free.
+    fn begin(&mut self) -> Own {
+        let mut ids = (1..).filter_map(PacketId::new);
+        let id = ids.find(|id| self.own.iter().all(|own| own.id != *id)).expect("few are taken");
+        let own = Own { number: self.next, id, is_received: false };
+        self.own.push_back(own.clone());
         self.next += 1;
-        self.next - 1
+        own
     }
 
-    fn is_received(&mut self, packet: PacketId) {
-        let of = self.own.iter_mut().find(|own| id(own.number) == packet);
+    fn is_received(&mut self, id: PacketId) {
+        let of = self.own.iter_mut().find(|own| own.id == id);
         of.expect("it was published").is_received = true;
     }
 
-    fn is_done(&mut self, packet: PacketId) {
-        self.own.retain(|own| id(own.number) != packet);
+    fn is_done(&mut self, id: PacketId) {
+        self.own.retain(|own| own.id != id);
     }
 }
 
@@ -100,8 +108,8 @@ async fn publish(
     let again = memory.borrow().own.clone();
     for message in again {
         match message.is_received {
-            true => wire.say(&Packet::PubRel(Ack::of(id(message.number)))).await?,
-            false => send(wire, publisher, message.number, true).await?,
+            true => wire.say(&Packet::PubRel(Ack::of(message.id))).await?,
+            false => send(wire, publisher, &message, true).await?,
         }
     }
     for _ in 0..steps {
@@ -109,14 +117,15 @@ async fn publish(
             return Ok(());
         }
         if memory.borrow().may_begin() && net.draw(2) == 0 {
-            let number = memory.borrow_mut().begin();
-            send(wire, publisher, number, false).await?;
+            let message = memory.borrow_mut().begin();
+            send(wire, publisher, &message, false).await?;
             continue;
         }
         if memory.borrow().own.is_empty() {
             continue;
         }
         let came = wire.next().await?;
+        memory.borrow_mut().heard += 1;
         match came.packet() {
             Packet::PubAck(ack) => {
                 assert!(!ack.reason.is_failure(), "{ack:?}");
@@ -137,12 +146,12 @@ async fn publish(
 async fn send(
     wire: &mut Wire,
     publisher: usize,
-    number: usize,
+    &Own { number, id, .. }: &Own,
     duplicate: bool,
 ) -> Result<(), Lost> {
     let delivery = match qos(number) {
-        QoS::ExactlyOnce => Delivery::ExactlyOnce(id(number)),
-        _ => Delivery::AtLeastOnce(id(number)),
+        QoS::ExactlyOnce => Delivery::ExactlyOnce(id),
+        _ => Delivery::AtLeastOnce(id),
     };
     let (topic, payload) = (format!("from/{publisher}"), number.to_string());
     wire.say(&Packet::Publish(Publish {

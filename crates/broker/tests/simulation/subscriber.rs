@@ -18,6 +18,8 @@ use crate::{MESSAGES, PUBLISHERS, Shared, qos};
 #[derive(Clone)]
 pub(crate) struct Memory {
     pub(crate) is_subscribed: bool,
+    /// Packets that it has got.
+    heard: u64,
     /// Messages of QoS 2 that it has, and whose packet identifiers are still taken.
     begun: BTreeSet<PacketId>,
     /// What it has got of each publisher: messages' numbers, by their QoS.
@@ -27,7 +29,7 @@ pub(crate) struct Memory {
 impl Default for Memory {
     fn default() -> Self {
         let got = vec![Vec::new(); PUBLISHERS];
-        Self { is_subscribed: false, begun: BTreeSet::new(), got }
+        Self { is_subscribed: false, heard: 0, begun: BTreeSet::new(), got }
     }
 }
 
@@ -51,6 +53,7 @@ pub(crate) async fn run(
             continue;
         }
         memory.borrow_mut().is_subscribed = true;
+        memory.borrow_mut().heard += 1;
         if !was_subscribed {
             shared.absent.set(shared.absent.get() - 1);
         }
@@ -81,6 +84,7 @@ async fn receive(wire: &mut Wire, memory: &RefCell<Memory>, steps: u64) -> Resul
             return Ok(());
         }
         let came = wire.next().await?;
+        memory.borrow_mut().heard += 1;
         match came.packet() {
             Packet::Publish(publish) => {
                 let publisher: usize = publish.topic["from/".len()..].parse().unwrap();
@@ -113,12 +117,12 @@ async fn receive(wire: &mut Wire, memory: &RefCell<Memory>, steps: u64) -> Resul
 }
 
 impl Memory {
-    /// How far it has come.
-    pub(crate) fn count(&self) -> usize {
-        usize::from(self.is_subscribed) + self.got.iter().map(Vec::len).sum::<usize>()
+    /// How many packets it has got.
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard
     }
 
-    fn has_all(&self) -> bool {
+    pub(crate) fn has_all(&self) -> bool {
         let distinct =
             |of: &Vec<(usize, QoS)>| of.iter().map(|own| own.0).collect::<BTreeSet<_>>().len();
         self.got.iter().all(|of| distinct(of) == MESSAGES)
