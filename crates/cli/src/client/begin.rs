@@ -90,11 +90,14 @@ fn ask(
     }
     match came.packet()? {
         Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS => {
-            let receive_maximum = ack.properties.iter().find_map(|property| match property {
-                Property::ReceiveMaximum(most) => Some(most.into()),
-                _ => None,
-            });
-            let receive_maximum = receive_maximum.unwrap_or(usize::from(u16::MAX));
+            let mut receive_maximum = usize::from(u16::MAX);
+            for property in ack.properties {
+                match property {
+                    Property::ReceiveMaximum(most) => receive_maximum = most.into(),
+                    Property::ServerKeepAlive(seconds) => link.keeps_alive(seconds),
+                    _ => (),
+                }
+            }
             Ok(Some(Granted { link, receive_maximum }))
         }
         Packet::ConnAck(ack) if ack.reason == Reason::UNSUPPORTED_PROTOCOL_VERSION => Ok(None),

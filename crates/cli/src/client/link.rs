@@ -15,6 +15,9 @@ use super::wire::Wire;
 /// A broker that says nothing is waited for no longer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long nothing is said where there is no need to: a day, for what can be added to a moment.
+const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// What a client waits for.
 pub(super) enum Happened {
     /// A packet.
@@ -65,9 +68,14 @@ pub(super) struct Link {
     wire: Wire,
     signals: Signals,
     pub(super) version: Version,
-    keep_alive: Duration,
+    /// None where nobody looks.
+    keep_alive: Option<Duration>,
     input: Vec<u8>,
     output: Vec<u8>,
+    /// Something that was said has not left, and never will.
+    lost: bool,
+    /// The broker has closed its end.
+    closed: bool,
     /// When something was last sent, and since when an answer to a ping is waited for.
     said: Instant,
     pinged: Option<Instant>,
@@ -77,16 +85,25 @@ impl Link {
     /// From here on signals are noticed by [`next`](Self::next) alone.
     pub(super) fn new(wire: Wire, version: Version, keep_alive: u16) -> io::Result<Self> {
         wire.unblock()?;
-        Ok(Self {
+        let mut link = Self {
             wire,
             signals: Signals::heed()?,
             version,
-            keep_alive: Duration::from_secs(keep_alive.into()),
+            keep_alive: None,
             input: Vec::new(),
             output: Vec::new(),
+            lost: false,
+            closed: false,
             said: Instant::now(),
             pinged: None,
-        })
+        };
+        link.keeps_alive(keep_alive);
+        Ok(link)
+    }
+
+    /// After so many seconds of silence the broker is asked whether it is there; never for zero.
+    pub(super) fn keeps_alive(&mut self, seconds: u16) {
+        self.keep_alive = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
     }
 
     /// Says a packet, as soon as it goes.
@@ -114,6 +131,7 @@ impl Link {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
                 // It may have said why, which is still to be read.
                 Err(_) => {
+                    self.lost = true;
                     self.output.clear();
                     return Ok(());
                 }
@@ -192,7 +210,7 @@ impl Link {
             return Ok(until);
         }
         // A little early, as it is on its way for a moment.
-        let due = self.said + self.keep_alive * 3 / 4;
+        let due = self.said + self.keep_alive.map_or(NEVER, |silence| silence * 3 / 4);
         if due > now {
             return Ok(due);
         }
@@ -207,6 +225,7 @@ impl Link {
         loop {
             match self.wire.read(&mut chunk) {
                 Ok(0) => {
+                    self.closed = true;
                     return Err(Failure::Broker("the broker has closed the connection".into()));
                 }
                 Ok(count) => self.input.extend_from_slice(&chunk[..count]),
@@ -222,18 +241,26 @@ impl Link {
     }
 
     /// Leaves. What was said before arrives.
-    pub(super) fn leave(mut self) {
+    ///
+    /// # Errors
+    /// When it may not have: the broker has ended the connection, or was gone.
+    pub(super) fn leave(mut self) -> Result<(), Failure> {
         let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
-        let said = self.say(&goodbye);
+        self.say(&goodbye)?;
         let until = Instant::now() + PATIENCE;
         // The broker closes when it has read that. Whatever comes until then is not for us any more.
-        while said.is_ok() {
-            if self.is_flushed() {
+        loop {
+            let left = self.is_flushed() && !self.lost;
+            if left {
                 self.wire.finish();
             }
             match self.next(Some(until), None) {
                 Ok(Happened::Came(_)) => (),
-                _ => break,
+                // It has read all that it wants to.
+                Ok(_) if left => return Ok(()),
+                Err(_) if self.closed && left => return Ok(()),
+                Ok(_) => return Err(Failure::Late("the broker does not take what is sent".into())),
+                Err(failure) => return Err(failure),
             }
         }
     }

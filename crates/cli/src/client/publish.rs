@@ -107,8 +107,7 @@ impl Pub {
         let most = receive_maximum.min(MOST);
         let mut sending = Sending { own: self, link, properties, under_way, next: 0, most };
         sending.send(&mut source, patience)?;
-        sending.link.leave();
-        Ok(())
+        sending.link.leave()
     }
 }
 

@@ -120,7 +120,8 @@ impl Sub {
                 packet => listening.take(packet)?,
             }
         }
-        listening.link.leave();
+        // It has what it wanted, however the broker takes its leave.
+        let _ = listening.link.leave();
         Ok(())
     }
 

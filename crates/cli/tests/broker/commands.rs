@@ -173,6 +173,12 @@ fn ends_have_their_codes(driver: &str) {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (code, said) = end("pub", &format!("{nobody}"), &["-t", "a", "-m", "x"]);
     assert!(code == Some(1) && said.contains("cannot reach mqtt://"), "{said}");
+    // More than the broker takes in a packet, with nobody who answers: it is told all the same.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(2 << 20).unwrap();
+    let large = ["-t", "a", "-q0", "-f", file.path().to_str().unwrap()];
+    let (code, said) = end("pub", &url, &large);
+    assert!(code == Some(1) && !said.is_empty(), "{code:?}: {said}");
     let interrupted = Subscriber::start(&broker, &["-t", "t"]);
     kill_process(Pid::from_child(&interrupted.0), Signal::INT).unwrap();
     assert_eq!(interrupted.code(), Some(130));
@@ -257,4 +263,36 @@ fn older_brokers_are_understood() {
     let output = phalanx("pub", &url, &["-t", "a", "-m", "x"]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     old.join().unwrap();
+}
+
+/// A broker that wants to hear of its clients more often than they offer does.
+#[test]
+fn the_brokers_keep_alive_counts() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("mqtt://{}", listener.local_addr().unwrap());
+    let strict = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+        let mut packet = || {
+            let mut head = [0; 2];
+            stream.read_exact(&mut head).unwrap();
+            let mut body = vec![0; head[1].into()];
+            stream.read_exact(&mut body).unwrap();
+            match head[0] {
+                // CONNACK: server keep alive, one second. SUBACK: granted.
+                0x10 => stream.write_all(&[0x20, 6, 0, 0, 3, 0x13, 0, 1]).unwrap(),
+                0x82 => stream.write_all(&[0x90, 4, body[0], body[1], 0, 0]).unwrap(),
+                _ => (),
+            }
+            head
+        };
+        [packet(), packet(), packet()].map(|head| head[0])
+    });
+    let mut subscriber = phalanx("sub", &url, &["-t", "a"]);
+    let mut subscriber = subscriber.stderr(Stdio::null()).spawn().unwrap();
+    let heard = strict.join();
+    let _ = subscriber.kill();
+    let _ = subscriber.wait();
+    // CONNECT, SUBSCRIBE, PINGREQ.
+    assert_eq!(heard.unwrap(), [0x10, 0x82, 0xc0]);
 }
