@@ -16,5 +16,7 @@ mod operations;
 pub(crate) mod outgoing;
 pub(crate) mod state;
 pub(crate) mod table;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use operations::{Pulled, Routes, SessionStage};

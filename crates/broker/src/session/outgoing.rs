@@ -176,12 +176,15 @@ impl Session {
     /// What the client says of messages in flight.
     pub(crate) fn answered(&mut self, answers: &[Answered], notes: &mut Entry) {
         for &Answered { kind, id, failed } in answers {
+            let has_room = self.has_room();
             let inflight = self.inflight.get_mut(&id);
             let qos =
                 inflight.as_ref().map(|inflight| inflight.message.as_ref().map(|(_, how)| how.qos));
             match (kind, qos) {
                 (Kind::PubAck, Some(Some(QoS::AtLeastOnce))) => self.is_done(id, notes),
                 (Kind::PubRec, Some(Some(QoS::ExactlyOnce))) if failed => self.is_done(id, notes),
+                // Who says so again, and asks for more answers than it reads, gets no more.
+                (Kind::PubRec, Some(None)) if !has_room => (),
                 (Kind::PubRec, Some(Some(QoS::ExactlyOnce) | None)) => {
                     let number = inflight.as_ref().map_or(0, |inflight| inflight.number);
                     if let Some(inflight) = inflight
@@ -198,7 +201,7 @@ impl Session {
                     self.release(id, Reason::SUCCESS);
                 }
                 // Who asks for more of these than it reads gets no more.
-                (Kind::PubRec, None) if !failed && self.has_room() => {
+                (Kind::PubRec, None) if !failed && has_room => {
                     self.release(id, Reason::PACKET_IDENTIFIER_NOT_FOUND);
                 }
                 (Kind::PubComp, Some(None)) => self.is_done(id, notes),

@@ -1,0 +1,79 @@
+//! A partition of sessions without a broker around it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx_mqtt::{Delivery, Kind, PacketId, Properties, Publish, QoS, Version};
+
+use crate::config::Limits;
+use crate::counters::Counters;
+use crate::durable::Ledger;
+use crate::durable::restored::RestoredSessions;
+use crate::message::Message;
+use crate::routing::delivery::{Batch, How, Identifiers};
+use crate::session::key::ClientKey;
+use crate::session::open::{Opened, Opening};
+use crate::session::outgoing::Answered;
+use crate::session::table::Sessions;
+
+fn sessions() -> Sessions {
+    let limits = Arc::new(Limits::default());
+    let nothing = RestoredSessions::default();
+    Sessions::new((0, 1), limits, Counters::new(), Ledger::default(), nothing)
+}
+
+fn at(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A client comes whose session outlives its connection.
+fn open(sessions: &mut Sessions, clean_start: bool, now: Duration) -> Opened {
+    let opening = Opening {
+        client_id: "c".into(),
+        user: None,
+        version: Version::V5,
+        clean_start,
+        expiry: 60,
+        receive_maximum: 10,
+        most: 1 << 20,
+        most_aliases: 0,
+        will: None,
+    };
+    sessions.open(opening, now).0.expect("it is let in")
+}
+
+fn message(delivery: Delivery, payload: &[u8]) -> Arc<Message> {
+    let publish = Publish {
+        topic: "t",
+        payload,
+        delivery,
+        retain: false,
+        duplicate: false,
+        properties: Properties::NONE,
+    };
+    let nobody = ClientKey { partition: 0, slot: 9, generation: 0 };
+    Arc::new(Message::of(&publish, "t", (nobody, 0), at(0)))
+}
+
+fn id(number: u16) -> PacketId {
+    PacketId::new(number).unwrap()
+}
+
+#[test]
+fn a_receipt_said_again_and_again_is_not_answered_without_end() {
+    let mut sessions = sessions();
+    let Opened { key, link, .. } = open(&mut sessions, true, at(0));
+    let mut batch = Batch::default();
+    let how =
+        How { qos: QoS::ExactlyOnce, retain: false, identifiers: Identifiers::of(None) };
+    batch.add(key, &message(Delivery::ExactlyOnce(id(1)), b"x"), how);
+    sessions.deliver(&batch, at(0));
+    let receipts = vec![Answered { kind: Kind::PubRec, id: id(1), failed: false }; 1000];
+    let mut written = || {
+        sessions.answered(key, link, &receipts);
+        sessions.get(key).unwrap().link.as_ref().unwrap().out.len()
+    };
+    assert!(written() >= 1000, "each is answered while there is room");
+    (0..200).for_each(|_| drop(written()));
+    assert_eq!(written(), written());
+}
