@@ -168,12 +168,18 @@ impl Sessions {
         self.note();
     }
 
-    /// Has looked after this session at its next time.
+    /// Has this session looked after at its next time, if it has one, and at no other.
     pub(super) fn watch(&mut self, key: ClientKey) {
         let Some(session) = self.get(key) else { return };
         let will = session.will.as_ref().and_then(|will| will.due);
-        let Some(next) = will.into_iter().chain(session.ends).min() else { return };
-        self.due.insert((next, key.slot, key.generation));
+        let next = will.into_iter().chain(session.ends).min();
+        let before = std::mem::replace(&mut session.watched, next);
+        if next == before {
+            return;
+        }
+        let place = |time| (time, key.slot, key.generation);
+        before.map(|before| self.due.remove(&place(before)));
+        self.due.extend(next.map(place));
     }
 
     /// When something is due next.
@@ -190,6 +196,7 @@ impl Sessions {
             self.due.pop_first();
             let key = ClientKey { partition: self.partition, slot, generation };
             let Some(session) = self.get(key) else { continue };
+            session.watched = None;
             if session.link.is_some() {
                 continue;
             }

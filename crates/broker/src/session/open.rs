@@ -101,6 +101,7 @@ impl Sessions {
             after.present = Some((key, true));
         }
         let kept = session.kept();
+        self.watch(key);
         self.put(key);
         let opened = Opened { key, link: number, present: known.is_some(), kept };
         (Ok(opened), after, self.note())

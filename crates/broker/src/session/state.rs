@@ -44,6 +44,8 @@ pub(crate) struct Session {
     pub(crate) left: u64,
     /// When it ends, once it has no connection.
     pub(crate) ends: Option<Duration>,
+    /// When its partition looks after it next.
+    pub(crate) watched: Option<Duration>,
     pub(crate) will: Option<Will>,
 }
 
@@ -133,6 +135,7 @@ impl Session {
             expiry: 0,
             left: 0,
             ends: None,
+            watched: None,
             will: None,
         }
     }

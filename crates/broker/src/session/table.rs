@@ -138,6 +138,7 @@ impl Sessions {
         let key = self.key(number);
         let slot = &mut self.slots[number as usize];
         let Some(session) = slot.session.take() else { return };
+        session.watched.map(|time| self.due.remove(&(time, key.slot, key.generation)));
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(number);
         self.names.remove(&session.client_id);

@@ -11,6 +11,7 @@ use crate::durable::Ledger;
 use crate::durable::restored::RestoredSessions;
 use crate::message::Message;
 use crate::routing::delivery::{Batch, How, Identifiers};
+use crate::session::close::Closing;
 use crate::session::key::ClientKey;
 use crate::session::open::{Opened, Opening};
 use crate::session::outgoing::Answered;
@@ -76,4 +77,23 @@ fn a_receipt_said_again_and_again_is_not_answered_without_end() {
     assert!(written() >= 1000, "each is answered while there is room");
     (0..200).for_each(|_| drop(written()));
     assert_eq!(written(), written());
+}
+
+#[test]
+fn who_comes_and_goes_is_looked_after_once() {
+    let mut sessions = sessions();
+    let leave = |sessions: &mut Sessions, Opened { key, link, .. }: Opened, now| {
+        sessions.close(key, link, Closing { will: true, expiry: None }, now);
+    };
+    for second in 0..10 {
+        let opened = open(&mut sessions, second % 3 == 0, at(second));
+        assert_eq!(sessions.due.len(), 0, "it is here");
+        leave(&mut sessions, opened, at(second));
+        assert_eq!(sessions.next_due(), Some(at(second + 60)));
+        assert_eq!(sessions.due.len(), 1, "it was here {second} times before");
+    }
+    sessions.expire(at(68));
+    assert_eq!((sessions.due.len(), sessions.names.len()), (1, 1));
+    sessions.expire(at(69));
+    assert_eq!((sessions.due.len(), sessions.names.len()), (0, 0));
 }
