@@ -178,7 +178,7 @@ impl SessionStage {
             let reasons = sessions.with(|sessions| sessions.unsubscribe(key, &keys));
             let routed = routes.call(Item::Unsubscribe { client: key, keys: keys.clone() }).await;
             let ticket = sessions.with(|sessions| match &routed {
-                Ok(_) => sessions.unsubscribed(key, &keys),
+                Ok(_) => sessions.unsubscribed(key, &keys, &reasons),
                 Err(_) => sessions.note(),
             });
             match routed.is_ok() && durable(&sessions, ticket).await.is_ok() {

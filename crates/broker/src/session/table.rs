@@ -305,13 +305,19 @@ impl Sessions {
         reasons
     }
 
-    /// Notes that subscriptions are no more that were taken away before.
-    pub(super) fn unsubscribed(&mut self, key: ClientKey, keys: &[Box<str>]) -> Ticket {
+    /// Notes that subscriptions are no more that were taken away before, of those that it went for as `reasons` say.
+    pub(super) fn unsubscribed(
+        &mut self,
+        key: ClientKey,
+        keys: &[Box<str>],
+        reasons: &[Reason],
+    ) -> Ticket {
         let mut notes = std::mem::take(&mut self.notes);
         if let Some(session) = self.get(key).filter(|session| session.kept() != 0) {
             let session_id = SessionId(session.number);
+            let gone = keys.iter().zip(reasons).filter(|(_, reason)| **reason == Reason::SUCCESS);
             // One may have been asked for again.
-            for filter in keys.iter().filter(|filter| !session.keys.contains(*filter)) {
+            for (filter, _) in gone.filter(|(filter, _)| !session.keys.contains(*filter)) {
                 notes.push(&Record::Unsubscribe { session: session_id, filter });
             }
         }

@@ -65,8 +65,7 @@ fn a_receipt_said_again_and_again_is_not_answered_without_end() {
     let mut sessions = sessions();
     let Opened { key, link, .. } = open(&mut sessions, true, at(0));
     let mut batch = Batch::default();
-    let how =
-        How { qos: QoS::ExactlyOnce, retain: false, identifiers: Identifiers::of(None) };
+    let how = How { qos: QoS::ExactlyOnce, retain: false, identifiers: Identifiers::of(None) };
     batch.add(key, &message(Delivery::ExactlyOnce(id(1)), b"x"), how);
     sessions.deliver(&batch, at(0));
     let receipts = vec![Answered { kind: Kind::PubRec, id: id(1), failed: false }; 1000];
@@ -75,7 +74,7 @@ fn a_receipt_said_again_and_again_is_not_answered_without_end() {
         sessions.get(key).unwrap().link.as_ref().unwrap().out.len()
     };
     assert!(written() >= 1000, "each is answered while there is room");
-    (0..200).for_each(|_| drop(written()));
+    (0..200).for_each(|_| _ = written());
     assert_eq!(written(), written());
 }
 
@@ -96,4 +95,20 @@ fn who_comes_and_goes_is_looked_after_once() {
     assert_eq!((sessions.due.len(), sessions.names.len()), (1, 1));
     sessions.expire(at(69));
     assert_eq!((sessions.due.len(), sessions.names.len()), (0, 0));
+}
+
+#[test]
+fn what_nobody_has_subscribed_to_is_not_noted() {
+    let mut sessions = sessions();
+    let Opened { key, .. } = open(&mut sessions, true, at(0));
+    let session = sessions.get(key).unwrap();
+    (session.number, session.lasts) = (7, true);
+    session.keys.insert("known".into());
+    let keys: [Box<str>; 3] = ["known", "unknown", "known"].map(Into::into);
+    let reasons = sessions.unsubscribe(key, &keys);
+    let before = sessions.notes.len();
+    sessions.unsubscribed(key, &keys[1..], &reasons[1..]);
+    assert_eq!(sessions.notes.len(), before);
+    sessions.unsubscribed(key, &keys, &reasons);
+    assert!(sessions.notes.len() > before);
 }
