@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use phalanx_mqtt::{Delivery, Properties, Property, PropertyBuffer, Publish, QoS, Will};
+use phalanx_mqtt::{Delivery, PacketId, Properties, Property, PropertyBuffer, Publish, QoS, Will};
 
 use crate::session::key::ClientKey;
 
@@ -20,8 +20,9 @@ pub(crate) struct Message {
     expires: Option<Duration>,
     /// Who has published it; none where that was the broker.
     pub(crate) from: Option<ClientKey>,
-    /// If it is of QoS 2, and from a session that is kept: the number of that, and the one that it came with.
-    pub(crate) begun: Option<(u64, u16)>,
+    /// If it is of QoS 2, and from a client: the number that its session is kept by, 0 if it is not; and the one that
+    /// it came with.
+    pub(crate) begun: Option<(u64, PacketId)>,
     /// The number that it is kept by; 0 while it is not. Written by the router alone.
     number: AtomicU64,
 }
@@ -55,7 +56,7 @@ impl Message {
             expires,
             from: Some(from),
             begun: match publish.delivery {
-                Delivery::ExactlyOnce(id) if kept != 0 => Some((kept, id.get())),
+                Delivery::ExactlyOnce(id) => Some((kept, id)),
                 _ => None,
             },
             number: AtomicU64::new(0),

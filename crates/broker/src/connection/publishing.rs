@@ -159,14 +159,17 @@ impl Connection {
             messages.retain(|_| all.next().unwrap_or(true));
             if begun.contains(&false) {
                 // Those are answered as if they were new: so what was noted of them is to be on the disk.
-                Box::pin(self.wait_for_all()).await?;
+                if let Err(end) = Box::pin(self.wait_for_all()).await {
+                    refuse(&together, &deliveries, begun);
+                    return Err(end);
+                }
             }
         }
         let is_empty = messages.is_empty();
         if let (true, Some(together)) = (is_empty, &together) {
             together.set_routed();
         }
-        let item = Item::Publish { messages, begun: together };
+        let item = Item::Publish { messages, begun: together.clone() };
         let reasons = match is_empty {
             true => Vec::new(),
             false => match self.context.stages.routing.call(item).await {
@@ -177,9 +180,9 @@ impl Connection {
                 // Nobody knows where it has arrived: the client sends it again, and what has arrived then
                 // arrives twice, which is better than not at all.
                 _ => {
-                    let new = |n: &usize| begun.as_ref().is_none_or(|begun| begun[*n]);
-                    let ids = (0..deliveries.len()).filter(new).map(|n| &deliveries[n]);
-                    self.give_up(ids.filter_map(exactly_once).collect()).await;
+                    let begun = begun.unwrap_or_default();
+                    // It may be back already, on a connection that is not asked to give up anything.
+                    self.give_up(refuse(&together, &deliveries, &begun)).await;
                     return Err(Reason::SERVER_BUSY.into());
                 }
             },
@@ -259,6 +262,16 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// Says that none of those messages of QoS 2 has arrived that are `new`. Their numbers.
+fn refuse(together: &Option<Arc<Begun>>, deliveries: &[Delivery], new: &[bool]) -> Vec<PacketId> {
+    let new = deliveries.iter().zip(new).filter(|(_, new)| **new);
+    let ids: Vec<_> = new.filter_map(|(delivery, _)| exactly_once(delivery)).collect();
+    if let Some(together) = together {
+        together.refuse(ids.iter().copied());
+    }
+    ids
 }
 
 /// See [`Connection::begin`].

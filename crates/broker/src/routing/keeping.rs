@@ -76,8 +76,9 @@ impl Keeping {
 
     /// A message has come, and all else is said of it.
     pub(crate) fn come(&mut self, message: &Message) {
-        if let Some((session, packet)) = message.begun {
-            self.notes.push(&Record::Incoming { session: SessionId(session), packet });
+        if let Some((session, packet)) = message.begun.filter(|(session, _)| *session != 0) {
+            let (session, packet) = (SessionId(session), packet.get());
+            self.notes.push(&Record::Incoming { session, packet });
         }
         self.next();
     }

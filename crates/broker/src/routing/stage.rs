@@ -47,8 +47,8 @@ fn route(
     let (mut run, mut all_begun) = (Run::default(), Vec::new());
     for (item, reply) in cohort.drain() {
         if let Item::Publish { messages, begun } = item {
-            run.add(messages, reply);
-            all_begun.extend(begun);
+            all_begun.extend(begun.clone());
+            run.add(messages, (reply, begun));
             continue;
         }
         // What was published before is for those who have subscribed before.
@@ -95,13 +95,17 @@ fn route(
 #[derive(Default)]
 struct Run {
     messages: Vec<Arc<Message>>,
-    /// Who has published them, and how many.
-    owed: Vec<(Reply<Answer>, usize)>,
+    /// Who has published them, and how many, and who is told of those of QoS 2.
+    owed: Vec<(Reply<Answer>, usize, Option<Arc<Begun>>)>,
 }
 
 impl Run {
-    fn add(&mut self, mut messages: Vec<Arc<Message>>, reply: Reply<Answer>) {
-        self.owed.push((reply, messages.len()));
+    fn add(
+        &mut self,
+        mut messages: Vec<Arc<Message>>,
+        (reply, begun): (Reply<Answer>, Option<Arc<Begun>>),
+    ) {
+        self.owed.push((reply, messages.len(), begun));
         match self.messages.is_empty() {
             true => self.messages = messages,
             false => self.messages.append(&mut messages),
@@ -123,8 +127,19 @@ impl Run {
         let mut reasons = router.publish(&self.messages, batches, policy).into_iter();
         let after: usize = count(batches);
         let each = (after - before).div_ceil(self.messages.len().max(1));
-        for (reply, count) in self.owed.drain(..) {
-            answers.push((reply, Answer::Published(reasons.by_ref().take(count).collect(), each)));
+        let mut messages = self.messages.as_slice();
+        for (reply, count, begun) in self.owed.drain(..) {
+            let reasons: Vec<_> = reasons.by_ref().take(count).collect();
+            let (own, others) = messages.split_at(count);
+            messages = others;
+            if let Some(begun) = begun
+                && reasons.iter().any(|reason| reason.is_failure())
+            {
+                // Before they are said to be routed: its client may be back already, and send them again.
+                let refused = own.iter().zip(&reasons).filter(|(_, reason)| reason.is_failure());
+                begun.refuse(refused.filter_map(|(message, _)| message.begun.map(|(_, id)| id)));
+            }
+            answers.push((reply, Answer::Published(reasons, each)));
         }
         self.messages.clear();
     }

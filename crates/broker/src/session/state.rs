@@ -1,8 +1,8 @@
 //! One session.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use phalanx::Trigger;
@@ -49,10 +49,12 @@ pub(crate) struct Session {
     pub(crate) will: Option<Will>,
 }
 
-/// Messages of QoS 2 that one connection has begun together, in a session that is kept.
+/// Messages of QoS 2 that one connection has begun together, in a session that may outlive it.
 #[derive(Debug, Default)]
 pub(crate) struct Begun {
     is_routed: AtomicBool,
+    /// Those that have not arrived, whatever comes of the others: few, and seldom.
+    refused: Mutex<Vec<PacketId>>,
 }
 
 impl Begun {
@@ -64,6 +66,19 @@ impl Begun {
     /// It is noted that they have come.
     pub(crate) fn set_routed(&self) {
         self.is_routed.store(true, Ordering::Release);
+    }
+
+    /// These have not arrived: when they come again, on whichever connection, they are new.
+    pub(crate) fn refuse(&self, ids: impl IntoIterator<Item = PacketId>) {
+        self.refused().extend(ids);
+    }
+
+    pub(crate) fn has_refused(&self, id: PacketId) -> bool {
+        self.refused().contains(&id)
+    }
+
+    fn refused(&self) -> MutexGuard<'_, Vec<PacketId>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

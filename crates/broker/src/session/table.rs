@@ -26,7 +26,7 @@ use crate::session::state::{Begun, Session};
 /// What somebody is subscribed to.
 pub(super) type Granted = (Subscriber, Vec<Wanted>);
 
-/// For each message of QoS 2 whether it is new; and what says when they are noted, where the session is kept.
+/// For each message of QoS 2 whether it is new; and what says when they are noted, where another connection may ask.
 pub(crate) type Beginning = (Vec<bool>, Option<Arc<Begun>>);
 
 /// The sessions of one partition.
@@ -350,12 +350,23 @@ impl Sessions {
         let most = usize::from(self.limits.receive_maximum);
         let session = self.get(key).filter(|session| session.is_on(link));
         let Some(session) = session else { return Err(Reason::SESSION_TAKEN_OVER) };
-        let known = |id| session.received.get(id).and_then(Option::as_ref);
-        if ids.iter().filter_map(known).any(|begun| !begun.is_routed()) {
+        let is_open = |id: &PacketId| {
+            let begun = session.received.get(id).and_then(Option::as_ref);
+            begun.is_some_and(|begun| !begun.is_routed() && !begun.has_refused(*id))
+        };
+        if ids.iter().any(is_open) {
             return Err(Reason::SERVER_BUSY);
         }
-        let own = (session.kept() != 0).then(|| Arc::new(Begun::default()));
+        let outlives = session.expiry > 0 || session.kept() != 0;
+        let own = outlives.then(|| Arc::new(Begun::default()));
         let mut begin = |id: &PacketId| match session.received.entry(*id) {
+            // The connection that has begun it has ended before it could say that it was refused.
+            Entry::Occupied(mut place)
+                if place.get().as_ref().is_some_and(|begun| begun.has_refused(*id)) =>
+            {
+                place.insert(own.clone());
+                true
+            }
             Entry::Occupied(_) => false,
             Entry::Vacant(place) => {
                 place.insert(own.clone());

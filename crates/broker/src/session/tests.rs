@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_mqtt::{Delivery, Kind, PacketId, Properties, Publish, QoS, Version};
+use phalanx_mqtt::{Delivery, Kind, PacketId, Properties, Publish, QoS, Reason, Version};
 
 use crate::config::Limits;
 use crate::counters::Counters;
@@ -111,4 +111,27 @@ fn what_nobody_has_subscribed_to_is_not_noted() {
     assert_eq!(sessions.notes.len(), before);
     sessions.unsubscribed(key, &keys, &reasons);
     assert!(sessions.notes.len() > before);
+}
+
+#[test]
+fn what_was_refused_while_its_client_came_back_is_new() {
+    let mut sessions = sessions();
+    let Opened { key, link, .. } = open(&mut sessions, true, at(0));
+    let ids = [id(1), id(2)];
+    let (new, first) = sessions.begin(key, link, &ids).unwrap();
+    assert_eq!(new, [true, true]);
+    let Opened { key, link, .. } = open(&mut sessions, false, at(1));
+    let begin = |sessions: &mut Sessions| sessions.begin(key, link, &ids);
+    assert_eq!(begin(&mut sessions).err(), Some(Reason::SERVER_BUSY), "nobody knows yet");
+    let first = first.expect("its session outlives its connection");
+    first.refuse([id(2)]);
+    first.set_routed();
+    let (new, second) = begin(&mut sessions).unwrap();
+    assert_eq!(new, [false, true], "the first has arrived, the second has not");
+    // Nobody knows where these have gone.
+    second.unwrap().refuse(ids);
+    let (new, third) = begin(&mut sessions).unwrap();
+    assert_eq!(new, [false, true]);
+    third.unwrap().set_routed();
+    assert_eq!(begin(&mut sessions).unwrap().0, [false, false]);
 }
