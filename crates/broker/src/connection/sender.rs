@@ -45,6 +45,8 @@ pub(crate) async fn send(
                 // The reader has ended it, and has said why.
                 First::One(Ok(Pulled::Closed(_))) if outbox.is_closed() => pull = None,
                 First::One(Ok(Pulled::Closed(reason))) => {
+                    // Nothing may follow the farewell, so what was said meanwhile goes before it.
+                    bytes = outbox.take(Vec::new());
                     outbox.close_with_words();
                     if outbox.version() == Version::V5 {
                         let farewell = Packet::Disconnect(Disconnect::because(reason));
