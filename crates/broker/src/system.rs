@@ -22,8 +22,10 @@ pub(crate) async fn tell(context: Context, interval: Duration) {
     loop {
         let changed = system.changed(&context.counters, now());
         let messages = changed.map(|(topic, value)| Arc::new(Message::system(&topic, value)));
-        // Not told where there is room for nothing: the next are.
-        let _ = context.stages.routing.call(Item::System(messages.collect())).await;
+        // Not told where there is room for nothing: all that stands then is told the next time.
+        if context.stages.routing.call(Item::System(messages.collect())).await.is_err() {
+            system.told.clear();
+        }
         if let First::Other(()) = first(sleep(interval), drained.as_mut()).await {
             return;
         }
@@ -172,5 +174,7 @@ mod tests {
         counters.connected.add(-1);
         assert_eq!(told(&mut system, &counters, at(66))["clients/connected"], "1");
         assert_eq!(system.most_connected, 2);
+        system.told.clear();
+        assert_eq!(told(&mut system, &counters, at(66)).len(), first.len(), "nobody was told");
     }
 }
