@@ -48,6 +48,10 @@ pub(crate) struct Router {
 /// So many of the smallest messages are written to a client before any waits.
 const WRITTEN: usize = 16 * 1024;
 
+/// So many retained messages are looked at for one SUBSCRIBE, whether they are what it wants or not: nobody else is
+/// served meanwhile.
+const LOOKED_AT: usize = 1_000_000;
+
 struct Client {
     key: ClientKey,
     identity: Identity,
@@ -241,6 +245,7 @@ impl Router {
         let (key, kept, identity) = (client.key, client.kept, client.identity.clone());
         let index = self.index(client);
         let (most, mut left_out) = (batch.deliveries.len().saturating_add(self.most), 0);
+        let mut looked_at = 0;
         for wanted in wanted {
             let covered = wanted.covered;
             let Some((path, own, existed)) = self.file(index, wanted, covered) else { continue };
@@ -252,6 +257,11 @@ impl Router {
             // What is more than the client can have waiting is dropped for it, before it takes memory.
             if send && path.group.is_none() && left_out == 0 {
                 let mut give = |message: &Arc<Message>| {
+                    looked_at += 1;
+                    if looked_at > LOOKED_AT {
+                        left_out += 1;
+                        return;
+                    }
                     let satisfies = |content: &Content| {
                         let attributes = Attributes::of(message, content.json);
                         content.filter.matches(&attributes.list())
