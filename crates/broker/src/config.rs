@@ -113,7 +113,7 @@ pub struct Limits {
     pub topic_aliases: u16,
     /// The longest time in seconds that a session outlives its connection; `u32::MAX` is for ever.
     pub session_expiry: u32,
-    /// How long a client may take to say CONNECT.
+    /// How long a client may take to say CONNECT, TLS and the upgrade to a WebSocket before it included.
     pub connect: Duration,
     /// How long a client may take for what is sent to it at once, which is 256 KiB and a message beyond at most;
     /// then its connection is closed.

@@ -58,7 +58,6 @@ pub(super) async fn welcome(
     guest: Guest,
 ) -> Option<Welcome> {
     let limits = &context.config.limits;
-    let begun = now();
     let connect = loop {
         match Frame::split(input, limits.packet) {
             Ok(Some(frame)) if frame.kind() == Kind::Connect => break frame,
@@ -66,8 +65,8 @@ pub(super) async fn welcome(
             // This is somebody who does not speak MQTT: there is no way to say so.
             _ => return None,
         }
-        let left = limits.connect.saturating_sub(now() - begun);
-        match stream.read(input, Patience::limit(left).or_drain()).await {
+        let patience = Patience::limit(guest.left(limits.connect)).or_drain();
+        match stream.read(input, patience).await {
             Ok(1..) => (),
             _ => return None,
         }

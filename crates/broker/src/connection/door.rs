@@ -13,24 +13,30 @@ use crate::serve::Context;
 /// Serves a client that has come to an address which is more than a socket.
 pub(super) async fn enter(stream: Stream, listen: Listen, context: Context, guest: Guest) {
     // Boxed, as what a connection begins with is not to be held for all its life.
-    if let Some(transport) = Box::pin(open(stream, listen, &context)).await {
+    if let Some(transport) = Box::pin(open(stream, listen, &context, &guest)).await {
         // And so that the two together fit a slot.
         Box::pin(serve(transport, context, guest)).await;
     }
 }
 
-async fn open(stream: Stream, listen: Listen, context: &Context) -> Option<Transport> {
-    let limit = context.config.limits.connect;
+async fn open(
+    stream: Stream,
+    listen: Listen,
+    context: &Context,
+    guest: &Guest,
+) -> Option<Transport> {
+    // One limit for all that comes before a client is let in.
+    let left = || guest.left(context.config.limits.connect);
     let mut transport = Transport::Plain(stream);
     if listen.tls
         && let Transport::Plain(stream) = transport
     {
         // Who comes without TLS cannot be told, as what it speaks is not known.
-        let shaken = context.tls?.shake(stream, Patience::limit(limit).or_drain()).await;
+        let shaken = context.tls?.shake(stream, Patience::limit(left()).or_drain()).await;
         transport = Transport::Tls(shaken.ok()?);
     }
     if listen.websocket {
-        let socket = upgrade(transport, &context.config.security.origins, limit).await?;
+        let socket = upgrade(transport, &context.config.security.origins, left()).await?;
         transport = Transport::WebSocket(Box::new(socket));
     }
     Some(transport)

@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use phalanx::net::Stream;
 use phalanx::now;
@@ -11,6 +12,7 @@ use phalanx_mqtt::Reason;
 
 use crate::config::Limits;
 use crate::connection::place::Place;
+use crate::connection::sender::LINGER;
 
 /// What each address has open, and how often it connects. Nothing where there is no limit on either: then nobody asks
 /// the kernel for the address.
@@ -23,6 +25,17 @@ pub(crate) struct Guest {
     _open: Option<Open>,
     /// Why it is not let in, if it is not.
     pub(super) refused: Option<Reason>,
+    /// When it has come.
+    since: Duration,
+}
+
+impl Guest {
+    /// How long it may still take to say CONNECT, and all that comes before, of so long altogether.
+    pub(super) fn left(&self, limit: Duration) -> Duration {
+        // Who is not let in takes a place from others, if only until it is told so.
+        let limit = if self.refused.is_some() { limit.min(LINGER) } else { limit };
+        limit.saturating_sub(now() - self.since)
+    }
 }
 
 impl Guard {
@@ -36,7 +49,7 @@ impl Guard {
 
     pub(super) fn guest(&self, stream: &Stream, place: Place) -> Guest {
         let Some((addresses, hashes)) = &self.0 else {
-            return Guest { _place: place, _open: None, refused: None };
+            return Guest { _place: place, _open: None, refused: None, since: now() };
         };
         // Where it has gone already it does not matter whose it was.
         let address =
@@ -47,6 +60,6 @@ impl Guard {
             None => Some(Reason::QUOTA_EXCEEDED),
             Some(open) => open.request(now()).is_err().then_some(Reason::CONNECTION_RATE_EXCEEDED),
         };
-        Guest { _place: place, _open: open, refused }
+        Guest { _place: place, _open: open, refused, since: now() }
     }
 }

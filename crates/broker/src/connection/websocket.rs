@@ -57,7 +57,8 @@ pub(crate) async fn upgrade(
         return None;
     };
     debug_assert!(length <= MAX_HEAD);
-    below.write(accept, Patience::limit(limit)).await.ok()?;
+    let left = limit.saturating_sub(now() - begun);
+    below.write(accept, Patience::limit(left)).await.ok()?;
     input.drain(..length);
     Some(WebSocket {
         below,
