@@ -92,7 +92,8 @@ async fn publish(
     let (mut head, mut answer) = (Vec::with_capacity(EVENT), Vec::with_capacity(ANSWER));
     for event in events.iter().cycle().skip(from) {
         let asked = Instant::now();
-        if asked >= until {
+        // Once at least, however short the slice was on a busy machine.
+        if asked >= until && !times.is_empty() {
             break;
         }
         head.extend_from_slice(event);

@@ -13,7 +13,7 @@ use crate::session::key::ClientKey;
 use crate::session::{Pulled, SessionStage};
 
 /// So long a client may take to read why its connection is closed.
-pub(super) const LINGER: Duration = Duration::from_secs(1);
+pub(super) const LINGER: Duration = Duration::from_secs(2);
 
 /// Sends until the connection is closed from either side. All that has gathered while something was sent goes
 /// with the next.
