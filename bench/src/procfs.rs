@@ -116,14 +116,20 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn this_process_has_run() {
-        let id = std::process::id();
-        let before = run_time(&[id]).unwrap();
-        let start = std::time::Instant::now();
-        while start.elapsed().as_millis() < 60 {
-            std::hint::spin_loop();
-        }
-        assert!(run_time(&[id]).unwrap() > before);
+    fn a_process_that_spins_has_run() {
+        // Not this one: its threads end meanwhile, and what they ran is then gone.
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn()
+            .unwrap();
+        let before = run_time(&[child.id()]).unwrap();
+        let runs = (0..60_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            run_time(&[child.id()]).unwrap() > before
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(runs);
         assert!(busy_time(0).unwrap() > 0.0 && own_time().unwrap() >= 0.0);
         assert!(run_time(&[u32::MAX]).is_err());
     }
