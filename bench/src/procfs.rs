@@ -118,10 +118,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_process_that_spins_has_run() {
         // Not this one: its threads end meanwhile, and what they ran is then gone.
-        let mut child = std::process::Command::new("sh")
-            .args(["-c", "while :; do :; done"])
-            .spawn()
-            .unwrap();
+        let mut child =
+            std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let before = run_time(&[child.id()]).unwrap();
         let runs = (0..60_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
