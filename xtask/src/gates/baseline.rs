@@ -86,12 +86,14 @@ impl Baseline {
 /// By which share of its baseline a figure may move, and by how much at least.
 ///
 /// Instructions of one thread are the same in each run, those of a server nearly so. Code that is laid out
-/// otherwise misses otherwise. An allocation more is one too many.
+/// otherwise misses otherwise. An allocation more is one too many. Which of a server's few dozen data lines meet in
+/// a set depends on where its memory lies: one program had 35, 53 and 64 misses of them in as many runs.
 fn tolerance(name: &str) -> (f64, f64) {
     match (name.starts_with("web"), name.rsplit('.').next().unwrap_or_default()) {
         (true, "instructions") => (0.03, 0.0),
         (false, "instructions") => (0.02, 0.0),
         (_, "allocations" | "system_calls") => (0.0, 0.05),
+        (true, "d1_misses") => (1.0, 50.0),
         (true, _) => (0.3, 5.0),
         (false, _) => (0.1, 1.0),
     }
