@@ -9,6 +9,7 @@ mod manual;
 mod notify;
 mod passwd;
 mod service;
+mod settings;
 mod top;
 mod web;
 

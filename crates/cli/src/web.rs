@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::content::Content;
 use crate::service::Service;
+use crate::settings::{self, FileArgs, RuntimeArgs};
 use clap::Args;
-use phalanx::Choice;
 use phalanx_web::{Config, Inherited, Listen, Mistake, Origins, Tls, operate};
 
 /// Serve a directory of files over HTTP.
@@ -30,24 +30,8 @@ pub(crate) struct Web {
     /// [default: .]
     directory: Option<PathBuf>,
 
-    /// Read the configuration from this file, in TOML; docs/web/configuration.md has all its keys.
-    #[arg(long, short, value_name = "FILE", env = "PHALANX_CONFIG")]
-    config: Option<PathBuf>,
-
-    /// Set a key of the configuration, as it would be written in the file: `timeouts.idle="5s"`,
-    /// `host.listing=true`. May be given several times.
-    #[arg(long, value_name = "KEY=VALUE", env = "PHALANX_SET", value_delimiter = '\n')]
-    set: Vec<String>,
-
-    /// Look whether the configuration is right and what it names is there (directories, error pages,
-    /// certificates), tell of all that is wrong, and end: with 0 if nothing is, 1 if something cannot
-    /// be had, 2 for mistakes.
-    #[arg(long)]
-    check: bool,
-
-    /// Print the whole configuration as TOML, as it would be served, and end.
-    #[arg(long)]
-    print_config: bool,
+    #[command(flatten)]
+    file: FileArgs,
 
     /// Where to listen; port 0 takes a free one. May be given several times. Sockets that systemd hands
     /// over take the place of all.
@@ -77,24 +61,6 @@ pub(crate) struct Web {
     #[arg(long, env = "PHALANX_H2C")]
     h2c: bool,
 
-    /// How many processors: threads, each bound to a core. Default: one for each core.
-    #[arg(long, short, value_name = "N", env = "PHALANX_PROCESSORS", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    processors: Option<u16>,
-
-    /// How to reach the kernel: io_uring, or readiness (epoll, kqueue). `auto` takes io_uring where
-    /// there is one. [default: auto]
-    #[arg(long, value_name = "auto|uring|poll", env = "PHALANX_DRIVER")]
-    driver: Option<Choice>,
-
-    /// Show what the server does there, live, and serve /snapshot.json, /metrics and more; on the
-    /// loopback only: they tell all about the load. See also `phalanx top`.
-    #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_ADMIN")]
-    admin: Option<SocketAddr>,
-
-    /// Allow an --admin address that others can reach.
-    #[arg(long, requires = "admin", env = "PHALANX_ADMIN_PUBLIC")]
-    admin_public: bool,
-
     /// Memory for files' contents, over all processors. [default: 256M]
     #[arg(long, value_name = "BYTES", value_parser = phalanx_web::amount, env = "PHALANX_CACHE")]
     cache: Option<usize>,
@@ -117,37 +83,11 @@ pub(crate) struct Web {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400), env = "PHALANX_IDLE_TIMEOUT")]
     idle_timeout: Option<u64>,
 
-    /// Seconds to finish what is under way after a signal, before it is ended. [default: 10]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400), env = "PHALANX_DRAIN")]
-    drain: Option<u64>,
-
-    /// Microseconds that a processor without work looks for some before it sleeps. [default: 20]
-    #[arg(long, value_name = "MICROSECONDS", env = "PHALANX_SPIN")]
-    spin: Option<u64>,
-
-    /// Microseconds that a processor without work may wait for more than one thing to come, so that
-    /// requests are worked on in larger cohorts and cost less, at the price of latency: 1000 is a
-    /// good value. Waits only where the load fills a cohort within this time. 0 never waits.
-    /// [default: 0]
-    #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(0..=10_000), env = "PHALANX_HOLD")]
-    hold: Option<u64>,
-
-    /// Milliseconds after which an operation that does not suspend is told on stderr; 0 for never.
-    /// [default: 100]
-    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400_000), env = "PHALANX_LONG_OPERATION")]
-    long_operation: Option<u64>,
-
-    /// Bytes of a core's second-level cache, by which the runtime chooses the size of cohorts; 0 for
-    /// what the machine says. [default: 0]
-    #[arg(long, value_name = "BYTES", value_parser = phalanx_web::amount, env = "PHALANX_CORE_CACHE")]
-    core_cache: Option<usize>,
-
-    /// Do not bind processors to cores.
-    #[arg(long, env = "PHALANX_NO_PIN")]
-    no_pin: bool,
-
     #[command(flatten)]
     content: Content,
+
+    #[command(flatten)]
+    runtime: RuntimeArgs,
 }
 
 impl Web {
@@ -162,16 +102,17 @@ impl Web {
         let given = inherited.listen();
         let config = match self.load(given.as_deref()) {
             Ok(config) => config,
-            Err(mistakes) => {
-                mistakes.iter().for_each(|mistake| eprintln!("phalanx: {mistake}"));
-                return ExitCode::from(2);
-            }
+            Err(mistakes) => return settings::tell(&mistakes),
         };
-        if self.print_config {
-            return print(&config);
+        if self.file.print_config {
+            return settings::print(&config.to_toml(), |text, here| {
+                let mut whole = Config::new();
+                whole.read(text, "configuration", here, &mut Origins::default())?;
+                Ok(whole.to_toml())
+            });
         }
-        if self.check {
-            return check(&config);
+        if self.file.check {
+            return settings::check(&config.doubts(), &config.missing());
         }
         phalanx::raise_open_files();
         let served = operate(config, inherited, Arc::new(Service::new(self, given)));
@@ -187,19 +128,11 @@ impl Web {
     /// The configuration that the file, the environment and the flags come to. Where it listens may be
     /// `given`: then nothing else decides it.
     pub(crate) fn load(&self, given: Option<&[Listen]>) -> Result<Config, Vec<Mistake>> {
-        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let (mut config, mut origins) = (Config::new(), Origins::default());
-        config.runtime.processors = cores.min(1024);
-        if let Some(path) = &self.config {
-            let name = path.display().to_string();
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| vec![Mistake::new(&name, "", &error.to_string())])?;
-            let base = path.parent().unwrap_or(Path::new(""));
-            config.read(&text, &name, base, &mut origins)?;
-        }
-        for set in &self.set {
-            config.read(set, &format!("--set {set}"), Path::new(""), &mut origins)?;
-        }
+        RuntimeArgs::defaults(&mut config.runtime);
+        let read =
+            |text: &str, name: &str, base: &Path| config.read(text, name, base, &mut origins);
+        self.file.read(read)?;
         self.apply(&mut config, given, &mut origins)?;
         let mistakes = config.check();
         if mistakes.is_empty() {
@@ -237,20 +170,7 @@ impl Web {
             config.listen = given.to_vec();
         }
         self.apply_tls(config)?;
-        let runtime = &mut config.runtime;
-        set(&mut runtime.processors, &self.processors.map(usize::from));
-        set(&mut runtime.driver, &self.driver);
-        runtime.pin &= !self.no_pin;
-        set(&mut runtime.spin, &self.spin.map(Duration::from_micros));
-        set(&mut runtime.hold, &self.hold.map(Duration::from_micros));
-        set(&mut runtime.drain, &self.drain.map(Duration::from_secs));
-        set(&mut runtime.long_operation, &self.long_operation.map(Duration::from_millis));
-        set(&mut runtime.core_cache, &self.core_cache);
-        if self.admin.is_some() {
-            runtime.admin = self.admin;
-            origins.said("runtime.admin", "--admin");
-        }
-        runtime.admin_public |= self.admin_public;
+        self.runtime.apply(&mut config.runtime, origins);
         set(&mut config.cache_bytes, &self.cache);
         set(&mut config.max_connections, &self.max_connections.map(NonZero::get));
         if let Some(wait) = self.target_wait {
@@ -277,39 +197,5 @@ impl Web {
         }
         config.listen.extend(self.redirect_http.map(Listen::to_https));
         Ok(())
-    }
-}
-
-/// Prints the configuration such that it means the same wherever it is read from: read once more, its
-/// relative paths begin here.
-fn print(config: &Config) -> ExitCode {
-    let whole = std::env::current_dir().map_err(|error| error.to_string()).and_then(|here| {
-        let mut whole = Config::new();
-        match whole.read(&config.to_toml(), "configuration", &here, &mut Origins::default()) {
-            Ok(()) => Ok(whole.to_toml()),
-            Err(mistakes) => Err(mistakes.iter().map(Mistake::to_string).collect()),
-        }
-    });
-    match whole {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("phalanx: the configuration cannot be printed: {why}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Tells what the configuration names and is not there.
-fn check(config: &Config) -> ExitCode {
-    let missing = config.missing();
-    for line in config.doubts().iter().chain(&missing) {
-        eprintln!("phalanx: {line}");
-    }
-    match missing.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
     }
 }

@@ -22,22 +22,8 @@ impl Config {
             let what = "an address redirects to TLS, and none has it";
             wrong("listen".into(), what.into());
         }
-        if !(1..=1024).contains(&self.runtime.processors) {
-            let found = self.runtime.processors;
-            wrong("runtime.processors".into(), format!("found {found}, expected 1 to 1024"));
-        }
         if self.max_connections == 0 {
             wrong("max-connections".into(), "found 0, expected 1 at least".into());
-        }
-        if let Some(admin) = self.runtime.admin
-            && !admin.ip().is_loopback()
-            && !self.runtime.admin_public
-        {
-            let what = format!(
-                "{admin} can be reached by others and shows them all about this server; use a \
-                 loopback address, or say --admin-public (runtime.admin-public)"
-            );
-            wrong("runtime.admin".into(), what);
         }
         for (name, time) in [
             ("request", self.timeouts.request),
@@ -57,6 +43,7 @@ impl Config {
             );
         }
         self.check_hosts(&mut wrong);
+        mistakes.extend(self.runtime.check());
         mistakes
     }
 

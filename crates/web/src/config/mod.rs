@@ -1,7 +1,6 @@
 //! What an operator can set, as plain data. The compiled form that requests are answered from is in
 //! `crate::site`.
 
-mod amount;
 mod check;
 mod file;
 mod host;
@@ -9,21 +8,19 @@ mod limits;
 mod missing;
 mod reload;
 mod rules;
-mod runtime;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use phalanx_http::Limits;
 
-pub use amount::amount;
-pub use file::{Mistake, Origins};
 pub use host::{HostConfig, Symlinks, Tls, UnknownHost};
 pub use limits::{AccessLog, LogFormat, LogTarget, PerAddress, Timeouts};
+pub use phalanx_config::{Mistake, Origins, amount};
+pub use phalanx_service::RuntimeConfig;
 pub use rules::{
     Auth, CacheRule, Cors, HeaderRule, Redirect, RedirectStatus, Rewrite, SecurityHeaders, TypeRule,
 };
-pub use runtime::RuntimeConfig;
 
 /// How to serve files: where, for which hosts, within which limits.
 #[derive(Clone, Debug, PartialEq)]

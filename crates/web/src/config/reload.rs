@@ -1,5 +1,7 @@
 //! Which keys a running server can change.
 
+use phalanx_config::differences;
+
 use crate::config::Config;
 
 /// What is put in the place of the old while the server runs; all else is as it was at the start. A key
@@ -19,21 +21,8 @@ const CHANGE: [&str; 9] = [
 impl Config {
     /// The keys that differ from those of a `running` server and that it cannot change.
     pub(crate) fn needs_restart(&self, running: &Self) -> Vec<String> {
-        let (new, old) = (self.to_table(), running.to_table());
-        let mut keys = Vec::new();
-        for (key, value) in &new {
-            if CHANGE.contains(&&key[..]) {
-                continue;
-            }
-            match (value, old.get(key)) {
-                (value, Some(other)) if value == other => (),
-                (toml::Value::Table(new), Some(toml::Value::Table(old))) => {
-                    let differ = new.iter().filter(|(key, value)| old.get(*key) != Some(value));
-                    keys.extend(differ.map(|(inner, _)| format!("{key}.{inner}")));
-                }
-                _ => keys.push(key.clone()),
-            }
-        }
+        let mut keys = differences(&self.to_table(), &running.to_table());
+        keys.retain(|key| !CHANGE.contains(&key.split('.').next().unwrap_or_default()));
         keys
     }
 

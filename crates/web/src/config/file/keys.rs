@@ -1,19 +1,14 @@
 //! All keys of a configuration, each declared once. What they mean is said where their fields are,
 //! and in `docs/web/configuration.md`, which has all of them.
 
+use phalanx_config::{Keys, Pass};
 use phalanx_http::Limits;
 
-use crate::config::file::pass::Pass;
+use crate::config::file::values::{ErrorPages, LogFormats};
 use crate::config::{
     AccessLog, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, PerAddress, Redirect,
-    RedirectStatus, Rewrite, RuntimeConfig, SecurityHeaders, Timeouts, Tls, TypeRule,
+    RedirectStatus, Rewrite, SecurityHeaders, Timeouts, Tls, TypeRule,
 };
-
-/// A table of keys.
-pub(super) trait Keys {
-    /// Walks the keys with a pass.
-    fn keys(&mut self, pass: &mut Pass<'_, '_>);
-}
 
 impl Keys for Config {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
@@ -26,7 +21,7 @@ impl Keys for Config {
         pass.key("target-wait", &mut self.target_wait);
         pass.key("health", &mut self.health);
         pass.table("runtime", &mut self.runtime);
-        pass.table("limits", &mut self.limits);
+        pass.table_of("limits", |pass| limits(&mut self.limits, pass));
         pass.table("timeouts", &mut self.timeouts);
         pass.table("per-address", &mut self.per_address);
         pass.optional("access-log", &mut self.access_log);
@@ -35,28 +30,11 @@ impl Keys for Config {
     }
 }
 
-impl Keys for RuntimeConfig {
-    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        pass.key("processors", &mut self.processors);
-        pass.key("driver", &mut self.driver);
-        pass.key("pin", &mut self.pin);
-        pass.key("spin", &mut self.spin);
-        pass.key("hold", &mut self.hold);
-        pass.key("drain", &mut self.drain);
-        pass.key("long-operation", &mut self.long_operation);
-        pass.key("core-cache", &mut self.core_cache);
-        pass.key("admin", &mut self.admin);
-        pass.key("admin-public", &mut self.admin_public);
-    }
-}
-
-impl Keys for Limits {
-    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        pass.key("request-line", &mut self.request_line);
-        pass.key("head", &mut self.head);
-        pass.key("headers", &mut self.headers);
-        pass.key("body", &mut self.body);
-    }
+fn limits(limits: &mut Limits, pass: &mut Pass<'_, '_>) {
+    pass.key("request-line", &mut limits.request_line);
+    pass.key("head", &mut limits.head);
+    pass.key("headers", &mut limits.headers);
+    pass.key("body", &mut limits.body);
 }
 
 impl Keys for Timeouts {
@@ -81,7 +59,7 @@ impl Keys for PerAddress {
 
 impl Keys for AccessLog {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        pass.key("format", &mut self.format);
+        pass.key_as::<LogFormats, _>("format", &mut self.format);
         pass.path("target", &mut self.target);
     }
 }
@@ -93,7 +71,7 @@ impl Keys for HostConfig {
         pass.key("index", &mut self.index);
         pass.key("listing", &mut self.listing);
         pass.key("fallback", &mut self.fallback);
-        pass.key("errors", &mut self.errors);
+        pass.key_as::<ErrorPages, _>("errors", &mut self.errors);
         pass.key("symlinks", &mut self.symlinks);
         pass.key("charset", &mut self.charset);
         pass.key("precompressed", &mut self.precompressed);

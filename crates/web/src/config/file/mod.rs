@@ -1,23 +1,16 @@
 //! Configuration as text: TOML that is read over what is there already, and written again.
 //!
 //! Each key is declared once, in `keys.rs`; reading, writing and the list of all keys are three
-//! passes over the declarations (`pass.rs`). A mistake does not end the reading: an operator is told
-//! of all of them, each with its line and column.
+//! passes over the declarations ([`phalanx_config`]). `values.rs` has what only a web server's keys are.
 
 mod keys;
-mod mistake;
-mod pass;
-mod value;
+mod values;
 
 use std::path::Path;
 
-use toml::de::DeTable;
-
-pub use mistake::{Mistake, Origins};
+use phalanx_config::{Mistake, Origins, Table, names, read, table};
 
 use crate::config::Config;
-use crate::config::file::keys::Keys;
-use crate::config::file::pass::{Pass, Reader};
 
 impl Config {
     /// Reads `text` over this configuration: what it does not say stays. `name` is where it comes
@@ -50,33 +43,21 @@ impl Config {
         base: &Path,
         origins: &mut Origins,
     ) -> Result<(), Vec<Mistake>> {
-        let (table, errors) = DeTable::parse_recoverable(text);
-        let mut mistakes: Vec<Mistake> = errors
-            .iter()
-            .map(|error| {
-                let at = error.span().map_or(0, |span| span.start);
-                Mistake::at(name, text, at, "", error.message().trim().replace('\n', "; "))
-            })
-            .collect();
-        if mistakes.is_empty() {
-            let reader = Reader::new(text, name, base, origins, &mut mistakes);
-            Pass::read(reader, "", table.get_ref(), |pass| self.keys(pass));
-        }
-        if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+        read(self, text, name, base, origins)
     }
 
     /// The whole configuration as TOML, which [`Config::read`] reads to the same again.
     pub fn to_toml(&self) -> String {
-        toml::to_string(&self.to_table()).unwrap_or_default()
+        self.to_table().to_string()
     }
 
     /// The same, as a table.
-    pub(crate) fn to_table(&self) -> toml::Table {
-        Pass::print(|pass| self.clone().keys(pass))
+    pub(crate) fn to_table(&self) -> Table {
+        table(&mut self.clone())
     }
 
     /// The names of all keys, as `host.redirect.from`, in the order in which they are declared.
     pub fn keys() -> Vec<String> {
-        Pass::names(|pass| Config::new().keys(pass))
+        names(&mut Config::new())
     }
 }

@@ -1,14 +1,15 @@
-//! How the server is run: what it takes from the machine, and how it ends.
+//! How a server is run: what it takes from the machine, and how it ends.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use phalanx::{Choice, Runtime};
+use phalanx_config::{Keys, Mistake, Pass, choices};
 
 /// How many processors, with which driver, and how the program ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeConfig {
-    /// Processors, each with listening sockets of its own.
+    /// Processors, each with listening sockets of its own: 1 to 1024.
     pub processors: usize,
     /// How the kernel is reached.
     pub driver: Choice,
@@ -50,9 +51,64 @@ impl Default for RuntimeConfig {
     }
 }
 
+/// How a [`Choice`] is written.
+struct Choices;
+
+choices! {
+    Choices as Choice: Choice::Auto = "auto", Choice::Uring = "uring", Choice::Poll = "poll";
+}
+
+impl Keys for RuntimeConfig {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let Self {
+            processors,
+            driver,
+            pin,
+            spin,
+            hold,
+            drain,
+            long_operation,
+            core_cache,
+            admin,
+            admin_public,
+            signals: _,
+        } = self;
+        pass.key("processors", processors);
+        pass.key_as::<Choices, _>("driver", driver);
+        pass.key("pin", pin);
+        pass.key("spin", spin);
+        pass.key("hold", hold);
+        pass.key("drain", drain);
+        pass.key("long-operation", long_operation);
+        pass.key("core-cache", core_cache);
+        pass.key("admin", admin);
+        pass.key("admin-public", admin_public);
+    }
+}
+
 impl RuntimeConfig {
+    /// What makes no sense of it; keys are those of a table `runtime`.
+    pub fn check(&self) -> Vec<Mistake> {
+        let mut mistakes = Vec::new();
+        if !(1..=1024).contains(&self.processors) {
+            let what = format!("found {}, expected 1 to 1024", self.processors);
+            mistakes.push(Mistake::of("runtime.processors", what));
+        }
+        if let Some(admin) = self.admin
+            && !admin.ip().is_loopback()
+            && !self.admin_public
+        {
+            let what = format!(
+                "{admin} can be reached by others and shows them all about this server; use a \
+                 loopback address, or say --admin-public (runtime.admin-public)"
+            );
+            mistakes.push(Mistake::of("runtime.admin", what));
+        }
+        mistakes
+    }
+
     /// The runtime as it is asked for here.
-    pub(crate) fn build(&self) -> Runtime {
+    pub fn build(&self) -> Runtime {
         Runtime::new()
             .processors(self.processors)
             .driver(self.driver)

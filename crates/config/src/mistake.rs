@@ -19,12 +19,12 @@ impl Mistake {
     }
 
     /// About the value of `key`, wherever it was said.
-    pub(crate) fn of(key: impl Into<String>, what: impl Into<String>) -> Self {
+    pub fn of(key: impl Into<String>, what: impl Into<String>) -> Self {
         Self { place: String::new(), key: key.into(), what: what.into() }
     }
 
     /// About the place `at` in a text.
-    pub(super) fn at(name: &str, text: &str, at: usize, key: &str, what: String) -> Self {
+    pub(crate) fn at(name: &str, text: &str, at: usize, key: &str, what: String) -> Self {
         Self { place: place(name, text, at), key: key.into(), what }
     }
 
@@ -36,11 +36,12 @@ impl Mistake {
     /// The same, with the place where its key was said, or else the table it is missing from.
     #[must_use]
     pub fn located(mut self, origins: &Origins) -> Self {
-        // The one host that was said as `[host]` has no number.
-        if !origins.places.contains_key("host[0]")
-            && let Some(rest) = self.key.strip_prefix("host[0]")
+        // The one of a list that was said as `[host]` has no number.
+        if let Some((list, rest)) = self.key.split_once("[0]")
+            && !list.contains('[')
+            && !origins.places.contains_key(&format!("{list}[0]"))
         {
-            self.key = format!("host{rest}");
+            self.key = format!("{list}{rest}");
         }
         let mut key = &self.key[..];
         while self.place.is_empty() {
@@ -77,7 +78,7 @@ pub struct Origins {
 }
 
 impl Origins {
-    pub(super) fn note(&mut self, key: &str, name: &str, text: &str, at: usize) {
+    pub(crate) fn note(&mut self, key: &str, name: &str, text: &str, at: usize) {
         self.places.insert(key.to_owned(), place(name, text, at));
     }
 

@@ -5,19 +5,23 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::config::file::keys::Keys;
-use crate::config::file::mistake::{Mistake, Origins};
-use crate::config::file::value::{Place, Value};
+use crate::Keys;
+use crate::mistake::{Mistake, Origins};
+use crate::value::{Place, Value};
 
-/// What a declaration of keys is walked with.
-pub(super) enum Pass<'a, 'r> {
+/// What a declaration of keys is walked with: it reads them, writes them, or lists their names.
+///
+/// Each method declares one key of the table that is being walked.
+pub struct Pass<'a, 'r>(Kind<'a, 'r>);
+
+enum Kind<'a, 'r> {
     Read(Reading<'a, 'r>),
     Print(toml::Table),
     Names { prefix: String, names: &'a mut Vec<String> },
 }
 
 /// What is the same for all of a text.
-pub(super) struct Reader<'r> {
+pub(crate) struct Reader<'r> {
     text: &'r str,
     name: &'r str,
     base: &'r Path,
@@ -26,7 +30,7 @@ pub(super) struct Reader<'r> {
 }
 
 /// One table being read.
-pub(super) struct Reading<'a, 'r> {
+struct Reading<'a, 'r> {
     reader: &'a mut Reader<'r>,
     prefix: String,
     table: &'a DeTable<'a>,
@@ -34,7 +38,7 @@ pub(super) struct Reading<'a, 'r> {
 }
 
 impl<'r> Reader<'r> {
-    pub(super) fn new(
+    pub(crate) fn new(
         text: &'r str,
         name: &'r str,
         base: &'r Path,
@@ -60,47 +64,51 @@ impl<'r> Reader<'r> {
 
 impl Pass<'_, '_> {
     /// Reads a table by the declarations that `keys` walks, and tells of keys that it has not.
-    pub(super) fn read(
+    pub(crate) fn read(
         mut reader: Reader<'_>,
-        prefix: &str,
         table: &DeTable<'_>,
         keys: impl FnOnce(&mut Pass<'_, '_>),
     ) {
-        read_table(&mut reader, prefix, table, keys);
+        read_table(&mut reader, "", table, keys);
     }
 
-    pub(super) fn print(keys: impl FnOnce(&mut Pass<'_, '_>)) -> toml::Table {
-        let mut pass = Pass::Print(toml::Table::new());
+    pub(crate) fn print(keys: impl FnOnce(&mut Pass<'_, '_>)) -> toml::Table {
+        let mut pass = Pass(Kind::Print(toml::Table::new()));
         keys(&mut pass);
-        match pass {
-            Pass::Print(table) => table,
+        match pass.0 {
+            Kind::Print(table) => table,
             _ => unreachable!("a pass stays what it is"),
         }
     }
 
-    pub(super) fn names(keys: impl FnOnce(&mut Pass<'_, '_>)) -> Vec<String> {
+    pub(crate) fn names(keys: impl FnOnce(&mut Pass<'_, '_>)) -> Vec<String> {
         let mut names = Vec::new();
-        keys(&mut Pass::Names { prefix: String::new(), names: &mut names });
+        keys(&mut Pass(Kind::Names { prefix: String::new(), names: &mut names }));
         names
     }
 
     /// A key with a value. Returns whether it is there.
-    pub(super) fn key<T: Value>(&mut self, name: &'static str, value: &mut T) -> bool {
-        match self {
-            Self::Read(reading) => {
+    pub fn key<T: Value>(&mut self, name: &'static str, value: &mut T) -> bool {
+        self.key_as::<T, T>(name, value)
+    }
+
+    /// As [`key`](Self::key), of a type that is written as the form `F` says.
+    pub fn key_as<F: Value<T>, T>(&mut self, name: &'static str, value: &mut T) -> bool {
+        match &mut self.0 {
+            Kind::Read(reading) => {
                 let Some(found) = reading.take(name) else { return false };
                 let key = reading.path(name);
-                match T::read(found.get_ref()) {
+                match F::read(found.get_ref()) {
                     Ok(read) => *value = read,
-                    Err(why) => reading.reader.expected(found, &key, &T::expected(), &why),
+                    Err(why) => reading.reader.expected(found, &key, &F::expected(), &why),
                 }
                 true
             }
-            Self::Print(table) => {
-                table.insert(name.into(), value.print());
+            Kind::Print(table) => {
+                table.insert(name.into(), F::print(value));
                 true
             }
-            Self::Names { prefix, names } => {
+            Kind::Names { prefix, names } => {
                 names.push(format!("{prefix}{name}"));
                 true
             }
@@ -108,13 +116,13 @@ impl Pass<'_, '_> {
     }
 
     /// A key that its table must have.
-    pub(super) fn required<T: Value>(&mut self, name: &'static str, value: &mut T) {
+    pub fn required<T: Value>(&mut self, name: &'static str, value: &mut T) {
         let found = self.key(name, value);
         self.demand(name, found);
     }
 
     fn demand(&mut self, name: &'static str, found: bool) {
-        if let Self::Read(reading) = self
+        if let Kind::Read(reading) = &mut self.0
             && !found
         {
             let at = reading.start();
@@ -124,9 +132,9 @@ impl Pass<'_, '_> {
     }
 
     /// A key with the path of a file, which begins at the text's own place.
-    pub(super) fn path<T: Place>(&mut self, name: &'static str, path: &mut T) -> bool {
+    pub fn path<T: Place>(&mut self, name: &'static str, path: &mut T) -> bool {
         let found = self.key(name, path);
-        if let Self::Read(reading) = self
+        if let Kind::Read(reading) = &mut self.0
             && found
         {
             path.begin_at(reading.reader.base);
@@ -135,69 +143,62 @@ impl Pass<'_, '_> {
     }
 
     /// A path that its table must have.
-    pub(super) fn required_path(&mut self, name: &'static str, path: &mut PathBuf) {
+    pub fn required_path(&mut self, name: &'static str, path: &mut PathBuf) {
         let found = self.path(name, path);
         self.demand(name, found);
     }
 
     /// A table of keys, read over what is there.
-    pub(super) fn table<T: Keys>(&mut self, name: &'static str, value: &mut T) {
-        match self {
-            Self::Read(reading) => {
+    pub fn table<T: Keys + ?Sized>(&mut self, name: &'static str, value: &mut T) {
+        self.table_of(name, |pass| value.keys(pass));
+    }
+
+    /// As [`table`](Self::table), of a type whose keys `keys` walks.
+    pub fn table_of(&mut self, name: &'static str, keys: impl FnOnce(&mut Pass<'_, '_>)) {
+        match &mut self.0 {
+            Kind::Read(reading) => {
                 let Some(found) = reading.take(name) else { return };
                 let key = reading.path(name);
                 match found.get_ref() {
                     DeValue::Table(table) => {
-                        read_table(reading.reader, &format!("{key}."), table, |p| value.keys(p));
+                        read_table(reading.reader, &format!("{key}."), table, keys);
                     }
                     _ => reading.reader.expected(found, &key, "a table", ""),
                 }
             }
-            Self::Print(table) => {
-                table.insert(name.into(), Pass::print(|pass| value.keys(pass)).into());
+            Kind::Print(table) => {
+                table.insert(name.into(), Pass::print(keys).into());
             }
-            Self::Names { prefix, names } => {
+            Kind::Names { prefix, names } => {
                 let prefix = format!("{prefix}{name}.");
-                value.keys(&mut Pass::Names { prefix, names });
+                keys(&mut Pass(Kind::Names { prefix, names }));
             }
         }
     }
 
     /// A table that may be missing. `true` stands for one with no keys, `false` for none.
-    pub(super) fn optional<T: Keys + Default>(
-        &mut self,
-        name: &'static str,
-        value: &mut Option<T>,
-    ) {
-        if let Self::Read(reading) = self
+    pub fn optional<T: Keys + Default>(&mut self, name: &'static str, value: &mut Option<T>) {
+        if let Kind::Read(reading) = &mut self.0
             && let Some(DeValue::Boolean(on)) = reading.table.get(name).map(Spanned::get_ref)
         {
             reading.take(name);
             *value = on.then(T::default);
             return;
         }
-        match (&self, &value) {
-            (Self::Read(reading), _) if !reading.table.contains_key(name) => {
-                reading_knows(self, name)
-            }
-            (Self::Print(_), None) => {
-                if let Self::Print(table) = self {
-                    table.insert(name.into(), false.into());
-                }
+        match &mut self.0 {
+            // It is not there, and would be known.
+            Kind::Read(reading) if !reading.table.contains_key(name) => reading.known.push(name),
+            Kind::Print(table) if value.is_none() => {
+                table.insert(name.into(), false.into());
             }
             _ => self.table(name, value.get_or_insert_default()),
         }
     }
 
     /// Any number of tables, which take the place of those that were there.
-    pub(super) fn list<T: Keys>(
-        &mut self,
-        name: &'static str,
-        list: &mut Vec<T>,
-        blank: impl Fn() -> T,
-    ) {
-        match self {
-            Self::Read(reading) => {
+    pub fn list<T: Keys>(&mut self, name: &'static str, list: &mut Vec<T>, blank: impl Fn() -> T) {
+        match &mut self.0 {
+            Kind::Read(reading) => {
                 let Some(found) = reading.take(name) else { return };
                 let key = reading.path(name);
                 let DeValue::Array(array) = found.get_ref() else {
@@ -216,27 +217,27 @@ impl Pass<'_, '_> {
                     list.push(value);
                 }
             }
-            Self::Print(table) => {
+            Kind::Print(table) => {
                 let print = |value: &mut T| Pass::print(|pass| value.keys(pass)).into();
                 let items: Vec<toml::Value> = list.iter_mut().map(print).collect();
                 table.insert(name.into(), items.into());
             }
-            Self::Names { prefix, names } => {
+            Kind::Names { prefix, names } => {
                 let prefix = format!("{prefix}{name}.");
-                blank().keys(&mut Pass::Names { prefix, names });
+                blank().keys(&mut Pass(Kind::Names { prefix, names }));
             }
         }
     }
 
     /// As [`list`](Self::list); a single table is read over the one that `default` finds.
-    pub(super) fn list_or_default<T: Keys>(
+    pub fn list_or_default<T: Keys>(
         &mut self,
         name: &'static str,
         list: &mut Vec<T>,
         blank: impl Fn() -> T,
         default: impl Fn(&T) -> bool,
     ) {
-        if let Self::Read(reading) = self
+        if let Kind::Read(reading) = &mut self.0
             && let Some(DeValue::Table(_)) = reading.table.get(name).map(Spanned::get_ref)
         {
             let at = list.iter().position(default).unwrap_or(0);
@@ -249,13 +250,6 @@ impl Pass<'_, '_> {
     }
 }
 
-/// Notes that a key that is not there would be known.
-fn reading_knows(pass: &mut Pass<'_, '_>, name: &'static str) {
-    if let Pass::Read(reading) = pass {
-        reading.known.push(name);
-    }
-}
-
 fn read_table(
     reader: &mut Reader<'_>,
     prefix: &str,
@@ -263,9 +257,9 @@ fn read_table(
     keys: impl FnOnce(&mut Pass<'_, '_>),
 ) {
     let reading = Reading { reader, prefix: prefix.to_owned(), table, known: Vec::new() };
-    let mut pass = Pass::Read(reading);
+    let mut pass = Pass(Kind::Read(reading));
     keys(&mut pass);
-    if let Pass::Read(reading) = pass {
+    if let Kind::Read(reading) = pass.0 {
         reading.tell_unknown();
     }
 }

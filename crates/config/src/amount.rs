@@ -8,8 +8,8 @@
 ///
 /// # Examples
 /// ```
-/// assert_eq!(phalanx_web::amount("64K"), Ok(65_536));
-/// assert!(phalanx_web::amount("1.5M").is_err());
+/// assert_eq!(phalanx_config::amount("64K"), Ok(65_536));
+/// assert!(phalanx_config::amount("1.5M").is_err());
 /// ```
 pub fn amount(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

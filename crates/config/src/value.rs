@@ -1,0 +1,286 @@
+//! Values of keys: how each type is written in TOML, and what to say when it is written otherwise.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+/// How values of a type `T` are written: by the type itself, or, for a type of somebody else's, by a form that is one's own.
+///
+/// ```
+/// use phalanx_config::{Given, Value, Written, choices};
+///
+/// enum Fruit { Apple, Pear }
+/// choices!(Fruit as Fruit: Fruit::Apple = "apple", Fruit::Pear = "pear";);
+/// assert_eq!(Fruit::expected(), "\"apple\" or \"pear\"");
+///
+/// /// A pair of numbers, written as a text.
+/// struct Pair;
+///
+/// impl Value<(u8, u8)> for Pair {
+///     fn expected() -> String {
+///         "two numbers such as \"1:2\"".into()
+///     }
+///
+///     fn read(value: &Given<'_>) -> Result<(u8, u8), String> {
+///         let (one, two) = value.as_str().and_then(|text| text.split_once(':')).ok_or("")?;
+///         let number = |text: &str| text.parse().map_err(|_| format!("{text} is no small number"));
+///         Ok((number(one)?, number(two)?))
+///     }
+///
+///     fn print(value: &(u8, u8)) -> Written {
+///         format!("{}:{}", value.0, value.1).into()
+///     }
+/// }
+/// ```
+pub trait Value<T = Self> {
+    /// What it looks like, behind "expected".
+    fn expected() -> String;
+    /// Reads one.
+    ///
+    /// # Errors
+    /// Why it is none, if there is more to say than what was expected; an empty text otherwise.
+    fn read(value: &DeValue<'_>) -> Result<T, String>;
+    /// Writes one, so that it reads the same.
+    fn print(value: &T) -> toml::Value;
+}
+
+/// A value that names a place in the file system.
+pub trait Place: Value + Sized {
+    /// If it is a relative path, it begins at `base`.
+    fn begin_at(&mut self, base: &Path);
+}
+
+impl Value for bool {
+    fn expected() -> String {
+        "true or false".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        value.as_bool().ok_or_else(String::new)
+    }
+
+    fn print(value: &Self) -> toml::Value {
+        (*value).into()
+    }
+}
+
+/// A number that is not negative, in any of TOML's ways to write it.
+///
+/// # Errors
+/// With an empty text, where it is none.
+pub fn integer(value: &DeValue<'_>) -> Result<u64, String> {
+    let integer = value.as_integer().ok_or_else(String::new)?;
+    u64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| String::new())
+}
+
+macro_rules! integers {
+    ($($type:ty),*) => {$(
+        impl Value for $type {
+            fn expected() -> String {
+                format!("a number from 0 to {}", <$type>::MAX.min(i64::MAX as u64 as $type))
+            }
+
+            fn read(value: &DeValue<'_>) -> Result<Self, String> {
+                integer(value)?.try_into().map_err(|_| String::new())
+            }
+
+            fn print(value: &Self) -> toml::Value {
+                toml::Value::Integer(i64::try_from(*value).unwrap_or(i64::MAX))
+            }
+        }
+    )*};
+}
+integers!(u16, u32, u64);
+
+/// Amounts: of memory, or of anything.
+impl Value for usize {
+    fn expected() -> String {
+        "a number, or an amount such as \"64K\", \"256M\" or \"2G\"".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        match value.as_str() {
+            Some(text) => crate::amount(text),
+            None => integer(value)?.try_into().map_err(|_| String::new()),
+        }
+    }
+
+    fn print(value: &Self) -> toml::Value {
+        toml::Value::Integer(i64::try_from(*value).unwrap_or(i64::MAX))
+    }
+}
+
+impl Value for f64 {
+    fn expected() -> String {
+        "a number that is not negative".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        let number = match value.as_float() {
+            Some(float) => float.as_str().parse().map_err(|_| String::new())?,
+            None => integer(value)? as f64,
+        };
+        if f64::is_finite(number) && number >= 0.0 { Ok(number) } else { Err(String::new()) }
+    }
+
+    fn print(value: &Self) -> toml::Value {
+        (*value).into()
+    }
+}
+
+impl Value for String {
+    fn expected() -> String {
+        "a text in quotes".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        value.as_str().map(str::to_owned).ok_or_else(String::new)
+    }
+
+    fn print(value: &Self) -> toml::Value {
+        value.clone().into()
+    }
+}
+
+impl Value for PathBuf {
+    fn expected() -> String {
+        "a path in quotes".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        match value.as_str() {
+            Some(text) if !text.is_empty() => Ok(text.into()),
+            _ => Err(String::new()),
+        }
+    }
+
+    fn print(value: &Self) -> toml::Value {
+        value.to_string_lossy().into_owned().into()
+    }
+}
+
+impl Place for PathBuf {
+    fn begin_at(&mut self, base: &Path) {
+        *self = base.join(&self).components().collect();
+    }
+}
+
+impl<T: Place> Place for Option<T> {
+    fn begin_at(&mut self, base: &Path) {
+        if let Some(place) = self {
+            place.begin_at(base);
+        }
+    }
+}
+
+impl Value for Duration {
+    fn expected() -> String {
+        "a time such as \"20us\", \"500ms\", \"30s\", \"5m\", \"2h\" or \"7d\"".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        let text = value.as_str().ok_or_else(String::new)?;
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let count: u64 = digits.parse().map_err(|_| String::new())?;
+        let seconds = |unit| count.checked_mul(unit).map(Self::from_secs).ok_or_else(String::new);
+        match &text[digits.len()..] {
+            "ns" => Ok(Self::from_nanos(count)),
+            "us" => Ok(Self::from_micros(count)),
+            "ms" => Ok(Self::from_millis(count)),
+            "s" => seconds(1),
+            "m" => seconds(60),
+            "h" => seconds(3600),
+            "d" => seconds(86_400),
+            _ => Err(String::new()),
+        }
+    }
+
+    fn print(value: &Self) -> toml::Value {
+        // In the largest unit that it is a whole number of.
+        let text = match value.as_nanos() {
+            _ if value.subsec_nanos() == 0 => format!("{}s", value.as_secs()),
+            n if n % 1_000_000 == 0 => format!("{}ms", n / 1_000_000),
+            n if n % 1000 == 0 => format!("{}us", n / 1000),
+            n => format!("{n}ns"),
+        };
+        text.into()
+    }
+}
+
+/// `false` stands for none.
+impl<T: Value> Value for Option<T> {
+    fn expected() -> String {
+        format!("{}, or false for none", T::expected())
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        match value {
+            DeValue::Boolean(false) => Ok(None),
+            _ => T::read(value).map(Some),
+        }
+    }
+
+    fn print(value: &Self) -> toml::Value {
+        value.as_ref().map_or(false.into(), T::print)
+    }
+}
+
+/// A list; one alone needs no brackets.
+impl<T: Value> Value for Vec<T> {
+    fn expected() -> String {
+        format!("a list in brackets, each {}", T::expected())
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        match value {
+            DeValue::Array(array) => array.iter().map(|item| T::read(item.get_ref())).collect(),
+            _ => Ok(vec![T::read(value)?]),
+        }
+    }
+
+    fn print(value: &Self) -> toml::Value {
+        toml::Value::Array(value.iter().map(T::print).collect())
+    }
+}
+
+impl Value for SocketAddr {
+    fn expected() -> String {
+        "an address and a port such as \"127.0.0.1:8080\" or \"[::]:80\"".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        value.as_str().and_then(|text| text.parse().ok()).ok_or_else(String::new)
+    }
+
+    fn print(value: &Self) -> toml::Value {
+        value.to_string().into()
+    }
+}
+
+/// Implements [`Value`](crate::Value) for types that are one of a few words: `FORM as TYPE: VARIANT = "word", …;`, where the
+/// form is the type itself, or a type of one's own.
+#[macro_export]
+macro_rules! choices {
+    ($($form:ty as $type:ty: $($variant:path = $text:literal),* $(,)?;)*) => {$(
+        impl $crate::Value<$type> for $form {
+            fn expected() -> ::std::string::String {
+                [$(concat!("\"", $text, "\"")),*].join(" or ")
+            }
+
+            fn read(
+                value: &$crate::Given<'_>,
+            ) -> ::std::result::Result<$type, ::std::string::String> {
+                match value.as_str() {
+                    $(Some($text) => Ok($variant),)*
+                    _ => Err(::std::string::String::new()),
+                }
+            }
+
+            fn print(value: &$type) -> $crate::Written {
+                match value { $($variant => $text,)* }.into()
+            }
+        }
+    )*};
+}

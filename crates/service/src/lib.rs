@@ -1,0 +1,19 @@
+//! What every server of the house says of how it is run: with how many processors, by which driver, where its admin
+//! pages are, and how it ends. The keys of a configuration's table `[runtime]`.
+//!
+//! ```
+//! use phalanx_config::{Origins, read};
+//! use phalanx_service::RuntimeConfig;
+//!
+//! let mut config = RuntimeConfig::default();
+//! read(&mut config, "processors = 4\ndrain = '30s'", "a.toml", "".as_ref(), &mut Origins::default()).unwrap();
+//! assert_eq!((config.processors, config.drain.as_secs()), (4, 30));
+//! assert!(config.check().is_empty());
+//! let _runtime = config.build();
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod runtime;
+
+pub use runtime::RuntimeConfig;
