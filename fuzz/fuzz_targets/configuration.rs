@@ -1,33 +1,41 @@
-//! Any text as a configuration: either every mistake is told in one line with its place, or what was read
-//! can be judged, printed, and read again to the same.
+//! Any text as a configuration of each server: either every mistake is told in one line with its place, or what
+//! was read can be judged, printed, and read again to the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use phalanx_web::{Config, Origins};
+
+/// The same of each server's configuration.
+macro_rules! look {
+    ($server:ident, $text:expr) => {{
+        use $server::{Config, Origins};
+        let mut config = Config::new();
+        let mut origins = Origins::default();
+        match config.read($text, "fuzz.toml", "/base".as_ref(), &mut origins) {
+            Err(mistakes) => {
+                assert!(!mistakes.is_empty());
+                for mistake in mistakes {
+                    let line = mistake.to_string();
+                    assert!(line.starts_with("fuzz.toml:"), "no place: {line}");
+                    assert!(!line.contains('\n'), "more than a line: {line:?}");
+                }
+            }
+            Ok(()) => {
+                for mistake in config.check() {
+                    let line = mistake.located(&origins).to_string();
+                    assert!(!line.is_empty() && !line.contains('\n'), "{line:?}");
+                }
+                let printed = config.to_toml();
+                let mut again = Config::new();
+                again
+                    .read(&printed, "printed", "".as_ref(), &mut Origins::default())
+                    .unwrap_or_else(|mistakes| panic!("{mistakes:?} in\n{printed}"));
+                assert_eq!(again.to_toml(), printed);
+            }
+        }
+    }};
+}
 
 fuzz_target!(|text: &str| {
-    let mut config = Config::new();
-    let mut origins = Origins::default();
-    match config.read(text, "fuzz.toml", "/base".as_ref(), &mut origins) {
-        Err(mistakes) => {
-            assert!(!mistakes.is_empty());
-            for mistake in mistakes {
-                let line = mistake.to_string();
-                assert!(line.starts_with("fuzz.toml:"), "no place: {line}");
-                assert!(!line.contains('\n'), "more than a line: {line:?}");
-            }
-        }
-        Ok(()) => {
-            for mistake in config.check() {
-                let line = mistake.located(&origins).to_string();
-                assert!(!line.is_empty() && !line.contains('\n'), "{line:?}");
-            }
-            let printed = config.to_toml();
-            let mut again = Config::new();
-            again
-                .read(&printed, "printed", "".as_ref(), &mut Origins::default())
-                .unwrap_or_else(|mistakes| panic!("{mistakes:?} in\n{printed}"));
-            assert_eq!(again.to_toml(), printed);
-        }
-    }
+    look!(phalanx_web, text);
+    look!(phalanx_broker, text);
 });

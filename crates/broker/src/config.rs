@@ -1,10 +1,16 @@
 //! What an operator can set, as plain data.
 
-use std::net::SocketAddr;
+mod check;
+mod keys;
+mod missing;
+mod text;
+mod values;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
-use phalanx::Choice;
+pub use phalanx_config::{Mistake, Origins};
+pub use phalanx_service::RuntimeConfig;
 
 use crate::listen::Listen;
 
@@ -29,6 +35,8 @@ pub struct Config {
     /// The directory in which sessions, queued and retained messages are kept; none to keep them in memory only. It is
     /// made if it is not there.
     pub data: Option<PathBuf>,
+    /// Whether it is meant that nothing is kept, so that nobody need be told. Not together with `data`.
+    pub ephemeral: bool,
     /// What clients may use of the broker.
     pub limits: Limits,
     /// How often it tells of itself, by topics below `$SYS/broker`; zero for never.
@@ -58,7 +66,7 @@ pub struct Security {
 }
 
 /// A certificate and its key. They are looked at again while the broker runs, and renewed ones are taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     /// PEM: the chain, the broker's own certificate first.
     pub certificate: PathBuf,
@@ -156,37 +164,6 @@ impl Default for Limits {
     }
 }
 
-/// How the broker is run: what it takes from the machine, and how it ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RuntimeConfig {
-    /// Processors, each with listening sockets of its own: 1 to 1024.
-    pub processors: usize,
-    /// How the kernel is reached.
-    pub driver: Choice,
-    /// Whether each processor is bound to a core.
-    pub pin: bool,
-    /// How long the program may finish what is under way.
-    pub drain: Duration,
-    /// Where the admin pages are.
-    pub admin: Option<SocketAddr>,
-    /// Whether signals end the program.
-    pub signals: bool,
-}
-
-impl Default for RuntimeConfig {
-    fn default() -> Self {
-        Self {
-            processors: 1,
-            driver: Choice::Auto,
-            pin: true,
-            drain: phalanx::DEFAULT_DRAIN,
-            admin: None,
-            signals: true,
-        }
-    }
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self::new()
@@ -200,53 +177,10 @@ impl Config {
             listen: vec![Listen::mqtt(([127, 0, 0, 1], 1883))],
             security: Security::default(),
             data: None,
+            ephemeral: false,
             limits: Limits::default(),
             system_interval: Duration::from_secs(10),
             runtime: RuntimeConfig::default(),
         }
-    }
-
-    /// What makes no sense, one sentence each; nothing if all is well.
-    pub fn check(&self) -> Vec<String> {
-        let mut mistakes = Vec::new();
-        let mut wrong = |is: bool, what: String| {
-            if is {
-                mistakes.push(what);
-            }
-        };
-        let Self { listen, security, limits, runtime, .. } = self;
-        wrong(listen.is_empty(), "listen: there is no address to listen on".into());
-        for listen in listen {
-            let address = listen.address;
-            let public = !listen.address.ip().is_loopback();
-            let named = security.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
-            let open =
-                security.passwords.is_none() && !security.allow_anonymous && !(listen.tls && named);
-            wrong(
-                public && open,
-                format!(
-                    "listen: {address} can be reached by others, and whoever connects would be let in; give \
-                     --passwords, listen on 127.0.0.1, or say --allow-anonymous"
-                ),
-            );
-        }
-        wrong(
-            security.tls.is_none() && listen.iter().any(|listen| listen.tls),
-            "listen: an address has TLS, and there is no certificate; give --tls-certificate and --tls-key"
-                .into(),
-        );
-        wrong(
-            !(1..=1024).contains(&runtime.processors),
-            format!("runtime.processors: {} is not between 1 and 1024", runtime.processors),
-        );
-        wrong(
-            !(128..=phalanx_mqtt::Frame::MAX_BODY).contains(&limits.packet),
-            format!("limits.packet: {} is not between 128 and 268435455", limits.packet),
-        );
-        wrong(
-            limits.receive_maximum == 0,
-            "limits.receive_maximum: 0 would let no message in; 1 is the least".into(),
-        );
-        mistakes
     }
 }

@@ -33,7 +33,7 @@ mod stages;
 mod system;
 mod trie;
 
-pub use config::{Config, Limits, RuntimeConfig, Security, Tls, WhenFull};
+pub use config::{Config, Limits, Mistake, Origins, RuntimeConfig, Security, Tls, WhenFull};
 pub use listen::Listen;
 pub use phalanx_store::{Checked, OpenError};
 pub use serve::{Broker, ServeError, Serving, check_data, serve};

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use phalanx::net::{Listener, Listeners};
-use phalanx::{CallError, Graph, RunError, Runtime, Start, Up};
+use phalanx::{CallError, Graph, RunError, Start, Up};
 use phalanx_access::{FileError, Passwords};
 use phalanx_store::{Checked, OpenError, Options, Recovered, Store};
 use phalanx_tls::{CertificateError, Certificates, Clients, Source, TlsStages};
 
 use crate::access::Access;
-use crate::config::{Config, Tls};
+use crate::config::{Config, Mistake, Tls};
 use crate::connection::accept::accept;
 use crate::connection::guest::Guard;
 use crate::connection::place::Places;
@@ -32,8 +32,8 @@ use crate::system::tell;
 #[non_exhaustive]
 pub enum ServeError {
     /// The configuration makes no sense.
-    #[error("{}", .0.join("\n"))]
-    Config(Vec<String>),
+    #[error("{}", lines(.0))]
+    Config(Vec<Mistake>),
     /// The address is taken, or is none of this machine.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -162,7 +162,7 @@ impl Broker {
         store: Option<(Store, Restored)>,
     ) -> Self {
         let mistakes = config.check();
-        assert!(mistakes.is_empty(), "{}", mistakes.join("; "));
+        assert!(mistakes.is_empty(), "{}", lines(&mistakes));
         let access = Access::open(&config.security).unwrap_or_else(|error| panic!("{error}"));
         Self::declare_with(graph, config, access, (store, None))
     }
@@ -255,13 +255,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
         }
         Ok(())
     };
-    let runtime = Runtime::new()
-        .processors(config.runtime.processors)
-        .driver(config.runtime.driver)
-        .pin(config.runtime.pin)
-        .drain(config.runtime.drain)
-        .admin(config.runtime.admin)
-        .signals(config.runtime.signals);
+    let runtime = config.runtime.build();
     let up = |up: &Up| {
         ready(&Serving { addresses: &addresses, doubts: &doubts, up, listen: &config.listen });
     };
@@ -320,6 +314,11 @@ pub fn check_data(path: &Path) -> Result<Checked, ServeError> {
     Restored::of(recovered, 1, Duration::ZERO)
         .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
     Ok(checked)
+}
+
+/// One line for each.
+fn lines(mistakes: &[Mistake]) -> String {
+    mistakes.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// What takes longer at the start is told.

@@ -8,10 +8,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::Choice;
-use phalanx_broker::{Config, Listen, OpenError, ServeError, Serving, Tls, WhenFull, serve};
+use phalanx_broker::{
+    Config, Listen, Mistake, OpenError, Origins, ServeError, Serving, WhenFull, serve,
+};
 
 use crate::notify::Notify;
+use crate::settings::{self, FileArgs, RuntimeArgs, set};
 
 /// Run an MQTT broker, for MQTT 5 and 3.1.1.
 ///
@@ -22,15 +24,23 @@ use crate::notify::Notify;
 ///
 /// Without --data all is kept in memory, and ends with the broker.
 ///
+/// What is set by a flag wins over its environment variable, that over --set, that over the file of
+/// --config, and that over the default.
+///
 /// Exit codes: 0 after a requested end, 1 when an address or a file cannot be had, or what is kept cannot be
-/// read or written, 2 for bad arguments. With --check-data: 0 when all is well, 1 when it is not, 2 when it
+/// read or written, 2 for bad arguments
+/// or a configuration with mistakes in it. With --check-data: 0 when all is well, 1 when it is not, 2 when it
 /// cannot be looked at.
 #[derive(Args)]
 pub(crate) struct Broker {
-    /// Where to listen for MQTT over TCP; port 0 takes a free one. May be given several times. Addresses that others can
-    /// reach ask for --passwords or --allow-anonymous. [default: 127.0.0.1:1883]
+    #[command(flatten)]
+    file: FileArgs,
+
+    /// Where to listen for MQTT over TCP, or with mqtts://, ws:// or wss:// in front for that; port 0 takes a free one. May
+    /// be given several times. Addresses that others can reach ask for --passwords or --allow-anonymous.
+    /// [default: 127.0.0.1:1883]
     #[arg(long, short, value_name = "ADDR:PORT", env = "PHALANX_LISTEN", value_delimiter = ',')]
-    listen: Vec<SocketAddr>,
+    listen: Vec<Listen>,
 
     /// Where to listen for MQTT over TLS. Without --listen, there alone.
     #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_TLS_LISTEN", value_delimiter = ',')]
@@ -55,7 +65,7 @@ pub(crate) struct Broker {
 
     /// Authorities, a PEM file: over TLS let in only those with a certificate that one of them has signed, as the
     /// user whom it names (its common name).
-    #[arg(long, value_name = "FILE", requires = "tls_certificate", env = "PHALANX_TLS_CLIENT_CA")]
+    #[arg(long, value_name = "FILE", env = "PHALANX_TLS_CLIENT_CA")]
     tls_client_ca: Option<PathBuf>,
 
     /// Let scripts of this page's connect by WebSocket, as `https://example.org`; `*` stands for all pages. May be
@@ -69,12 +79,13 @@ pub(crate) struct Broker {
     data: Option<PathBuf>,
 
     /// Keep all in memory only, which is so without --data, too; with it nothing is said about that.
-    #[arg(long)]
+    #[arg(long, env = "PHALANX_EPHEMERAL")]
     ephemeral: bool,
 
     /// Look at what a directory has, of a broker that does not run, say so, and end. Nothing is changed.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "ephemeral"])]
     check_data: Option<PathBuf>,
+
     /// Let in only the users of this file, by their passwords (`phalanx passwd` sets them).
     #[arg(long, value_name = "FILE", env = "PHALANX_PASSWORDS")]
     passwords: Option<PathBuf>,
@@ -88,43 +99,43 @@ pub(crate) struct Broker {
     allow_anonymous: bool,
 
     /// Bytes of the longest packet that clients may send. [default: 1048576]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = phalanx_config::amount, env = "PHALANX_MAX_PACKET")]
     max_packet: Option<usize>,
 
     /// The most connections at once; more are closed as soon as they come. [default: 100000]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", env = "PHALANX_MAX_CONNECTIONS")]
     max_connections: Option<NonZero<usize>>,
 
     /// The most connections of one address; CONNECT is refused beyond. [default: no bound]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), env = "PHALANX_MAX_CONNECTIONS_PER_ADDRESS")]
     max_connections_per_address: Option<u32>,
 
     /// The most connections that one address may begin in a second; CONNECT is refused beyond. [default: no bound]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), env = "PHALANX_MAX_CONNECTION_RATE")]
     max_connection_rate: Option<u32>,
 
     /// The most messages that one client may publish in a second; it is not listened to while it is ahead.
     /// [default: no bound]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), env = "PHALANX_MAX_MESSAGE_RATE")]
     max_message_rate: Option<u32>,
 
     /// The most subscriptions of one client; SUBSCRIBE is refused beyond. [default: 100000]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", env = "PHALANX_MAX_SUBSCRIPTIONS")]
     max_subscriptions: Option<usize>,
 
     /// Of messages that wait for one client, and are as many as may, drop those of QoS 0 that have waited longest,
     /// not those that come.
-    #[arg(long)]
+    #[arg(long, env = "PHALANX_DROP_OLDEST")]
     drop_oldest: bool,
 
     /// The longest keep-alive that a client of MQTT 5 may have; who asks for more, or for none, is told this
     /// one. [default: as long as it likes]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), env = "PHALANX_MAX_KEEP_ALIVE")]
     max_keep_alive: Option<u16>,
 
     /// Messages that may wait for one client that is slow or away; what comes then is dropped for it, and
     /// counted. [default: 10000]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", env = "PHALANX_MAX_QUEUE")]
     max_queue: Option<usize>,
 
     /// Seconds between two looks at what the broker tells of itself by topics below `$SYS/broker`; 0 for none.
@@ -132,27 +143,8 @@ pub(crate) struct Broker {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400), env = "PHALANX_SYS_INTERVAL")]
     sys_interval: Option<u64>,
 
-    /// How many processors: threads, each bound to a core. Default: one for each core.
-    #[arg(long, short, value_name = "N", env = "PHALANX_PROCESSORS", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    processors: Option<u16>,
-
-    /// How to reach the kernel: io_uring, or readiness (epoll, kqueue). `auto` takes io_uring where
-    /// there is one. [default: auto]
-    #[arg(long, value_name = "auto|uring|poll", env = "PHALANX_DRIVER")]
-    driver: Option<Choice>,
-
-    /// Show what the broker does there, live, and serve /snapshot.json, /metrics and more; on the
-    /// loopback only: they tell all about the load. See also `phalanx top`.
-    #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_ADMIN")]
-    admin: Option<SocketAddr>,
-
-    /// Seconds to finish what is under way after a signal, before it is ended. [default: 10]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400), env = "PHALANX_DRAIN")]
-    drain: Option<u64>,
-
-    /// Do not bind processors to cores.
-    #[arg(long, env = "PHALANX_NO_PIN")]
-    no_pin: bool,
+    #[command(flatten)]
+    runtime: RuntimeArgs,
 }
 
 impl Broker {
@@ -160,13 +152,21 @@ impl Broker {
         if let Some(path) = &self.check_data {
             return check(path);
         }
-        let config = self.config();
-        let mistakes = config.check();
-        if !mistakes.is_empty() {
-            mistakes.iter().for_each(|mistake| eprintln!("phalanx: {mistake}"));
-            return ExitCode::from(2);
+        let config = match self.load() {
+            Ok(config) => config,
+            Err(mistakes) => return settings::tell(&mistakes),
+        };
+        if self.file.print_config {
+            return settings::print(&config.to_toml(), |text, here| {
+                let mut whole = Config::new();
+                whole.read(text, "configuration", here, &mut Origins::default())?;
+                Ok(whole.to_toml())
+            });
         }
-        if config.data.is_none() && !self.ephemeral {
+        if self.file.check {
+            return settings::check(&config.doubts(), &config.missing());
+        }
+        if config.data.is_none() && !config.ephemeral {
             eprintln!(
                 "phalanx: sessions and messages are kept in memory, and end with the broker; --data DIR keeps \
                  them, --ephemeral says that this is meant"
@@ -183,38 +183,55 @@ impl Broker {
         }
     }
 
-    fn config(&self) -> Config {
-        fn set<T>(to: &mut T, from: Option<T>) {
-            if let Some(from) = from {
-                *to = from;
-            }
+    /// The configuration that the file, the environment and the flags come to.
+    fn load(&self) -> Result<Config, Vec<Mistake>> {
+        let (mut config, mut origins) = (Config::new(), Origins::default());
+        RuntimeArgs::defaults(&mut config.runtime);
+        let read =
+            |text: &str, name: &str, base: &Path| config.read(text, name, base, &mut origins);
+        self.file.read(read)?;
+        self.apply(&mut config, &mut origins);
+        let mistakes = config.check();
+        if mistakes.is_empty() {
+            return Ok(config);
         }
-        let mut config = Config::new();
-        let mut listen: Vec<Listen> = self.listen.iter().copied().map(Listen::mqtt).collect();
-        listen.extend(self.tls_listen.iter().copied().map(Listen::mqtts));
-        listen.extend(self.ws_listen.iter().copied().map(Listen::ws));
-        listen.extend(self.wss_listen.iter().copied().map(Listen::wss));
-        if !listen.is_empty() {
-            config.listen = listen;
+        Err(mistakes.into_iter().map(|mistake| mistake.located(&origins)).collect())
+    }
+
+    /// Sets what flags and the environment say.
+    fn apply(&self, config: &mut Config, origins: &mut Origins) {
+        self.apply_listen(config, origins);
+        let security = &mut config.security;
+        for (path, to) in
+            [(&self.passwords, &mut security.passwords), (&self.access, &mut security.access)]
+        {
+            set(to, path.clone().map(Some));
         }
-        if let (Some(certificate), Some(key)) = (&self.tls_certificate, &self.tls_key) {
-            config.security.tls = Some(Tls {
-                certificate: certificate.clone(),
-                key: key.clone(),
-                client_authorities: self.tls_client_ca.clone(),
-            });
+        if self.tls_certificate.is_some() || self.tls_client_ca.is_some() {
+            let tls = security.tls.get_or_insert_default();
+            set(&mut tls.certificate, self.tls_certificate.clone());
+            set(&mut tls.key, self.tls_key.clone());
+            set(&mut tls.client_authorities, self.tls_client_ca.clone().map(Some));
         }
-        config.security.origins.clone_from(&self.ws_origin);
-        config.security.passwords.clone_from(&self.passwords);
-        config.security.access.clone_from(&self.access);
-        config.security.allow_anonymous = self.allow_anonymous;
-        config.data.clone_from(&self.data);
+        if !self.ws_origin.is_empty() {
+            security.origins.clone_from(&self.ws_origin);
+        }
+        security.allow_anonymous |= self.allow_anonymous;
+        if self.data.is_some() {
+            (config.ephemeral, config.data) = (false, self.data.clone());
+        }
+        if self.ephemeral {
+            (config.ephemeral, config.data) = (true, None);
+        }
         let limits = &mut config.limits;
+        if self.max_packet.is_some() {
+            origins.said("max-packet", "--max-packet");
+        }
         set(&mut limits.packet, self.max_packet);
         set(&mut limits.connections, self.max_connections.map(NonZero::get));
-        limits.per_address = self.max_connections_per_address;
-        limits.connection_rate = self.max_connection_rate;
-        limits.message_rate = self.max_message_rate;
+        set(&mut limits.per_address, self.max_connections_per_address.map(Some));
+        set(&mut limits.connection_rate, self.max_connection_rate.map(Some));
+        set(&mut limits.message_rate, self.max_message_rate.map(Some));
         set(&mut limits.subscriptions, self.max_subscriptions);
         set(&mut limits.queue, self.max_queue);
         if self.drop_oldest {
@@ -222,14 +239,24 @@ impl Broker {
         }
         set(&mut limits.keep_alive, self.max_keep_alive);
         set(&mut config.system_interval, self.sys_interval.map(Duration::from_secs));
-        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let runtime = &mut config.runtime;
-        runtime.processors = self.processors.map_or(cores.min(1024), usize::from);
-        set(&mut runtime.driver, self.driver);
-        set(&mut runtime.drain, self.drain.map(Duration::from_secs));
-        runtime.admin = self.admin;
-        runtime.pin &= !self.no_pin;
-        config
+        self.runtime.apply(&mut config.runtime, origins);
+    }
+
+    /// Addresses that are given take the place of all that the file has.
+    fn apply_listen(&self, config: &mut Config, origins: &mut Origins) {
+        let mut listen = self.listen.clone();
+        listen.extend(self.tls_listen.iter().copied().map(Listen::mqtts));
+        listen.extend(self.ws_listen.iter().copied().map(Listen::ws));
+        listen.extend(self.wss_listen.iter().copied().map(Listen::wss));
+        let Some(first) = listen.first() else { return };
+        let flag = match (self.listen.is_empty(), first.tls, first.websocket) {
+            (false, ..) => "--listen",
+            (_, true, false) => "--tls-listen",
+            (_, false, _) => "--ws-listen",
+            (_, true, true) => "--wss-listen",
+        };
+        origins.said("listen", flag);
+        config.listen = listen;
     }
 }
 

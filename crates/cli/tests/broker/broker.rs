@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
@@ -29,10 +29,21 @@ impl Broker {
         Self::launch(driver, &["--data", data.to_str().unwrap()])
     }
 
+    /// One that is told all by a file.
+    pub(crate) fn start_by(driver: &str, file: &Path) -> Self {
+        let mut command = bare();
+        command.args(["broker", "--config"]).arg(file);
+        Self::run(driver, &["--ephemeral"], command)
+    }
+
     /// It has two processors, so that much goes from one to the other.
     fn launch(driver: &str, arguments: &[&str]) -> Self {
         let mut command = bare();
         command.args(["broker", "--listen", "127.0.0.1:0"]);
+        Self::run(driver, arguments, command)
+    }
+
+    fn run(driver: &str, arguments: &[&str], mut command: Command) -> Self {
         command.env("PHALANX_PROCESSORS", "2");
         command.args(["--driver", driver]).args(arguments);
         let server =

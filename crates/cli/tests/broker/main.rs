@@ -13,6 +13,7 @@ mod bench;
 mod broker;
 mod client;
 mod commands;
+mod configuration;
 mod content;
 mod durable;
 mod flow;

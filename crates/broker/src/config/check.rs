@@ -1,0 +1,68 @@
+//! What a configuration must be beyond its form.
+
+use phalanx_config::Mistake;
+
+use crate::config::Config;
+
+impl Config {
+    /// All that is wrong with the sense of this configuration, as far as it can be told without opening a file;
+    /// nothing if all is well.
+    pub fn check(&self) -> Vec<Mistake> {
+        let mut mistakes = Vec::new();
+        let mut wrong = |is: bool, key: &str, what: &str| {
+            if is {
+                mistakes.push(Mistake::of(key, what));
+            }
+        };
+        let Self { listen, security, limits, .. } = self;
+        wrong(listen.is_empty(), "listen", "there is no address to listen on");
+        let named = security.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
+        for listen in listen {
+            let address = listen.address;
+            let public = !address.ip().is_loopback();
+            let open =
+                security.passwords.is_none() && !security.allow_anonymous && !(listen.tls && named);
+            let what = format!(
+                "{address} can be reached by others, and whoever connects would be let in; give --passwords, listen \
+                 on 127.0.0.1, or say --allow-anonymous"
+            );
+            wrong(public && open, "listen", &what);
+        }
+        match &security.tls {
+            Some(tls) => {
+                let none = tls.certificate.as_os_str().is_empty();
+                wrong(none, "tls", "`certificate` is missing; give --tls-certificate too");
+                let none = tls.key.as_os_str().is_empty();
+                wrong(none, "tls", "`key` is missing; give --tls-key too");
+            }
+            None => wrong(
+                listen.iter().any(|listen| listen.tls),
+                "listen",
+                "an address has TLS, and there is no certificate; give --tls-certificate and --tls-key",
+            ),
+        }
+        let both = self.ephemeral && self.data.is_some();
+        wrong(both, "ephemeral", "all is to be kept in memory only, and `data` names a directory");
+        let most = phalanx_mqtt::Frame::MAX_BODY;
+        let what = format!("found {}, expected 128 to {most}", limits.packet);
+        wrong(!(128..=most).contains(&limits.packet), "max-packet", &what);
+        let least = "found 0, which would let nobody in; expected 1 at least";
+        wrong(limits.connections == 0, "max-connections", least);
+        wrong(limits.sessions == 0, "max-sessions", least);
+        let least = "found 0, which would let no message in; expected 1 at least";
+        wrong(limits.receive_maximum == 0, "receive-maximum", least);
+        let least = "found 0, expected 1 at least, or false for none";
+        for (key, bound) in [
+            ("max-connections-per-address", limits.per_address),
+            ("max-connection-rate", limits.connection_rate),
+            ("max-message-rate", limits.message_rate),
+        ] {
+            wrong(bound == Some(0), key, least);
+        }
+        for (key, time) in [("connect-timeout", limits.connect), ("send-timeout", limits.send)] {
+            wrong(time.is_zero(), key, "no time at all would serve nobody");
+        }
+        mistakes.extend(self.runtime.check());
+        mistakes
+    }
+}

@@ -1,0 +1,80 @@
+//! All keys of a broker's configuration, each declared once. What they mean is said where their fields are, and in
+//! `docs/broker/configuration.md`, which has all of them.
+//!
+//! A flag's key has the flag's name; what no flag sets has one of the same kind.
+
+use phalanx_config::{Keys, Pass};
+
+use crate::config::values::{Bytes, DropOldest, Expiry, KeepAlive};
+use crate::config::{Config, Limits, Security, Tls};
+
+impl Keys for Config {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        // By name, so that a field without a key is seen.
+        let Self { listen, security, data, ephemeral, limits, system_interval, runtime } = self;
+        pass.key("listen", listen);
+        pass.path("data", data);
+        pass.key("ephemeral", ephemeral);
+        let Security { passwords, access, tls, origins, allow_anonymous } = security;
+        pass.path("passwords", passwords);
+        pass.path("access", access);
+        pass.key("allow-anonymous", allow_anonymous);
+        pass.key("ws-origin", origins);
+        pass.optional("tls", tls);
+        of_limits(limits, pass);
+        pass.key("sys-interval", system_interval);
+        pass.table("runtime", runtime);
+    }
+}
+
+fn of_limits(limits: &mut Limits, pass: &mut Pass<'_, '_>) {
+    let Limits {
+        connections,
+        per_address,
+        connection_rate,
+        message_rate,
+        sessions,
+        subscriptions,
+        packet,
+        queue,
+        queue_bytes,
+        when_full,
+        retained,
+        retained_bytes,
+        data_bytes,
+        receive_maximum,
+        keep_alive,
+        topic_aliases,
+        session_expiry,
+        connect,
+        send,
+    } = limits;
+    pass.key("max-connections", connections);
+    pass.key("max-connections-per-address", per_address);
+    pass.key("max-connection-rate", connection_rate);
+    pass.key("max-message-rate", message_rate);
+    pass.key("max-sessions", sessions);
+    pass.key("max-subscriptions", subscriptions);
+    pass.key("max-packet", packet);
+    pass.key("max-queue", queue);
+    pass.key("max-queue-bytes", queue_bytes);
+    pass.key_as::<DropOldest, _>("drop-oldest", when_full);
+    pass.key("max-retained", retained);
+    pass.key("max-retained-bytes", retained_bytes);
+    pass.key_as::<Bytes, _>("max-data", data_bytes);
+    pass.key("receive-maximum", receive_maximum);
+    pass.key_as::<KeepAlive, _>("max-keep-alive", keep_alive);
+    pass.key("topic-aliases", topic_aliases);
+    pass.key_as::<Expiry, _>("max-session-expiry", session_expiry);
+    pass.key("connect-timeout", connect);
+    pass.key("send-timeout", send);
+}
+
+impl Keys for Tls {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let Self { certificate, key, client_authorities } = self;
+        pass.path("certificate", certificate);
+        pass.path("key", key);
+        pass.path("client-ca", client_authorities);
+    }
+}

@@ -1,0 +1,109 @@
+//! Values that only a broker's keys have.
+
+use std::time::Duration;
+
+use phalanx_config::{Given, Value, Written};
+
+use crate::config::WhenFull;
+use crate::listen::Listen;
+
+/// As a URL, or an address alone for MQTT over TCP.
+impl Value for Listen {
+    fn expected() -> String {
+        "an address and a port such as \"127.0.0.1:1883\", or one with mqtt://, mqtts://, ws:// or wss:// in front"
+            .into()
+    }
+
+    fn read(value: &Given<'_>) -> Result<Self, String> {
+        value.as_str().and_then(|text| text.parse().ok()).ok_or_else(String::new)
+    }
+
+    fn print(value: &Self) -> Written {
+        value.to_string().into()
+    }
+}
+
+/// `true` or `false`: whether what has waited longest goes.
+pub(super) struct DropOldest;
+
+impl Value<WhenFull> for DropOldest {
+    fn expected() -> String {
+        <bool as Value>::expected()
+    }
+
+    fn read(value: &Given<'_>) -> Result<WhenFull, String> {
+        Ok(if bool::read(value)? { WhenFull::DropOldest } else { WhenFull::DropNewest })
+    }
+
+    fn print(value: &WhenFull) -> Written {
+        (*value == WhenFull::DropOldest).into()
+    }
+}
+
+/// Bytes that a `usize` need not count.
+pub(super) struct Bytes;
+
+impl Value<u64> for Bytes {
+    fn expected() -> String {
+        <usize as Value>::expected()
+    }
+
+    fn read(value: &Given<'_>) -> Result<u64, String> {
+        usize::read(value).map(|bytes| bytes as u64)
+    }
+
+    fn print(value: &u64) -> Written {
+        u64::print(value)
+    }
+}
+
+/// Seconds as a time; `false` for no bound.
+fn seconds(value: &Given<'_>) -> Result<Option<u64>, String> {
+    let Some(time) = Option::<Duration>::read(value)? else { return Ok(None) };
+    match time.subsec_nanos() {
+        0 => Ok(Some(time.as_secs())),
+        _ => Err("clients count whole seconds".into()),
+    }
+}
+
+/// Seconds of a keep-alive; 0 for no bound.
+pub(super) struct KeepAlive;
+
+impl Value<u16> for KeepAlive {
+    fn expected() -> String {
+        "a time from \"1s\" to \"65535s\", or false for none".into()
+    }
+
+    fn read(value: &Given<'_>) -> Result<u16, String> {
+        let Some(seconds) = seconds(value)? else { return Ok(0) };
+        u16::try_from(seconds).ok().filter(|seconds| *seconds > 0).ok_or_else(String::new)
+    }
+
+    fn print(value: &u16) -> Written {
+        match value {
+            0 => false.into(),
+            seconds => format!("{seconds}s").into(),
+        }
+    }
+}
+
+/// Seconds of a session's expiry; the most there are for ever.
+pub(super) struct Expiry;
+
+impl Value<u32> for Expiry {
+    fn expected() -> String {
+        "a time such as \"30s\", \"2h\" or \"7d\", or false for ever".into()
+    }
+
+    fn read(value: &Given<'_>) -> Result<u32, String> {
+        let Some(seconds) = seconds(value)? else { return Ok(u32::MAX) };
+        u32::try_from(seconds).map_err(|_| String::new())
+    }
+
+    fn print(value: &u32) -> Written {
+        match value {
+            &u32::MAX => false.into(),
+            seconds => format!("{seconds}s").into(),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Configuration as text: what is wrong is told with its place, and what is printed reads the same.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use phalanx_broker::{Config, Listen, Mistake, Origins, Tls, WhenFull};
+use proptest::prelude::*;
+
+/// Reads and checks, as `phalanx broker --check` does.
+fn read(text: &str) -> Result<Config, Vec<Mistake>> {
+    let (mut config, mut origins) = (Config::new(), Origins::default());
+    config.read(text, "b.toml", Path::new(""), &mut origins)?;
+    let mistakes: Vec<_> = config.check().into_iter().map(|m| m.located(&origins)).collect();
+    if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+}
+
+#[test]
+fn mistakes_name_their_place() {
+    // (text, the beginning of the message, what else is in it)
+    let table: &[(&str, &str, &str)] = &[
+        ("listen = ", "b.toml:1:", ""),
+        ("max-que = 1", "b.toml:1:1: max-que: ", "is it `max-queue`?"),
+        ("zzzzzzzzz = 1", "b.toml:1:1: zzzzzzzzz: ", "there are listen, data,"),
+        ("listen = 'x'", "b.toml:1:10: listen: found 'x', expected a list", "mqtts://"),
+        ("listen = 'http://127.0.0.1:1'", "b.toml:1:10: listen: ", "wss://"),
+        ("listen = []", "b.toml:1:10: listen: ", "no address"),
+        ("listen = '0.0.0.0:1883'", "b.toml:1:10: listen: 0.0.0.0:1883 ", "--allow-anonymous"),
+        ("listen = 'mqtts://127.0.0.1:8883'", "b.toml:1:10: listen: ", "--tls-certificate"),
+        ("\n[tls]\nkey = 'k'", "b.toml:2:1: tls: `certificate` is missing", ""),
+        ("tls = { certificate = 'c' }", "b.toml:1:7: tls: `key` is missing", ""),
+        ("tls.certificat = 'c'", "b.toml:1:5: tls.certificat: ", "is it `certificate`?"),
+        ("data = 'd'\nephemeral = true", "b.toml:2:13: ephemeral: ", "`data`"),
+        ("data = ''", "b.toml:1:8: data: found '', expected a path", "false for none"),
+        ("passwords = 1", "b.toml:1:13: passwords: found 1, expected a path", ""),
+        ("allow-anonymous = 'no'", "b.toml:1:19: allow-anonymous: ", "true or false"),
+        ("max-packet = '1X'", "b.toml:1:14: max-packet: found '1X'", "no unit of memory"),
+        ("max-packet = 127", "b.toml:1:14: max-packet: found 127, expected 128 to 268435455", ""),
+        ("max-connections = 0", "b.toml:1:19: max-connections: ", "1 at least"),
+        ("max-sessions = 0", "b.toml:1:16: max-sessions: ", "1 at least"),
+        ("max-message-rate = 0", "b.toml:1:20: max-message-rate: ", "false for none"),
+        ("max-connection-rate = 0", "b.toml:1:23: max-connection-rate: ", "false for none"),
+        ("receive-maximum = 0", "b.toml:1:19: receive-maximum: ", "1 at least"),
+        ("receive-maximum = 70000", "b.toml:1:19: receive-maximum: ", "0 to 65535"),
+        ("drop-oldest = 1", "b.toml:1:15: drop-oldest: found 1, expected true or false", ""),
+        ("max-keep-alive = 60", "b.toml:1:18: max-keep-alive: found 60, expected", "\"1s\""),
+        ("max-keep-alive = '1d'", "b.toml:1:18: max-keep-alive: ", "\"65535s\""),
+        ("max-keep-alive = '0s'", "b.toml:1:18: max-keep-alive: ", "\"1s\""),
+        ("max-session-expiry = '10ms'", "b.toml:1:22: max-session-expiry: ", "whole seconds"),
+        ("max-data = 'much'", "b.toml:1:12: max-data: ", "64K"),
+        ("connect-timeout = '0s'", "b.toml:1:19: connect-timeout: ", "serve nobody"),
+        ("send-timeout = 5", "b.toml:1:16: send-timeout: found 5, expected", "30s"),
+        ("sys-interval = '10'", "b.toml:1:16: sys-interval: ", "30s"),
+        ("[runtime]\nprocessors = 0", "b.toml:2:14: runtime.processors: ", "1 to 1024"),
+        ("[runtime]\ndriver = 'epoll'", "b.toml:2:10: runtime.driver: ", "\"poll\""),
+        ("[runtime]\nadmin = '0.0.0.0:1'", "b.toml:2:9: runtime.admin: ", "admin-public"),
+    ];
+    for (text, start, part) in table {
+        let mistakes = read(text).expect_err(text);
+        let found = mistakes[0].to_string();
+        assert!(found.starts_with(start) && found.contains(part), "{text:?}: {found}");
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
+    let all = read("listn = 1\nmax-queue = 'x'\n[tls]\ncert = 3").unwrap_err();
+    assert_eq!(all.len(), 3, "all at once: {all:?}");
+}
+
+#[test]
+fn what_is_read() {
+    let text = "
+        listen = ['127.0.0.1:80', 'wss://[::1]:443']
+        passwords = 'users'
+        drop-oldest = true
+        max-keep-alive = '1m'
+        max-session-expiry = '2h'
+        max-connection-rate = 7
+        max-data = '2G'
+        tls = { certificate = 'c.pem', key = '/k.pem' }
+        runtime.admin = '127.0.0.1:1'
+    ";
+    let mut config = Config::new();
+    let mut origins = Origins::default();
+    config.read(text, "b.toml", "/etc/b".as_ref(), &mut origins).unwrap();
+    assert_eq!(config.check(), []);
+    let wss = "[::1]:443".parse::<std::net::SocketAddr>().unwrap();
+    assert_eq!(config.listen[1], Listen::wss(wss));
+    assert_eq!(config.security.passwords, Some("/etc/b/users".into()));
+    let limits = &config.limits;
+    assert_eq!((limits.when_full, limits.keep_alive), (WhenFull::DropOldest, 60));
+    assert_eq!((limits.session_expiry, limits.data_bytes), (7200, 2 << 30));
+    assert_eq!(limits.connection_rate, Some(7));
+    let tls = config.security.tls.as_ref().unwrap();
+    assert_eq!(tls.certificate, PathBuf::from("/etc/b/c.pem"));
+    assert_eq!((&tls.key, &tls.client_authorities), (&PathBuf::from("/k.pem"), &None));
+    // Over it: what is not said stays.
+    let over = "max-connection-rate = false\nmax-session-expiry = false\n[tls]\nclient-ca = 'a'";
+    config.read(over, "c", "".as_ref(), &mut origins).unwrap();
+    assert_eq!((config.limits.connection_rate, config.limits.session_expiry), (None, u32::MAX));
+    let tls = config.security.tls.as_ref().unwrap();
+    assert_eq!(tls.client_authorities, Some("a".into()));
+    assert_eq!(tls.certificate, PathBuf::from("/etc/b/c.pem"));
+    config.read("tls = false\npasswords = false", "c", "".as_ref(), &mut origins).unwrap();
+    assert_eq!((&config.security.tls, &config.security.passwords), (&None, &None));
+}
+
+#[test]
+fn every_key_is_documented() {
+    let page = include_str!("../../../docs/broker/configuration.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    let documented: Vec<(&str, &str)> = rows.collect();
+    let keys = Config::keys();
+    for key in &keys {
+        let row = documented.iter().any(|(name, _)| name == key);
+        assert!(row, "{key} is not in docs/broker/configuration.md");
+    }
+    for (key, row) in documented {
+        let table = format!("{key}.");
+        let known = keys.iter().any(|other| other == key || other.starts_with(&table));
+        assert!(known, "docs/broker/configuration.md has {key}, which is no key");
+        // The default that it says is the default.
+        let default = row.split('|').nth(1).unwrap_or_default().trim();
+        let Some(default) = default.strip_prefix('`').and_then(|text| text.strip_suffix('`'))
+        else {
+            continue;
+        };
+        // To say something of a table is to have one.
+        if key.starts_with("tls.") {
+            continue;
+        }
+        let mut config = Config::new();
+        let text = format!("{key} = {default}");
+        config.read(&text, &text, "".as_ref(), &mut Origins::default()).unwrap();
+        assert_eq!(config, Config::new(), "{text}");
+    }
+    let (_, example) = page.split_once("```toml\n").expect("an example");
+    let (example, _) = example.split_once("```").expect("its end");
+    let config = read(example).expect("the example is right");
+    assert_eq!((config.listen.len(), config.limits.queue), (3, 1000));
+}
+
+fn path() -> impl Strategy<Value = PathBuf> {
+    prop::string::string_regex("/[a-zA-Z0-9 '\"\\\\\u{e9}\n#=.-]{1,12}")
+        .unwrap()
+        .prop_map(PathBuf::from)
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_the_same(
+        ports in prop::collection::vec((any::<u16>(), any::<bool>(), any::<bool>()), 0..4),
+        (data, passwords, access) in (prop::option::of(path()), prop::option::of(path()), prop::option::of(path())),
+        tls in prop::option::of((path(), path(), prop::option::of(path()))),
+        origins in prop::collection::vec(".{0,9}", 0..3),
+        rates in any::<[Option<u32>; 3]>(),
+        amounts in any::<[u32; 9]>(),
+        (keep_alive, expiry, receive, aliases) in any::<(u16, u32, u16, u16)>(),
+        flags in any::<[bool; 4]>(),
+        nanos in any::<[u32; 3]>(),
+    ) {
+        let mut config = Config::new();
+        let listen = |(port, tls, websocket)| Listen { tls, websocket, ..Listen::mqtt(([127, 0, 0, 1], port)) };
+        config.listen = ports.into_iter().map(listen).collect();
+        (config.data, config.ephemeral) = (data, flags[0]);
+        let security = &mut config.security;
+        (security.passwords, security.access, security.origins) = (passwords, access, origins);
+        security.allow_anonymous = flags[1];
+        security.tls = tls.map(|(certificate, key, client_authorities)| Tls { certificate, key, client_authorities });
+        let limits = &mut config.limits;
+        [limits.per_address, limits.connection_rate, limits.message_rate] = rates;
+        let sizes = amounts.map(|amount| amount as usize);
+        [limits.connections, limits.sessions, limits.subscriptions, limits.packet, limits.queue, limits.queue_bytes, limits.retained, limits.retained_bytes, _] = sizes;
+        limits.data_bytes = u64::from(amounts[8]) << 12;
+        (limits.keep_alive, limits.session_expiry, limits.receive_maximum, limits.topic_aliases) = (keep_alive, expiry, receive, aliases);
+        if flags[2] {
+            limits.when_full = WhenFull::DropOldest;
+        }
+        [limits.connect, limits.send, config.system_interval] = nanos.map(|nanos| Duration::from_nanos(nanos.into()));
+        config.runtime.pin = flags[3];
+        let text = config.to_toml();
+        let mut again = Config::new();
+        let read = again.read(&text, "printed", Path::new(""), &mut Origins::default());
+        prop_assert!(read.is_ok(), "{text}\n{read:?}");
+        prop_assert_eq!(again, config, "{}", text);
+    }
+
+    #[test]
+    fn no_text_breaks_the_reader(text in ".{0,200}") {
+        let _ = read(&text);
+    }
+
+    #[test]
+    fn no_tables_break_the_reader(
+        lines in prop::collection::vec("(\\[{1,2}(tls|runtime|listen|x)\\]{1,2}\n)?(listen|tls|data|max-queue|key|drain|drop-oldest) = (1|true|'a'|\\['a',2\\]|\\{a=1\\})", 0..6),
+    ) {
+        let _ = read(&lines.join("\n"));
+    }
+}
