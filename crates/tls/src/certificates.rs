@@ -28,12 +28,12 @@ pub struct Source {
 }
 
 /// What of a file shows that it has changed: when it was written, and how long it is.
-type Stamp = [Option<(SystemTime, u64)>; 2];
+pub(crate) type Stamp = Option<(SystemTime, u64)>;
 
 #[derive(Debug)]
 struct Held {
     source: Source,
-    stamp: Stamp,
+    stamps: [Stamp; 2],
     certificate: Arc<CertifiedKey>,
 }
 
@@ -82,11 +82,11 @@ impl Certificates {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         for held in &mut *held {
             let Source { names, certificate, key } = &held.source;
-            let stamp = stamp(certificate, key);
-            if stamp == held.stamp {
+            let stamps = [stamp(certificate), stamp(key)];
+            if stamps == held.stamps {
                 continue;
             }
-            held.stamp = stamp;
+            held.stamps = stamps;
             match load(certificate, key) {
                 Ok(new) => {
                     told.push(format!("the certificate in {} was reloaded", certificate.display()));
@@ -122,10 +122,10 @@ fn hold(
     let (mut held, mut told) = (Vec::new(), Vec::new());
     for source in sources {
         // Before it is read, so that a change in between is seen at the next look.
-        let stamp = stamp(&source.certificate, &source.key);
+        let stamps = [stamp(&source.certificate), stamp(&source.key)];
         let certificate = load(&source.certificate, &source.key)?;
         told.extend(doubts_of(&source.certificate, &certificate, &source.names, now));
-        held.push(Held { source, stamp, certificate: Arc::new(certificate) });
+        held.push(Held { source, stamps, certificate: Arc::new(certificate) });
     }
     Ok((held, told))
 }
@@ -138,11 +138,9 @@ fn names(held: &[Held]) -> Names {
     names
 }
 
-fn stamp(certificate: &Path, key: &Path) -> Stamp {
-    [certificate, key].map(|path| {
-        let metadata = fs::metadata(path).ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
-    })
+pub(crate) fn stamp(path: &Path) -> Stamp {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
 }
 
 /// Files are looked at again when they were not for so long.

@@ -1,7 +1,8 @@
 //! Clients with certificates of their own: whose they must be, and whom they name.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
@@ -12,10 +13,26 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
 use crate::certificate::{CertificateError, chain};
+use crate::certificates::{Stamp, stamp};
 
-/// Whose certificates clients must have: without one there is no connection.
+/// Whose certificates clients must have: without one there is no connection. Clones are of the same authorities, which
+/// are looked at again as certificates are.
 #[derive(Clone, Debug)]
-pub struct Clients(Arc<dyn ClientCertVerifier>);
+pub struct Clients(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// Counts the changes of `held`, so that who has seen one need not look.
+    number: AtomicU32,
+    held: Mutex<Held>,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    path: PathBuf,
+    stamp: Stamp,
+    verifier: Arc<dyn ClientCertVerifier>,
+}
 
 impl Clients {
     /// Those signed by one of the authorities in a PEM file, directly or by way of others. May block.
@@ -23,19 +40,70 @@ impl Clients {
     /// # Errors
     /// When the file cannot be read, or has no authority in it that can be used.
     pub fn of_authorities(path: &Path) -> Result<Self, CertificateError> {
-        let unusable = |why: String| CertificateError::Authority { path: path.into(), why };
-        let mut roots = RootCertStore::empty();
-        for authority in chain(path)? {
-            roots.add(authority).map_err(|error| unusable(error.to_string()))?;
-        }
-        let provider = Arc::new(ring::default_provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
-        Ok(Self(verifier.map_err(|error| unusable(error.to_string()))?))
+        // Before it is read, so that a change in between is seen at the next look.
+        let stamp = stamp(path);
+        let held = Mutex::new(Held { path: path.into(), stamp, verifier: verifier(path)? });
+        Ok(Self(Arc::new(Shared { number: AtomicU32::new(0), held })))
     }
 
-    pub(crate) fn verifier(self) -> Arc<dyn ClientCertVerifier> {
-        self.0
+    /// From the next handshake on, asks for the authorities of `other` in the place of its own. Connections that are
+    /// there stay.
+    pub fn follow(&self, other: &Self) {
+        let new = other.held().clone();
+        self.put(&mut self.held(), new);
     }
+
+    /// Reads the file again if it has changed. Gives what there is to say about it: what cannot be used is told once,
+    /// and who was trusted before still is.
+    pub(crate) fn look(&self) -> Option<String> {
+        let mut held = self.held();
+        let path = held.path.clone();
+        let stamp = stamp(&path);
+        if stamp == held.stamp {
+            return None;
+        }
+        held.stamp = stamp;
+        match verifier(&path) {
+            Ok(verifier) => {
+                let told = format!("the authorities in {} were reloaded", path.display());
+                self.put(&mut held, Held { path, stamp, verifier });
+                Some(told)
+            }
+            Err(error) => Some(format!("{error}; the authorities from before stay")),
+        }
+    }
+
+    fn put(&self, held: &mut Held, new: Held) {
+        *held = new;
+        self.0.number.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which change was last. Who sees a new number finds what came with it by [`verifier`](Self::verifier).
+    pub(crate) fn number(&self) -> u32 {
+        self.0.number.load(Ordering::Relaxed)
+    }
+
+    /// Who looks at clients' certificates now, and which change that is of.
+    pub(crate) fn verifier(&self) -> (u32, Arc<dyn ClientCertVerifier>) {
+        // Under the lock the two belong together.
+        let held = self.held();
+        (self.number(), held.verifier.clone())
+    }
+}
+
+fn verifier(path: &Path) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
+    let unusable = |why: String| CertificateError::Authority { path: path.into(), why };
+    let mut roots = RootCertStore::empty();
+    for authority in chain(path)? {
+        roots.add(authority).map_err(|error| unusable(error.to_string()))?;
+    }
+    let provider = Arc::new(ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
+    verifier.map_err(|error| unusable(error.to_string()))
 }
 
 /// Whom the client's certificate names, as its common name.
@@ -82,5 +150,39 @@ mod tests {
             let error = Clients::of_authorities(&path).unwrap_err().to_string();
             assert!(error.contains("ca.pem") && error.contains(said), "{error}");
         }
+    }
+
+    /// A certificate of an authority, as a file has it.
+    fn authority() -> String {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
+    }
+
+    #[test]
+    fn authorities_that_change_while_they_are_asked_for() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, other) = (home.path().join("ca.pem"), home.path().join("other.pem"));
+        std::fs::write(&path, authority()).unwrap();
+        let clients = Clients::of_authorities(&path).unwrap();
+        let (first, verifier) = clients.verifier();
+        assert_eq!((clients.look(), clients.number()), (None, first));
+        // A broken file is told once, and changes nothing.
+        std::fs::write(&path, "").unwrap();
+        let told = clients.look().unwrap();
+        assert!(told.contains("no certificate") && told.contains("stay"), "{told}");
+        assert_eq!((clients.look(), clients.number()), (None, first));
+        // Two of them, so that the file is of another length.
+        std::fs::write(&path, authority() + &authority()).unwrap();
+        assert!(clients.look().unwrap().contains("were reloaded"));
+        let (second, renewed) = clients.verifier();
+        assert!(second != first && !Arc::ptr_eq(&verifier, &renewed));
+        // Another file in its place; a clone knows as well.
+        std::fs::write(&other, authority()).unwrap();
+        let clone = clients.clone();
+        clients.follow(&Clients::of_authorities(&other).unwrap());
+        assert!(clone.number() != second);
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(clone.look(), None, "the first file is not looked at any more");
     }
 }
