@@ -4,14 +4,13 @@
 //! Rules have a version. A subscription of which all may be received remembers by which version that was found
 //! out, so that its messages are looked at only once the rules are others.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use phalanx_access::{Covers, FileError, Passwords, Rules, Users, Who};
 use phalanx_mqtt::Reason;
 
 use crate::config::Security;
+use crate::newest::{Newest, Seen};
 
 /// Who a session belongs to.
 #[derive(Clone, Debug)]
@@ -122,16 +121,11 @@ fn is_system(topic: &str) -> bool {
     topic == "$SYS" || topic.starts_with("$SYS/")
 }
 
-/// The newest policy. Clones share it.
-#[derive(Clone)]
-pub(crate) struct Access(Arc<Shared>);
+/// The newest policy.
+pub(crate) type Access = Newest<Policy>;
 
-struct Shared {
-    security: Security,
-    /// How often the files were read: looked at by all, so apart from the lock.
-    reading: AtomicU32,
-    newest: Mutex<(u32, Arc<Policy>)>,
-}
+/// A policy in somebody's hands.
+pub(crate) type Current = Seen<Policy>;
 
 impl Access {
     /// Reads the files. May block.
@@ -139,57 +133,14 @@ impl Access {
     /// # Errors
     /// When one of them cannot be used.
     pub(crate) fn open(security: &Security) -> Result<Self, FileError> {
-        let newest = Mutex::new((1, Arc::new(Policy::read(security, 1)?)));
-        let (security, reading) = (security.clone(), AtomicU32::new(1));
-        Ok(Self(Arc::new(Shared { security, reading, newest })))
+        Policy::read(security, 1).map(Self::new)
     }
 
-    /// The files that there are.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
-        let Security { passwords, access, .. } = &self.0.security;
-        [passwords, access].into_iter().flatten().map(|path| path.as_path())
-    }
-
-    /// Reads the files again. What was there before stays if that fails. May block.
+    /// Reads files for the policy that is to be [put](Newest::put) in place next. May block.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub(crate) fn reread(&self) -> Result<(), FileError> {
-        // One at a time reads, so the number is the next one's.
-        let number = self.0.reading.load(Ordering::Relaxed).wrapping_add(1).max(1);
-        let policy = Arc::new(Policy::read(&self.0.security, number)?);
-        let mut newest = self.0.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        *newest = (number, policy);
-        // Behind the policy: who sees the number finds at least this one.
-        self.0.reading.store(number, Ordering::Release);
-        Ok(())
-    }
-
-    /// The newest, to be kept [up to date](Current::refresh).
-    pub(crate) fn current(&self) -> Current {
-        let newest = self.0.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        let (reading, policy) = newest.clone();
-        Current { reading, policy }
-    }
-}
-
-/// A policy in somebody's hands.
-pub(crate) struct Current {
-    reading: u32,
-    policy: Arc<Policy>,
-}
-
-impl Current {
-    /// The newest by now: one load where it has not changed.
-    #[inline]
-    pub(crate) fn refresh(&mut self, access: &Access) -> &Arc<Policy> {
-        if access.0.reading.load(Ordering::Acquire) != self.reading {
-            *self = access.current();
-        }
-        &self.policy
-    }
-
-    pub(crate) fn get(&self) -> &Arc<Policy> {
-        &self.policy
+    pub(crate) fn prepare(&self, security: &Security) -> Result<Policy, FileError> {
+        Policy::read(security, self.next())
     }
 }

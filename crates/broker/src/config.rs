@@ -3,6 +3,7 @@
 mod check;
 mod keys;
 mod missing;
+mod reload;
 mod text;
 mod values;
 

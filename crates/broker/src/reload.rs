@@ -1,39 +1,109 @@
-//! The thread that hears SIGHUP: it has the files of users and rules read again.
+//! A new configuration in the place of the one that a broker goes by, while it does; and the thread that hears SIGHUP.
+//!
+//! What may fail is done first: the configuration is checked, and files of users, rules, certificates and
+//! authorities are read. Then nothing fails any more, and all of it is put in the place of what was there. Who has
+//! connected keeps the limits of connections that it has come with; what may wait for it is bounded anew.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 
+use phalanx_tls::{Certificates, Clients};
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::{Handle, Signals};
 
 use crate::access::Access;
+use crate::config::{Config, Tls};
+use crate::operator::Operator;
+use crate::serve::{ServeError, source};
+use crate::terms::{Live, Terms};
 
-/// Listens until dropped.
+/// Puts new configurations in the place of a running broker's.
+pub struct Reloader {
+    pub(crate) live: Live,
+    pub(crate) access: Access,
+    pub(crate) tls: Option<(Arc<Certificates>, Option<Clients>)>,
+    /// What cannot change is as it was when the broker started.
+    pub(crate) running: Config,
+}
+
+/// A new configuration is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reloaded {
+    /// The files that it names and that were read.
+    pub files: Vec<PathBuf>,
+    /// Keys whose values differ from those of the start, which hold until the broker is started again.
+    pub needs_restart: Vec<String>,
+    /// What somebody should know of the certificate, one line each.
+    pub doubts: Vec<String>,
+}
+
+impl Reloader {
+    /// Checks `new`, reads the files that it names, and goes by it from then on, as far as a broker that runs can.
+    ///
+    /// May block: it is for a thread of its own.
+    ///
+    /// # Errors
+    /// When the configuration is wrong, or something that it names cannot be had. Then nothing changes.
+    pub fn reload(&mut self, new: Config) -> Result<Reloaded, ServeError> {
+        let followed = new.over(&self.running);
+        // A new one that is well may not be so together with what stays of the old one.
+        for config in [&new, &followed] {
+            let mistakes = config.check();
+            if !mistakes.is_empty() {
+                return Err(ServeError::Config(mistakes));
+            }
+        }
+        let security = &followed.security;
+        let policy = self.access.prepare(security)?;
+        let mut files: Vec<_> =
+            [&security.passwords, &security.access].into_iter().flatten().cloned().collect();
+        let mut doubts = Vec::new();
+        if let (Some((certificates, clients)), Some(tls)) = (&self.tls, &security.tls) {
+            let Tls { certificate, key, client_authorities } = tls;
+            let authorities =
+                client_authorities.as_deref().map(Clients::of_authorities).transpose()?;
+            // The last that may fail.
+            doubts = certificates.replace(vec![source(tls)], SystemTime::now())?;
+            if let (Some(clients), Some(authorities)) = (clients, &authorities) {
+                clients.follow(authorities);
+            }
+            files.extend([certificate, key].into_iter().chain(client_authorities).cloned());
+        }
+        let needs_restart = new.left_out(&followed);
+        self.access.put(policy);
+        let terms = Terms::new(followed, Some(self.live.current().get()));
+        self.live.put(terms);
+        Ok(Reloaded { files, needs_restart, doubts })
+    }
+}
+
+/// Listens for SIGHUP until dropped.
 pub(crate) struct Hangups {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Hangups {
-    /// Reads the files of `access` again at each SIGHUP, and tells on stderr how that went. None where the system
-    /// gives no thread for it: then the broker runs without.
-    pub(crate) fn hear(access: Access) -> Option<Self> {
+    /// Has `operator` reload at each SIGHUP. None where the system gives no thread for it: then the broker runs without.
+    pub(crate) fn hear<O: Operator>(mut reloader: Reloader, operator: Arc<O>) -> Option<Self> {
         let mut signals = Signals::new([SIGHUP]).ok()?;
         let handle = signals.handle();
-        let hear = move || signals.forever().for_each(|_| reread(&access));
+        let hear = move || {
+            for _ in signals.forever() {
+                operator.reload(&mut reloader);
+            }
+            operator.stopping();
+        };
         let thread = std::thread::Builder::new().name("reload".into()).spawn(hear).ok()?;
         Some(Self { handle, thread: Some(thread) })
     }
-}
 
-fn reread(access: &Access) {
-    let files: Vec<_> = access.files().map(|path| path.display().to_string()).collect();
-    match access.reread() {
-        Ok(()) if files.is_empty() => eprintln!("phalanx: there is nothing to read again"),
-        Ok(()) => eprintln!("phalanx: read again: {}", files.join(", ")),
-        Err(error) => {
-            error.to_string().lines().for_each(|line| eprintln!("phalanx: {line}"));
-            eprintln!("phalanx: not read again: what was there before stays");
-        }
+    /// To be closed when the broker stops.
+    pub(crate) fn ends(&self) -> Handle {
+        self.handle.clone()
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use phalanx::net::{Listener, Listeners};
-use phalanx::{CallError, Graph, RunError, Start, Up};
+use phalanx::{CallError, Graph, RunError, Start, Up, draining};
 use phalanx_access::{FileError, Passwords};
 use phalanx_store::{Checked, OpenError, Options, Recovered, Store};
 use phalanx_tls::{CertificateError, Certificates, Clients, Source, TlsStages};
@@ -23,9 +23,10 @@ use crate::counters::Counters;
 use crate::durable::Ledger;
 use crate::durable::restored::Restored;
 use crate::listen::Listen;
-use crate::reload::Hangups;
+use crate::reload::{Hangups, Reloader};
 use crate::stages::Stages;
 use crate::system::tell;
+use crate::terms::{Live, Terms};
 
 /// Why a broker does not run.
 #[derive(Debug, thiserror::Error)]
@@ -126,6 +127,7 @@ impl Names {
 #[derive(Clone)]
 pub struct Broker {
     context: Context,
+    live: Live,
 }
 
 impl Broker {
@@ -173,13 +175,14 @@ impl Broker {
         access: Access,
         (store, tls): (Option<(Store, Restored)>, Option<OfTls>),
     ) -> Self {
-        let (counters, limits) = (Counters::new(), Arc::new(config.limits.clone()));
+        let (counters, live) = (Counters::new(), Live::new(Terms::new(config.clone(), None)));
         let passwords = config.security.passwords.as_ref().map(|_| Passwords::declare(graph));
         // No name for what is spoken: clients offer several, or none.
         let tls = tls.map(|(certificates, of)| TlsStages::declare(graph, certificates, &[], of));
-        let (stages, ledger) = Stages::declare(graph, config, &limits, (&access, &counters), store);
-        let (config, names) = (Arc::new(config.clone()), Arc::new(Names::new()));
-        let (access, places, guard) = (access.clone(), Arc::default(), Guard::new(&limits));
+        let (stages, ledger) = Stages::declare(graph, config, &live, (&access, &counters), store);
+        let (terms, names) = (live.current(), Arc::new(Names::new()));
+        let (config, guard) = (terms.get().config.clone(), terms.get().guard.clone());
+        let places = Arc::default();
         let context = Context {
             stages,
             config,
@@ -192,7 +195,7 @@ impl Broker {
             tls,
             ledger,
         };
-        Self { context }
+        Self { context, live }
     }
 
     /// Begins to look after what was kept: on each processor, before it [accepts](Self::accept).
@@ -216,18 +219,28 @@ impl Broker {
     }
 
     fn accept_at(&self, listener: Listener, listen: Listen) -> Result<(), CallError> {
-        let context = self.context.clone();
+        let (context, live) = (self.context.clone(), self.live.clone());
         let control = context.stages.control;
-        control.dispatch(move |_| accept(listener, listen, context))
+        control.dispatch(move |_| accept(listener, listen, context, live))
     }
 }
 
 /// Serves until the process is asked to end, or until [`Up::control`] is; then tells all clients and ends.
-/// `ready` is called once connections are accepted.
+/// `ready` is called once connections are accepted. SIGHUP is left to whoever has it: see [`operate`](crate::operate) for
+/// a broker that reads its configuration again.
 ///
 /// # Errors
 /// [`ServeError`]; when the broker was up before, only `Run`.
 pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
+    run(config, |_| None, ready)
+}
+
+/// As [`serve`]; `hears` may have a thread of its own for as long as the broker runs.
+pub(crate) fn run(
+    config: Config,
+    hears: impl FnOnce(Reloader) -> Option<Hangups>,
+    ready: impl FnOnce(&Serving<'_>),
+) -> Result<(), ServeError> {
     let mistakes = config.check();
     if !mistakes.is_empty() {
         return Err(ServeError::Config(mistakes));
@@ -242,10 +255,18 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
     let (tls, doubts) = certificates(&config)?;
     let mut graph = Graph::new();
     let store = config.data.as_ref().map(|path| open(&config, path)).transpose()?;
-    let broker = Broker::declare_with(&mut graph, &config, access.clone(), (store, tls));
-    let _hangups = if config.runtime.signals { Hangups::hear(access) } else { None };
+    let broker = Broker::declare_with(&mut graph, &config, access.clone(), (store, tls.clone()));
+    let live = broker.live.clone();
+    let hangups = hears(Reloader { live, access, tls, running: config.clone() });
     let start = |start: &Start| {
         broker.begin(start);
+        if let Some(ends) = hangups.as_ref().filter(|_| start.processor() == 0).map(Hangups::ends) {
+            let until_the_end = async move {
+                draining().await;
+                ends.close();
+            };
+            broker.context.stages.control.dispatch(move |_| until_the_end)?;
+        }
         for (listeners, listen) in listeners.iter().zip(&config.listen) {
             broker.accept_at(listeners.listener(start)?, *listen)?;
         }
@@ -271,14 +292,16 @@ type OfTls = (Arc<Certificates>, Option<Clients>);
 
 /// The broker's certificate and whom it trusts, if any address has TLS; and what there is to say about it.
 fn certificates(config: &Config) -> Result<(Option<OfTls>, Vec<String>), CertificateError> {
-    let Some(Tls { certificate, key, client_authorities }) = &config.security.tls else {
-        return Ok((None, Vec::new()));
-    };
-    let source = Source { names: Vec::new(), certificate: certificate.clone(), key: key.clone() };
-    let (certificates, doubts) = Certificates::load(vec![source], SystemTime::now())?;
-    let clients = client_authorities.as_deref().map(Clients::of_authorities).transpose()?;
+    let Some(tls) = &config.security.tls else { return Ok((None, Vec::new())) };
+    let (certificates, doubts) = Certificates::load(vec![source(tls)], SystemTime::now())?;
+    let clients = tls.client_authorities.as_deref().map(Clients::of_authorities).transpose()?;
     Ok((Some((Arc::new(certificates), clients)), doubts))
 }
+/// Where the broker's certificate lies.
+pub(crate) fn source(Tls { certificate, key, .. }: &Tls) -> Source {
+    Source { names: Vec::new(), certificate: certificate.clone(), key: key.clone() }
+}
+
 /// Opens what is kept at `path`, and says what there is to say of it.
 fn open(config: &Config, path: &Path) -> Result<(Store, Restored), ServeError> {
     let begun = Instant::now();

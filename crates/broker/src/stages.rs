@@ -1,6 +1,6 @@
 //! The broker's stages, in wavefront order.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use phalanx::{Graph, SharedStage};
 use phalanx_store::Store;
@@ -13,6 +13,7 @@ use crate::durable::restored::Restored;
 use crate::routing::{Router, stage};
 use crate::session::table::Sessions;
 use crate::session::{Routes, SessionStage};
+use crate::terms::{Followed, Live};
 
 /// A cohort of operations that touch sockets: beyond this their kernel state, some 10 KiB each,
 /// leaves the cache again.
@@ -34,7 +35,7 @@ impl Stages {
     pub(crate) fn declare(
         graph: &mut Graph,
         config: &Config,
-        limits: &Arc<crate::config::Limits>,
+        live: &Live,
         (access, counters): (&Access, &Counters),
         store: Option<(Store, Restored)>,
     ) -> (Self, Ledger) {
@@ -56,18 +57,24 @@ impl Stages {
         let all: Vec<_> = all.into_iter().map(Some).collect();
         // Each partition takes its own.
         let all = Mutex::new(all);
-        let (of_sessions, of_all, own) = (limits.clone(), counters.clone(), ledger.clone());
+        let (of_sessions, of_all, own) = (live.clone(), counters.clone(), ledger.clone());
         // In order, so that messages of one publisher stay in theirs.
         let sessions = graph.stage_at(sessions).in_order().partitions(partitions).partitioned(
             move |partition| {
                 let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                 let restored = all[partition].take().unwrap_or_default();
-                let (limits, counters) = (of_sessions.clone(), of_all.clone());
-                Sessions::new((partition, partitions), limits, counters, own.clone(), restored)
+                let (live, counters) = (of_sessions.clone(), of_all.clone());
+                Sessions::new(
+                    (partition, partitions),
+                    Followed::new(live),
+                    counters,
+                    own.clone(),
+                    restored,
+                )
             },
         );
         let sessions = SessionStage::new(sessions, partitions);
-        let router = Router::new(limits, ledger.clone(), routes, access.current().get());
+        let router = Router::new(&config.limits, ledger.clone(), routes, access.current().get());
         let (router, of_routing) = ((router, access, counters), (sessions, ledger.clone()));
         let routing = stage::declare(graph, routing, router, partitions, delivery, of_routing);
         (Self { control, sessions, routing }, ledger)

@@ -1,25 +1,26 @@
 //! `phalanx broker`: an MQTT broker.
 
-use std::io::Write;
+mod service;
+
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use phalanx_broker::{
-    Config, Listen, Mistake, OpenError, Origins, ServeError, Serving, WhenFull, serve,
-};
+use phalanx_broker::{Config, Listen, Mistake, OpenError, Origins, ServeError, WhenFull, operate};
 
-use crate::notify::Notify;
+use self::service::Service;
 use crate::settings::{self, FileArgs, RuntimeArgs, set};
 
 /// Run an MQTT broker, for MQTT 5 and 3.1.1.
 ///
 /// When it is ready it prints one line on stdout for each address: `listening on mqtt://ADDR:PORT`,
 /// or mqtts, ws, wss.
-/// SIGHUP has it read the files of users and of the access list again.
+/// SIGHUP has it read its configuration and the files that this names again; if there is a mistake, what was there
+/// before stays.
 /// SIGINT (Ctrl-C) or SIGTERM asks it to tell its clients and end; a second one ends it at once.
 ///
 /// Without --data all is kept in memory, and ends with the broker.
@@ -173,8 +174,7 @@ impl Broker {
             );
         }
         phalanx::raise_open_files();
-        let notify = Notify::of_environment();
-        match serve(config, |serving| ready(serving, &notify)) {
+        match operate(config, Arc::new(Service::new(self))) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 error.to_string().lines().for_each(|line| eprintln!("phalanx: {line}"));
@@ -277,21 +277,4 @@ fn check(path: &Path) -> ExitCode {
             }
         }
     }
-}
-
-/// One line for each address, and at once: scripts wait for it. Nobody may be there to read it.
-fn ready(serving: &Serving<'_>, notify: &Notify) {
-    if let Some(fallback) = &serving.up.fallback {
-        eprintln!("phalanx: {fallback}");
-    }
-    serving.doubts.iter().for_each(|doubt| eprintln!("phalanx: {doubt}"));
-    if let Some(admin) = serving.up.admin {
-        eprintln!("phalanx: look inside at http://{admin}/");
-    }
-    let mut stdout = std::io::stdout();
-    for url in serving.urls() {
-        let _ = writeln!(stdout, "listening on {url}");
-    }
-    let _ = stdout.flush();
-    notify.ready();
 }

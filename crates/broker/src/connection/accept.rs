@@ -7,16 +7,22 @@ use crate::connection::serve;
 use crate::connection::transport::Transport;
 use crate::listen::Listen;
 use crate::serve::Context;
+use crate::terms::Live;
 
 /// Accepts until the program drains. Each connection becomes an operation of the control stage; those for which
-/// there is no place are closed.
-pub(crate) async fn accept(listener: Listener, listen: Listen, context: Context) {
-    let most = context.config.limits.connections;
+/// there is no place are closed. Each goes by the terms of the moment at which it has come.
+pub(crate) async fn accept(listener: Listener, listen: Listen, mut context: Context, live: Live) {
+    let mut terms = live.current();
     let control = context.stages.control;
     loop {
         // Rather than let a queue grow that is long already.
         control.room().await;
         let Some(stream) = listener.accept_next().await else { return };
+        if terms.is_old(&live) {
+            let terms = terms.refresh(&live);
+            (context.config, context.guard) = (terms.config.clone(), terms.guard.clone());
+        }
+        let most = context.config.limits.connections;
         let Some(place) = context.places.take(most) else { continue };
         let guest = context.guard.guest(&stream, place);
         if listen.tls && guest.refused.is_some() {

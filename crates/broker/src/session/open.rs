@@ -46,6 +46,8 @@ impl Sessions {
         opening: Opening,
         now: Duration,
     ) -> (Result<Opened, Reason>, After, Ticket) {
+        self.limits.follow();
+        let most = self.limits.sessions.div_ceil(self.partitions);
         let mut after = After::default();
         let known = self.names.get(&opening.client_id).copied();
         // A session that somebody may come back to is its user's alone, not to be ended by others either.
@@ -61,7 +63,7 @@ impl Sessions {
         let is_kept = self.ledger.keeps() && (lasts || opening.will.is_some());
         let slot = match known {
             Some(slot) => slot,
-            None if self.names.len() >= self.most || is_kept && self.ledger.is_full() => {
+            None if self.names.len() >= most || is_kept && self.ledger.is_full() => {
                 return (Err(Reason::QUOTA_EXCEEDED), after, self.note());
             }
             None => {

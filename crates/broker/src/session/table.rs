@@ -10,7 +10,6 @@ use phalanx::{Event, Trigger, event};
 use phalanx_mqtt::{PacketId, PropertyBuffer, Reason};
 use phalanx_store::{Entry as Notes, Record, SessionId};
 
-use crate::config::Limits;
 use crate::counters::Counters;
 use crate::durable::restored::RestoredSessions;
 use crate::durable::{Ledger, Ticket};
@@ -22,6 +21,7 @@ use crate::session::key::ClientKey;
 use crate::session::operations::Pulled;
 use crate::session::outgoing::{Answered, Desk};
 use crate::session::state::{Begun, Session};
+use crate::terms::Followed;
 
 /// What somebody is subscribed to.
 pub(super) type Granted = (Subscriber, Vec<Wanted>);
@@ -32,6 +32,7 @@ pub(crate) type Beginning = (Vec<bool>, Option<Arc<Begun>>);
 /// The sessions of one partition.
 pub(crate) struct Sessions {
     pub(super) partition: u16,
+    pub(super) partitions: usize,
     slots: Vec<Slot>,
     free: Vec<u32>,
     pub(super) names: HashMap<Arc<str>, u32>,
@@ -42,9 +43,7 @@ pub(crate) struct Sessions {
     /// Whether an operation waits for that; and how it is told to look again.
     pub(super) is_kept: bool,
     pub(super) keeper: Option<Trigger<()>>,
-    /// Sessions that there may be here.
-    pub(super) most: usize,
-    pub(super) limits: Arc<Limits>,
+    pub(super) limits: Followed,
     counters: Counters,
     scratch: PropertyBuffer,
     pub(super) ledger: Ledger,
@@ -64,7 +63,7 @@ struct Slot {
 impl Sessions {
     pub(crate) fn new(
         (partition, partitions): (usize, usize),
-        limits: Arc<Limits>,
+        limits: Followed,
         counters: Counters,
         ledger: Ledger,
         mut restored: RestoredSessions,
@@ -73,6 +72,7 @@ impl Sessions {
         restored.count = sessions.len() as u32;
         let mut table = Self {
             partition: u16::try_from(partition).expect("no more partitions than processors"),
+            partitions,
             slots: Vec::new(),
             free: Vec::new(),
             names: HashMap::new(),
@@ -80,7 +80,6 @@ impl Sessions {
             due: BTreeSet::new(),
             is_kept: false,
             keeper: None,
-            most: limits.sessions.div_ceil(partitions),
             limits,
             counters,
             scratch: PropertyBuffer::new(),
@@ -160,6 +159,7 @@ impl Sessions {
 
     /// Hands messages to their sessions; those that are no more need none.
     pub(crate) fn deliver(&mut self, batch: &Batch, now: Duration) {
+        self.limits.follow();
         let (mut delivered, mut dropped) = (0, 0);
         for delivery in &batch.deliveries {
             let message = &batch.messages[delivery.message as usize];
@@ -232,6 +232,7 @@ impl Sessions {
         link: u64,
         wanted: Vec<Result<Wanted, Reason>>,
     ) -> (Vec<Reason>, Option<Granted>) {
+        self.limits.follow();
         let most = self.limits.subscriptions;
         let mut granted: Vec<Wanted> = Vec::with_capacity(wanted.len());
         let (is_full, mut notes) = (self.ledger.is_full(), std::mem::take(&mut self.notes));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phalanx_mqtt::{Delivery, Kind, PacketId, Properties, Publish, QoS, Reason, Version};
 
-use crate::config::Limits;
+use crate::config::Config;
 use crate::counters::Counters;
 use crate::durable::Ledger;
 use crate::durable::restored::RestoredSessions;
@@ -16,11 +16,12 @@ use crate::session::key::ClientKey;
 use crate::session::open::{Opened, Opening};
 use crate::session::outgoing::Answered;
 use crate::session::table::Sessions;
+use crate::terms::{Followed, Live, Terms};
 
 fn sessions() -> Sessions {
-    let limits = Arc::new(Limits::default());
+    let live = Live::new(Terms::new(Config::new(), None));
     let nothing = RestoredSessions::default();
-    Sessions::new((0, 1), limits, Counters::new(), Ledger::default(), nothing)
+    Sessions::new((0, 1), Followed::new(live), Counters::new(), Ledger::default(), nothing)
 }
 
 fn at(seconds: u64) -> Duration {

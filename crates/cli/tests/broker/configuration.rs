@@ -1,18 +1,24 @@
 //! Configuration from the outside: a file, the environment and flags, in their order.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use phalanx_mqtt::{Reason, Version};
+use phalanx_mqtt::{Delivery, Packet, Property, Reason, SubscribeOptions, Version};
 use tempfile::TempDir;
 
-use crate::authority::Authority;
+use crate::authority::{self, Authority, Pair};
 use crate::broker::Broker;
 use crate::client::{Begin, Client};
-use crate::server::bare;
+use crate::server::{bare, eventually};
 
-crate::on_each_driver!(a_file_is_followed,);
+crate::on_each_driver!(
+    a_file_is_followed,
+    a_file_is_read_again,
+    whole_or_nothing,
+    other_authorities,
+);
 
 fn run(command: &mut Command) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().unwrap();
@@ -217,8 +223,125 @@ fn a_file_is_followed(driver: &str) {
     let broker = Broker::start_by(driver, &file);
     broker.next_address();
     assert_eq!(Client::refused(&broker, &Begin::of(Version::V5, "a")), Reason::NOT_AUTHORIZED);
-    let eve = Begin { login: Some(("eve", "apple")), ..Begin::of(Version::V5, "a") };
-    let (mut eve, _) = Client::begin(&broker, &eve);
+    let (mut eve, _) = Client::begin(&broker, &login("a"));
     assert_eq!(eve.publish("garden/tree", "x"), Reason::NO_MATCHING_SUBSCRIBERS);
     assert_eq!(eve.publish("elsewhere", "x"), Reason::NOT_AUTHORIZED);
+}
+
+fn login(id: &'static str) -> Begin<'static> {
+    Begin { login: Some(("eve", "apple")), ..Begin::of(Version::V5, id) }
+}
+
+/// What was said from `said` on.
+fn told(broker: &Broker, said: usize) -> String {
+    broker.stderr()[said..].to_owned()
+}
+
+fn a_file_is_read_again(driver: &str) {
+    let home = files();
+    let file = home.path().join("broker.toml");
+    let first = "listen = '127.0.0.1:0'\npasswords = 'users'\naccess = 'rules'\n";
+    fs::write(&file, first).unwrap();
+    let broker = Broker::start_by(driver, &file);
+    let (mut eve, _) = Client::begin(&broker, &login("a"));
+    // Another access list, fewer subscriptions, a shorter keep-alive, and what cannot be.
+    fs::write(home.path().join("others"), "user eve\ntopic readwrite sea/#\n").unwrap();
+    let second = "listen = '127.0.0.1:0'\npasswords = 'users'\naccess = 'others'\n\
+                  max-subscriptions = 1\nmax-keep-alive = '9s'\nmax-packet = 200\n\
+                  max-retained = 5\nruntime.drain = '77s'\n";
+    fs::write(&file, second).unwrap();
+    let said = broker.stderr().len();
+    broker.rereads("read again: ");
+    let told = told(&broker, said);
+    for key in ["max-retained", "runtime.drain"] {
+        let line = format!("phalanx: {key}: has changed, and needs a restart to be followed");
+        assert!(told.lines().any(|other| other == line), "{key}: {told}");
+    }
+    assert_eq!(told.lines().count(), 3, "{told}");
+    for file in [file.clone(), home.path().join("others")] {
+        assert!(told.contains(file.to_str().unwrap()), "{told}");
+    }
+    // Who is there goes by the new rules, and by what is bounded for its session.
+    assert_eq!(eve.publish("garden/tree", "x"), Reason::NOT_AUTHORIZED);
+    let plain = SubscribeOptions::default();
+    let granted = eve.subscribe_with(&[("sea/1", plain), ("sea/2", plain)], &[]);
+    assert_eq!(granted, [Reason::SUCCESS, Reason::QUOTA_EXCEEDED]);
+    // Its connection is as it was; another is by the new limits.
+    eve.publish_with("sea/1", &"x".repeat(300), Delivery::AtMostOnce, false, &[]);
+    eve.receives("sea/1", &"x".repeat(300));
+    let mut other = Client::silent(&broker, Version::V5);
+    other.connect(&login("b"));
+    let came = other.next();
+    let Packet::ConnAck(ack) = came.packet() else { panic!("{came:?}") };
+    let told: Vec<Property<'_>> = ack.properties.iter().collect();
+    assert!(told.contains(&Property::ServerKeepAlive(9)), "{told:?}");
+    assert!(told.contains(&Property::MaximumPacketSize(200)), "{told:?}");
+}
+
+fn whole_or_nothing(driver: &str) {
+    let home = files();
+    let file = home.path().join("broker.toml");
+    let first = "listen = '127.0.0.1:0'\npasswords = 'users'\naccess = 'rules'\n";
+    fs::write(&file, first).unwrap();
+    let broker = Broker::start_by(driver, &file);
+    let (mut eve, _) = Client::begin(&broker, &login("a"));
+    fs::write(home.path().join("all"), "topic readwrite #\n").unwrap();
+    for wrong in [
+        "access = 'all'\nmax-que = 1\n",
+        "access = 'all'\npasswords = 'no-users'\n",
+        "access = 'all'\nmax-packet = 5\n",
+        "access = 'no-rules'\n",
+    ] {
+        fs::write(&file, format!("listen = '127.0.0.1:0'\n{wrong}")).unwrap();
+        broker.rereads("not read again: what was there before stays");
+        assert_eq!(eve.publish("elsewhere", "x"), Reason::NOT_AUTHORIZED, "{wrong}");
+    }
+    // Passwords are asked for until the broker is started again without them.
+    fs::write(&file, "listen = '127.0.0.1:0'\naccess = 'all'\n").unwrap();
+    let said = broker.stderr().len();
+    broker.rereads("read again: ");
+    assert!(told(&broker, said).contains("passwords: has changed"), "{}", told(&broker, said));
+    assert_eq!(Client::refused(&broker, &Begin::of(Version::V5, "b")), Reason::NOT_AUTHORIZED);
+}
+
+/// Whether the broker lets somebody in by a certificate.
+fn lets_in(address: SocketAddr, trusted: &Path, own: &Pair) -> bool {
+    let mut command = Command::new("mosquitto_pub");
+    command.args(["-h", "localhost", "-p", &address.port().to_string(), "--cafile"]).arg(trusted);
+    command.arg("--cert").arg(&own.certificate).arg("--key").arg(&own.key);
+    command.args(["-q", "1", "-t", "t", "-m", "x"]).output().unwrap().status.success()
+}
+
+/// Authorities are others when their file is, by itself; and when another file is named, at SIGHUP.
+fn other_authorities(driver: &str) {
+    if Command::new("mosquitto_pub").arg("--help").stdout(Stdio::null()).status().is_err() {
+        return eprintln!("left out: mosquitto_pub is not installed (mosquitto-clients)");
+    }
+    let home = files();
+    let (own, other) = (Authority::new(), Authority::new());
+    let pair = own.sign("a", &["localhost"]);
+    let trusted = own.certificate();
+    let (eve, adam) = (own.sign_client("eve"), other.sign_client("adam"));
+    let authorities = home.path().join("authorities");
+    fs::copy(&trusted, &authorities).unwrap();
+    let file = home.path().join("broker.toml");
+    let text = format!(
+        "listen = 'mqtts://127.0.0.1:0'\n[tls]\ncertificate = '{}'\nkey = '{}'\nclient-ca = ",
+        pair.certificate.display(),
+        pair.key.display()
+    );
+    fs::write(&file, format!("{text}'authorities'\n")).unwrap();
+    let broker = Broker::start_by(driver, &file);
+    let address = broker.address;
+    assert!(lets_in(address, &trusted, &eve) && !lets_in(address, &trusted, &adam));
+    // Both authorities.
+    let both = [fs::read(&trusted).unwrap(), fs::read(other.certificate()).unwrap()].concat();
+    authority::replace(&authorities, both);
+    eventually("the new authorities", || lets_in(address, &trusted, &adam).then_some(()));
+    assert!(lets_in(address, &trusted, &eve));
+    assert!(broker.stderr().contains("were reloaded"), "{}", broker.stderr());
+    // The other one alone.
+    fs::write(&file, format!("{text}'{}'\n", other.certificate().display())).unwrap();
+    broker.rereads("read again: ");
+    assert!(lets_in(address, &trusted, &adam) && !lets_in(address, &trusted, &eve));
 }
