@@ -1,12 +1,13 @@
 //! Where segments are read from when a store is opened.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Files to recover from, by name.
 ///
-/// A directory is one; a test may have others, such as what a simulated power cut has left.
+/// A directory is one, a map of names to contents another: what a simulated power cut has left.
 pub trait Source {
     /// The names of all files there are.
     ///
@@ -37,6 +38,18 @@ impl Source for Directory {
         let mut bytes = Vec::new();
         File::open(self.0.join(name))?.take(most).read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+}
+
+impl Source for BTreeMap<String, Vec<u8>> {
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.keys().cloned().collect())
+    }
+
+    fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+        let bytes = self.get(name).ok_or(io::ErrorKind::NotFound)?;
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        Ok(bytes[..bytes.len().min(most)].to_vec())
     }
 }
 

@@ -2,29 +2,13 @@
 //! may have left at its end is left out, and all before it is there.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use phalanx::{Graph, Runtime};
-use phalanx_store::{
-    Entry, OpenError, Options, Record, Recovered, SessionId, Source, Store, recover,
-};
+use phalanx_store::{Entry, OpenError, Options, Record, Recovered, SessionId, Store, recover};
 
 type Files = BTreeMap<String, Vec<u8>>;
-
-struct Disk<'a>(&'a Files);
-
-impl Source for Disk<'_> {
-    fn names(&self) -> io::Result<Vec<String>> {
-        Ok(self.0.keys().cloned().collect())
-    }
-
-    fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
-        let bytes = &self.0[name];
-        Ok(bytes[..bytes.len().min(usize::try_from(most).unwrap_or(usize::MAX))].to_vec())
-    }
-}
 
 const SESSIONS: u64 = 60;
 /// A batch's frame, and the record of a session in it.
@@ -67,7 +51,7 @@ fn journal() -> &'static Files {
 }
 
 fn look(files: &Files) -> Result<Recovered, OpenError> {
-    recover(&Disk(files), Path::new("/data"))
+    recover(files, Path::new("/data"))
 }
 
 /// What is told: the file's name and the place in it.

@@ -5,7 +5,6 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::task::Poll;
@@ -15,24 +14,12 @@ use phalanx::Graph;
 use phalanx::net::Listener;
 use phalanx::sim::{self, Faults, World};
 use phalanx_broker::Broker;
-use phalanx_store::{Options, Source, Store};
+use phalanx_store::{Options, Store};
 
 use crate::{PUBLISHERS, Shared, address, config, publisher, subscriber};
 
 /// What is on a disk.
-#[derive(Clone, Default)]
-struct Files(BTreeMap<String, Vec<u8>>);
-
-impl Source for Files {
-    fn names(&self) -> io::Result<Vec<String>> {
-        Ok(self.0.keys().cloned().collect())
-    }
-
-    fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
-        let bytes = &self.0[name];
-        Ok(bytes[..bytes.len().min(most as usize)].to_vec())
-    }
-}
+type Files = BTreeMap<String, Vec<u8>>;
 
 /// What everybody has at one moment.
 #[derive(Clone)]
@@ -75,7 +62,7 @@ fn live(seed: u64, from: &Moment) -> Moment {
             world.client(publisher::run(world.net(), own.clone(), number, memory.clone()));
         }
         let highest =
-            from.files.0.len() as u64 + from.files.0.keys().last().map_or(0, |name| number(name));
+            from.files.len() as u64 + from.files.keys().last().map_or(0, |name| number(name));
         let net = world.net();
         world.client(async move {
             let heard = || -> u64 {
@@ -98,7 +85,7 @@ fn live(seed: u64, from: &Moment) -> Moment {
             }
             let names = (1..highest + 1000).map(|number| format!("{number:012}.journal"));
             let left = names.filter_map(|name| Some((name.clone(), net.survivors(&name)?)));
-            let files = Files(left.collect());
+            let files = left.collect();
             let (publishers, subscribers) = (copied(&publishers), copied(&subscribers));
             *of_world.borrow_mut() = Some(Moment { files, publishers, subscribers });
         });
@@ -112,7 +99,7 @@ fn number(name: &str) -> u64 {
 
 /// The broker, with what there is.
 fn begin(world: &mut World, seed: u64, files: &Files) {
-    files.0.iter().for_each(|(name, bytes)| world.file(name, bytes.clone()));
+    files.iter().for_each(|(name, bytes)| world.file(name, bytes.clone()));
     let options = Options {
         // Some are cleaned on the way.
         segment_bytes: [300, 2000, 1 << 20][seed as usize % 3],
@@ -137,7 +124,7 @@ fn what_is_acknowledged_survives_crashes() {
     let (torn, cleaned, begun) = (Cell::new(0), Cell::new(0), Cell::new(0));
     sim::explore_each(150, |seed| {
         let mut moment = Moment {
-            files: Files::default(),
+            files: Files::new(),
             publishers: vec![Default::default(); PUBLISHERS],
             subscribers: vec![Default::default(); 1 + seed as usize % 3],
         };
@@ -149,7 +136,7 @@ fn what_is_acknowledged_survives_crashes() {
                 begun.get() + left.sessions.values().map(|own| own.incoming.len()).sum::<usize>(),
             );
             let is_cleaned =
-                !moment.files.0.is_empty() && !moment.files.0.contains_key("000000000001.journal");
+                !moment.files.is_empty() && !moment.files.contains_key("000000000001.journal");
             cleaned.set(cleaned.get() + usize::from(is_cleaned));
         }
     });

@@ -4,7 +4,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use phalanx::sim::{self, Faults};
 use phalanx::{Graph, is_draining};
-use phalanx_store::{AppendError, Entry, Options, Record, Recovered, Source, Store, recover};
+use phalanx_store::{AppendError, Entry, Options, Record, Recovered, Store, recover};
 
 use client::{Fate, User};
 use model::Model;
@@ -23,19 +22,7 @@ mod model;
 const USERS: u64 = 3;
 
 /// What is on a disk.
-#[derive(Clone, Default)]
-struct Files(BTreeMap<String, Vec<u8>>);
-
-impl Source for Files {
-    fn names(&self) -> io::Result<Vec<String>> {
-        Ok(self.0.keys().cloned().collect())
-    }
-
-    fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
-        let bytes = &self.0[name];
-        Ok(bytes[..bytes.len().min(most as usize)].to_vec())
-    }
-}
+type Files = BTreeMap<String, Vec<u8>>;
 
 /// What a user has asked for, in order, and what it was told.
 type Told = Rc<RefCell<Vec<(Entry, Fate)>>>;
@@ -106,11 +93,11 @@ fn live(
         (0..USERS as usize).map(|user| Model::recovered(recovered, of(user))).collect();
     let told: Vec<Told> = (0..USERS).map(|_| Told::default()).collect();
     let next = recovered.next_session.0.max(recovered.next_message.0);
-    let highest = files.0.len() as u64;
+    let highest = files.len() as u64;
     let cut: Rc<RefCell<Option<Cut>>> = Rc::default();
     let segments = Rc::new(Cell::new(0));
     sim::run(seed, |world| {
-        files.0.into_iter().for_each(|(name, bytes)| world.file(&name, bytes));
+        files.into_iter().for_each(|(name, bytes)| world.file(&name, bytes));
         let Faults { disk, full, short, uncached, slow, again, .. } = Faults::drawn(seed);
         let (disk, full) = (disk / 12, full / 4);
         world.set_faults(Faults { disk, full, short, uncached, slow, again, ..Faults::NONE });
@@ -154,7 +141,7 @@ fn live(
             let names = (1..highest + 2000).map(name);
             let left = names.filter_map(|name| Some((name.clone(), net.survivors(&name)?)));
             let told = told.iter().map(|told| told.borrow().clone()).collect();
-            *cut.borrow_mut() = Some((Files(left.collect()), told));
+            *cut.borrow_mut() = Some((left.collect(), told));
             segments.set(observed.status().segments);
         });
     });
@@ -191,7 +178,7 @@ fn what_was_acknowledged_survives_power_cuts() {
         (Cell::new(0), Cell::new(0), Cell::new(0), Cell::new(0), Cell::new(0));
     let count = |cell: &Cell<usize>, n: usize| cell.set(cell.get() + n);
     sim::explore_each(40, |seed| {
-        let mut files = Files::default();
+        let mut files = Files::new();
         let mut recovered = Recovered::default();
         for cut in 0..3 {
             let options = options(seed);
@@ -216,7 +203,7 @@ fn what_was_acknowledged_survives_power_cuts() {
             count(&torn, usize::from(recovered.torn.is_some()));
             count(
                 &moved,
-                usize::from(life.segments > 0 && !files.0.contains_key("000000000001.journal")),
+                usize::from(life.segments > 0 && !files.contains_key("000000000001.journal")),
             );
         }
     });
