@@ -46,6 +46,7 @@ pub mod matching;
 pub mod op;
 pub mod overload;
 pub mod pipeline;
+mod process;
 pub mod procfs;
 pub mod report;
 pub mod stats;

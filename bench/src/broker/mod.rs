@@ -25,6 +25,8 @@ use fleet::Fleet;
 use server::Server;
 use shape::Setting;
 
+pub(crate) use server::mosquitto_version;
+
 pub use options::Options;
 pub use report::{Report, Row};
 pub use shape::{Shape, Unit};
@@ -75,7 +77,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         filters_per_s: None,
         filters: options.filters,
         payload: options.payload,
-        mosquitto: server::mosquitto_version(),
+        mosquitto: mosquitto_version(),
         machine,
         quick: options.quick,
     };
@@ -120,7 +122,8 @@ fn measure(
             filed += count;
             eprintln!("  {filed} filters");
         };
-        let fleet = Fleet::start(server.address, server.keeps, setting, options, SEED, progress);
+        let fleet =
+            Fleet::start(server.process.address, server.keeps, setting, options, SEED, progress);
         fleets.push(fleet.map_err(|error| failed(server, error))?);
         if shape == Shape::Filters {
             report.filters_per_s = Some(options.filters as f64 / began.elapsed().as_secs_f64());
@@ -186,18 +189,18 @@ fn slice(
 ) -> io::Result<Slice> {
     let (own, length) = ([std::process::id()], options.slice);
     fleet.run(length / 5)?;
-    let moment = Moment::take(cores, &server.family)?;
+    let moment = Moment::take(cores, &server.process.family)?;
     fleet.latency.reset();
     let (before, began) = (fleet.tally, Instant::now());
-    let (server_before, own_before) = (run_time(&server.family)?, run_time(&own)?);
+    let (server_before, own_before) = (run_time(&server.process.family)?, run_time(&own)?);
     fleet.run(length)?;
     if options.quick {
         // So short a time might come to nothing.
         fleet.settle()?;
     }
-    let (server_after, own_after) = (run_time(&server.family)?, run_time(&own)?);
+    let (server_after, own_after) = (run_time(&server.process.family)?, run_time(&own)?);
     let (after, seconds) = (fleet.tally, began.elapsed().as_secs_f64());
-    let foreign = moment.foreign_until(&Moment::take(cores, &server.family)?, cores);
+    let foreign = moment.foreign_until(&Moment::take(cores, &server.process.family)?, cores);
     fleet.settle()?;
     let count = match shape.unit() {
         Unit::Delivered => after.delivered - before.delivered,

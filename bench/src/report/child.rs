@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
+use crate::process::Group;
 use crate::web::is_interrupted;
-use crate::web::server::Group;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(50);

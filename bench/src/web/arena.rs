@@ -135,7 +135,7 @@ impl Arena {
         shot: Shot,
     ) -> Result<(Report, bool), Error> {
         let all: Vec<u32> =
-            self.servers.iter().flat_map(|server| &server.family).copied().collect();
+            self.servers.iter().flat_map(|server| &server.process.family).copied().collect();
         let (phalanx, directory) = (&self.phalanx, self.directory.path());
         let load = Load { phalanx, directory, site: &self.site, slice };
         let mut left = REPEATS;

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::server::{Group, Server};
+use super::server::Server;
 use super::site::Site;
 use super::{Error, interrupted};
 use crate::load;
+use crate::process::Group;
 
 /// Time for what the load process does before and after.
 const GRACE: Duration = Duration::from_secs(20);
@@ -81,7 +82,11 @@ impl Load<'_> {
         let mut command = Command::new(self.phalanx);
         command
             .arg("load")
-            .arg(format!("http{}://{}/", if server.demands.tls { "s" } else { "" }, server.address))
+            .arg(format!(
+                "http{}://{}/",
+                if server.demands.tls { "s" } else { "" },
+                server.process.address
+            ))
             .args(server.demands.tls.then_some("--insecure"))
             .args(server.demands.http2.then_some("--http2"))
             .args(["--connections", &shot.connections.to_string()])
@@ -96,7 +101,7 @@ impl Load<'_> {
             .arg("--paths")
             .arg(&self.site.paths)
             .args(["--zipf", &self.site.alpha.to_string()])
-            .args(server.family.iter().map(|process| format!("--pid={process}")))
+            .args(server.process.family.iter().map(|process| format!("--pid={process}")))
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(create(&out)?)

@@ -1,11 +1,10 @@
 //! Caddy, with one processor of Go's.
 
 use super::super::certificate::Certificate;
-use super::{Ground, Peer, SBIN, Tuning};
+use super::{Ground, Peer, Tuning};
 
 pub(super) const CADDY: Peer = Peer {
     program: "caddy",
-    folders: SBIN,
     version: &["version"],
     install: "apt-get install caddy",
     can: |_| true,

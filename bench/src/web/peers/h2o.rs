@@ -1,11 +1,10 @@
 //! h2o, with one thread. What it has to tune for files is its default.
 
 use super::super::certificate::Certificate;
-use super::{Ground, Peer, SBIN, Tuning};
+use super::{Ground, Peer, Tuning};
 
 pub(super) const H2O: Peer = Peer {
     program: "h2o",
-    folders: SBIN,
     version: &["-v"],
     install: "apt-get install h2o",
     tunings: &[Tuning {

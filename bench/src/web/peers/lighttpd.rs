@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use super::super::certificate::Certificate;
-use super::{Ground, Peer, SBIN, Tuning};
+use super::{Ground, Peer, Tuning};
 
 pub(super) const LIGHTTPD: Peer = Peer {
     program: "lighttpd",
-    folders: SBIN,
     version: &["-v"],
     install: "apt-get install lighttpd",
     tunings: &[

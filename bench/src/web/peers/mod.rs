@@ -13,20 +13,16 @@ use std::process::Command;
 
 use super::certificate::Certificate;
 use super::demands::Demands;
-use super::server::{Recipe, ReservedPort};
+use super::server::Recipe;
+use crate::process::{self, ReservedPort};
 
 /// All that are known.
 pub(crate) const PEERS: [Peer; 5] =
     [nginx::NGINX, lighttpd::LIGHTTPD, h2o::H2O, caddy::CADDY, sws::SWS];
 
-/// Where servers may be beside the search path, since not every user has these in it.
-const SBIN: &[&str] =
-    &["/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin", "/opt/homebrew/bin"];
-
 /// Another's server.
 pub(crate) struct Peer {
     program: &'static str,
-    folders: &'static [&'static str],
     /// What it is asked with for its version.
     version: &'static [&'static str],
     /// How to get it.
@@ -69,9 +65,7 @@ impl Peer {
 
     /// Its executable, if it is here.
     pub(crate) fn find(&self) -> Option<PathBuf> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&path).chain(self.folders.iter().map(PathBuf::from));
-        folders.map(|folder| folder.join(self.program)).find(|file| file.is_file())
+        process::find(self.program)
     }
 
     /// What the executable at `path` says of its version, on whichever stream.

@@ -1,11 +1,10 @@
 //! nginx, with one worker, in both of its tunings: without `sendfile` it is the faster with small files.
 
 use super::super::certificate::Certificate;
-use super::{Ground, Peer, SBIN, Tuning};
+use super::{Ground, Peer, Tuning};
 
 pub(super) const NGINX: Peer = Peer {
     program: "nginx",
-    folders: SBIN,
     version: &["-v"],
     install: "apt-get install nginx-light",
     tunings: &[

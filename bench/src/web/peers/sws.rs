@@ -5,7 +5,6 @@ use super::{Ground, Peer, Tuning};
 
 pub(super) const SWS: Peer = Peer {
     program: "static-web-server",
-    folders: &[],
     version: &["--version"],
     install: "cargo install static-web-server",
     // It has TLS with HTTP/2 only, and its log says more than each request.
