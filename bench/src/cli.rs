@@ -9,7 +9,7 @@ use phalanx::Kind;
 
 use crate::{
     broker, concurrency, dial, failure, figure2, figure6, figure8, floor, interleave, kernel,
-    ladder, light, load, matching, op, overload, pipeline, report, twin, web,
+    ladder, light, load, matching, op, overload, pipeline, report, runtimes, twin, web,
 };
 
 /// `phalanx load`.
@@ -44,6 +44,8 @@ impl LoadCommand {
 pub enum BenchCommand {
     /// What an operation costs, beside a boxed closure and a spawned task
     Op(OpCommand),
+    /// The same small work on Phalanx, tokio, glommio and monoio
+    Runtimes(runtimes::Options),
     /// The web server beside a bare loop, its threaded twin, nginx and lighttpd
     Web(web::Options),
     /// The MQTT broker beside mosquitto
@@ -173,6 +175,9 @@ impl BenchCommand {
                 print("figure8", options.json, figure8::run(&options))
             }
             BenchCommand::Dial(options) => show("dial", options.json, dial::run(&options)),
+            BenchCommand::Runtimes(options) => {
+                show("runtimes", options.json, runtimes::run(&options))
+            }
             BenchCommand::Light(options) => show("light", options.json, light::run(&options)),
             BenchCommand::Overload(options) => {
                 show("overload", options.json, overload::run(&options))

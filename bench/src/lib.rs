@@ -4,6 +4,7 @@
 //! ratios count and absolute times are only for orientation.
 //!
 //! - [`op`]: what an operation costs, beside a boxed closure and a spawned task.
+//! - [`runtimes`]: the same small work on ours and on other runtimes.
 //! - [`kernel`]: steady work whose instructions are counted by `cargo xtask gates`.
 //! - [`pipeline`]: when cohorts pay, by the size of stages and cohorts.
 //! - [`concurrency`]: what many requests at a time cost, and what a budget and pools save of it;
@@ -49,6 +50,7 @@ pub mod pipeline;
 mod process;
 pub mod procfs;
 pub mod report;
+pub mod runtimes;
 pub mod stats;
 mod surge;
 pub mod twin;

@@ -30,6 +30,7 @@ use calm::Calm;
 use child::Outcome;
 use experiment::{Command, Experiment};
 
+use crate::broker::mosquitto_version;
 use crate::web::{heed_signals, is_interrupted, machine, peer_versions};
 
 /// A command is ended after so many times the time that it takes here.
@@ -177,6 +178,8 @@ fn choose(only: &[String]) -> Result<Vec<&'static Experiment>, Error> {
 
 /// One without experiments.
 fn document(options: &Options) -> Document {
+    let mut peers = peer_versions();
+    peers.insert("mosquitto".to_owned(), mosquitto_version());
     let made_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Document {
         version: document::VERSION,
@@ -186,7 +189,7 @@ fn document(options: &Options) -> Document {
         processor: machine::processor(),
         cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         kernel: machine::kernel(),
-        peers: peer_versions(),
+        peers,
         experiments: Vec::new(),
     }
 }

@@ -40,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "websocket",
         ],
     ),
+    ("runtimes", &["phalanx"]),
     ("bench", &["core", "driver", "http", "matcher", "matching", "mqtt", "phalanx", "web"]),
     (
         "cli",

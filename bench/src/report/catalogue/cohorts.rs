@@ -14,7 +14,7 @@ pub(super) const FIGURE2: Experiment = Experiment {
             and 256 KiB of branchy code were walked through.",
     differs: "A call costs less here in cycles, and what it finds cold is less of it; how much a cohort saves depends on \
               how large the kernel's path is beside the caches.",
-    quick: command(5, &["figure2"]),
+    quick: command(2, &["figure2"]),
     full: command(30, &["figure2"]),
     peers: &[],
     ratios: &[
@@ -149,7 +149,7 @@ pub(super) const INTERLEAVE: Experiment = Experiment {
     paper: None,
     about: "Random lookups in a hash table of 256 MiB inside a stage, with and without awaiting a prefetch, in cohorts of 64.",
     differs: "What is hidden is the time to memory, less what suspending an operation costs.",
-    quick: command(10, &["interleave", "--rounds", "5"]),
+    quick: command(4, &["interleave", "--rounds", "5"]),
     full: command(60, &["interleave"]),
     peers: &[],
     ratios: &[Ratio {

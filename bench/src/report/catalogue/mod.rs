@@ -21,11 +21,13 @@ pub(super) fn all() -> Vec<&'static Experiment> {
         &matcher::MATCH,
         &matcher::INDEX,
         &costs::OPERATIONS,
+        &costs::RUNTIMES,
         &cohorts::LADDER,
         &servers::WEB,
         &servers::LIGHT,
         &servers::OVERLOAD,
         &servers::DIAL,
+        &servers::BROKER,
         &cohorts::INTERLEAVE,
     ]
     .to_vec()
@@ -51,6 +53,23 @@ const fn command(seconds: u64, arguments: &'static [&'static str]) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Bench {
+        #[command(subcommand)]
+        _command: crate::cli::BenchCommand,
+    }
+
+    #[test]
+    fn each_command_is_one() {
+        for experiment in all() {
+            for command in [&experiment.quick, &experiment.full] {
+                let line = ["bench"].iter().chain(command.arguments).chain(&["--json"]);
+                let parsed = <Bench as clap::Parser>::try_parse_from(line);
+                assert!(parsed.is_ok(), "{}: {}", experiment.name, parsed.err().unwrap());
+            }
+        }
+    }
 
     #[test]
     fn a_short_report_is_short_and_a_whole_one_bounded() {

@@ -64,8 +64,8 @@ pub(super) const WEB: Experiment = Experiment {
     about: "Small files over connections that are kept alive; the servers share one core, the load has the other. The floor is a \
             bare loop on the same driver that gives one fixed answer.",
     differs: "Most of a request's time is the kernel's sending and receiving, which is the same for all.",
-    quick: command(50, &["web", "--connections", "64", "--slices", "5", "--slice", "0.3"]),
-    full: command(600, &["web", "--connections", "16,64,256,1000"]),
+    quick: command(42, &["web", "--connections", "64", "--slices", "6", "--slice", "0.2"]),
+    full: command(420, &["web", "--connections", "64,256,1000", "--slices", "7"]),
     peers: PEERS,
     ratios: &[
         Ratio {
@@ -195,4 +195,35 @@ pub(super) const DIAL: Experiment = Experiment {
             y: linear("", "µs"),
         },
     ],
+};
+
+pub(super) const BROKER: Experiment = Experiment {
+    name: "broker",
+    title: "An MQTT broker beside mosquitto",
+    paper: None,
+    about: "Messages for a second of the broker's processor time: one client to another, one to a hundred, a hundred to one, \
+            and sixty-four whose messages of QoS 1 are acknowledged, ours also with all of it on the disk before. mosquitto runs \
+            with and without Nagle's algorithm, and the better counts.",
+    differs: "mosquitto reads, writes and polls for each packet; a cohort's packets share these, and the writes to the disk.",
+    quick: command(
+        12,
+        &["broker", "--shape", "fan-out,acknowledged", "--rounds", "1", "--slice", "0.2"],
+    ),
+    full: command(120, &["broker", "--rounds", "5", "--slice", "0.3"]),
+    peers: &[("mosquitto", "apt-get install mosquitto")],
+    ratios: &[
+        Ratio {
+            at: "/worst_over_mosquitto",
+            says: "our messages for a second of processor time over mosquitto's, where we are ahead least",
+            paper: None,
+            goal: Goal::AtLeast(2.0),
+        },
+        Ratio {
+            at: "/kept_acknowledged_per_s",
+            says: "messages a second that are acknowledged once on the disk",
+            paper: None,
+            goal: Goal::AtLeast(150_000.0),
+        },
+    ],
+    charts: &[],
 };

@@ -1,0 +1,40 @@
+//! Asking another thread over channels whose wakers are anybody's, for runtimes that have none of their own.
+
+use std::time::Instant;
+
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::each;
+
+/// One end: what it sends, and what it gets.
+pub(crate) struct End {
+    to: Sender<usize>,
+    from: Receiver<usize>,
+}
+
+/// Two ends.
+pub(crate) fn pair() -> (End, End) {
+    let (ask, asked) = channel(16);
+    let (answer, answered) = channel(16);
+    (End { to: ask, from: answered }, End { to: answer, from: asked })
+}
+
+/// Asks so many times, and says how long each took.
+pub(crate) async fn ask(mut end: End, times: usize) -> f64 {
+    let mut begun = Instant::now();
+    for n in 0..times + times / 10 {
+        if n == times / 10 {
+            begun = Instant::now();
+        }
+        end.to.send(n).await.expect("the other is there");
+        assert_eq!(end.from.recv().await, Some(n));
+    }
+    each(begun, times)
+}
+
+/// Answers until nobody asks any more.
+pub(crate) async fn answer(mut end: End) {
+    while let Some(n) = end.from.recv().await {
+        let _ = end.to.send(n).await;
+    }
+}

@@ -1,0 +1,66 @@
+//! The same small work on Phalanx and on other runtimes, each in a process of its own, for
+//! `phalanx bench runtimes`:
+//!
+//! - `phalanx-runtimes child RUNTIME N`: as many parents as in a cohort, each spawning a child and awaiting it, one
+//!   after the other, on one thread; N children in all.
+//! - `phalanx-runtimes cross RUNTIME N`: one thread asks another for a number and waits for it, N times.
+//! - `phalanx-runtimes echo RUNTIME`: a server of one thread that sends back what comes, until it is killed; it prints
+//!   `listening on echo://ADDR:PORT`.
+//!
+//! The first two print nanoseconds for each, after a tenth of them as a warm-up.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+mod channels;
+mod glommio_arm;
+mod monoio_arm;
+mod phalanx_arm;
+mod tokio_arm;
+
+/// Parents at a time.
+const PARENTS: usize = 64;
+/// Bytes that a server reads at once.
+const CHUNK: usize = 4096;
+
+/// What a runtime is asked to do.
+struct Arm {
+    name: &'static str,
+    child: fn(usize) -> f64,
+    cross: fn(usize) -> f64,
+    echo: fn() -> Result<(), Box<dyn std::error::Error>>,
+}
+
+const ARMS: [Arm; 4] = [phalanx_arm::ARM, tokio_arm::ARM, glommio_arm::ARM, monoio_arm::ARM];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let usage = || {
+        let names = ARMS.map(|arm| arm.name).join("|");
+        format!("usage: phalanx-runtimes child|cross {names} N, or: echo {names}")
+    };
+    let arm = arguments.get(1).and_then(|name| ARMS.iter().find(|arm| arm.name == *name));
+    let arm = arm.ok_or_else(usage)?;
+    let times = || arguments.get(2).and_then(|text| text.parse().ok()).ok_or_else(usage);
+    match arguments[0].as_str() {
+        "child" => println!("{}", (arm.child)(times()?)),
+        "cross" => println!("{}", (arm.cross)(times()?)),
+        "echo" => (arm.echo)()?,
+        _ => return Err(usage().into()),
+    }
+    Ok(())
+}
+
+/// Nanoseconds for each of `times` since `begun`.
+fn each(begun: Instant, times: usize) -> f64 {
+    begun.elapsed().as_nanos() as f64 / times as f64
+}
+
+/// How many children each parent has.
+fn of_each(times: usize) -> usize {
+    black_box((times / PARENTS).max(1))
+}
+
+fn announce(address: std::net::SocketAddr) {
+    println!("listening on echo://{address}");
+}

@@ -1,0 +1,111 @@
+//! Phalanx: stages on one processor, or on two.
+
+use std::hint::black_box;
+use std::io;
+use std::sync::mpsc;
+use std::time::Instant;
+
+use phalanx::net::{Listeners, Stream};
+use phalanx::{Graph, Patience, Payload, Runtime, SharedStage, Start};
+
+use crate::{Arm, PARENTS, announce, each, of_each};
+
+pub(crate) const ARM: Arm = Arm { name: "phalanx", child, cross, echo };
+
+/// Runs `begin` on the first of so many processors, which sends what was measured and ends it.
+fn measure(
+    processors: usize,
+    graph: Graph,
+    begin: impl Fn(&Start, mpsc::Sender<f64>) + Send + Sync,
+) -> f64 {
+    let (sender, measured) = mpsc::channel();
+    let runtime = Runtime::new().processors(processors).pin(false);
+    let ended = runtime.run(graph, |start| {
+        if start.processor() == 0 {
+            begin(start, sender.clone());
+        }
+        Ok(())
+    });
+    ended.expect("a runtime");
+    measured.recv().expect("a figure")
+}
+
+fn child(times: usize) -> f64 {
+    let mut graph = Graph::new();
+    let (control, front) = (graph.shared("control", ()), graph.shared("front", ()));
+    let back = graph.shared("back", ());
+    measure(1, graph, move |start, sender| {
+        let end = start.control();
+        let begun = control.dispatch(move |_| async move {
+            parents(front, back, times / 10).await;
+            let begun = Instant::now();
+            parents(front, back, times).await;
+            let _ = sender.send(each(begun, times));
+            end.drain();
+        });
+        begun.expect("far from the bound");
+    })
+}
+
+async fn parents(front: SharedStage<()>, back: SharedStage<()>, times: usize) {
+    let parents = (0..PARENTS).map(|_| {
+        front.call(move |_| async move {
+            let mut sum = 0;
+            for n in 0..of_each(times) {
+                let n = black_box(n);
+                sum += back.call(move |_| async move { n }).await.expect("no panic");
+            }
+            sum
+        })
+    });
+    for parent in parents.collect::<Vec<_>>() {
+        black_box(parent.await.expect("no panic"));
+    }
+}
+
+fn cross(times: usize) -> f64 {
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    measure(2, graph, move |start, sender| {
+        let end = start.control();
+        let begun = stage.dispatch(move |_| async move {
+            let mut begun = Instant::now();
+            for n in 0..times + times / 10 {
+                if n == times / 10 {
+                    begun = Instant::now();
+                }
+                assert_eq!(stage.call_on(1, move |_| async move { n }).await, Ok(n));
+            }
+            let _ = sender.send(each(begun, times));
+            end.drain();
+        });
+        begun.expect("far from the bound");
+    })
+}
+
+fn echo() -> Result<(), Box<dyn std::error::Error>> {
+    let mut graph = Graph::new();
+    let clients = graph.stage("clients").max_cohort(64).shared(());
+    let listeners = Listeners::bind("127.0.0.1:0".parse()?, 1)?;
+    let address = listeners.local_addr();
+    let start = |start: &Start| {
+        let listener = listeners.listener(start)?;
+        clients.dispatch(move |_| {
+            listener.accept_each(move |stream| {
+                let _ = clients.dispatch(move |_| async move { _ = client(stream).await });
+            })
+        })?;
+        Ok(())
+    };
+    Runtime::new().processors(1).pin(false).run_and(graph, start, |_| announce(address))?;
+    Ok(())
+}
+
+async fn client(stream: Stream) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    while stream.read(&mut bytes, Patience::ENDLESS).await? > 0 {
+        let payload = Payload { head: bytes, ..Default::default() };
+        bytes = stream.write(payload, Patience::ENDLESS).await?;
+    }
+    Ok(())
+}

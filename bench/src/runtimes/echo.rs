@@ -1,0 +1,133 @@
+//! A server that sends back what comes, and the clients that it is measured with.
+
+use std::io::{ErrorKind, Read, Write};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::process::{PATIENCE, Process};
+use crate::procfs::run_time;
+use crate::web::cores::{Bound, Cores};
+use crate::web::{Error, interrupted};
+
+/// Connections at a time.
+const CONNECTIONS: usize = 64;
+/// Bytes of a message.
+const LENGTH: usize = 64;
+/// Sent in a round.
+pub(super) const MESSAGES: usize = 60_000;
+/// Who answers nobody for so long has stopped.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// A server that is up.
+pub(super) struct Server {
+    name: &'static str,
+    cores: Cores,
+    process: Process,
+}
+
+impl Server {
+    pub(super) fn start(
+        name: &'static str,
+        program: &Path,
+        cores: Cores,
+        directory: &Path,
+    ) -> Result<Self, Error> {
+        let mut command = Command::new(program);
+        command.args(["echo", name]);
+        let process = Process::start(name, command, None, cores.server, directory, |address| {
+            match std::net::TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(format!("it does not listen at {address}: {error}")),
+            }
+        })?;
+        Ok(Self { name, cores, process })
+    }
+
+    /// Microseconds of the server's processor time for each of so many messages.
+    pub(super) fn measure(&self, messages: usize) -> Result<f64, Error> {
+        interrupted()?;
+        let _bound = Bound::to(self.cores.load).map_err(Error::Io)?;
+        let mut clients = Clients::connect(&self.process)?;
+        self.exchange(&mut clients, messages / 10)?;
+        let before = run_time(&self.process.family).map_err(Error::Io)?;
+        self.exchange(&mut clients, messages)?;
+        let after = run_time(&self.process.family).map_err(Error::Io)?;
+        Ok((after - before) * 1e6 / messages as f64)
+    }
+
+    fn exchange(&self, clients: &mut Clients, messages: usize) -> Result<(), Error> {
+        clients
+            .exchange(messages)
+            .map_err(|error| Error::Load { name: self.name.to_owned(), why: error.to_string() })
+    }
+}
+
+/// Connections that each wait for their message before they send the next.
+struct Clients {
+    poll: Poll,
+    streams: Vec<(TcpStream, usize)>,
+}
+
+impl Clients {
+    fn connect(process: &Process) -> Result<Self, Error> {
+        let poll = Poll::new().map_err(Error::Io)?;
+        let connect = |n| {
+            let stream = std::net::TcpStream::connect(process.address)?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            let mut stream = TcpStream::from_std(stream);
+            poll.registry().register(&mut stream, Token(n), Interest::READABLE)?;
+            Ok((stream, 0))
+        };
+        let streams = (0..CONNECTIONS).map(connect).collect::<std::io::Result<_>>();
+        Ok(Self { streams: streams.map_err(Error::Io)?, poll })
+    }
+
+    /// Sends so many messages over all connections, and waits until all are back.
+    fn exchange(&mut self, messages: usize) -> std::io::Result<()> {
+        let message = [7; LENGTH];
+        let (mut left, mut away) = (messages, 0);
+        for (stream, _) in &mut self.streams {
+            if left > 0 {
+                (left, away) = (left - 1, away + 1);
+                stream.write_all(&message)?;
+            }
+        }
+        let mut events = Events::with_capacity(CONNECTIONS);
+        let mut buffer = [0; LENGTH];
+        while away > 0 {
+            match self.poll.poll(&mut events, Some(SILENCE)) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                polled => polled?,
+            }
+            if events.is_empty() {
+                return Err(std::io::Error::new(ErrorKind::TimedOut, "it has stopped answering"));
+            }
+            for event in &events {
+                let (stream, read) = &mut self.streams[event.token().0];
+                // Until there is nothing more, or it would not be told of again.
+                loop {
+                    match stream.read(&mut buffer[*read..]) {
+                        Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                        Ok(more) => *read += more,
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                        Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                        Err(error) => return Err(error),
+                    }
+                    if *read == LENGTH {
+                        (*read, away) = (0, away - 1);
+                        if left > 0 {
+                            (left, away) = (left - 1, away + 1);
+                            stream.write_all(&message)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

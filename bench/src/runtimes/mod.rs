@@ -1,0 +1,213 @@
+//! `phalanx bench runtimes`: the same small work on Phalanx, tokio, glommio and monoio.
+//!
+//! The work stands in a program of its own (`bench/runtimes`), so that nobody who builds Phalanx builds all of them.
+//! Each runtime does each piece of work in a process of its own, and they take turns.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::process;
+use crate::stats::median;
+use crate::web::cores::{Bound, Cores};
+use crate::web::{Error, heed_signals, interrupted};
+
+mod echo;
+
+const PROGRAM: &str = "phalanx-runtimes";
+/// How to get it.
+const INSTALL: &str = "cargo install --path bench/runtimes";
+/// We come first.
+const RUNTIMES: [&str; 4] = ["phalanx", "tokio", "glommio", "monoio"];
+
+/// Measure the same small work on Phalanx, tokio, glommio and monoio.
+///
+/// `child`: 64 parents spawn a child and await it, one after the other, on one thread. `cross`: one thread asks
+/// another and waits. `echo`: a server of one thread on one core sends back 64 bytes to each of 64 connections,
+/// whose client has another core; the figure is the server's processor time for a message.
+///
+/// The program with this work is built by `cargo install --path bench/runtimes`, or named by --program.
+///
+/// JSON: `rows[]` with `runtime`, `child_ns`, `cross_ns`, `echo_us` (medians) and, over Phalanx's, `child_over`,
+/// `cross_over`, `echo_over` (medians of the rounds' ratios); `least_child_over`, `least_cross_over` and
+/// `least_echo_over` (of the others); `rounds`.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// How many times each is measured
+    #[arg(long, value_name = "N", default_value_t = 7,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub rounds: usize,
+
+    /// The program with the work; otherwise it is looked for in the search path
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<PathBuf>,
+
+    /// One short round: only shows that it runs
+    #[arg(long, conflicts_with = "rounds")]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Ours first.
+    pub rows: Vec<Row>,
+    /// The best of the others over ours, spawning and awaiting a child.
+    pub least_child_over: f64,
+    /// The same for asking another thread.
+    pub least_cross_over: f64,
+    /// The same for an echo.
+    pub least_echo_over: f64,
+    /// Rounds measured.
+    pub rounds: usize,
+}
+
+/// One runtime.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub runtime: &'static str,
+    /// Nanoseconds for a child.
+    pub child_ns: f64,
+    /// Nanoseconds for a question to another thread and its answer.
+    pub cross_ns: f64,
+    /// Microseconds of the server's processor time for a message.
+    pub echo_us: f64,
+    /// Over ours.
+    pub child_over: f64,
+    /// Over ours.
+    pub cross_over: f64,
+    /// Over ours.
+    pub echo_over: f64,
+}
+
+/// One runtime's figures, by work and round.
+type Figures = [Vec<f64>; 3];
+
+/// Measures; progress goes to stderr.
+///
+/// # Errors
+/// When the program is not there, or does not do what it is asked.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    heed_signals()?;
+    let missing = || Error::Server {
+        name: PROGRAM.to_owned(),
+        why: format!("it is not here; get it by `{INSTALL}`, or name it by --program"),
+    };
+    let path = options.program.clone().or_else(|| process::find(PROGRAM)).ok_or_else(missing)?;
+    let cores = Cores::choose(None, None).map_err(Error::Io)?;
+    let (rounds, shorter) = if options.quick { (1, 50) } else { (options.rounds, 1) };
+    let (children, questions) = (2_000_000 / shorter, 40_000 / shorter);
+    let directory = tempfile::tempdir().map_err(Error::Io)?;
+    let start = |name| echo::Server::start(name, &path, cores, directory.path());
+    let servers = RUNTIMES.map(start).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut figures: [Figures; 4] = Default::default();
+    for round in 1..=rounds {
+        eprintln!("round {round} of {rounds}");
+        for (of, name) in figures.iter_mut().zip(RUNTIMES) {
+            // On one thread: where it is makes no difference, but that it stays.
+            let child = || work(&path, "child", name, children);
+            of[0].push(bound(cores.server, child)?);
+        }
+        for (of, name) in figures.iter_mut().zip(RUNTIMES) {
+            of[1].push(work(&path, "cross", name, questions)?);
+        }
+        for (of, server) in figures.iter_mut().zip(&servers) {
+            of[2].push(server.measure(echo::MESSAGES / shorter)?);
+        }
+    }
+    Ok(Report::of(&figures, rounds))
+}
+
+fn bound<R>(core: usize, f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    let _bound = Bound::to(core).map_err(Error::Io)?;
+    f()
+}
+
+/// Has the program do a piece of work, and reads the one number that it prints.
+fn work(path: &PathBuf, what: &str, name: &str, times: usize) -> Result<f64, Error> {
+    interrupted()?;
+    let output = Command::new(path).args([what, name, &times.to_string()]).output();
+    let output = output.map_err(Error::Io)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim().parse().map_err(|_| Error::Server {
+        name: format!("{PROGRAM} {what} {name}"),
+        why: format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()),
+    })
+}
+
+impl Report {
+    fn of(figures: &[Figures; 4], rounds: usize) -> Self {
+        let over = |of: &Figures, work: usize| {
+            let pairs = of[work].iter().zip(&figures[0][work]);
+            median(&pairs.map(|(theirs, ours)| theirs / ours).collect::<Vec<_>>())
+        };
+        let row = |(of, runtime): (&Figures, &'static str)| Row {
+            runtime,
+            child_ns: median(&of[0]),
+            cross_ns: median(&of[1]),
+            echo_us: median(&of[2]),
+            child_over: over(of, 0),
+            cross_over: over(of, 1),
+            echo_over: over(of, 2),
+        };
+        let rows: Vec<Row> = figures.iter().zip(RUNTIMES).map(row).collect();
+        let least = |of: fn(&Row) -> f64| rows[1..].iter().map(of).fold(f64::INFINITY, f64::min);
+        Self {
+            least_child_over: least(|row| row.child_over),
+            least_cross_over: least(|row| row.cross_over),
+            least_echo_over: least(|row| row.echo_over),
+            rows,
+            rounds,
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |columns: [&str; 7]| {
+            let [name, child, child_over, cross, cross_over, echo, echo_over] = columns;
+            writeln!(
+                f,
+                "{name:10}{child:>10}{child_over:>8}{cross:>12}{cross_over:>8}{echo:>10}{echo_over:>8}"
+            )
+        };
+        line(["", "child ns", "over", "cross ns", "over", "echo us", "over"])?;
+        for row in &self.rows {
+            line([
+                row.runtime,
+                &format!("{:.0}", row.child_ns),
+                &format!("{:.2}", row.child_over),
+                &format!("{:.0}", row.cross_ns),
+                &format!("{:.2}", row.cross_over),
+                &format!("{:.2}", row.echo_us),
+                &format!("{:.2}", row.echo_over),
+            ])?;
+        }
+        write!(f, "over: the runtime's over Phalanx's, medians of {} rounds", self.rounds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_is_what_others_are_over() {
+        let of = |child, cross, echo| [vec![child; 3], vec![cross; 3], vec![echo; 3]];
+        let figures =
+            [of(10.0, 1.0, 2.0), of(30.0, 2.0, 2.0), of(20.0, 4.0, 1.0), of(40.0, 3.0, 6.0)];
+        let report = Report::of(&figures, 3);
+        assert_eq!(report.rows[0].child_over, 1.0);
+        assert_eq!((report.least_child_over, report.least_cross_over), (2.0, 2.0));
+        assert_eq!(report.least_echo_over, 0.5);
+        assert!(report.to_string().contains("glommio"));
+    }
+}
