@@ -141,7 +141,8 @@ impl Broker {
     }
 
     /// As [`declare`](Self::declare), and all that is to be kept is kept in `store`, in which there was `recovered` at
-    /// the given time of day (since 1970).
+    /// the given time of day (since 1970). For simulations, which have disks of their own: [`serve`] opens the
+    /// directory of [`Config::data`].
     ///
     /// # Errors
     /// What of it this version does not understand.

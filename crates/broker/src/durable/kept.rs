@@ -56,8 +56,15 @@ impl Clocks {
 
 const RETAIN: u8 = 1 << 2;
 
-fn flags(kept: &Kept<'_>) -> u8 {
-    kept.qos as u8 | if kept.retain { RETAIN } else { 0 }
+/// A QoS and whether something is retained, in a byte.
+pub(crate) fn flags(qos: QoS, retain: bool) -> u8 {
+    qos as u8 | if retain { RETAIN } else { 0 }
+}
+
+/// What [`flags`] has put into a byte; none if it was something else.
+pub(crate) fn of_flags(flags: u8) -> Option<(QoS, bool)> {
+    (flags & !(3 | RETAIN) == 0).then_some(())?;
+    Some((QoS::of(flags & 3).ok()?, flags & RETAIN != 0))
 }
 
 /// Notes a message by a number.
@@ -68,7 +75,7 @@ pub(crate) fn put_message(entry: &mut Entry, number: u64, message: &Message) {
         topic: kept.topic,
         payload: kept.payload,
         properties: kept.properties.as_bytes(),
-        flags: flags(&kept),
+        flags: flags(kept.qos, kept.retain),
         expires: message.expires().map_or(0, |at| Clocks::read().to_day_ms(at)),
     });
 }
@@ -79,12 +86,13 @@ pub(crate) fn read_message(
     from: &phalanx_store::Message,
     clocks: Clocks,
 ) -> Option<Message> {
+    let (qos, retain) = of_flags(from.flags)?;
     let kept = Kept {
         topic: &from.topic,
         payload: &from.payload,
         properties: Properties::of_message(&from.properties).ok()?,
-        qos: QoS::of(from.flags & 3).ok()?,
-        retain: from.flags & RETAIN != 0,
+        qos,
+        retain,
     };
     let expires = (from.expires > 0).then(|| clocks.of_day_ms(from.expires));
     Some(Message::restored(number, &kept, expires))
@@ -122,7 +130,7 @@ impl Extras {
                 let expires = will.message.expires().map_or(NEVER, |at| at.as_secs());
                 out.extend_from_slice(&will.delay.as_secs().to_le_bytes());
                 out.extend_from_slice(&expires.to_le_bytes());
-                out.push(flags(&kept));
+                out.push(flags(kept.qos, kept.retain));
                 for bytes in [kept.topic.as_bytes(), kept.payload, kept.properties.as_bytes()] {
                     put(out, bytes);
                 }
@@ -150,14 +158,14 @@ impl Extras {
 fn read_will(mut bytes: &[u8]) -> Option<Will> {
     let mut number = || Some(u64::from_le_bytes(*bytes.split_off(..8)?.first_chunk()?));
     let (delay, expires) = (number()?, number()?);
-    let flags = *bytes.split_off_first()?;
+    let (qos, retain) = of_flags(*bytes.split_off_first()?)?;
     let [topic, payload, properties] = [take(&mut bytes)?, take(&mut bytes)?, take(&mut bytes)?];
     let kept = Kept {
         topic: str::from_utf8(topic).ok()?,
         payload,
         properties: Properties::of_message(properties).ok()?,
-        qos: QoS::of(flags & 3).ok()?,
-        retain: flags & RETAIN != 0,
+        qos,
+        retain,
     };
     let expires = (expires != NEVER).then(|| Duration::from_secs(expires));
     let message = Message::restored(0, &kept, expires);

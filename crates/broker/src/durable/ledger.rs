@@ -187,8 +187,8 @@ impl Shared {
         self.stage.dispatch(move |_| commit(committing)).is_ok()
     }
 
-    /// All up to `ticket` are on the disk.
-    fn is_durable(&self, ticket: u64) {
+    /// All up to `ticket` are on the disk: whoever waits for one of them is told.
+    fn made_durable(&self, ticket: u64) {
         let mut line = self.line();
         self.durable.store(ticket, Ordering::Release);
         let there = line.waiting.extract_if(.., |(until, _)| until.0 <= ticket);
@@ -241,7 +241,7 @@ async fn commit(mut committing: Committing) {
         }
         shared.line().bytes -= length;
         shared.look();
-        shared.is_durable(ticket);
+        shared.made_durable(ticket);
     }
     committing.is_over = true;
 }

@@ -15,5 +15,5 @@ mod kept;
 pub(crate) mod ledger;
 pub(crate) mod restored;
 
-pub(crate) use kept::{Clocks, put_message, put_session};
+pub(crate) use kept::{Clocks, flags, put_message, put_session};
 pub(crate) use ledger::{Ledger, Ticket};

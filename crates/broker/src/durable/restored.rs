@@ -6,12 +6,12 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_mqtt::{PacketId, QoS, SubscribeOptions};
+use phalanx_mqtt::{PacketId, SubscribeOptions};
 use phalanx_store::{Delivery, MessageId, Phase, Recovered, SessionId};
 
 use crate::access::{Covered, Identity};
 use crate::content::wanted::{self, Asked};
-use crate::durable::kept::{Clocks, Extras, read_message};
+use crate::durable::kept::{Clocks, Extras, of_flags, read_message};
 use crate::message::Message;
 use crate::routing::delivery::How;
 use crate::routing::{Subscriber, Wanted};
@@ -217,19 +217,9 @@ fn wanted_of(kept: &phalanx_store::Session) -> Result<Vec<Wanted>, String> {
     Ok(all)
 }
 
-const RETAIN: u8 = 1 << 2;
-
-/// How a message is sent, in a byte: all but the identifiers.
-pub(crate) fn options(how: &How) -> u8 {
-    how.qos as u8 | if how.retain { RETAIN } else { 0 }
-}
-
 fn how(own: &Delivery) -> Option<How> {
-    let mut how = How {
-        qos: QoS::of(own.options & 3).ok()?,
-        retain: own.options & RETAIN != 0,
-        ..How::default()
-    };
+    let (qos, retain) = of_flags(own.options)?;
+    let mut how = How { qos, retain, ..How::default() };
     let (identifiers, rest) = own.properties.as_chunks::<4>();
     for identifier in identifiers {
         how.identifiers.add(NonZero::new(u32::from_le_bytes(*identifier)));

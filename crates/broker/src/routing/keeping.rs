@@ -3,8 +3,7 @@
 
 use phalanx_store::{DeliveryId, Entry, MessageId, Record, SessionId};
 
-use crate::durable::restored::options;
-use crate::durable::{Ledger, Ticket, put_message};
+use crate::durable::{Ledger, Ticket, flags, put_message};
 use crate::message::Message;
 use crate::routing::delivery::{Delivery, Identifiers};
 
@@ -68,7 +67,7 @@ impl Keeping {
             session: SessionId(session),
             delivery: DeliveryId(delivery.number),
             message: number,
-            options: options(&delivery.how),
+            options: flags(delivery.how.qos, delivery.how.retain),
             properties,
             phase: Default::default(),
         });
