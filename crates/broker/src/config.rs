@@ -98,6 +98,7 @@ pub struct Limits {
     /// Subscriptions of one client; SUBSCRIBE is refused with *quota exceeded*.
     pub subscriptions: usize,
     /// Bytes of a packet that clients may send, its header included: who sends more is disconnected with *packet too large*.
+    /// 128 to 268,435,455; to 134,217,728 with [`Config::data`], since what is kept together has a bound.
     pub packet: usize,
     /// Messages that may wait for one client; what comes then is dropped for it, as `when_full` says.
     pub queue: usize,

@@ -99,7 +99,7 @@ pub(crate) struct Broker {
     #[arg(long, env = "PHALANX_ALLOW_ANONYMOUS")]
     allow_anonymous: bool,
 
-    /// Bytes of the longest packet that clients may send. [default: 1048576]
+    /// Bytes of the longest packet that clients may send; with --data at most 134217728. [default: 1048576]
     #[arg(long, value_name = "BYTES", value_parser = phalanx_config::amount, env = "PHALANX_MAX_PACKET")]
     max_packet: Option<usize>,
 

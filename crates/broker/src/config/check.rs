@@ -3,6 +3,7 @@
 use phalanx_config::Mistake;
 
 use crate::config::Config;
+use crate::routing::MOST_PACKET;
 
 impl Config {
     /// All that is wrong with the sense of this configuration, as far as it can be told without opening a file;
@@ -43,7 +44,8 @@ impl Config {
         }
         let both = self.ephemeral && self.data.is_some();
         wrong(both, "ephemeral", "all is to be kept in memory only, and `data` names a directory");
-        let most = phalanx_mqtt::Frame::MAX_BODY;
+        // What is kept together has a bound.
+        let most = if self.data.is_some() { MOST_PACKET } else { phalanx_mqtt::Frame::MAX_BODY };
         let what = format!("found {}, expected 128 to {most}", limits.packet);
         wrong(!(128..=most).contains(&limits.packet), "max-packet", &what);
         let least = "found 0, which would let nobody in; expected 1 at least";

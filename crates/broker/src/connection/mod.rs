@@ -204,8 +204,9 @@ impl Connection {
         match packet {
             Packet::PingReq => self.outbox.push(&Packet::PingResp),
             Packet::PubRel(ack) => self.releases.push(ack.id),
-            Packet::Subscribe(subscribe) => self.subscribe(subscribe).await?,
-            Packet::Unsubscribe(unsubscribe) => self.unsubscribe(unsubscribe).await?,
+            // Boxed, as what is seldom is not to be held by all.
+            Packet::Subscribe(subscribe) => Box::pin(self.subscribe(subscribe)).await?,
+            Packet::Unsubscribe(unsubscribe) => Box::pin(self.unsubscribe(unsubscribe)).await?,
             Packet::Disconnect(disconnect) => return Err(self.left(disconnect)),
             Packet::Auth(_) => {
                 let what = "there is no authentication in several steps here";

@@ -17,6 +17,34 @@ use crate::trie::is_shallow;
 /// Why something cannot be subscribed to, in words.
 type Why = Cow<'static, str>;
 
+/// A long packet is done in pieces of so many subscriptions, or bytes of what they are known by: one that asks for
+/// millions holds up others no longer than that, takes no memory for all of them at once, and is kept in entries
+/// that the journal takes. A filter in a property is part of each, so that a short packet can come to gigabytes.
+const MANY: usize = 4096;
+const MUCH: usize = 1 << 20;
+
+const _: () = assert!(MANY * 64 + MUCH + 3 * 65_535 < phalanx_store::Entry::MOST_BYTES);
+
+/// How much a piece comes to.
+#[derive(Default)]
+struct Piece {
+    subscriptions: usize,
+    bytes: usize,
+}
+
+impl Piece {
+    /// One more, known by so many bytes. Whether that is enough, and another piece begins.
+    fn is_full(&mut self, bytes: usize) -> bool {
+        self.subscriptions += 1;
+        self.bytes += bytes;
+        let is_full = self.subscriptions >= MANY || self.bytes >= MUCH;
+        if is_full {
+            *self = Self::default();
+        }
+        is_full
+    }
+}
+
 impl Connection {
     pub(super) async fn subscribe(&mut self, subscribe: Subscribe<'_>) -> Result<(), End> {
         let identifier = subscribe.properties.iter().find_map(|property| match property {
@@ -25,7 +53,7 @@ impl Connection {
         });
         let of_packet = OfPacket::of(subscribe.properties);
         let mut why = Why::Borrowed("");
-        let mut all = Vec::new();
+        let (mut all, mut reasons, mut piece) = (Vec::new(), Vec::new(), Piece::default());
         for (filter, options) in subscribe.filters.iter() {
             let asked = of_packet.clone().map_err(Why::Owned);
             let asked = asked.and_then(|own| wanted::take_apart(filter, own).map_err(Why::Owned));
@@ -35,6 +63,7 @@ impl Connection {
                 let covered = self.covered(&key)?;
                 Ok(Wanted { key, content, options, identifier, covered })
             });
+            let bytes = well.as_ref().map_or(0, |wanted| wanted.key.len());
             all.push(well.map_err(|(reason, what)| {
                 why = what;
                 reason
@@ -43,15 +72,30 @@ impl Connection {
                 let what = "a shared subscription cannot leave out its client's own messages";
                 return Err(End::Because(Reason::PROTOCOL_ERROR, what));
             }
+            if piece.is_full(bytes) {
+                self.ask(std::mem::take(&mut all), &mut reasons).await?;
+            }
         }
-        let stages = self.context.stages;
-        let asked = stages.sessions.subscribe(self.key, self.link, all, stages.routing);
-        let reasons = asked.await.map_err(|_| Reason::SERVER_BUSY)?;
-        let reasons: Vec<u8> = reasons.into_iter().map(|reason| reason.0).collect();
+        if !all.is_empty() {
+            self.ask(all, &mut reasons).await?;
+        }
         let mut buffer = PropertyBuffer::new();
         let properties = self.reason(&mut buffer, &why);
         let ack = SubAck { id: subscribe.id, reasons: &reasons, properties };
         self.outbox.push(&Packet::SubAck(ack));
+        Ok(())
+    }
+
+    /// Subscribes to a piece of what is asked for, and adds how that went to `reasons`.
+    async fn ask(
+        &self,
+        piece: Vec<Result<Wanted, Reason>>,
+        reasons: &mut Vec<u8>,
+    ) -> Result<(), End> {
+        let stages = self.context.stages;
+        let asked = stages.sessions.subscribe(self.key, self.link, piece, stages.routing);
+        let asked = asked.await.map_err(|_| Reason::SERVER_BUSY)?;
+        reasons.extend(asked.into_iter().map(|reason| reason.0));
         Ok(())
     }
 
@@ -66,11 +110,17 @@ impl Connection {
     pub(super) async fn unsubscribe(&mut self, unsubscribe: Unsubscribe<'_>) -> Result<(), End> {
         // With a filter that was refused nothing was subscribed to: without it, at most.
         let of_packet = OfPacket::of(unsubscribe.properties).unwrap_or_default();
-        let keys = unsubscribe.filters.iter().map(|(filter, _)| wanted::key(filter, of_packet));
-        let stages = self.context.stages;
-        let asked = stages.sessions.unsubscribe(self.key, keys.collect(), stages.routing);
-        let reasons = asked.await.map_err(|_| Reason::SERVER_BUSY)?;
-        let reasons: Vec<u8> = reasons.into_iter().map(|reason| reason.0).collect();
+        let (stages, mut reasons, mut piece) = (self.context.stages, Vec::new(), Piece::default());
+        let (mut keys, mut left) = (Vec::new(), unsubscribe.filters.iter().peekable());
+        while let Some((filter, _)) = left.next() {
+            keys.push(wanted::key(filter, of_packet));
+            if piece.is_full(keys.last().map_or(0, |key| key.len())) || left.peek().is_none() {
+                let keys = std::mem::take(&mut keys);
+                let asked = stages.sessions.unsubscribe(self.key, keys, stages.routing);
+                let asked = asked.await.map_err(|_| Reason::SERVER_BUSY)?;
+                reasons.extend(asked.into_iter().map(|reason| reason.0));
+            }
+        }
         let properties = Properties::NONE;
         let ack = UnsubAck { id: unsubscribe.id, reasons: &reasons, properties };
         self.outbox.push(&Packet::UnsubAck(ack));

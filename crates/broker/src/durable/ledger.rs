@@ -52,8 +52,8 @@ struct Line {
     waiting: Vec<(Ticket, RemoteTrigger<()>)>,
 }
 
-/// What is committed at once, in bytes, but for the last change of it.
-const PIECE: usize = 1 << 20;
+/// What is noted and committed at once, in bytes, but for the last change of it.
+pub(crate) const PIECE: usize = 1 << 20;
 
 /// So many bytes may wait for the disk; then there is no room for more.
 const MOST_WAITING: usize = 64 << 20;

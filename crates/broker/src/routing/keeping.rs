@@ -3,12 +3,17 @@
 
 use phalanx_store::{DeliveryId, Entry, MessageId, Record, SessionId};
 
-use crate::durable::{Ledger, Ticket, flags, put_message};
+use crate::durable::{Ledger, PIECE, Ticket, flags, put_message};
 use crate::message::Message;
 use crate::routing::delivery::{Delivery, Identifiers};
 
-/// What is noted at once, in bytes, but for the last message of it.
-const PIECE: usize = 1 << 20;
+/// So many bytes of one message and of those whom it waits for are together. Beyond, the others are noted behind it: a
+/// crash between the two leaves a message that some have, and that comes to these again when it is sent again. The
+/// journal takes no longer entry, and a message ([`MOST_PACKET`]) is not half as long.
+const TOGETHER: usize = Entry::MOST_BYTES / 4 * 3;
+
+/// Where something is kept packets are no longer than this, in bytes.
+pub(crate) const MOST_PACKET: usize = 128 << 20;
 
 /// The router's part of the ledger.
 pub(crate) struct Keeping {
@@ -71,6 +76,9 @@ impl Keeping {
             properties,
             phase: Default::default(),
         });
+        if self.notes.len() >= TOGETHER {
+            self.next();
+        }
     }
 
     /// A message has come, and all else is said of it.

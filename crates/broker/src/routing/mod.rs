@@ -19,7 +19,7 @@ use crate::message::Message;
 use crate::session::key::ClientKey;
 use crate::session::state::Begun;
 
-pub(crate) use keeping::Keeping;
+pub(crate) use keeping::{Keeping, MOST_PACKET};
 pub(crate) use router::Router;
 
 /// What the routing stage is asked.

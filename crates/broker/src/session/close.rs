@@ -6,7 +6,7 @@ use std::time::Duration;
 use phalanx_store::{Record, SessionId};
 
 use crate::durable::restored::RestoredSessions;
-use crate::durable::{Clocks, put_session};
+use crate::durable::{Clocks, PIECE, put_session};
 use crate::message::Message;
 use crate::session::key::ClientKey;
 use crate::session::table::Sessions;
@@ -143,6 +143,9 @@ impl Sessions {
             }
             if was_there {
                 self.put(key);
+                if self.notes.len() >= PIECE {
+                    self.note();
+                }
             }
             self.watch(key);
         }

@@ -218,8 +218,15 @@ impl Client {
     }
 
     pub(crate) fn unsubscribe(&mut self, filter: &str) -> Vec<Reason> {
+        self.unsubscribe_all(&[filter])
+    }
+
+    /// All by one packet.
+    pub(crate) fn unsubscribe_all(&mut self, filters: &[impl AsRef<str>]) -> Vec<Reason> {
         let mut wanted = SubscriptionBuffer::new();
-        wanted.push(filter, SubscribeOptions::default()).unwrap();
+        for filter in filters {
+            wanted.push(filter.as_ref(), SubscribeOptions::default()).unwrap();
+        }
         let (id, filters) = (id(0x5556), wanted.to_unsubscribe());
         let properties = Properties::NONE;
         self.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));

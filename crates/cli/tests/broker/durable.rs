@@ -23,6 +23,8 @@ crate::on_each_driver!(
     a_session_expires_meanwhile,
     a_broker_that_ends_well_keeps_too,
     a_directory_is_for_one,
+    a_long_packet_is_done_in_pieces,
+    packets_that_could_not_be_kept,
     data_is_checked,
 );
 
@@ -286,6 +288,40 @@ fn a_directory_is_for_one(driver: &str) {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("in use by another"), "{output:?}");
     drop(broker);
+}
+
+/// More subscriptions than are made at once; all are answered, each in its place, and kept.
+fn a_long_packet_is_done_in_pieces(driver: &str) {
+    let (home, broker) = keeping(driver);
+    let mut reader = lasting(&broker, "reader");
+    let plain = SubscribeOptions::default();
+    let filters: Vec<_> = (0..10_000)
+        .map(|n| if n == 5000 { "not#".to_owned() } else { format!("t/{n}") })
+        .collect();
+    let wanted: Vec<_> = filters.iter().map(|filter| (filter.as_str(), plain)).collect();
+    let mut expected = vec![Reason::SUCCESS; 10_000];
+    expected[5000] = Reason::TOPIC_FILTER_INVALID;
+    assert_eq!(reader.subscribe_with(&wanted, &[]), expected);
+    let broker = again(driver, &home, broker);
+    let mut reader = back(&broker, "reader");
+    for n in [0, 4095, 4096, 8191, 8192, 9999] {
+        let topic = &filters[n];
+        Client::new(&broker, "writer").publish(topic, "x");
+        reader.receives(topic, "x");
+    }
+    expected[5000] = Reason::NO_SUBSCRIPTION_EXISTED;
+    assert_eq!(reader.unsubscribe_all(&filters), expected);
+}
+
+fn packets_that_could_not_be_kept(driver: &str) {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = bare();
+    command.args(["broker", "--listen", "127.0.0.1:0", "--driver", driver]);
+    command.args(["--max-packet", "134217729", "--data"]).arg(home.path().join("data"));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("134217728"), "{output:?}");
+    assert!(!home.path().join("data").exists(), "nothing was begun");
 }
 
 fn check(data: &Path) -> Output {
