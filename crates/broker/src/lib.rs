@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod bell;
 mod config;
 mod connection;
 mod content;
@@ -31,6 +32,7 @@ mod reload;
 mod routing;
 mod serve;
 mod session;
+mod spare;
 mod stages;
 mod system;
 mod terms;

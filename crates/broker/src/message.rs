@@ -10,8 +10,8 @@ use crate::session::key::ClientKey;
 /// A message on its way through the broker.
 #[derive(Debug)]
 pub(crate) struct Message {
-    pub(crate) topic: Box<str>,
-    pub(crate) payload: Box<[u8]>,
+    pub(crate) topic: String,
+    pub(crate) payload: Vec<u8>,
     /// What is passed on as it came: all but what concerns one connection or changes with time.
     properties: PropertyBuffer,
     pub(crate) qos: QoS,
@@ -46,21 +46,53 @@ impl Message {
         (from, kept): (ClientKey, u64),
         now: Duration,
     ) -> Self {
-        let (properties, expires) = passed_on(publish.properties, now);
-        Self {
-            topic: topic.into(),
-            payload: publish.payload.into(),
-            properties,
-            qos: publish.delivery.qos(),
-            retain: publish.retain,
-            expires,
-            from: Some(from),
-            begun: match publish.delivery {
-                Delivery::ExactlyOnce(id) => Some((kept, id)),
-                _ => None,
-            },
+        let mut own = Self {
+            topic: String::new(),
+            payload: Vec::new(),
+            properties: PropertyBuffer::new(),
+            qos: QoS::AtMostOnce,
+            retain: false,
+            expires: None,
+            from: None,
+            begun: None,
             number: AtomicU64::new(0),
-        }
+        };
+        own.fill(publish, topic, (from, kept), now);
+        own
+    }
+
+    /// Whether [`fill`](Self::fill) would leave little of the memory unused.
+    pub(crate) fn fits(&self, publish: &Publish<'_>, topic: &str) -> bool {
+        let fits = |capacity: usize, needed: usize| capacity <= 2 * needed + SLACK;
+        fits(self.topic.capacity(), topic.len())
+            && fits(self.payload.capacity(), publish.payload.len())
+            && fits(self.properties.capacity(), publish.properties.bytes())
+    }
+
+    /// Is what a client has published, as [`of`](Self::of) has it, in the memory of what it was before.
+    pub(crate) fn fill(
+        &mut self,
+        publish: &Publish<'_>,
+        topic: &str,
+        (from, kept): (ClientKey, u64),
+        now: Duration,
+    ) {
+        let Self { topic: own, payload, properties, .. } = self;
+        own.clear();
+        own.reserve_exact(topic.len());
+        own.push_str(topic);
+        payload.clear();
+        payload.reserve_exact(publish.payload.len());
+        payload.extend_from_slice(publish.payload);
+        self.expires = pass_on(publish.properties, now, properties);
+        self.qos = publish.delivery.qos();
+        self.retain = publish.retain;
+        self.from = Some(from);
+        self.begun = match publish.delivery {
+            Delivery::ExactlyOnce(id) => Some((kept, id)),
+            _ => None,
+        };
+        *self.number.get_mut() = 0;
     }
 
     /// What was kept by this number.
@@ -113,7 +145,8 @@ impl Message {
     /// What a will says, as if it were published when the clock began: it is [postponed](Self::postponed) until
     /// it is.
     pub(crate) fn of_will(will: &Will<'_>) -> Self {
-        let (properties, expires) = passed_on(will.properties, Duration::ZERO);
+        let mut properties = PropertyBuffer::new();
+        let expires = pass_on(will.properties, Duration::ZERO, &mut properties);
         Self {
             topic: will.topic.into(),
             payload: will.payload.into(),
@@ -131,7 +164,7 @@ impl Message {
     pub(crate) fn system(topic: &str, payload: String) -> Self {
         Self {
             topic: topic.into(),
-            payload: payload.into_bytes().into(),
+            payload: payload.into_bytes(),
             properties: PropertyBuffer::new(),
             qos: QoS::AtMostOnce,
             retain: false,
@@ -186,18 +219,31 @@ impl Message {
         (identifiers.is_empty() && self.expires.is_none()).then(|| self.properties.get())
     }
 
-    /// What it costs to keep it, in bytes.
+    /// What it costs to keep it, in bytes: of memory, so that bounds are bounds.
     pub(crate) fn size(&self) -> usize {
-        size_of::<Self>() + self.topic.len() + self.payload.len() + self.properties.get().bytes()
+        size_of::<Self>() + self.memory()
+    }
+
+    /// Bytes of memory that it has beside itself.
+    pub(crate) fn memory(&self) -> usize {
+        self.topic.capacity() + self.payload.capacity() + self.properties.capacity()
     }
 }
 
-/// The properties that are passed on, and when the message expires that was published at `now`.
-fn passed_on(properties: Properties<'_>, now: Duration) -> (PropertyBuffer, Option<Duration>) {
-    let mut buffer = PropertyBuffer::new();
+/// So many bytes of memory may be unused beyond as many as are used.
+const SLACK: usize = 64;
+
+/// Has `buffer` hold the properties that are passed on, and nothing else. When the message expires that was published at
+/// `now`.
+fn pass_on(
+    properties: Properties<'_>,
+    now: Duration,
+    buffer: &mut PropertyBuffer,
+) -> Option<Duration> {
+    buffer.clear();
     if properties.are_user() {
         buffer.append(properties);
-        return (buffer, None);
+        return None;
     }
     let own = |property: &Property<'_>| {
         matches!(
@@ -207,7 +253,7 @@ fn passed_on(properties: Properties<'_>, now: Duration) -> (PropertyBuffer, Opti
     };
     if !properties.iter().any(|property| own(&property)) {
         buffer.append(properties);
-        return (buffer, None);
+        return None;
     }
     let mut expires = None;
     for property in properties {
@@ -220,5 +266,5 @@ fn passed_on(properties: Properties<'_>, now: Duration) -> (PropertyBuffer, Opti
             _ => (),
         }
     }
-    (buffer, expires)
+    expires
 }

@@ -179,6 +179,11 @@ impl PropertyBuffer {
         self.kinds = 0;
     }
 
+    /// Bytes of the memory that it has, used or not.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Those that were added.
     pub fn get(&self) -> Properties<'_> {
         Properties { bytes: &self.bytes, kinds: self.kinds }

@@ -3,8 +3,9 @@
 
 use std::cell::{Cell, RefCell};
 
-use phalanx::{Event, Trigger, event};
 use phalanx_mqtt::{Packet, Version};
+
+use crate::bell::{Bell, Rung};
 
 /// So many bytes of answers may wait for a client that does not read; then nothing more is read of it.
 const MOST: usize = 64 * 1024;
@@ -18,8 +19,8 @@ pub(crate) struct Outbox {
     /// And the client is to have time to read them.
     lingers: Cell<bool>,
     /// The sender waits for answers; the reader for fewer of them.
-    sender: RefCell<Option<Trigger<()>>>,
-    reader: RefCell<Option<Trigger<()>>>,
+    sender: Bell,
+    reader: Bell,
 }
 
 impl Outbox {
@@ -29,8 +30,8 @@ impl Outbox {
             bytes: RefCell::default(),
             is_closed: Cell::new(false),
             lingers: Cell::new(false),
-            sender: RefCell::default(),
-            reader: RefCell::default(),
+            sender: Bell::default(),
+            reader: Bell::default(),
         }
     }
 
@@ -45,19 +46,19 @@ impl Outbox {
         }
         // Those of the broker's own are short, and 3.1.1 has those that are asked for.
         let _ = packet.encode(self.version, &mut self.bytes.borrow_mut());
-        wake(&self.sender);
+        self.sender.ring();
     }
 
     /// Wakes the sender, which has something to send that is not here.
     pub(crate) fn nudge(&self) {
-        wake(&self.sender);
+        self.sender.ring();
     }
 
     /// Nothing more comes.
     pub(crate) fn close(&self) {
         self.is_closed.set(true);
-        wake(&self.sender);
-        wake(&self.reader);
+        self.sender.ring();
+        self.reader.ring();
     }
 
     /// Nothing more comes, and the last is why: the client is to have time to read it.
@@ -76,7 +77,7 @@ impl Outbox {
 
     /// Takes all there is, in exchange for memory.
     pub(crate) fn take(&self, spare: Vec<u8>) -> Vec<u8> {
-        wake(&self.reader);
+        self.reader.ring();
         std::mem::replace(&mut self.bytes.borrow_mut(), spare)
     }
 
@@ -85,25 +86,14 @@ impl Outbox {
     }
 
     /// Happens when there is something, or nothing more will be.
-    pub(crate) fn filled(&self) -> Event<()> {
-        let (trigger, event) = event();
-        self.sender.replace(Some(trigger));
-        event
+    pub(crate) fn filled(&self) -> Rung<'_> {
+        self.sender.rung()
     }
 
     /// Waits until not too many wait.
     pub(crate) async fn room(&self) {
         while self.bytes.borrow().len() > MOST && !self.is_closed.get() {
-            let (trigger, event) = event();
-            self.reader.replace(Some(trigger));
-            event.await;
+            self.reader.rung().await;
         }
-    }
-}
-
-fn wake(who: &RefCell<Option<Trigger<()>>>) {
-    let waiting = who.take();
-    if let Some(waiting) = waiting {
-        waiting.fire(());
     }
 }

@@ -10,9 +10,10 @@ use phalanx_mqtt::{
 use crate::access::{Identity, Policy};
 use crate::connection::{AGAIN, Connection, End};
 use crate::message::Message;
-use crate::routing::{Answer, Item};
+use crate::routing::{Answer, Item, Publication};
 use crate::session::key::ClientKey;
 use crate::session::state::Begun;
+use crate::spare;
 use crate::trie::is_shallow;
 
 /// So many messages at most, or bytes of them, are routed before more are read: as many as come to so many deliveries,
@@ -21,6 +22,8 @@ const MANY: usize = 1024;
 const FEW: usize = 16;
 const DELIVERIES: usize = 65_536;
 const MUCH: usize = 1 << 20;
+/// Memory for so many is kept while there are none.
+const KEPT: usize = 64;
 
 /// What a client publishes on one connection.
 pub(super) struct Publishing {
@@ -29,6 +32,8 @@ pub(super) struct Publishing {
     most_aliases: usize,
     messages: Vec<Arc<Message>>,
     deliveries: Vec<Delivery>,
+    /// Memory for what is answered.
+    reasons: Vec<Reason>,
     /// The places among `deliveries` of those that their client may not publish.
     refused: Vec<usize>,
     bytes: usize,
@@ -47,6 +52,7 @@ impl Publishing {
             most_aliases: most_aliases.into(),
             messages: Vec::new(),
             deliveries: Vec::new(),
+            reasons: Vec::new(),
             refused: Vec::new(),
             bytes: 0,
             most: FEW,
@@ -115,9 +121,9 @@ impl Publishing {
             }
             return Ok(());
         }
-        let message = Message::of(publish, topic, self.session, now());
+        let message = spare::message(publish, topic, self.session, now());
         self.bytes += message.size();
-        self.messages.push(Arc::new(message));
+        self.messages.push(message);
         self.deliveries.push(publish.delivery);
         Ok(())
     }
@@ -142,7 +148,7 @@ impl Connection {
     pub(super) async fn publish(&mut self) -> Result<(), End> {
         self.publishing.bytes = 0;
         let mut messages = std::mem::take(&mut self.publishing.messages);
-        let deliveries = std::mem::take(&mut self.publishing.deliveries);
+        let mut deliveries = std::mem::take(&mut self.publishing.deliveries);
         let refused = std::mem::take(&mut self.publishing.refused);
         let is_allowed = |n: &usize| refused.is_empty() || refused.binary_search(n).is_err();
         self.context.counters.received.add(deliveries.len() as u64);
@@ -169,13 +175,13 @@ impl Connection {
         if let (true, Some(together)) = (is_empty, &together) {
             together.set_routed();
         }
-        let item = Item::Publish { messages, begun: together.clone() };
-        let reasons = match is_empty {
-            true => Vec::new(),
-            false => match self.context.stages.routing.call(item).await {
-                Ok(Answer::Published(reasons, each)) => {
-                    self.publishing.come_to(each);
-                    reasons
+        let reasons = std::mem::take(&mut self.publishing.reasons);
+        let mut own = Publication { messages, begun: together.clone(), reasons, each: 0 };
+        if !is_empty {
+            own = match self.context.stages.routing.call(Item::Publish(own)).await {
+                Ok(Answer::Published(own)) => {
+                    self.publishing.come_to(own.each);
+                    own
                 }
                 // Nobody knows where it has arrived: the client sends it again, and what has arrived then
                 // arrives twice, which is better than not at all.
@@ -185,11 +191,12 @@ impl Connection {
                     self.give_up(refuse(&together, &deliveries, &begun)).await;
                     return Err(Reason::SERVER_BUSY.into());
                 }
-            },
-        };
-        let mut reasons = reasons.into_iter();
+            };
+        }
+        spare::take_back(&mut own.messages);
+        let mut reasons = own.reasons.drain(..);
         let mut done = Ok(());
-        for (n, delivery) in deliveries.into_iter().enumerate() {
+        for (n, delivery) in deliveries.drain(..).enumerate() {
             let is_new = begun.as_ref().is_none_or(|begun| begun[n]);
             let reason = match is_allowed(&n) {
                 true if is_new => reasons.next().unwrap_or(Reason::SUCCESS),
@@ -200,6 +207,10 @@ impl Connection {
             // All of them, so that none is taken for begun that was refused.
             done = done.and(self.acknowledge(delivery, reason).await);
         }
+        drop(reasons);
+        self.publishing.messages = kept(own.messages);
+        self.publishing.deliveries = kept(deliveries);
+        self.publishing.reasons = kept(own.reasons);
         done
     }
 
@@ -262,6 +273,11 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// Memory for what is gathered next, if it is little.
+fn kept<T>(memory: Vec<T>) -> Vec<T> {
+    if memory.capacity() > KEPT { Vec::new() } else { memory }
 }
 
 /// Says that none of those messages of QoS 2 has arrived that are `new`. Their numbers.

@@ -66,7 +66,18 @@ pub(crate) struct Batch {
     pub(crate) deliveries: Vec<Delivery>,
 }
 
+/// Memory for so many messages, and deliveries, is used again.
+const KEPT: usize = 4096;
+
 impl Batch {
+    /// Forgets what it has, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.messages.clear();
+        self.messages.shrink_to(KEPT);
+        self.deliveries.clear();
+        self.deliveries.shrink_to(KEPT);
+    }
+
     /// Adds a message for one client. Those of one message come one behind the other.
     pub(crate) fn add(
         &mut self,

@@ -3,6 +3,7 @@
 
 pub(crate) mod delivery;
 mod keeping;
+mod pass;
 mod retained;
 mod router;
 pub(crate) mod stage;
@@ -24,8 +25,8 @@ pub(crate) use router::Router;
 
 /// What the routing stage is asked.
 pub(crate) enum Item {
-    /// Pass these on. They are of one client, in its order.
-    Publish { messages: Vec<Arc<Message>>, begun: Option<Arc<Begun>> },
+    /// Pass these on.
+    Publish(Publication),
     /// Pass these on, and keep them for those who subscribe later: they are the broker's own.
     System(Vec<Arc<Message>>),
     /// Subscribe a client, and send it what is retained. It is known from here on.
@@ -59,8 +60,21 @@ pub(crate) struct Wanted {
 
 /// What the routing stage answers.
 pub(crate) enum Answer {
-    /// For each message: how it went. And how many deliveries each has come to, about.
-    Published(Vec<Reason>, usize),
+    /// They are passed on.
+    Published(Publication),
     /// The table is changed.
     Done,
+}
+
+/// Messages of one client, in its order. What is answered is this again, with how it went: so that its memory comes
+/// back, too.
+#[derive(Default)]
+pub(crate) struct Publication {
+    pub(crate) messages: Vec<Arc<Message>>,
+    /// Who is told of those of QoS 2.
+    pub(crate) begun: Option<Arc<Begun>>,
+    /// For each message, how it went; empty before.
+    pub(crate) reasons: Vec<Reason>,
+    /// How many deliveries each has come to, about.
+    pub(crate) each: usize,
 }

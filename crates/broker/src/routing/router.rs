@@ -108,18 +108,19 @@ impl Router {
         self.keeping.end()
     }
 
-    /// Adds `messages` to the batches of those whom they are for: by the partitions' numbers. Says for each how
-    /// it went.
+    /// Adds `messages` to the batches of those whom they are for: by the partitions' numbers. Adds to `reasons`, which is
+    /// empty, how it went for each.
     pub(crate) fn publish(
         &mut self,
         messages: &[Arc<Message>],
         batches: &mut [Batch],
         policy: &Policy,
-    ) -> Vec<Reason> {
+        reasons: &mut Vec<Reason>,
+    ) {
         let Self { subscribers, retained, content, clients, found, alone, routed, .. } = self;
         let Self { keeping, kept, .. } = self;
         let (keeps, is_full) = (keeping.is_on(), keeping.is_full());
-        let mut reasons = vec![Reason::NO_MATCHING_SUBSCRIBERS; messages.len()];
+        reasons.resize(messages.len(), Reason::NO_MATCHING_SUBSCRIBERS);
         let mut asked = false;
         for (n, message) in messages.iter().enumerate() {
             if is_full && message.wants_keeping() {
@@ -211,7 +212,6 @@ impl Router {
                 keeping.come(message);
             }
         }
-        reasons
     }
 
     /// As [`publish`](Self::publish), of what the broker says of itself.
@@ -225,7 +225,7 @@ impl Router {
             // There is no bound on these: they are few.
             let _ = self.system.keep(message);
         }
-        self.publish(messages, batches, policy);
+        self.publish(messages, batches, policy, &mut Vec::new());
     }
 
     /// How many messages are retained.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use phalanx_mqtt::{Reason, Version};
 
+use crate::bell::Bell;
 use crate::durable::Ticket;
 use crate::message::Message;
 use crate::session::close::{After, Parting};
@@ -97,7 +98,7 @@ impl Sessions {
             out: Vec::new(),
             is_fenced: false,
             again: again.into_iter().map(|(_, id)| id).collect(),
-            waiting: None,
+            waiting: Bell::default(),
         });
         if session.shared > 0 {
             after.present = Some((key, true));

@@ -1,6 +1,8 @@
 //! What others ask of sessions: operations on the partition that has them.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use phalanx::{
@@ -11,7 +13,7 @@ use phalanx_mqtt::{PacketId, Reason};
 use crate::durable::Ticket;
 use crate::durable::ledger::Broken;
 use crate::routing::delivery::Batch;
-use crate::routing::{Answer, Item, Wanted};
+use crate::routing::{Answer, Item, Publication, Wanted};
 use crate::session::close::{After, Closing};
 use crate::session::key::{ClientKey, partition_of};
 use crate::session::open::{Opened, Opening};
@@ -79,27 +81,26 @@ impl SessionStage {
         })
     }
 
-    /// Hands a batch to a partition's sessions.
-    pub(crate) fn deliver(self, partition: usize, batch: Batch) -> Call<()> {
+    /// Hands a batch to a partition's sessions. It comes back with nothing in it.
+    pub(crate) fn deliver(self, partition: usize, mut batch: Batch) -> Call<Batch> {
         self.0.call_partition(partition, move |sessions| async move {
             sessions.with(|sessions| sessions.deliver(&batch, now()));
+            batch.clear();
+            batch
         })
     }
 
     /// Waits for something to send, and takes it into memory that the connection had before.
     pub(crate) fn pull(self, key: ClientKey, link: u64, mut spare: Vec<u8>) -> Call<Pulled> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            loop {
-                let pull = |sessions: &mut Sessions| sessions.pull(key, link, &mut spare, now());
-                match sessions.with(pull) {
-                    Ok((pulled, ticket)) => {
-                        return match durable(&sessions, ticket).await {
-                            Ok(()) => pulled,
-                            Err(Broken) => Pulled::Closed(Reason::SERVER_UNAVAILABLE),
-                        };
-                    }
-                    Err(event) => drop(event.await),
-                }
+            let pull = poll_fn(|context| {
+                let waiting = context.waker();
+                sessions.with(|sessions| sessions.pull((key, link), &mut spare, now(), waiting))
+            });
+            let (pulled, ticket) = pull.await;
+            match durable(&sessions, ticket).await {
+                Ok(()) => pulled,
+                Err(Broken) => Pulled::Closed(Reason::SERVER_UNAVAILABLE),
             }
         })
     }
@@ -216,7 +217,8 @@ impl SessionStage {
         }
         let noted: Vec<_> = wills.iter().map(|will| (will.ends, will.leaves)).collect();
         let messages = wills.into_iter().map(|will| Arc::new(will.message.postponed(now())));
-        let item = Item::Publish { messages: messages.collect(), begun: None };
+        let messages = messages.collect();
+        let item = Item::Publish(Publication { messages, ..Publication::default() });
         // Refused where there is room for nothing: a will is sent at most once then, or by the next broker that finds
         // it in the ledger.
         if routes.call(item).await.is_ok() {

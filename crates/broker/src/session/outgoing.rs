@@ -269,7 +269,7 @@ fn write(
     if !written {
         link.out.truncate(before);
     } else if let Alias::New(number) = alias {
-        link.aliases.insert(message.topic.clone(), number);
+        link.aliases.insert(message.topic.as_str().into(), number);
     }
     written
 }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use phalanx::Trigger;
 use phalanx_mqtt::{PacketId, Version};
 
 use crate::access::Identity;
+use crate::bell::Bell;
 use crate::message::Message;
 use crate::routing::delivery::How;
 
@@ -127,7 +127,7 @@ pub(crate) struct Link {
     /// Those in flight that are to be written again.
     pub(crate) again: VecDeque<PacketId>,
     /// Who waits for `out` to have something in it.
-    pub(crate) waiting: Option<Trigger<()>>,
+    pub(crate) waiting: Bell,
 }
 
 impl Session {
@@ -179,8 +179,6 @@ impl Session {
 impl Link {
     /// Wakes whoever waits for something to send.
     pub(crate) fn wake(&mut self) {
-        if let Some(waiting) = self.waiting.take() {
-            waiting.fire(());
-        }
+        self.waiting.ring();
     }
 }

@@ -4,9 +4,10 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZero;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use phalanx::{Event, Trigger, event};
+use phalanx::Trigger;
 use phalanx_mqtt::{PacketId, PropertyBuffer, Reason};
 use phalanx_store::{Entry as Notes, Record, SessionId};
 
@@ -28,6 +29,9 @@ pub(super) type Granted = (Subscriber, Vec<Wanted>);
 
 /// For each message of QoS 2 whether it is new; and what says when they are noted, where another connection may ask.
 pub(crate) type Beginning = (Vec<bool>, Option<Arc<Begun>>);
+
+/// Memory that a connection keeps for what it sends, while there is nothing, in bytes; and as much again.
+const IDLE: usize = 16 * 1024;
 
 /// The sessions of one partition.
 pub(crate) struct Sessions {
@@ -192,16 +196,16 @@ impl Sessions {
         self.note();
     }
 
-    /// What the connection numbered `link` is to send, into memory that it had before; or what happens when there
-    /// is something.
+    /// What the connection numbered `link` is to send, into memory that it had before; where there is nothing,
+    /// `waiting` is woken when there is.
     pub(super) fn pull(
         &mut self,
-        key: ClientKey,
-        link: u64,
+        (key, link): (ClientKey, u64),
         spare: &mut Vec<u8>,
         now: Duration,
-    ) -> Result<(Pulled, Ticket), Event<()>> {
-        let closed = |reason| Ok((Pulled::Closed(reason), Ticket::default()));
+        waiting: &Waker,
+    ) -> Poll<(Pulled, Ticket)> {
+        let closed = |reason| Poll::Ready((Pulled::Closed(reason), Ticket::default()));
         let Some(slot) = self.slots.get_mut(key.slot as usize) else {
             return closed(Reason::UNSPECIFIED_ERROR);
         };
@@ -217,12 +221,18 @@ impl Sessions {
             let bytes = std::mem::replace(&mut link.out, std::mem::take(spare));
             let is_fenced = std::mem::take(&mut link.is_fenced);
             let ticket = self.note();
-            return Ok((Pulled::Bytes(bytes), if is_fenced { ticket } else { Ticket::default() }));
+            let ticket = if is_fenced { ticket } else { Ticket::default() };
+            return Poll::Ready((Pulled::Bytes(bytes), ticket));
         }
-        let (trigger, event) = event();
-        link.waiting = Some(trigger);
+        // Who waits holds little.
+        for memory in [spare, &mut link.out] {
+            if memory.capacity() > IDLE {
+                *memory = Vec::new();
+            }
+        }
+        link.waiting.wakes(waiting);
         self.note();
-        Err(event)
+        Poll::Pending
     }
 
     /// Files the subscriptions that there is room for, and gives those; for each how it went.

@@ -1,0 +1,150 @@
+//! What one pass over a cohort works with: messages of several publishers, and what they come to. Its memory is the
+//! next pass's of the same processor, so that passing on calls no allocator.
+
+#![expect(clippy::vec_box, reason = "a pass is handed on in its box, which is kept with it")]
+
+use std::cell::RefCell;
+
+use std::sync::Arc;
+
+use phalanx::{Call, Reply, join};
+
+use crate::access::Policy;
+use crate::message::Message;
+use crate::routing::delivery::Batch;
+use crate::routing::{Answer, Publication, Router};
+use crate::session::SessionStage;
+use phalanx_mqtt::Reason;
+
+/// So many are kept for later: one is routed while others are delivered, or wait for the disk.
+const KEPT: usize = 8;
+/// And of each, memory for so many messages, publishers or answers.
+const KEPT_ITEMS: usize = 4096;
+
+thread_local! {
+    static IDLE: RefCell<Vec<Box<Pass>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One pass.
+#[derive(Default)]
+pub(crate) struct Pass {
+    /// By the partitions' numbers.
+    pub(crate) batches: Vec<Batch>,
+    pub(crate) answers: Vec<(Reply<Answer>, Answer)>,
+    /// Published with no change of the table between them, and not yet routed.
+    messages: Vec<Arc<Message>>,
+    /// Who has published them, and how many.
+    owed: Vec<(Reply<Answer>, Publication, usize)>,
+    reasons: Vec<Reason>,
+}
+
+impl Pass {
+    /// One with nothing in it, for so many partitions.
+    pub(crate) fn new(partitions: usize) -> Box<Self> {
+        let mut pass = IDLE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        pass.batches.resize_with(partitions, Batch::default);
+        pass
+    }
+
+    /// It is over: its memory is for the next.
+    fn end(mut self: Box<Self>) {
+        fn clear<T>(all: &mut Vec<T>) {
+            all.clear();
+            all.shrink_to(KEPT_ITEMS);
+        }
+        self.batches.iter_mut().for_each(Batch::clear);
+        clear(&mut self.answers);
+        clear(&mut self.messages);
+        clear(&mut self.owed);
+        clear(&mut self.reasons);
+        IDLE.with_borrow_mut(|idle| {
+            if idle.len() < KEPT {
+                idle.push(self);
+            }
+        });
+    }
+
+    /// Messages of one more publisher.
+    pub(crate) fn add(&mut self, mut own: Publication, reply: Reply<Answer>) {
+        let count = own.messages.len();
+        self.messages.append(&mut own.messages);
+        self.owed.push((reply, own, count));
+    }
+
+    /// Routes what was added.
+    pub(crate) fn route(&mut self, router: &mut Router, policy: &Policy) {
+        if self.owed.is_empty() {
+            return;
+        }
+        let before = self.deliveries();
+        self.reasons.clear();
+        router.publish(&self.messages, &mut self.batches, policy, &mut self.reasons);
+        let each = (self.deliveries() - before).div_ceil(self.messages.len().max(1));
+        let (mut messages, mut reasons) = (self.messages.drain(..), self.reasons.drain(..));
+        for (reply, mut own, count) in self.owed.drain(..) {
+            own.messages.extend(messages.by_ref().take(count));
+            own.reasons.extend(reasons.by_ref().take(count));
+            own.each = each;
+            if let Some(begun) = &own.begun
+                && own.reasons.iter().any(|reason| reason.is_failure())
+            {
+                // Before they are said to be routed: its client may be back already, and send them again.
+                let refused = own.messages.iter().zip(&own.reasons);
+                let refused = refused.filter(|(_, reason)| reason.is_failure());
+                begun.refuse(refused.filter_map(|(message, _)| message.begun.map(|(_, id)| id)));
+            }
+            self.answers.push((reply, Answer::Published(own)));
+        }
+    }
+
+    fn deliveries(&self) -> usize {
+        self.batches.iter().map(|batch| batch.deliveries.len()).sum()
+    }
+
+    /// Whether nobody gets anything.
+    pub(crate) fn is_for_nobody(&self) -> bool {
+        self.batches.iter().all(|batch| batch.deliveries.is_empty())
+    }
+
+    /// It is noted that these have come.
+    pub(crate) fn set_routed(&self) {
+        for (_, answer) in &self.answers {
+            if let Answer::Published(Publication { begun: Some(begun), .. }) = answer {
+                begun.set_routed();
+            }
+        }
+    }
+
+    /// Hands each partition its batch. Whether all have theirs then.
+    pub(crate) async fn deliver(&mut self, sessions: SessionStage) -> bool {
+        let mut full = (0..).zip(&self.batches).filter(|(_, batch)| !batch.deliveries.is_empty());
+        let only = match (full.next(), full.next()) {
+            (None, _) => return true,
+            (Some((partition, _)), None) => Some(partition),
+            _ => None,
+        };
+        if let Some(partition) = only {
+            let batch = std::mem::take(&mut self.batches[partition]);
+            return match sessions.deliver(partition, batch).await {
+                Ok(back) => {
+                    self.batches[partition] = back;
+                    true
+                }
+                Err(_) => false,
+            };
+        }
+        let each = self.batches.iter_mut().enumerate();
+        let each = each.filter(|(_, batch)| !batch.deliveries.is_empty());
+        let hand = |(partition, batch): (usize, &mut Batch)| -> Call<Batch> {
+            sessions.deliver(partition, std::mem::take(batch))
+        };
+        let calls: Vec<_> = each.map(hand).collect();
+        join(calls).await.iter().all(Result::is_ok)
+    }
+
+    /// Answers all whom it was for.
+    pub(crate) fn answer(mut self: Box<Self>) {
+        self.answers.drain(..).for_each(|(reply, answer)| reply.send(answer));
+        self.end();
+    }
+}
