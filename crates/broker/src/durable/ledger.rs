@@ -10,14 +10,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use phalanx::{Control, RemoteTrigger, SharedStage, first, is_draining, remote_event, sleep};
+use phalanx::{
+    Control, First, RemoteTrigger, SharedStage, first, is_draining, now, remote_event, sleep,
+};
 use phalanx_store::{AppendError, Entry, Journal};
 
 /// A change's place in the line. All up to it are on the disk when it is. 0 for nothing to wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// The ledger has come to its end: nobody knows what is on the disk.
+/// The ledger has come to its end, or the disk takes long: nobody knows what is on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Broken;
 
@@ -34,6 +36,10 @@ struct Shared {
     durable: AtomicU64,
     /// There is no room for more: the disk does not take it, or has as much as it may, or is behind.
     is_full: AtomicBool,
+    /// The disk does not take it, or is behind: as far as that is known.
+    is_behind: AtomicBool,
+    /// Since when the disk is at what is committed, in milliseconds by the runtime's clock and one; 0 where nothing is.
+    since: AtomicU64,
     /// What is alive may have so many bytes.
     most_bytes: u64,
     next_session: AtomicU64,
@@ -62,6 +68,9 @@ const MOST_WAITING: usize = 64 << 20;
 const AGAIN: Duration = Duration::from_millis(100);
 const AT_THE_END: u32 = 10;
 
+/// Who can be told that it did not go waits for the disk for so long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
 impl Ledger {
     pub(crate) fn new(
         journal: Journal,
@@ -76,6 +85,8 @@ impl Ledger {
             line: Mutex::new(Line { first: 1, ..Line::default() }),
             durable: AtomicU64::new(0),
             is_full,
+            is_behind: AtomicBool::new(false),
+            since: AtomicU64::new(0),
             most_bytes,
             next_session: AtomicU64::new(next_session),
             broken: OnceLock::new(),
@@ -91,6 +102,18 @@ impl Ledger {
     /// Whether what would add to what is kept is to be refused.
     pub(crate) fn is_full(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| shared.is_full.load(Ordering::Relaxed))
+    }
+
+    /// Whether the disk does not take what is noted, or has not for [`PATIENCE`]. Who would only wait for it is refused
+    /// before anything is noted: else those who come again and again would have the line grow without end.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| {
+            shared.is_behind.load(Ordering::Relaxed)
+                || match shared.since.load(Ordering::Relaxed) {
+                    0 => false,
+                    since => milliseconds() > since + PATIENCE.as_millis() as u64,
+                }
+        })
     }
 
     /// A number for a session; 0 if none is kept.
@@ -124,6 +147,7 @@ impl Ledger {
         let ticket = Ticket(line.first + line.open.len() as u64 - 1);
         if line.bytes > MOST_WAITING {
             shared.is_full.store(true, Ordering::Relaxed);
+            shared.is_behind.store(true, Ordering::Relaxed);
         }
         shared.begin(line);
         ticket
@@ -141,6 +165,17 @@ impl Ledger {
     pub(crate) fn is_durable(&self, ticket: Ticket) -> bool {
         let durable = |shared: &Arc<Shared>| shared.durable.load(Ordering::Acquire) >= ticket.0;
         ticket.0 == 0 || self.0.as_ref().is_none_or(durable)
+    }
+
+    /// As [`durable`](Self::durable), but not for long: what is noted goes on to the disk without anybody who waits.
+    pub(crate) async fn soon_durable(&self, ticket: Ticket) -> Result<(), Broken> {
+        if self.is_durable(ticket) {
+            return Ok(());
+        }
+        match first(self.durable(ticket), sleep(PATIENCE)).await {
+            First::One(result) => result,
+            First::Other(()) => Err(Broken),
+        }
     }
 
     /// Waits until all changes up to this one are on the disk.
@@ -211,6 +246,7 @@ impl Shared {
     /// Looks whether there is room for more.
     fn look(&self) {
         let is_behind = self.line().bytes > MOST_WAITING;
+        self.is_behind.store(is_behind, Ordering::Relaxed);
         let is_full = is_behind || self.journal.status().live >= self.most_bytes;
         self.is_full.store(is_full, Ordering::Relaxed);
     }
@@ -231,12 +267,19 @@ impl Drop for Committing {
     }
 }
 
+fn milliseconds() -> u64 {
+    now().as_millis() as u64
+}
+
 /// Commits until nothing is left.
 async fn commit(mut committing: Committing) {
     let shared = committing.shared.clone();
     while let Some((ticket, entry)) = shared.take() {
         let length = entry.len();
-        if let Err(error) = shared.commit(entry).await {
+        shared.since.store(milliseconds() + 1, Ordering::Relaxed);
+        let committed = shared.commit(entry).await;
+        shared.since.store(0, Ordering::Relaxed);
+        if let Err(error) = committed {
             return shared.breaks(&error);
         }
         shared.line().bytes -= length;
@@ -286,6 +329,7 @@ impl Shared {
                 eprintln!("phalanx: {error}; what clients want kept is refused until it can be");
             }
             self.is_full.store(true, Ordering::Relaxed);
+            self.is_behind.store(true, Ordering::Relaxed);
             sleep(AGAIN).await;
         }
     }

@@ -16,4 +16,4 @@ pub(crate) mod ledger;
 pub(crate) mod restored;
 
 pub(crate) use kept::{Clocks, flags, put_message, put_session};
-pub(crate) use ledger::{Ledger, PIECE, Ticket};
+pub(crate) use ledger::{Ledger, PATIENCE, PIECE, Ticket};

@@ -51,6 +51,9 @@ impl Sessions {
         let most = self.limits.sessions.div_ceil(self.partitions);
         let mut after = After::default();
         let known = self.names.get(&opening.client_id).copied();
+        let lasts = opening.expiry > 0;
+        // A will is to be published even if nothing else outlives the connection.
+        let is_kept = self.ledger.keeps() && (lasts || opening.will.is_some());
         // A session that somebody may come back to is its user's alone, not to be ended by others either.
         if let Some(session) = known.and_then(|slot| self.at(slot))
             && session.ends.is_none_or(|ends| ends > now)
@@ -58,10 +61,11 @@ impl Sessions {
         {
             return (Err(Reason::NOT_AUTHORIZED), after, Ticket::default());
         }
+        let was_kept = known.and_then(|slot| self.at(slot)).is_some_and(|own| own.number != 0);
+        if (is_kept || was_kept) && self.ledger.is_behind() {
+            return (Err(Reason::SERVER_UNAVAILABLE), after, Ticket::default());
+        }
         let known = known.filter(|slot| self.take_over(*slot, &opening, now, &mut after));
-        let lasts = opening.expiry > 0;
-        // A will is to be published even if nothing else outlives the connection.
-        let is_kept = self.ledger.keeps() && (lasts || opening.will.is_some());
         let slot = match known {
             Some(slot) => slot,
             None if self.names.len() >= most || is_kept && self.ledger.is_full() => {

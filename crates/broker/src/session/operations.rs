@@ -10,7 +10,7 @@ use phalanx::{
 };
 use phalanx_mqtt::{PacketId, Reason};
 
-use crate::durable::Ticket;
+use crate::durable::{PATIENCE, Ticket};
 use crate::durable::ledger::Broken;
 use crate::routing::delivery::Batch;
 use crate::routing::{Answer, Item, Publication, Wanted};
@@ -52,14 +52,19 @@ impl SessionStage {
         })
     }
 
-    /// Opens a session; what is told of it then is on the disk, if it is kept.
+    /// Opens a session; what is told of it then is on the disk, if it is kept. Where the disk takes too long its client is
+    /// not let in, and the session is left again.
     pub(crate) fn open(self, opening: Opening, routes: Routes) -> Call<Result<Opened, Reason>> {
         let partition = partition_of(&opening.client_id, self.1);
         self.0.call_partition(partition, move |sessions| async move {
             let (opened, after, ticket) = sessions.with(|sessions| sessions.open(opening, now()));
             self.settle(&sessions, after, routes).await;
             let opened = opened?;
-            durable(&sessions, ticket).await.map_err(|Broken| Reason::SERVER_UNAVAILABLE)?;
+            if soon_durable(&sessions, ticket).await.is_err() {
+                let closing = Closing { will: false, expiry: None };
+                self.leave(&sessions, (opened.key, opened.link), closing, routes).await;
+                return Err(Reason::SERVER_UNAVAILABLE);
+            }
             Ok(opened)
         })
     }
@@ -72,13 +77,23 @@ impl SessionStage {
         routes: Routes,
     ) -> Call<()> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            let after = sessions.with(|sessions| {
-                let after = sessions.close(key, link, closing, now());
-                sessions.note();
-                after
-            });
-            self.settle(&sessions, after, routes).await;
+            self.leave(&sessions, (key, link), closing, routes).await;
         })
+    }
+
+    async fn leave(
+        self,
+        sessions: &Partition<Sessions>,
+        (key, link): (ClientKey, u64),
+        closing: Closing,
+        routes: Routes,
+    ) {
+        let after = sessions.with(|sessions| {
+            let after = sessions.close(key, link, closing, now());
+            sessions.note();
+            after
+        });
+        self.settle(sessions, after, routes).await;
     }
 
     /// Hands a batch to a partition's sessions. It comes back with nothing in it.
@@ -152,8 +167,8 @@ impl SessionStage {
             let Some((client, wanted)) = granted else { return reasons };
             let ticket = sessions.with(Sessions::note);
             // Asked for before anything else runs here, so that a session's end comes behind it.
-            let routed = routes.call(Item::Subscribe { client, wanted }).await;
-            match routed.is_ok() && durable(&sessions, ticket).await.is_ok() {
+            let routed = routes.call(Item::Subscribe { client, wanted });
+            match soon(routed).await && soon_durable(&sessions, ticket).await.is_ok() {
                 true => reasons,
                 // The router may have them or not: the session keeps what they are known by, so that it is
                 // asked to forget them in the end.
@@ -177,12 +192,13 @@ impl SessionStage {
     ) -> Call<Vec<Reason>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             let reasons = sessions.with(|sessions| sessions.unsubscribe(key, &keys));
-            let routed = routes.call(Item::Unsubscribe { client: key, keys: keys.clone() }).await;
-            let ticket = sessions.with(|sessions| match &routed {
-                Ok(_) => sessions.unsubscribed(key, &keys, &reasons),
-                Err(_) => sessions.note(),
+            let routed = soon(routes.call(Item::Unsubscribe { client: key, keys: keys.clone() }));
+            let is_routed = routed.await;
+            let ticket = sessions.with(|sessions| match is_routed {
+                true => sessions.unsubscribed(key, &keys, &reasons),
+                false => sessions.note(),
             });
-            match routed.is_ok() && durable(&sessions, ticket).await.is_ok() {
+            match is_routed && soon_durable(&sessions, ticket).await.is_ok() {
                 true => reasons,
                 // The router may have them still.
                 false => {
@@ -220,8 +236,12 @@ impl SessionStage {
         let messages = messages.collect();
         let item = Item::Publish(Publication { messages, ..Publication::default() });
         // Refused where there is room for nothing: a will is sent at most once then, or by the next broker that finds
-        // it in the ledger.
-        if routes.call(item).await.is_ok() {
+        // it in the ledger. Where the disk takes long the router has it, and has noted it before what is noted here.
+        let is_routed = match first(routes.call(item), sleep(PATIENCE)).await {
+            First::One(routed) => routed.is_ok(),
+            First::Other(()) => true,
+        };
+        if is_routed {
             sessions.with(|sessions| {
                 noted.into_iter().for_each(|(ends, leaves)| sessions.parted(ends, leaves));
             });
@@ -273,6 +293,20 @@ impl SessionStage {
             Box::pin(self.settle(&partition, after, routes)).await;
         }
     }
+}
+
+/// Waits until the router has done something, or for as long as a client waits for the disk. Whether it has.
+async fn soon(routed: Call<Answer>) -> bool {
+    matches!(first(routed, sleep(PATIENCE)).await, First::One(Ok(_)))
+}
+
+/// Waits until a change is on the disk, and not for long.
+async fn soon_durable(sessions: &Partition<Sessions>, ticket: Ticket) -> Result<(), Broken> {
+    if ticket == Ticket::default() {
+        return Ok(());
+    }
+    let ledger = sessions.with(|sessions| sessions.ledger.clone());
+    ledger.soon_durable(ticket).await
 }
 
 /// Waits until a change is on the disk.

@@ -12,14 +12,20 @@ use std::time::Duration;
 
 use phalanx::Graph;
 use phalanx::net::Listener;
-use phalanx::sim::{self, Faults, World};
+use phalanx::sim::{self, Faults, Net, World};
 use phalanx_broker::Broker;
 use phalanx_store::{Options, Store};
 
 use crate::{PUBLISHERS, Shared, address, config, publisher, subscriber};
 
 /// What is on a disk.
-type Files = BTreeMap<String, Vec<u8>>;
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+
+/// What a power cut would leave of it now, where segments had numbers to `highest` at the beginning.
+pub(crate) fn survivors(net: &Net, highest: u64) -> Files {
+    let names = (1..highest + 1000).map(|number| format!("{number:012}.journal"));
+    names.filter_map(|name| Some((name.clone(), net.survivors(&name)?))).collect()
+}
 
 /// What everybody has at one moment.
 #[derive(Clone)]
@@ -83,9 +89,7 @@ fn live(seed: u64, from: &Moment) -> Moment {
             if net.draw(2) == 0 {
                 net.sleep(Duration::from_micros(net.draw(2000))).await;
             }
-            let names = (1..highest + 1000).map(|number| format!("{number:012}.journal"));
-            let left = names.filter_map(|name| Some((name.clone(), net.survivors(&name)?)));
-            let files = left.collect();
+            let files = survivors(&net, highest);
             let (publishers, subscribers) = (copied(&publishers), copied(&subscribers));
             *of_world.borrow_mut() = Some(Moment { files, publishers, subscribers });
         });
@@ -98,7 +102,7 @@ fn number(name: &str) -> u64 {
 }
 
 /// The broker, with what there is.
-fn begin(world: &mut World, seed: u64, files: &Files) {
+pub(crate) fn begin(world: &mut World, seed: u64, files: &Files) {
     files.iter().for_each(|(name, bytes)| world.file(name, bytes.clone()));
     let options = Options {
         // Some are cleaned on the way.

@@ -47,10 +47,20 @@ impl Wire {
     }
 
     async fn try_connect(net: &Net, name: &str) -> Result<Self, Lost> {
+        match Self::ask(net, name, u32::MAX).await? {
+            (wire, Reason::SUCCESS) => Ok(wire),
+            // The disk takes long.
+            (_, Reason::SERVER_UNAVAILABLE) => Err(Lost),
+            (_, reason) => panic!("CONNECT is refused: {reason:?}"),
+        }
+    }
+
+    /// Connects once, with a session that outlives the connection by so many seconds. What is answered comes back, too.
+    pub(crate) async fn ask(net: &Net, name: &str, expiry: u32) -> Result<(Self, Reason), Lost> {
         let client = net.connect(address()).await?;
         let mut wire = Self { client, input: Vec::new(), is_present: false };
         let mut properties = PropertyBuffer::new();
-        properties.push(Property::SessionExpiry(u32::MAX)).unwrap();
+        properties.push(Property::SessionExpiry(expiry)).unwrap();
         properties.push(Property::ReceiveMaximum(1 + net.draw(4) as u16)).unwrap();
         wire.say(&Packet::Connect(Connect {
             version: Version::V5,
@@ -65,9 +75,8 @@ impl Wire {
         .await?;
         let came = wire.next().await?;
         let Packet::ConnAck(ack) = came.packet() else { panic!("CONNACK is the first") };
-        assert_eq!(ack.reason, Reason::SUCCESS);
         wire.is_present = ack.session_present;
-        Ok(wire)
+        Ok((wire, ack.reason))
     }
 
     pub(crate) async fn say(&mut self, packet: &Packet<'_>) -> Result<(), Lost> {
