@@ -82,7 +82,8 @@ pub struct Tls {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections at once, over all addresses and processors; more are closed as soon as they come.
+    /// Connections at once, over all addresses and processors; of more, 256 at once are told by CONNACK that the *server is
+    /// busy*, and others are closed as soon as they come, as are all over TLS.
     pub connections: usize,
     /// Of those, connections of one address (of IPv6, one network of 64 bits), if that is bounded; CONNECT is refused with
     /// *quota exceeded*, and over TLS the connection is closed.

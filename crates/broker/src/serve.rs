@@ -99,6 +99,8 @@ pub(crate) struct Context {
     /// Where passwords are looked at, if there are any.
     pub(crate) passwords: Option<Passwords>,
     pub(crate) places: Arc<Places>,
+    /// Places for those who are told that there is none.
+    pub(crate) turned_away: Arc<Places>,
     pub(crate) guard: Guard,
     /// Where hands are shaken, if any address has TLS.
     pub(crate) tls: Option<TlsStages>,
@@ -192,6 +194,7 @@ impl Broker {
             access,
             passwords,
             places,
+            turned_away: Arc::default(),
             guard,
             tls,
             ledger,

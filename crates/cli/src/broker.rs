@@ -103,7 +103,7 @@ pub(crate) struct Broker {
     #[arg(long, value_name = "BYTES", value_parser = phalanx_config::amount, env = "PHALANX_MAX_PACKET")]
     max_packet: Option<usize>,
 
-    /// The most connections at once; more are closed as soon as they come. [default: 100000]
+    /// The most connections at once; CONNECT is refused beyond. [default: 100000]
     #[arg(long, value_name = "N", env = "PHALANX_MAX_CONNECTIONS")]
     max_connections: Option<NonZero<usize>>,
 

@@ -3,14 +3,18 @@
 use phalanx::net::Listener;
 
 use crate::connection::door::enter;
+use crate::connection::guest::Guest;
 use crate::connection::serve;
 use crate::connection::transport::Transport;
 use crate::listen::Listen;
 use crate::serve::Context;
 use crate::terms::Live;
 
+/// So many connections for which there is no place are told so at once; others are closed.
+const TOLD: usize = 256;
+
 /// Accepts until the program drains. Each connection becomes an operation of the control stage; those for which
-/// there is no place are closed. Each goes by the terms of the moment at which it has come.
+/// there is no place are told so, or closed. Each goes by the terms of the moment at which it has come.
 pub(crate) async fn accept(listener: Listener, listen: Listen, mut context: Context, live: Live) {
     let mut terms = live.current();
     let control = context.stages.control;
@@ -23,8 +27,13 @@ pub(crate) async fn accept(listener: Listener, listen: Listen, mut context: Cont
             (context.config, context.guard) = (terms.config.clone(), terms.guard.clone());
         }
         let most = context.config.limits.connections;
-        let Some(place) = context.places.take(most) else { continue };
-        let guest = context.guard.guest(&stream, place);
+        let guest = match context.places.take(most) {
+            Some(place) => context.guard.guest(&stream, place),
+            None => match context.turned_away.take(TOLD) {
+                Some(place) => Guest::turned_away(place),
+                None => continue,
+            },
+        };
         if listen.tls && guest.refused.is_some() {
             // To say so would cost a handshake.
             continue;

@@ -30,6 +30,11 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
+    /// One for whom there is no place, and who is to be told so.
+    pub(super) fn turned_away(place: Place) -> Self {
+        Self { _place: place, _open: None, refused: Some(Reason::SERVER_BUSY), since: now() }
+    }
+
     /// How long it may still take to say CONNECT, and all that comes before, of so long altogether.
     pub(super) fn left(&self, limit: Duration) -> Duration {
         // Who is not let in takes a place from others, if only until it is told so.

@@ -158,11 +158,6 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// As [`say_bytes`](Self::say_bytes), where the broker may have gone already; false then.
-    pub(crate) fn try_say(&mut self, bytes: &[u8]) -> bool {
-        self.stream.write_all(bytes).is_ok()
-    }
-
     /// The next packet.
     pub(crate) fn next(&mut self) -> Came {
         self.try_next().expect("another packet, and not the connection's end")
