@@ -20,6 +20,8 @@ pub(crate) struct Trie<T> {
     nodes: Vec<Node<T>>,
     /// Nodes that nothing leads to, to be used again.
     free: Vec<u32>,
+    /// Bytes of the levels' names.
+    names: usize,
 }
 
 struct Node<T> {
@@ -54,11 +56,34 @@ const ROOT: u32 = 0;
 
 impl<T> Default for Trie<T> {
     fn default() -> Self {
-        Self { nodes: vec![Node::default()], free: Vec::new() }
+        Self { nodes: vec![Node::default()], free: Vec::new(), names: 0 }
     }
 }
 
+/// What an edge takes in its table, about, its name's own memory included but for its letters.
+const EDGE: usize = 64;
+
 impl<T> Trie<T> {
+    /// What a level takes that nothing shares, in bytes, but for its name.
+    pub(crate) const LEVEL: usize = size_of::<Node<T>>() + EDGE;
+
+    /// Bytes of memory that it takes, about, but for what its values have elsewhere.
+    pub(crate) fn bytes(&self) -> usize {
+        (self.nodes.len() - self.free.len() - 1) * Self::LEVEL + self.names
+    }
+
+    /// By how many bytes it would grow by a value under `path`.
+    pub(crate) fn growth(&self, path: &str) -> usize {
+        let (mut at, mut growth) = (Some(ROOT), 0);
+        for level in path.split('/') {
+            at = at.and_then(|at| self.nodes[at as usize].edge(level));
+            if at.is_none() {
+                growth += Self::LEVEL + level.len();
+            }
+        }
+        growth
+    }
+
     /// The value under `path`, made if there was none.
     pub(crate) fn entry(&mut self, path: &str, make: impl FnOnce() -> T) -> &mut T {
         let mut at = ROOT;
@@ -76,6 +101,7 @@ impl<T> Trie<T> {
             self.nodes.push(Node::default());
             u32::try_from(self.nodes.len() - 1).expect("fewer than 2³² levels of topics")
         });
+        self.names += level.len();
         let node = &mut self.nodes[at as usize];
         match level {
             "+" => node.one = Some(next),
@@ -110,6 +136,7 @@ impl<T> Trie<T> {
             }
             self.nodes[child as usize] = Node::default();
             self.free.push(child);
+            self.names -= level.len();
             let parent = &mut self.nodes[parent as usize];
             match *level {
                 "+" => parent.one = None,
@@ -236,7 +263,11 @@ mod tests {
     #[test]
     fn what_is_removed_leaves_nothing() {
         let mut trie = Trie::default();
-        FILTERS.iter().for_each(|filter| *trie.entry(filter, || "") = filter);
+        for filter in FILTERS {
+            let expected = trie.bytes() + trie.growth(filter);
+            *trie.entry(filter, || "") = filter;
+            assert_eq!((trie.bytes(), trie.growth(filter)), (expected, 0), "{filter}");
+        }
         for (n, filter) in FILTERS.iter().enumerate() {
             assert_eq!(trie.remove(filter), Some(*filter));
             assert_eq!(trie.remove(filter), None);
@@ -245,6 +276,7 @@ mod tests {
             }
         }
         assert!(trie.nodes[0].is_empty());
+        assert_eq!(trie.bytes(), 0);
         assert_eq!(trie.free.len() + 1, trie.nodes.len(), "all nodes but the root are free");
     }
 }

@@ -68,6 +68,7 @@ impl RestoredSession {
             shared: keys.iter().filter(|key| key.starts_with("$share/")).count(),
             routed: !keys.is_empty(),
             keys,
+            sweep: Duration::ZERO,
             queued_bytes: queue.iter().map(|own| own.message.size()).sum(),
             queue,
             sequence: inflight.len() as u64,

@@ -50,6 +50,13 @@ impl Keeping {
         self.notes.push(&Record::Retain { topic: &message.topic, message: number });
     }
 
+    /// A message that was retained has expired.
+    pub(crate) fn forget(&mut self, message: &Message) {
+        if self.is_on() && message.number() != 0 {
+            self.notes.push(&Record::Unretain { topic: &message.topic });
+        }
+    }
+
     /// A message waits for the client of this session.
     pub(crate) fn queue(&mut self, session: u64, message: &Message, delivery: &mut Delivery) {
         let number = self.message(message);

@@ -4,17 +4,17 @@
 #![expect(clippy::vec_box, reason = "a pass is handed on in its box, which is kept with it")]
 
 use std::cell::RefCell;
-
 use std::sync::Arc;
+use std::time::Duration;
 
 use phalanx::{Call, Reply, join};
+use phalanx_mqtt::Reason;
 
 use crate::access::Policy;
 use crate::message::Message;
 use crate::routing::delivery::Batch;
 use crate::routing::{Answer, Publication, Router};
 use crate::session::SessionStage;
-use phalanx_mqtt::Reason;
 
 /// So many are kept for later: one is routed while others are delivered, or wait for the disk.
 const KEPT: usize = 8;
@@ -72,13 +72,13 @@ impl Pass {
     }
 
     /// Routes what was added.
-    pub(crate) fn route(&mut self, router: &mut Router, policy: &Policy) {
+    pub(crate) fn route(&mut self, router: &mut Router, (policy, now): (&Policy, Duration)) {
         if self.owed.is_empty() {
             return;
         }
         let before = self.deliveries();
         self.reasons.clear();
-        router.publish(&self.messages, &mut self.batches, policy, &mut self.reasons);
+        router.publish(&self.messages, &mut self.batches, (policy, now), &mut self.reasons);
         let each = (self.deliveries() - before).div_ceil(self.messages.len().max(1));
         let (mut messages, mut reasons) = (self.messages.drain(..), self.reasons.drain(..));
         for (reply, mut own, count) in self.owed.drain(..) {

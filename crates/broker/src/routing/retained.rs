@@ -1,5 +1,6 @@
 //! Messages that are kept for those who subscribe later: one for each topic.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,18 +9,26 @@ use phalanx_mqtt::Reason;
 use crate::message::Message;
 use crate::trie::Trie;
 
-/// The retained messages, no more than a number of them and of bytes.
+/// The retained messages, no more than a number of them and of bytes, the tree that they are found by included.
 pub(crate) struct Retained {
     messages: Trie<Arc<Message>>,
+    /// Those that expire, by when they do.
+    expiring: BTreeMap<(Duration, usize), Arc<Message>>,
     count: usize,
+    /// The messages', without the tree's.
     bytes: usize,
     most: usize,
     most_bytes: usize,
 }
 
+/// So many that have expired go for each that comes: so they are gone before they take room from others, and nobody waits
+/// for that.
+const SWEPT: usize = 4;
+
 impl Retained {
     pub(crate) fn new(most: usize, most_bytes: usize) -> Self {
-        Self { messages: Trie::default(), count: 0, bytes: 0, most, most_bytes }
+        let (messages, expiring) = (Trie::default(), BTreeMap::new());
+        Self { messages, expiring, count: 0, bytes: 0, most, most_bytes }
     }
 
     /// How many there are.
@@ -32,28 +41,64 @@ impl Retained {
     pub(crate) fn keep(&mut self, message: &Arc<Message>) -> Result<(), Reason> {
         let before = self.messages.get_mut(&message.topic).map(|before| before.size());
         if message.payload.is_empty() {
-            if let Some(before) = before {
-                self.messages.remove(&message.topic);
-                self.count -= 1;
-                self.bytes -= before;
-            }
+            self.remove(&message.topic);
             return Ok(());
         }
+        let growth = if before.is_none() { self.messages.growth(&message.topic) } else { 0 };
         let count = self.count + usize::from(before.is_none());
         let bytes = self.bytes - before.unwrap_or(0) + message.size();
-        if count > self.most || bytes > self.most_bytes {
+        if count > self.most || bytes + self.messages.bytes() + growth > self.most_bytes {
             return Err(Reason::QUOTA_EXCEEDED);
         }
-        (self.count, self.bytes) = (count, bytes);
-        *self.messages.entry(&message.topic, || message.clone()) = message.clone();
+        self.put(message.clone());
         Ok(())
     }
 
     /// Keeps what was kept before, however many they are.
     pub(crate) fn restore(&mut self, message: Arc<Message>) {
+        self.put(message);
+    }
+
+    fn put(&mut self, message: Arc<Message>) {
         self.count += 1;
         self.bytes += message.size();
-        *self.messages.entry(&message.topic, || message.clone()) = message.clone();
+        if let Some(place) = place(&message) {
+            self.expiring.insert(place, message.clone());
+        }
+        let topic = message.topic.clone();
+        let mut new = Some(message);
+        let here = self.messages.entry(&topic, || new.take().expect("taken once"));
+        if let Some(new) = new {
+            let before = std::mem::replace(here, new);
+            self.gone(&before);
+        }
+    }
+
+    fn remove(&mut self, topic: &str) {
+        if let Some(before) = self.messages.remove(topic) {
+            self.gone(&before);
+        }
+    }
+
+    fn gone(&mut self, message: &Arc<Message>) {
+        self.count -= 1;
+        self.bytes -= message.size();
+        if let Some(place) = place(message) {
+            self.expiring.remove(&place);
+        }
+    }
+
+    /// Forgets some of those that have expired at `now`, and shows them to `forgotten`.
+    pub(crate) fn sweep(&mut self, now: Duration, mut forgotten: impl FnMut(&Message)) {
+        for _ in 0..SWEPT {
+            let Some(first) = self.expiring.first_entry().filter(|first| first.key().0 <= now)
+            else {
+                return;
+            };
+            let message = first.remove();
+            self.remove(&message.topic);
+            forgotten(&message);
+        }
     }
 
     /// Those whose topics `filter` asks for, and that are still worth something at `now`.
@@ -68,5 +113,61 @@ impl Retained {
                 found(message);
             }
         });
+    }
+}
+
+/// Where it stands among those that expire, if it does: by when, and where it is in memory.
+fn place(message: &Arc<Message>) -> Option<(Duration, usize)> {
+    message.expires().map(|expires| (expires, Arc::as_ptr(message).addr()))
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_mqtt::{Delivery, Property, PropertyBuffer, Publish};
+
+    use super::*;
+    use crate::session::key::ClientKey;
+
+    fn message(topic: &str, payload: &[u8], expires: Option<u32>) -> Arc<Message> {
+        let mut properties = PropertyBuffer::new();
+        let expiry = expires.map(Property::MessageExpiry);
+        expiry.into_iter().for_each(|expiry| properties.push(expiry).unwrap());
+        let (delivery, properties) = (Delivery::AtMostOnce, properties.get());
+        let publish =
+            Publish { topic, payload, delivery, retain: true, duplicate: false, properties };
+        let nobody = ClientKey { partition: 0, slot: 0, generation: 0 };
+        Arc::new(Message::of(&publish, topic, (nobody, 0), Duration::ZERO))
+    }
+
+    #[test]
+    fn levels_count() {
+        let deep = |n: usize| format!("{n}{}", "/x".repeat(190));
+        let most = 100_000;
+        let mut retained = Retained::new(usize::MAX, most);
+        let fits = (0..1000).take_while(|n| retained.keep(&message(&deep(*n), b"x", None)).is_ok());
+        let fits = fits.count();
+        assert!((1..10).contains(&fits), "{fits} times 191 levels in {most} bytes");
+        assert!(retained.keep(&message(&deep(0), b"y", None)).is_ok(), "in place of one");
+        assert!(retained.keep(&message(&deep(0), b"", None)).is_ok());
+        assert!(retained.keep(&message(&deep(5000), b"x", None)).is_ok(), "there is room again");
+        (0..=5000).for_each(|n| retained.remove(&deep(n)));
+        assert_eq!((retained.count, retained.bytes, retained.messages.bytes()), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_has_expired_takes_no_room() {
+        let mut retained = Retained::new(4, usize::MAX);
+        let topic = |n: u32| format!("t/{n}");
+        for n in 0..4 {
+            retained.keep(&message(&topic(n), b"x", Some(n + 1))).unwrap();
+        }
+        // In its place is one that stays.
+        retained.keep(&message("t/1", b"x", None)).unwrap();
+        assert!(retained.keep(&message("more", b"x", None)).is_err());
+        let mut forgotten = Vec::new();
+        retained.sweep(Duration::from_secs(3), |message| forgotten.push(message.topic.clone()));
+        assert_eq!(forgotten, ["t/0", "t/2"]);
+        assert_eq!(retained.count(), 2);
+        assert!(retained.keep(&message("more", b"x", None)).is_ok());
     }
 }

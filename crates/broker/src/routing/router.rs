@@ -114,7 +114,7 @@ impl Router {
         &mut self,
         messages: &[Arc<Message>],
         batches: &mut [Batch],
-        policy: &Policy,
+        (policy, now): (&Policy, Duration),
         reasons: &mut Vec<Reason>,
     ) {
         let Self { subscribers, retained, content, clients, found, alone, routed, .. } = self;
@@ -127,11 +127,12 @@ impl Router {
                 reasons[n] = Reason::QUOTA_EXCEEDED;
                 continue;
             }
-            if message.retain
-                && let Err(refused) = retained.keep(message)
-            {
-                reasons[n] = refused;
-                continue;
+            if message.retain {
+                retained.sweep(now, |message| keeping.forget(message));
+                if let Err(refused) = retained.keep(message) {
+                    reasons[n] = refused;
+                    continue;
+                }
             }
             let n = n as u32;
             let mut attributes = [None, None];
@@ -219,13 +220,13 @@ impl Router {
         &mut self,
         messages: &[Arc<Message>],
         batches: &mut [Batch],
-        policy: &Policy,
+        (policy, now): (&Policy, Duration),
     ) {
         for message in messages {
             // There is no bound on these: they are few.
             let _ = self.system.keep(message);
         }
-        self.publish(messages, batches, policy, &mut Vec::new());
+        self.publish(messages, batches, (policy, now), &mut Vec::new());
     }
 
     /// How many messages are retained.

@@ -45,10 +45,10 @@ fn route(
             continue;
         }
         // What was published before is for those who have subscribed before.
-        pass.route(router, policy);
+        pass.route(router, (policy, now));
         match item {
             Item::Publish(_) => (),
-            Item::System(messages) => router.tell(&messages, &mut pass.batches, policy),
+            Item::System(messages) => router.tell(&messages, &mut pass.batches, (policy, now)),
             Item::Subscribe { client, wanted } => {
                 let batch = &mut pass.batches[usize::from(client.key.partition)];
                 let left = router.subscribe(client, &wanted, (now, policy), batch);
@@ -62,7 +62,7 @@ fn route(
         }
         pass.answers.push((reply, Answer::Done));
     }
-    pass.route(router, policy);
+    pass.route(router, (policy, now));
     // Before anybody is handed anything: what sessions do then is noted behind it.
     let ticket = router.note();
     pass.set_routed();

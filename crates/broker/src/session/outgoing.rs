@@ -17,6 +17,9 @@ use crate::session::state::{Inflight, Link, Queued, Session};
 /// So many bytes may be written ahead of the connection's sending. What comes then waits in the queue.
 const AHEAD: usize = 256 * 1024;
 
+/// What waits is looked through for what has expired no more often than this.
+const SWEPT: Duration = Duration::from_secs(1);
+
 /// What a client says of a message that was sent to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answered {
@@ -58,7 +61,11 @@ impl Session {
         let size = message.size();
         let Limits { queue, queue_bytes, when_full, .. } = *desk.limits;
         let mut none_was_dropped = true;
-        while self.queue.len() >= queue || self.queued_bytes + size > queue_bytes {
+        let is_full = |own: &Self| own.queue.len() >= queue || own.queued_bytes + size > queue_bytes;
+        if is_full(self) && self.sweep <= desk.now {
+            self.sweep(desk);
+        }
+        while is_full(self) {
             // Of what may get lost on its way anyway, and so is not kept.
             let oldest = self.queue.front().filter(|_| when_full == WhenFull::DropOldest);
             if oldest.is_none_or(|oldest| oldest.how.qos != QoS::AtMostOnce) {
@@ -70,8 +77,33 @@ impl Session {
             none_was_dropped = false;
         }
         self.queued_bytes += size;
+        if let Some(expires) = message.expires() {
+            self.sweep = self.sweep.min(expires.max(desk.now.saturating_add(SWEPT)));
+        }
         self.queue.push_back(Queued { message: message.clone(), how: how.clone(), number });
         none_was_dropped
+    }
+
+    /// Forgets what has expired while it waited: only now does it take room from others. All that waits is looked at,
+    /// so that is not done again soon.
+    #[cold]
+    fn sweep(&mut self, desk: &mut Desk<'_>) {
+        let (mut next, mut bytes) = (Duration::MAX, 0);
+        let session = self.number;
+        self.queue.retain(|own| {
+            let expires = own.message.expires();
+            let stays = expires.is_none_or(|expires| expires > desk.now);
+            if stays {
+                next = next.min(expires.unwrap_or(Duration::MAX));
+                bytes += own.message.size();
+            } else if own.number != 0 {
+                let (session, delivery) = (SessionId(session), DeliveryId(own.number));
+                desk.notes.push(&Record::Done { session, delivery });
+            }
+            stays
+        });
+        self.queued_bytes = bytes;
+        self.sweep = next.max(desk.now.saturating_add(SWEPT));
     }
 
     /// Notes that a delivery is over.

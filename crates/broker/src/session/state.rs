@@ -32,6 +32,8 @@ pub(crate) struct Session {
     /// Messages that wait to be written, in order, and their bytes.
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) queued_bytes: usize,
+    /// None of them has expired before this, or is looked for before.
+    pub(crate) sweep: Duration,
     /// Messages of QoS 1 and 2 that were written and not yet answered to the end.
     pub(crate) inflight: HashMap<PacketId, Inflight, foldhash::fast::RandomState>,
     pub(crate) next_id: u16,
@@ -143,6 +145,7 @@ impl Session {
             routed: false,
             queue: VecDeque::new(),
             queued_bytes: 0,
+            sweep: Duration::MAX,
             inflight: HashMap::default(),
             next_id: 0,
             sequence: 0,
