@@ -98,6 +98,9 @@ pub struct Limits {
     pub sessions: usize,
     /// Subscriptions of one client; SUBSCRIBE is refused with *quota exceeded*.
     pub subscriptions: usize,
+    /// Bytes of all clients' subscriptions, about, each counted as if it shared no level of its topic filter with another;
+    /// SUBSCRIBE is refused with *quota exceeded*.
+    pub subscription_bytes: usize,
     /// Bytes of a packet that clients may send, its header included: who sends more is disconnected with *packet too large*.
     /// 128 to 268,435,455; to 134,217,728 with [`Config::data`], since what is kept together has a bound.
     pub packet: usize,
@@ -109,7 +112,7 @@ pub struct Limits {
     pub when_full: WhenFull,
     /// Retained messages; a publish that would add one is refused with *quota exceeded*.
     pub retained: usize,
-    /// And their bytes.
+    /// And their bytes, with the tree that they are found by.
     pub retained_bytes: usize,
     /// Bytes of all that is kept in [`Config::data`]; what would add to it then is refused with *quota exceeded*. On the
     /// disk it is up to twice that, and 200 MB more.
@@ -150,12 +153,13 @@ impl Default for Limits {
             message_rate: None,
             sessions: 1_000_000,
             subscriptions: 100_000,
+            subscription_bytes: usize::try_from(4u64 << 30).unwrap_or(usize::MAX),
             packet: 1 << 20,
             queue: 10_000,
             queue_bytes: 16 << 20,
             when_full: WhenFull::default(),
             retained: 1_000_000,
-            retained_bytes: 256 << 20,
+            retained_bytes: 512 << 20,
             data_bytes: 8 << 30,
             receive_maximum: 1024,
             keep_alive: 0,

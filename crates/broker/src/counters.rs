@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use phalanx::{Counter, Runtime};
 
+use crate::routing::subscribers::cost;
+
 /// Counts of the whole broker. Each is told once a cohort, or once a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
@@ -18,6 +20,8 @@ pub(crate) struct Counters {
     pub(crate) connected: Gauge,
     pub(crate) sessions: Gauge,
     pub(crate) subscriptions: Gauge,
+    /// What subscriptions take, about, in bytes.
+    pub(crate) subscription_bytes: Gauge,
     pub(crate) retained: Gauge,
 }
 
@@ -40,8 +44,21 @@ impl Counters {
             connected: Gauge::default(),
             sessions: Gauge::default(),
             subscriptions: Gauge::default(),
+            subscription_bytes: Gauge::default(),
             retained: Gauge::default(),
         }
+    }
+
+    /// A client has a subscription more that is known by `key`.
+    pub(crate) fn subscribed(&self, key: &str) {
+        self.subscriptions.add(1);
+        self.subscription_bytes.add(cost(key) as i64);
+    }
+
+    /// A client has a subscription less.
+    pub(crate) fn unsubscribed(&self, key: &str) {
+        self.subscriptions.add(-1);
+        self.subscription_bytes.add(-(cost(key) as i64));
     }
 
     /// Has them shown where the runtime shows its own.

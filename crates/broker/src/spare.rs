@@ -44,7 +44,8 @@ pub(crate) fn message(
 pub(crate) fn take_back(messages: &mut Vec<Arc<Message>>) {
     SPARE.with_borrow_mut(|spare| {
         for message in messages.drain(..) {
-            if spare.len() < MOST && Arc::strong_count(&message) == 1 && message.memory() <= LARGEST {
+            if spare.len() < MOST && Arc::strong_count(&message) == 1 && message.memory() <= LARGEST
+            {
                 spare.push(message);
             }
         }

@@ -35,6 +35,7 @@ fn of_limits(limits: &mut Limits, pass: &mut Pass<'_, '_>) {
         message_rate,
         sessions,
         subscriptions,
+        subscription_bytes,
         packet,
         queue,
         queue_bytes,
@@ -55,6 +56,7 @@ fn of_limits(limits: &mut Limits, pass: &mut Pass<'_, '_>) {
     pass.key("max-message-rate", message_rate);
     pass.key("max-sessions", sessions);
     pass.key("max-subscriptions", subscriptions);
+    pass.key("max-subscription-bytes", subscription_bytes);
     pass.key("max-packet", packet);
     pass.key("max-queue", queue);
     pass.key("max-queue-bytes", queue_bytes);

@@ -3,6 +3,7 @@
 use phalanx_config::differences;
 
 use crate::config::{Config, Limits, Security, Tls};
+use crate::routing::MOST_PACKET;
 
 impl Config {
     /// This one as far as a broker can take it over that was started with `running`. Who adds a field says here on
@@ -15,6 +16,7 @@ impl Config {
             message_rate,
             sessions,
             subscriptions,
+            subscription_bytes,
             packet,
             queue,
             queue_bytes,
@@ -38,7 +40,9 @@ impl Config {
             message_rate,
             sessions,
             subscriptions,
-            packet,
+            subscription_bytes,
+            // What is kept goes on to be.
+            packet: if running.data.is_some() { packet.min(MOST_PACKET) } else { packet },
             queue,
             queue_bytes,
             when_full,

@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use phalanx::{
@@ -10,8 +9,8 @@ use phalanx::{
 };
 use phalanx_mqtt::{PacketId, Reason};
 
-use crate::durable::{PATIENCE, Ticket};
 use crate::durable::ledger::Broken;
+use crate::durable::{PATIENCE, Ticket};
 use crate::routing::delivery::Batch;
 use crate::routing::{Answer, Item, Publication, Wanted};
 use crate::session::close::{After, Closing};

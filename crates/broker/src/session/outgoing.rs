@@ -61,7 +61,8 @@ impl Session {
         let size = message.size();
         let Limits { queue, queue_bytes, when_full, .. } = *desk.limits;
         let mut none_was_dropped = true;
-        let is_full = |own: &Self| own.queue.len() >= queue || own.queued_bytes + size > queue_bytes;
+        let is_full =
+            |own: &Self| own.queue.len() >= queue || own.queued_bytes + size > queue_bytes;
         if is_full(self) && self.sweep <= desk.now {
             self.sweep(desk);
         }

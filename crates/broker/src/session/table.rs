@@ -16,6 +16,7 @@ use crate::durable::restored::RestoredSessions;
 use crate::durable::{Ledger, Ticket};
 use crate::message::Message;
 use crate::routing::delivery::Batch;
+use crate::routing::subscribers::cost;
 use crate::routing::{Subscriber, Wanted};
 use crate::session::close::{After, Parting};
 use crate::session::key::ClientKey;
@@ -48,7 +49,7 @@ pub(crate) struct Sessions {
     pub(super) is_kept: bool,
     pub(super) keeper: Option<Trigger<()>>,
     pub(super) limits: Followed,
-    counters: Counters,
+    pub(super) counters: Counters,
     scratch: PropertyBuffer,
     pub(super) ledger: Ledger,
     /// What is to be kept of what was changed just now, and the ticket of what was last.
@@ -94,7 +95,7 @@ impl Sessions {
         };
         for session in sessions {
             let session = session.into_session();
-            table.counters.subscriptions.add(session.keys.len() as i64);
+            session.keys.iter().for_each(|key| table.counters.subscribed(key));
             table.add(session);
         }
         table
@@ -146,7 +147,7 @@ impl Sessions {
         self.free.push(number);
         self.names.remove(&session.client_id);
         self.counters.sessions.add(-1);
-        self.counters.subscriptions.add(-(session.keys.len() as i64));
+        session.keys.iter().for_each(|key| self.counters.unsubscribed(key));
         if session.routed {
             after.forget.push((key, session.keys.into_iter().collect()));
         }
@@ -243,13 +244,14 @@ impl Sessions {
         wanted: Vec<Result<Wanted, Reason>>,
     ) -> (Vec<Reason>, Option<Granted>) {
         self.limits.follow();
-        let most = self.limits.subscriptions;
+        let (most, most_bytes) = (self.limits.subscriptions, self.limits.subscription_bytes as u64);
+        let counters = self.counters.clone();
         let mut granted: Vec<Wanted> = Vec::with_capacity(wanted.len());
         let (is_full, mut notes) = (self.ledger.is_full(), std::mem::take(&mut self.notes));
         let Some(session) = self.get(key).filter(|session| session.is_on(link)) else {
             return (vec![Reason::UNSPECIFIED_ERROR; wanted.len()], None);
         };
-        let (kept, before) = (session.kept(), session.keys.len());
+        let kept = session.kept();
         if is_full && kept != 0 {
             return (vec![Reason::QUOTA_EXCEEDED; wanted.len()], None);
         }
@@ -260,9 +262,11 @@ impl Sessions {
                 Err(refused) => return refused,
             };
             if !session.keys.contains(&wanted.key) {
-                if session.keys.len() >= most {
+                let bytes = counters.subscription_bytes.get() + cost(&wanted.key) as u64;
+                if session.keys.len() >= most || bytes > most_bytes {
                     return Reason::QUOTA_EXCEEDED;
                 }
+                counters.subscribed(&wanted.key);
                 session.shared += usize::from(is_shared(&wanted.key));
                 session.keys.insert(wanted.key.clone());
             }
@@ -289,10 +293,8 @@ impl Sessions {
         };
         let reasons = wanted.into_iter().map(&mut file).collect();
         session.routed |= !granted.is_empty();
-        let more = session.keys.len() - before;
         let client = Subscriber { key, kept, identity: session.identity() };
         let granted = (!granted.is_empty()).then_some((client, granted));
-        self.counters.subscriptions.add(more as i64);
         self.notes = notes;
         self.note();
         (reasons, granted)
@@ -300,20 +302,19 @@ impl Sessions {
 
     /// Takes subscriptions away, and says for each whether it was there.
     pub(super) fn unsubscribe(&mut self, key: ClientKey, keys: &[Box<str>]) -> Vec<Reason> {
+        let counters = self.counters.clone();
         let Some(session) = self.get(key) else {
             return vec![Reason::UNSPECIFIED_ERROR; keys.len()];
         };
         let mut remove = |key: &str| match session.keys.remove(key) {
             true => {
                 session.shared -= usize::from(is_shared(key));
+                counters.unsubscribed(key);
                 Reason::SUCCESS
             }
             false => Reason::NO_SUBSCRIPTION_EXISTED,
         };
-        let reasons: Vec<_> = keys.iter().map(|key| remove(key)).collect();
-        let gone = reasons.iter().filter(|reason| **reason == Reason::SUCCESS).count();
-        self.counters.subscriptions.add(-(gone as i64));
-        reasons
+        keys.iter().map(|key| remove(key)).collect()
     }
 
     /// Notes that subscriptions are no more that were taken away before, of those that it went for as `reasons` say.
@@ -338,16 +339,15 @@ impl Sessions {
 
     /// Has subscriptions again that were taken away here and maybe nowhere else.
     pub(super) fn keep(&mut self, key: ClientKey, keys: impl Iterator<Item = Box<str>>) {
+        let counters = self.counters.clone();
         let Some(session) = self.get(key) else { return };
-        let before = session.keys.len();
         for key in keys {
-            let shared = usize::from(is_shared(&key));
-            if session.keys.insert(key) {
-                session.shared += shared;
+            if !session.keys.contains(&key) {
+                session.shared += usize::from(is_shared(&key));
+                counters.subscribed(&key);
+                session.keys.insert(key);
             }
         }
-        let more = session.keys.len() - before;
-        self.counters.subscriptions.add(more as i64);
     }
 
     /// Notes that messages of QoS 2 were begun on the connection numbered `link`, and says for each whether that

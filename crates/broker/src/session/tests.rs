@@ -3,23 +3,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_mqtt::{Delivery, Kind, PacketId, Properties, Publish, QoS, Reason, Version};
+use phalanx_mqtt::{
+    Delivery, Kind, PacketId, Property, PropertyBuffer, Publish, QoS, Reason, SubscribeOptions,
+    Version,
+};
 
-use crate::config::Config;
+use crate::access::Covered;
+use crate::config::{Config, Limits};
 use crate::counters::Counters;
 use crate::durable::Ledger;
 use crate::durable::restored::RestoredSessions;
 use crate::message::Message;
+use crate::routing::Wanted;
 use crate::routing::delivery::{Batch, How, Identifiers};
 use crate::session::close::Closing;
 use crate::session::key::ClientKey;
 use crate::session::open::{Opened, Opening};
 use crate::session::outgoing::Answered;
+use crate::session::state::Queued;
 use crate::session::table::Sessions;
 use crate::terms::{Followed, Live, Terms};
 
 fn sessions() -> Sessions {
-    let live = Live::new(Terms::new(Config::new(), None));
+    with(Limits::default())
+}
+
+fn with(limits: Limits) -> Sessions {
+    let mut config = Config::new();
+    config.limits = limits;
+    let live = Live::new(Terms::new(config, None));
     let nothing = RestoredSessions::default();
     Sessions::new((0, 1), Followed::new(live), Counters::new(), Ledger::default(), nothing)
 }
@@ -45,13 +57,21 @@ fn open(sessions: &mut Sessions, clean_start: bool, now: Duration) -> Opened {
 }
 
 fn message(delivery: Delivery, payload: &[u8]) -> Arc<Message> {
+    expiring(delivery, payload, None)
+}
+
+/// A message that expires after so many seconds.
+fn expiring(delivery: Delivery, payload: &[u8], expires: Option<u32>) -> Arc<Message> {
+    let mut properties = PropertyBuffer::new();
+    let expiry = expires.map(Property::MessageExpiry);
+    expiry.into_iter().for_each(|expiry| properties.push(expiry).unwrap());
     let publish = Publish {
         topic: "t",
         payload,
         delivery,
         retain: false,
         duplicate: false,
-        properties: Properties::NONE,
+        properties: properties.get(),
     };
     let nobody = ClientKey { partition: 0, slot: 9, generation: 0 };
     Arc::new(Message::of(&publish, "t", (nobody, 0), at(0)))
@@ -135,4 +155,55 @@ fn what_was_refused_while_its_client_came_back_is_new() {
     assert_eq!(new, [false, true]);
     third.unwrap().set_routed();
     assert_eq!(begin(&mut sessions).unwrap().0, [false, false]);
+}
+
+#[test]
+fn what_has_expired_while_it_waited_takes_no_room() {
+    let mut sessions = with(Limits { queue: 3, ..Limits::default() });
+    let Opened { key, link, .. } = open(&mut sessions, true, at(0));
+    sessions.close(key, link, Closing { will: false, expiry: None }, at(0));
+    let mut come = |expires, now| {
+        let how = How { qos: QoS::AtLeastOnce, retain: false, identifiers: Identifiers::of(None) };
+        let mut batch = Batch::default();
+        batch.add(key, &expiring(Delivery::AtLeastOnce(id(1)), b"x", expires), how);
+        sessions.deliver(&batch, at(now));
+        let session = sessions.get(key).unwrap();
+        let bytes: usize = session.queue.iter().map(|own| own.message.size()).sum();
+        assert_eq!(session.queued_bytes, bytes);
+        let left = |own: &Queued| own.message.expires().map(|at| at.as_secs());
+        session.queue.iter().map(left).collect::<Vec<_>>()
+    };
+    come(None, 0);
+    come(Some(10), 0);
+    assert_eq!(come(Some(5), 0), [None, Some(10), Some(5)]);
+    assert_eq!(come(Some(20), 4), [None, Some(10), Some(5)], "there is no room");
+    assert_eq!(come(Some(20), 5), [None, Some(10), Some(20)]);
+    assert_eq!(come(None, 9), [None, Some(10), Some(20)]);
+    assert_eq!(come(None, 10), [None, Some(20), None]);
+}
+
+#[test]
+fn all_subscriptions_have_a_bound() {
+    let mut sessions = with(Limits { subscription_bytes: 10_000, ..Limits::default() });
+    let Opened { key, link, .. } = open(&mut sessions, true, at(0));
+    let mut subscribe = |sessions: &mut Sessions, filter: &str| {
+        let wanted = Wanted {
+            key: filter.into(),
+            content: None,
+            options: SubscribeOptions::default(),
+            identifier: None,
+            covered: Covered::UNKNOWN,
+        };
+        sessions.subscribe(key, link, vec![Ok(wanted)]).0[0]
+    };
+    let deep = "x/".repeat(190);
+    assert_eq!(subscribe(&mut sessions, &deep), Reason::QUOTA_EXCEEDED, "its levels count");
+    let granted = |n: &usize| subscribe(&mut sessions, &format!("t/{n}")) == Reason::SUCCESS;
+    let granted = (0..100).take_while(granted).count();
+    assert!((5..30).contains(&granted), "{granted}");
+    assert_eq!(subscribe(&mut sessions, "t/0"), Reason::SUCCESS, "it is there");
+    sessions.unsubscribe(key, &["t/0".into(), "t/1".into()]);
+    assert_eq!(subscribe(&mut sessions, "t/new"), Reason::SUCCESS);
+    sessions.close(key, link, Closing { will: false, expiry: Some(0) }, at(0));
+    assert_eq!(sessions.counters.subscription_bytes.get(), 0);
 }

@@ -295,9 +295,8 @@ fn a_long_packet_is_done_in_pieces(driver: &str) {
     let (home, broker) = keeping(driver);
     let mut reader = lasting(&broker, "reader");
     let plain = SubscribeOptions::default();
-    let filters: Vec<_> = (0..10_000)
-        .map(|n| if n == 5000 { "not#".to_owned() } else { format!("t/{n}") })
-        .collect();
+    let filters: Vec<_> =
+        (0..10_000).map(|n| if n == 5000 { "not#".to_owned() } else { format!("t/{n}") }).collect();
     let wanted: Vec<_> = filters.iter().map(|filter| (filter.as_str(), plain)).collect();
     let mut expected = vec![Reason::SUCCESS; 10_000];
     expected[5000] = Reason::TOPIC_FILTER_INVALID;
