@@ -165,6 +165,7 @@ impl Sessions {
     /// Notes that a will is published.
     pub(super) fn parted(&mut self, ends: Option<u64>, leaves: Option<ClientKey>) {
         if let Some(number) = ends {
+            self.ends = true;
             self.notes.push(&Record::SessionEnd { session: SessionId(number) });
         }
         leaves.into_iter().for_each(|key| self.put(key));

@@ -111,7 +111,10 @@ impl Sessions {
         self.watch(key);
         self.put(key);
         let opened = Opened { key, link: number, present: known.is_some(), kept };
-        (Ok(opened), after, self.note())
+        let ticket = self.note();
+        // Who has nothing that is kept is only told that there is no session of its name: so it does not wait for what
+        // others have changed.
+        (Ok(opened), after, if is_kept || was_kept { ticket } else { self.ended })
     }
 
     /// The session in `slot` is asked for by another connection. Whether it goes on: one that was to end with

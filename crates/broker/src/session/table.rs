@@ -55,6 +55,9 @@ pub(crate) struct Sessions {
     /// What is to be kept of what was changed just now, and the ticket of what was last.
     pub(super) notes: Notes,
     ticket: Ticket,
+    /// The ticket of the last session's end, and whether one is noted that has none yet.
+    pub(super) ended: Ticket,
+    pub(super) ends: bool,
     /// What was there when the program began, and is not looked after yet.
     pub(super) restored: Option<RestoredSessions>,
 }
@@ -91,6 +94,8 @@ impl Sessions {
             ledger,
             notes: Notes::new(),
             ticket: Ticket::default(),
+            ended: Ticket::default(),
+            ends: false,
             restored: Some(restored),
         };
         for session in sessions {
@@ -106,6 +111,9 @@ impl Sessions {
     pub(super) fn note(&mut self) -> Ticket {
         if !self.notes.is_empty() {
             self.ticket = self.ledger.note(&mut self.notes);
+            if std::mem::take(&mut self.ends) {
+                self.ended = self.ticket;
+            }
         }
         self.ticket
     }
@@ -152,6 +160,7 @@ impl Sessions {
             after.forget.push((key, session.keys.into_iter().collect()));
         }
         if session.number != 0 {
+            self.ends = true;
             match will {
                 // Its end is noted when that is.
                 Some(will) => after.wills.push(Parting { ends: Some(session.number), ..will }),

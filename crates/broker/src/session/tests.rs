@@ -186,7 +186,7 @@ fn what_has_expired_while_it_waited_takes_no_room() {
 fn all_subscriptions_have_a_bound() {
     let mut sessions = with(Limits { subscription_bytes: 10_000, ..Limits::default() });
     let Opened { key, link, .. } = open(&mut sessions, true, at(0));
-    let mut subscribe = |sessions: &mut Sessions, filter: &str| {
+    let subscribe = |sessions: &mut Sessions, filter: &str| {
         let wanted = Wanted {
             key: filter.into(),
             content: None,
