@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::FilterError;
+use crate::Literal;
 use crate::language::evaluate::evaluate;
-use crate::language::expr::Expr;
+use crate::language::expr::{Expr, Operator, Predicate, Test};
 use crate::language::{parse, query};
 use crate::normal::{self, Conjunction};
 use crate::value::Value;
@@ -83,6 +84,34 @@ impl Filter {
         let whole = |reason| FilterError::new(1, reason);
         let alternatives = normal::alternatives(&expr).map_err(whole)?;
         Ok(Filter { expr, alternatives })
+    }
+
+    /// This filter, and that the attribute `name` equals `value` besides: as if it had been parsed so, without a text.
+    ///
+    /// ```
+    /// use phalanx_matcher::{Filter, Literal};
+    ///
+    /// let filter = Filter::parse("price < 10 OR sold = TRUE")?;
+    /// let of_one = filter.and_equal("shop", Literal::Number(7.into()))?;
+    /// assert_eq!(of_one, Filter::parse("shop = 7 AND (price < 10 OR sold = TRUE)")?);
+    /// # Ok::<(), phalanx_matcher::FilterError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a conjunction has [`MAX_CONDITIONS`](Self::MAX_CONDITIONS) already.
+    pub fn and_equal(&self, name: &str, value: Literal) -> Result<Filter, FilterError> {
+        let alternatives = normal::with_equal(&self.alternatives, name, &value)
+            .map_err(|reason| FilterError::new(1, reason))?;
+        let test = Test::Compare(Operator::Equal, value);
+        let equal = Expr::Test(Predicate { name: name.into(), test });
+        Ok(Filter { expr: Expr::join(true, vec![equal, self.expr.clone()]), alternatives })
+    }
+
+    /// How many conditions each conjunction may still get.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        let longest = self.alternatives.iter().map(Vec::len).max().unwrap_or(0);
+        Filter::MAX_CONDITIONS.saturating_sub(longest)
     }
 
     /// Whether an event with these attributes satisfies this filter, evaluated as it stands. Of several

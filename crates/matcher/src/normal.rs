@@ -128,6 +128,28 @@ fn plain(predicate: &Predicate, negated: bool) -> Result<Vec<Conjunction>, Reaso
     }
 }
 
+/// The conjunctions, each with one more equality; without those that it contradicts.
+pub(crate) fn with_equal(
+    all: &[Conjunction],
+    name: &str,
+    literal: &Literal,
+) -> Result<Vec<Conjunction>, Reason> {
+    let mut with = Vec::with_capacity(all.len());
+    for conjunction in all {
+        if conjunction.len() == Filter::MAX_CONDITIONS {
+            return Err(Reason::Conditions);
+        }
+        let equal = Condition { name: name.into(), plain: Plain::Equal(Constant::from(literal)) };
+        let mut longer = Vec::with_capacity(conjunction.len() + 1);
+        longer.push(equal);
+        let added = conjunction.iter().try_for_each(|own| add(&mut longer, own.clone()));
+        if added.is_some() && !with.contains(&longer) {
+            with.push(longer);
+        }
+    }
+    Ok(with)
+}
+
 /// The conjunction without what is said twice; none if it cannot be satisfied.
 fn simplify(conjunction: Conjunction) -> Option<Conjunction> {
     let mut simple: Conjunction = Vec::with_capacity(conjunction.len());

@@ -87,6 +87,7 @@ fn churn(world: World, tier: Tier, seed: u64, steps: usize) {
     let mut index = Index::new(options);
     let mut model = Model::default();
     let mut earlier: Option<(Snapshot, Model)> = None;
+    let adapting = rng.bool();
     let note = |step: usize| format!("{tier:?}, seed {seed}, step {step}");
     for step in 0..steps {
         let some = |rng: &mut Rng, model: &Model| rng.usize(..model.0.len().max(1));
@@ -120,7 +121,11 @@ fn churn(world: World, tier: Tier, seed: u64, steps: usize) {
             93 => index.adapt(),
             94 => earlier = Some((index.snapshot(), model.clone())),
             95 => earlier = None,
+            96..98 => drop(index.adapt_some(rng.usize(1..40))),
             _ => {}
+        }
+        if adapting {
+            index.adapt_some(3);
         }
         assert_eq!(index.len(), model.0.len());
         if step % 97 == 96 || step + 1 == steps {
@@ -199,6 +204,59 @@ fn pieces_are_split_and_go_on() {
     model.check(&index, &events, "half removed");
     index.adapt();
     model.check(&index, &events, "filed anew");
+}
+
+/// A thousand filters on one pair of attributes or another.
+fn pairs(names: &str, count: usize, rng: &mut Rng) -> Vec<Filter> {
+    let of = |n: usize| names.as_bytes()[n] as char;
+    let text = |rng: &mut Rng| {
+        let (one, two, low) = (rng.u8(..30), rng.u8(..30), rng.u8(..200));
+        format!("{} = {one} AND {} = {two} AND low > {low}", of(0), of(1))
+    };
+    (0..count).map(|_| Filter::parse(&text(rng)).unwrap()).collect()
+}
+
+#[test]
+fn access_predicates_follow_what_is_there_a_few_rows_at_a_time() {
+    let mut rng = Rng::with_seed(11);
+    let mut index = Index::new(Options::default());
+    let mut model = Model::default();
+    let event = |rng: &mut Rng| -> Attributes {
+        let number = |value: u8| common::Owned::Number(value.to_string());
+        let mut event: Attributes =
+            ["a", "b", "c", "d"].map(|name| (name.to_owned(), number(rng.u8(..30)))).to_vec();
+        event.push(("low".to_owned(), number(150)));
+        event
+    };
+    let events: Vec<Attributes> = (0..40).map(|_| event(&mut rng)).collect();
+    // It grows from nothing, and is right at every moment.
+    for (n, filter) in pairs("ab", 12_000, &mut rng).into_iter().enumerate() {
+        model.0.push((index.insert(&filter), filter));
+        index.adapt_some(8);
+        if n % 1500 == 0 {
+            model.check(&index, &events[..4], &format!("with {n}"));
+        }
+    }
+    let grown = index.shape();
+    assert_eq!(grown.multiple, 1, "{grown:?}");
+    // Others take the place of all, and what has been left goes.
+    let earlier = (index.snapshot(), model.clone());
+    for (n, filter) in pairs("cd", 30_000, &mut rng).into_iter().enumerate() {
+        let (subscription, old) = &mut model.0[n % 12_000];
+        index.replace(*subscription, &filter);
+        *old = filter;
+        index.adapt_some(8);
+        if n % 1500 == 0 {
+            model.check(&index, &events[..4], &format!("{n} replaced"));
+        }
+    }
+    while index.adapt_some(1000) {}
+    let other = index.shape();
+    assert_eq!((other.multiple, other.schemas), (1, 2), "{other:?}");
+    assert!(other.pieces < 3 * grown.pieces, "numbers are given again: {grown:?}, {other:?}");
+    model.check(&index, &events, "replaced");
+    earlier.1.check(&earlier.0, &events, "a snapshot from before");
+    assert!(!index.adapt_some(8), "there is nothing to do");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! all events of a cohort are matched at once.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 
 use phalanx_matcher::{Attribute, Event, Index, Matches, Options, Snapshot, Value};
 
@@ -20,32 +21,35 @@ pub(crate) struct ContentIndex {
     /// Whose they are, by their numbers in the index.
     owners: Vec<Option<(ClientIndex, Subscription)>>,
     /// And by their keys, with whether they look at the payload.
-    known: HashMap<Key, (phalanx_matcher::Subscription, bool), foldhash::fast::RandomState>,
+    known: Known,
     numbers: i64,
     events: Vec<Event>,
     /// The message that each event is of.
     messages: Vec<u32>,
     matches: Matches,
     names: Names,
-    /// How many there are when they are arranged anew.
-    arrange_at: usize,
+    /// Whether filters are still being arranged anew.
+    is_arranging: bool,
 }
 
-/// Arranging takes about a microsecond for each filter. So much is done at once, and more not yet.
-const ARRANGED: std::ops::Range<usize> = 64..16_384;
+/// What is paid with each filter that comes or goes for arranging all anew, in filters that are looked at: some
+/// microseconds. As it begins when as much has changed as there was, four would do.
+const PER_CHANGE: usize = 8;
+/// And with each cohort while it goes on, so that it comes to its end: about a tenth of a millisecond.
+const PER_COHORT: usize = 128;
 
 impl ContentIndex {
     pub(crate) fn new() -> Self {
         Self {
             index: Index::new(Options::default()),
             owners: Vec::new(),
-            known: HashMap::default(),
+            known: Known::new(),
             numbers: 0,
             events: Vec::new(),
             messages: Vec::new(),
             matches: Matches::new(),
             names: Names::default(),
-            arrange_at: ARRANGED.start,
+            is_arranging: false,
         }
     }
 
@@ -64,7 +68,8 @@ impl ContentIndex {
         own: Subscription,
     ) -> bool {
         let client = key.0;
-        if let Some((known, _)) = self.known.get(&key) {
+        let of_key = self.known.of(&key);
+        if let Some((known, _)) = of_key.get(&key) {
             self.owners[known.index()] = Some((client, own));
             return true;
         }
@@ -73,20 +78,25 @@ impl ContentIndex {
             self.owners.resize(subscription.index() + 1, None);
         }
         self.owners[subscription.index()] = Some((client, own));
-        self.known.insert(key, (subscription, content.json));
-        if self.index.len() >= self.arrange_at && ARRANGED.contains(&self.index.len()) {
-            self.index.adapt();
-            self.arrange_at *= 4;
-        }
+        of_key.insert(key, (subscription, content.json));
+        self.is_arranging = self.index.adapt_some(PER_CHANGE);
         false
     }
 
     /// Takes a filter away, and says whether it has looked at the payload; none if it was not there.
     pub(crate) fn remove(&mut self, key: &Key) -> Option<bool> {
-        let (subscription, json) = self.known.remove(key)?;
+        let (subscription, json) = self.known.of(key).remove(key)?;
         self.index.remove(subscription);
         self.owners[subscription.index()] = None;
+        self.is_arranging = self.index.adapt_some(PER_CHANGE);
         Some(json)
+    }
+
+    /// Goes on with arranging the filters anew, if that has begun: for a moment.
+    pub(crate) fn arrange(&mut self) {
+        if self.is_arranging {
+            self.is_arranging = self.index.adapt_some(PER_COHORT);
+        }
     }
 
     /// Adds a message's event for the topic filter of this number.
@@ -118,6 +128,29 @@ impl ContentIndex {
         }
         self.events.clear();
         self.messages.clear();
+    }
+}
+
+type KnownShare = HashMap<Key, (phalanx_matcher::Subscription, bool), foldhash::fast::RandomState>;
+
+/// A table in shares: when one needs more room, only what is in it is moved, and nobody waits for the move of a million.
+struct Known {
+    shares: Box<[KnownShare]>,
+    hasher: foldhash::fast::RandomState,
+}
+
+/// A power of two: each has some thousands of a million.
+const SHARES: usize = 256;
+
+impl Known {
+    fn new() -> Self {
+        let shares = (0..SHARES).map(|_| KnownShare::default()).collect();
+        Self { shares, hasher: foldhash::fast::RandomState::default() }
+    }
+
+    /// The share that a key is in.
+    fn of(&mut self, key: &Key) -> &mut KnownShare {
+        &mut self.shares[self.hasher.hash_one(key) as usize % SHARES]
     }
 }
 

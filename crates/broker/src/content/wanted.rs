@@ -1,7 +1,7 @@
 //! A subscription's filter on what messages carry, as clients write it: behind the topic filter, or in a user
 //! property of SUBSCRIBE.
 
-use phalanx_matcher::{Filter, FilterError};
+use phalanx_matcher::{Filter, FilterError, Literal, Number};
 use phalanx_mqtt::Properties;
 
 /// A filter on what messages carry.
@@ -19,18 +19,19 @@ pub(crate) const NUMBER: &str = "$filter";
 impl Content {
     /// The filter, and that the topic filter is the one of this number.
     pub(crate) fn numbered(&self, number: i64) -> Filter {
-        let text = with_number(&self.filter, number);
-        Filter::parse(&text).expect("it was looked at when the subscription was read")
+        let number = Literal::Number(Number::from(number));
+        self.filter.and_equal(NUMBER, number).expect("that there is room was looked at")
     }
-}
 
-fn with_number(filter: &Filter, number: i64) -> String {
-    format!("\"{NUMBER}\" = {number} AND ({filter})")
-}
-
-/// Whether there is room for the number of a topic filter, whichever it will be.
-fn with_room(filter: Filter) -> Result<Filter, FilterError> {
-    Filter::parse(&with_number(&filter, i64::MAX)).map(|_| filter)
+    /// With the filter that was parsed, if there is room for the number of its topic filter.
+    fn of(parsed: Result<Filter, FilterError>, json: bool) -> Result<Self, String> {
+        let filter = parsed.map_err(|error| format!("the filter is wrong at {error}"))?;
+        if filter.room() == 0 {
+            let most = Filter::MAX_CONDITIONS - 1;
+            return Err(format!("an alternative of the filter has more than {most} conditions"));
+        }
+        Ok(Self { filter, json })
+    }
 }
 
 /// A subscription as it was asked for, taken apart.
@@ -99,22 +100,17 @@ pub(crate) fn key(filter: &str, own: OfPacket<'_>) -> Box<str> {
 /// # Errors
 /// A sentence on what is wrong with its filter, which names the column.
 pub(crate) fn take_apart(filter: &str, own: OfPacket<'_>) -> Result<Asked, String> {
-    let wrong = |error| format!("the filter is wrong at {error}");
     let query = filter.split_once('?').map(|(_, query)| query);
     let content = match (query, own.text) {
         (None, None) => None,
         (Some(_), Some(_)) => {
             return Err("there are two filters, one behind ? and one in a property".into());
         }
-        (None, Some(text)) => {
-            let filter = Filter::parse(text).and_then(with_room).map_err(wrong)?;
-            Some(Content { filter, json: own.json })
-        }
+        (None, Some(text)) => Some(Content::of(Filter::parse(text), own.json)?),
         (Some(query), None) => {
             let behind = query.strip_prefix(JSON).and_then(|rest| rest.strip_prefix('&'));
             let text = behind.unwrap_or(query);
-            let filter = Filter::parse_query(text).and_then(with_room).map_err(wrong)?;
-            Some(Content { filter, json: own.json || behind.is_some() })
+            Some(Content::of(Filter::parse_query(text), own.json || behind.is_some())?)
         }
     };
     Ok(Asked { key: key(filter, own), content })
@@ -169,6 +165,18 @@ mod tests {
 
     fn plain_again() -> Asked {
         apart("a/#", &[]).unwrap()
+    }
+
+    #[test]
+    fn there_is_room_for_the_number_of_the_topic_filter() {
+        let long = |conditions: usize| {
+            (0..conditions).map(|n| format!("a{n}=1")).collect::<Vec<_>>().join("&")
+        };
+        let most = Filter::MAX_CONDITIONS - 1;
+        let content = apart(&format!("a?{}", long(most)), &[]).unwrap().content.unwrap();
+        assert!(content.numbered(i64::MAX).to_string().contains("$filter"));
+        let error = apart(&format!("a?{}", long(most + 1)), &[]).unwrap_err();
+        assert!(error.contains("63 conditions"), "{error}");
     }
 
     #[test]

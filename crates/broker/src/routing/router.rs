@@ -103,6 +103,11 @@ impl Router {
         router
     }
 
+    /// Does a bounded part of what keeps the table fast as it changes: once a cohort, as nobody is served meanwhile.
+    pub(crate) fn tend(&mut self) {
+        self.content.arrange();
+    }
+
     /// Notes in the ledger what was done since the last time.
     pub(crate) fn note(&mut self) -> Ticket {
         self.keeping.end()

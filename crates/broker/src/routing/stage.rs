@@ -63,6 +63,7 @@ fn route(
         pass.answers.push((reply, Answer::Done));
     }
     pass.route(router, (policy, now));
+    router.tend();
     // Before anybody is handed anything: what sessions do then is noted behind it.
     let ticket = router.note();
     pass.set_routed();

@@ -2,84 +2,155 @@
 //!
 //! An event costs a probe for each schema, and a check for each subscription that it finds there. A pair of
 //! attributes finds fewer than each of the two, but there are many pairs. So the choice begins with no schema,
-//! adds the one that saves most on a sample of subscriptions, and ends when none saves what it costs.
+//! adds the one that saves most on a sample of subscriptions, and ends when none saves what it costs. It is made
+//! in rounds, so that whoever may not stop for long makes one at a time.
 
 use std::collections::HashMap;
 
+use super::coding::Coded;
 use super::hashing::Mixing;
+use super::residual::Residual;
 use super::statistics::Statistics;
 
 /// Nanoseconds to look a key up and to visit its cluster.
 const PROBE: f64 = 40.0;
 /// Nanoseconds to check one subscription among 64.
 const CHECK: f64 = 0.04;
+/// And one that is checked alone, as those with codes of a word are.
+const LOOSE: f64 = 5.0;
+/// Of so few most have a shape of their own, and are checked alone.
+const FEW: usize = 1024;
 /// The most schemas that are chosen.
 const SCHEMAS: usize = 96;
 /// Pairs are looked at for subscriptions of at most so many equalities.
 const EQUALS: usize = 16;
+/// What a sample may come to, so that a round is some hundred microseconds.
+const CHOICES: usize = 64 * 1024;
 
-/// The slots of the schemas worth having for so many subscriptions, of which `sample` are the equalities
-/// of some.
-pub(crate) fn advise(
-    sample: &[Vec<(u32, u32)>],
+/// A choice that is being made.
+#[derive(Debug)]
+pub(crate) struct Advice {
     subscriptions: usize,
-    statistics: &Statistics,
     multiple: bool,
-) -> Vec<Vec<u32>> {
-    let mut numbers: HashMap<u128, usize, Mixing> = HashMap::default();
-    let mut schemas: Vec<Vec<u32>> = Vec::new();
-    // For each subscription the schemas that could hold it, and how likely an event finds it there.
-    let mut choices: Vec<Vec<(usize, f64)>> = Vec::new();
-    for equals in sample {
-        let mut of_this = Vec::new();
-        let mut offer = |slots: Vec<u32>, likelihood: f64| {
-            let key = slots.iter().fold(1u128, |key, slot| key << 32 | u128::from(*slot));
-            let number = *numbers.entry(key).or_insert_with(|| {
-                schemas.push(slots);
-                schemas.len() - 1
-            });
-            of_this.push((number, likelihood));
-        };
+    numbers: HashMap<u128, u32, Mixing>,
+    schemas: Vec<Vec<u32>>,
+    /// For each subscription of the sample, one behind the other: the schemas that could hold it, and how likely an
+    /// event finds it there.
+    choices: Vec<(u32, f64)>,
+    sample: Vec<Sampled>,
+    chosen: Vec<u32>,
+}
+
+/// A subscription of the sample.
+#[derive(Debug)]
+struct Sampled {
+    /// Where its choices end.
+    end: usize,
+    /// Nanoseconds to check it.
+    check: f64,
+    /// How likely an event finds it in what has been chosen.
+    best: f64,
+}
+
+impl Advice {
+    /// For so many subscriptions, filed under several attributes at once or not.
+    pub(crate) fn new(subscriptions: usize, multiple: bool) -> Advice {
+        Advice {
+            subscriptions,
+            multiple,
+            numbers: HashMap::default(),
+            schemas: Vec::new(),
+            choices: Vec::new(),
+            sample: Vec::new(),
+            chosen: Vec::new(),
+        }
+    }
+
+    /// Whether no more can be offered.
+    pub(crate) fn is_full(&self) -> bool {
+        self.choices.len() >= CHOICES
+    }
+
+    /// How much a round looks at.
+    pub(crate) fn size(&self) -> usize {
+        self.choices.len()
+    }
+
+    /// Adds a subscription to the sample.
+    pub(crate) fn offer(&mut self, coded: &Coded, statistics: &Statistics) {
+        let equals = &coded.equals;
         let likely: Vec<(u32, f64)> =
             equals.iter().map(|(slot, id)| (*slot, statistics.likelihood(*slot, *id))).collect();
         for (at, &(slot, p)) in likely.iter().enumerate() {
-            offer(vec![slot], p);
-            if !multiple || likely.len() > EQUALS {
+            self.choice(&[slot], p);
+            if !self.multiple || likely.len() > EQUALS {
                 continue;
             }
             for &(other, q) in &likely[at + 1..] {
-                offer(vec![slot.min(other), slot.max(other)], p * q);
+                self.choice(&[slot.min(other), slot.max(other)], p * q);
             }
         }
-        choices.push(of_this);
+        let wide = |residual: &Residual| matches!(residual, Residual::Wide { .. });
+        let wide_equality = |(slot, id): &(u32, u32)| wide(&super::coding::equality(*slot, *id));
+        let alone = self.subscriptions <= FEW
+            || equals.iter().any(wide_equality)
+            || coded.rest.iter().any(wide);
+        let check = if alone { LOOSE } else { CHECK };
+        self.sample.push(Sampled { end: self.choices.len(), check, best: 1.0 });
     }
-    let each = CHECK * subscriptions as f64 / sample.len().max(1) as f64;
-    let mut best = vec![1.0; sample.len()];
-    let mut chosen: Vec<usize> = Vec::new();
-    while chosen.len() < SCHEMAS {
-        let mut saves = vec![-PROBE; schemas.len()];
-        for (choices, best) in choices.iter().zip(&best) {
-            for (schema, likelihood) in choices {
-                saves[*schema] += each * f64::max(0.0, best - likelihood);
+
+    fn choice(&mut self, slots: &[u32], likelihood: f64) {
+        let key = slots.iter().fold(1u128, |key, slot| key << 32 | u128::from(*slot));
+        let number = *self.numbers.entry(key).or_insert_with(|| {
+            self.schemas.push(slots.to_vec());
+            self.schemas.len() as u32 - 1
+        });
+        self.choices.push((number, likelihood));
+    }
+
+    /// Chooses one more; false if none is worth it.
+    pub(crate) fn choose_one(&mut self) -> bool {
+        if self.chosen.len() == SCHEMAS {
+            return false;
+        }
+        let each = self.subscriptions as f64 / self.sample.len().max(1) as f64;
+        let mut saves = vec![-PROBE; self.schemas.len()];
+        let mut from = 0;
+        for Sampled { end, check, best } in &self.sample {
+            for (schema, likelihood) in &self.choices[from..*end] {
+                saves[*schema as usize] += each * check * f64::max(0.0, best - likelihood);
             }
+            from = *end;
         }
         let most = (0..saves.len()).max_by(|a, b| saves[*a].total_cmp(&saves[*b]));
-        let Some(most) = most.filter(|most| saves[*most] > 0.0) else { break };
-        for (choices, best) in choices.iter().zip(&mut best) {
-            for (_, likelihood) in choices.iter().filter(|(schema, _)| *schema == most) {
-                *best = f64::min(*best, *likelihood);
+        let Some(most) = most.filter(|most| saves[*most] > 0.0) else { return false };
+        let most = most as u32;
+        let mut from = 0;
+        for Sampled { end, best, .. } in &mut self.sample {
+            let own = self.choices[from..*end].iter().find(|(schema, _)| *schema == most);
+            *best = own.map_or(*best, |(_, likelihood)| f64::min(*best, *likelihood));
+            from = *end;
+        }
+        self.chosen.push(most);
+        true
+    }
+
+    /// The slots of what was chosen, but for what another one has made useless.
+    pub(crate) fn chosen(mut self) -> Vec<Vec<u32>> {
+        let mut is_chosen = vec![false; self.schemas.len()];
+        self.chosen.iter().for_each(|schema| is_chosen[*schema as usize] = true);
+        let mut is_used = vec![false; self.schemas.len()];
+        let mut from = 0;
+        for Sampled { end, .. } in &self.sample {
+            let own = self.choices[from..*end].iter();
+            let own = own.filter(|(schema, _)| is_chosen[*schema as usize]);
+            if let Some((schema, _)) = own.min_by(|a, b| a.1.total_cmp(&b.1)) {
+                is_used[*schema as usize] = true;
             }
+            from = *end;
         }
-        chosen.push(most);
+        self.chosen.retain(|schema| is_used[*schema as usize]);
+        let schemas = &mut self.schemas;
+        self.chosen.iter().map(|schema| std::mem::take(&mut schemas[*schema as usize])).collect()
     }
-    // What another one has made useless goes again.
-    let mut used = vec![false; schemas.len()];
-    for choices in &choices {
-        let here = choices.iter().filter(|(schema, _)| chosen.contains(schema));
-        if let Some((schema, _)) = here.min_by(|a, b| a.1.total_cmp(&b.1)) {
-            used[*schema] = true;
-        }
-    }
-    chosen.retain(|schema| used[*schema]);
-    chosen.into_iter().map(|schema| std::mem::take(&mut schemas[schema])).collect()
 }

@@ -108,11 +108,6 @@ impl Locations {
         }
     }
 
-    /// Forgets all rows, for they are placed anew.
-    pub(crate) fn forget_all(&mut self) {
-        self.several.clear();
-    }
-
     pub(crate) fn bytes(&self) -> usize {
         let several: usize = self.several.values().map(|all| 64 + 8 * all.capacity()).sum();
         8 * self.one.capacity() + several

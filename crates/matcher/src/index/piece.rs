@@ -24,6 +24,11 @@ impl Piece {
         Piece { schema, map: HashMap::default(), clusters: Vec::new(), bytes: 0 }
     }
 
+    /// Whether it has no row.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.clusters.iter().all(Cluster::is_empty)
+    }
+
     /// The cluster of a key; a new one if there is none.
     pub(crate) fn cluster(&mut self, key: u128) -> usize {
         let next = self.clusters.len();
@@ -55,6 +60,11 @@ impl Piece {
 }
 
 impl Cluster {
+    /// Whether it has no row.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.loose.is_empty() && self.groups.iter().all(|group| group.ids.is_empty())
+    }
+
     /// Calls back with each subscription and its group and row.
     pub(crate) fn each(&self, mut f: impl FnMut(u32, usize, usize)) {
         for (at, group) in self.groups.iter().enumerate() {

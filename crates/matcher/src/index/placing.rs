@@ -2,24 +2,41 @@
 
 use std::sync::Arc;
 
+use super::Index;
+use super::advice::Advice;
 use super::cluster::LOOSE;
 use super::coding::{Coded, equality};
-use super::column::Column;
 use super::hashing::mix;
 use super::location::{Location, Locations};
 use super::piece::{LIMIT, Piece};
 use super::residual::Residual;
 use super::schema::{Bucket, DEEPEST, MOST, Schema};
 use super::snapshot::State;
-use super::{Index, advice};
 
 /// A new schema for one attribute must be so much better than what is there.
 const BETTER: f64 = 0.5;
+/// And only while there are fewer: each costs every event.
+const MANY: usize = 128;
+
+/// Where a row belongs.
+pub(crate) struct Best {
+    pub(crate) schema: usize,
+    likelihood: f64,
+    /// A slot that has no schema, and how likely an event would find the row there.
+    missing: (f64, Option<u32>),
+}
 
 impl Index {
     /// Files a row; `id` has its flag.
     pub(crate) fn place(&mut self, id: u32, coded: &Coded) {
         let schema = self.schema_for(&coded.equals);
+        self.file(schema, id, coded, None);
+        self.rows += 1;
+        self.changes += 1;
+    }
+
+    /// Files a row under a schema; it may have lain elsewhere.
+    pub(crate) fn file(&mut self, schema: usize, id: u32, coded: &Coded, from: Option<Location>) {
         let state = self.state_mut();
         let slots = &state.schemas[schema].slots;
         let rest: Vec<Residual> = coded
@@ -35,11 +52,16 @@ impl Index {
             Arc::make_mut(&mut state.dictionary).wide = true;
         }
         let key = state.schemas[schema].key_of(&coded.equals).unwrap_or(0);
-        self.put(schema, key, id, &rest);
-        self.rows += 1;
+        self.put((schema, key), id, &rest, from);
     }
 
-    fn put(&mut self, schema: usize, key: u128, id: u32, rest: &[Residual]) {
+    fn put(
+        &mut self,
+        (schema, key): (usize, u128),
+        id: u32,
+        rest: &[Residual],
+        from: Option<Location>,
+    ) {
         let (state, locations) = self.parts();
         let bucket = state.schemas[schema].bucket(key);
         let at = *state.schemas[schema].buckets[bucket].pieces.last().unwrap_or(&0) as usize;
@@ -51,7 +73,11 @@ impl Index {
                 locations.relocate(moved, old, Location::new(at, cluster, spot.group, spot.row));
             })
         });
-        locations.add(id, Location::new(at, cluster, spot.group, spot.row));
+        let own = Location::new(at, cluster, spot.group, spot.row);
+        match from {
+            Some(from) => locations.relocate(id, from, own),
+            None => locations.add(id, own),
+        }
         if piece.bytes > LIMIT {
             state.split(schema, bucket, locations);
         }
@@ -60,26 +86,52 @@ impl Index {
     /// Takes all rows of a subscription out.
     pub(crate) fn remove_rows(&mut self, id: u32) {
         while let Some((flagged, location)) = self.locations.some(id) {
+            let mut coded = std::mem::take(&mut self.coded);
+            self.state().decode_at(flagged, location, &mut coded);
+            coded.equals.iter().for_each(|(slot, id)| self.statistics.uncount(*slot, *id));
+            self.coded = coded;
             self.locations.forget(id);
             self.rows -= 1;
-            let (state, locations) = self.parts();
-            let (at, cluster) = (location.piece(), location.cluster());
-            let (group, row) = (location.group(), location.row());
-            let piece = Arc::make_mut(&mut state.pieces[at]);
-            piece.change(cluster, |inside| {
-                if group == LOOSE {
-                    let removed = inside.remove_loose(flagged);
-                    debug_assert!(removed, "a loose row is where its location says");
-                } else if let Some(moved) = inside.groups[group].remove(row) {
-                    let old = Location::new(at, cluster, group, inside.groups[group].ids.len());
-                    locations.relocate(moved, old, location);
-                }
-            });
+            self.changes += 1;
+            if location.group() != LOOSE {
+                self.take_row(location);
+                continue;
+            }
+            let piece = Arc::make_mut(&mut self.state_mut().pieces[location.piece()]);
+            let removed = piece.change(location.cluster(), |inside| inside.remove_loose(flagged));
+            debug_assert!(removed, "a loose row is where its location says");
         }
+    }
+
+    /// Takes a row out of its columns; the last of them takes its place.
+    pub(crate) fn take_row(&mut self, location: Location) {
+        let (state, locations) = self.parts();
+        let (at, cluster) = (location.piece(), location.cluster());
+        let (group, row) = (location.group(), location.row());
+        let piece = Arc::make_mut(&mut state.pieces[at]);
+        piece.change(cluster, |inside| {
+            if let Some(moved) = inside.groups[group].remove(row) {
+                let old = Location::new(at, cluster, group, inside.groups[group].ids.len());
+                locations.relocate(moved, old, location);
+            }
+        });
     }
 
     /// The schema under which a row with these equalities meets the fewest events; perhaps a new one.
     fn schema_for(&mut self, equals: &[(u32, u32)]) -> usize {
+        let Best { schema, likelihood, missing } = self.best_schema(equals);
+        match missing {
+            (without, Some(slot))
+                if without < BETTER * likelihood && self.state().schemas.len() < MANY =>
+            {
+                self.state_mut().add_schema(vec![slot])
+            }
+            _ => schema,
+        }
+    }
+
+    /// The same of those that there are.
+    pub(crate) fn best_schema(&self, equals: &[(u32, u32)]) -> Best {
         let mut best = (1.0, 0);
         let mut missing = (1.0, None);
         let state = self.state();
@@ -104,102 +156,41 @@ impl Index {
                 }
             }
         }
-        match missing {
-            (likelihood, Some(slot)) if likelihood < BETTER * best.0 => {
-                self.state_mut().add_schema(vec![slot])
-            }
-            _ => best.1,
-        }
+        Best { schema: best.1, likelihood: best.0, missing }
     }
 
     /// Makes the schemas that are worth it for so many subscriptions like these.
-    pub(crate) fn choose_schemas(&mut self, sample: &[Vec<(u32, u32)>], subscriptions: usize) {
+    pub(crate) fn choose_schemas(&mut self, sample: &[Coded], subscriptions: usize) {
         let many = subscriptions.max(self.options.expected);
-        let multiple = self.options.multiple;
-        let advised = advice::advise(sample, many, &self.statistics, multiple);
-        for slots in advised {
+        let mut advice = Advice::new(many, self.options.multiple);
+        sample.iter().for_each(|coded| advice.offer(coded, &self.statistics));
+        while advice.choose_one() {}
+        for slots in advice.chosen() {
             let state = self.state_mut();
-            if slots.len() <= MOST && state.schemas.iter().all(|schema| schema.slots != slots) {
+            let is_there = |schema: &Arc<Schema>| !schema.is_retired && schema.slots == slots;
+            if slots.len() <= MOST && !state.schemas.iter().any(is_there) {
                 state.add_schema(slots);
-            }
-        }
-    }
-
-    /// Files all subscriptions anew, under the access predicates that are best for what is there now.
-    ///
-    /// It takes about as long as inserting them all again, one to two seconds for a million; snapshots
-    /// that are held meanwhile keep what they have. It is worth it when there are several times as many
-    /// subscriptions as at the last time, or others than then.
-    pub fn adapt(&mut self) {
-        let state = self.state_mut();
-        let schemas = std::mem::take(&mut state.schemas);
-        let pieces = std::mem::take(&mut state.pieces);
-        state.clear();
-        let rows = std::mem::take(&mut self.rows);
-        self.locations.forget_all();
-        let step = (rows / 4096).max(1);
-        let mut sample = Vec::new();
-        let mut at = 0;
-        for piece in &pieces {
-            self.each_row(&schemas, piece, |_, _, coded| {
-                if at % step == 0 {
-                    sample.push(coded.equals.clone());
-                }
-                at += 1;
-            });
-        }
-        self.choose_schemas(&sample, rows);
-        for piece in pieces {
-            let mut all = Vec::new();
-            self.each_row(&schemas, &piece, |_, id, coded| all.push((id, coded)));
-            drop(piece);
-            all.iter().for_each(|(id, coded)| self.place(*id, coded));
-        }
-    }
-
-    /// Calls back with each row of a piece, its access predicate put back among its equalities.
-    fn each_row(
-        &self,
-        schemas: &[Arc<Schema>],
-        piece: &Piece,
-        mut f: impl FnMut(&Self, u32, Coded),
-    ) {
-        let schema = &schemas[piece.schema as usize];
-        for cluster in &piece.clusters {
-            let mut row = |id: u32, residuals: &mut dyn Iterator<Item = Residual>| {
-                let mut coded =
-                    Coded { equals: schema.equals(cluster.key).collect(), rest: Vec::new() };
-                for residual in residuals {
-                    let equality = match residual {
-                        Residual::Equal { slot, code } => Some((u32::from(slot), u32::from(code))),
-                        Residual::Wide { slot, low, width: 0 } => Some((slot, low as u32)),
-                        _ => None,
-                    };
-                    let of_constants = |slot: u32| {
-                        matches!(self.state().dictionary.slots[slot as usize], Column::Equal(_))
-                    };
-                    match equality.filter(|(slot, _)| of_constants(*slot)) {
-                        Some(equality) => coded.equals.push(equality),
-                        None => coded.rest.push(residual),
-                    }
-                }
-                f(self, id, coded);
-            };
-            for group in &cluster.groups {
-                for (at, id) in group.ids.iter().enumerate() {
-                    row(*id, &mut group.row(at).into_iter());
-                }
-            }
-            for (id, words) in cluster.records() {
-                row(id, &mut super::cluster::residuals(words));
             }
         }
     }
 }
 
 impl State {
+    /// A schema of these slots: one that was to be left, if there is such, or a new one.
     pub(crate) fn add_schema(&mut self, slots: Vec<u32>) -> usize {
-        let (schema, piece) = (self.schemas.len(), self.pieces.len());
+        let is_it = |schema: &Arc<Schema>| !schema.is_gone() && schema.slots == slots;
+        let there = self.schemas.iter().position(is_it);
+        let schema = match (there, self.free_schemas.pop()) {
+            (Some(there), free) => {
+                self.free_schemas.extend(free);
+                there
+            }
+            (None, Some(free)) => free as usize,
+            (None, None) => {
+                self.schemas.push(Arc::new(Schema::gone()));
+                self.schemas.len() - 1
+            }
+        };
         match *slots.as_slice() {
             [] => {}
             [slot] => {
@@ -211,21 +202,35 @@ impl State {
             }
             _ => self.multiple.push(schema as u32),
         }
-        self.pieces.push(Arc::new(Piece::new(schema as u32)));
-        self.schemas.push(Arc::new(Schema::new(slots, piece as u32)));
+        if there.is_some() {
+            Arc::make_mut(&mut self.schemas[schema]).is_retired = false;
+        } else {
+            let piece = self.add_piece(schema);
+            self.schemas[schema] = Arc::new(Schema::new(slots, piece as u32));
+        }
         schema
+    }
+
+    /// An empty piece.
+    fn add_piece(&mut self, schema: usize) -> usize {
+        let piece = Arc::new(Piece::new(schema as u32));
+        if let Some(free) = self.free_pieces.pop() {
+            self.pieces[free as usize] = piece;
+            return free as usize;
+        }
+        self.pieces.push(piece);
+        self.pieces.len() - 1
     }
 
     /// Makes room in a bucket whose last piece is full.
     fn split(&mut self, schema: usize, mut bucket: usize, locations: &mut Locations) {
         loop {
+            let new = self.add_piece(schema);
             let rows = Arc::make_mut(&mut self.schemas[schema]);
-            let new = self.pieces.len();
             let Bucket { depth, pieces } = &mut rows.buckets[bucket];
             let at = *pieces.last().unwrap_or(&0) as usize;
             let keys = self.pieces[at].clusters.len();
             let full = Piece::new(schema as u32);
-            self.pieces.push(Arc::new(full.clone()));
             if pieces.len() > 1 || keys < 2 || *depth == DEEPEST {
                 pieces.push(new as u32);
                 return;

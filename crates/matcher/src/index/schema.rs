@@ -20,7 +20,10 @@ pub(crate) struct Schema {
     pub(crate) slots: Vec<u32>,
     /// By so many low bits of a key's hash: a bucket.
     directory: Vec<u32>,
+    /// None of a schema that is gone, whose number may be given again.
     pub(crate) buckets: Vec<Bucket>,
+    /// Nothing new is filed here, and what is here is to leave.
+    pub(crate) is_retired: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -39,12 +42,25 @@ impl Schema {
             slots,
             directory: vec![0],
             buckets: vec![Bucket { depth: 0, pieces: vec![piece] }],
+            is_retired: false,
         }
+    }
+
+    /// One that no event and no subscription comes to.
+    pub(crate) fn gone() -> Schema {
+        Schema { slots: Vec::new(), directory: Vec::new(), buckets: Vec::new(), is_retired: true }
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.buckets.is_empty()
     }
 
     /// What an event could match in this schema; none if it lacks a value.
     #[inline]
     pub(crate) fn key(&self, event: &Event) -> Option<u128> {
+        if self.is_gone() {
+            return None;
+        }
         let mut key = 0;
         for slot in &self.slots {
             let id = event.ids[*slot as usize];

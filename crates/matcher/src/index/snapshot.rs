@@ -26,6 +26,9 @@ pub(crate) struct State {
     pub(crate) single: Vec<Option<u32>>,
     /// The schemas of several slots.
     pub(crate) multiple: Vec<u32>,
+    /// Numbers of schemas and pieces that are gone.
+    pub(crate) free_schemas: Vec<u32>,
+    pub(crate) free_pieces: Vec<u32>,
 }
 
 impl State {
@@ -38,18 +41,11 @@ impl State {
             pieces: Vec::new(),
             single: Vec::new(),
             multiple: Vec::new(),
+            free_schemas: Vec::new(),
+            free_pieces: Vec::new(),
         };
-        state.clear();
+        state.add_schema(Vec::new());
         state
-    }
-
-    /// Forgets all rows and schemas.
-    pub(crate) fn clear(&mut self) {
-        self.schemas.clear();
-        self.pieces.clear();
-        self.single.clear();
-        self.multiple.clear();
-        self.add_schema(Vec::new());
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -111,8 +107,9 @@ impl Snapshot {
             shape.slots += 1;
             shape.ordered += usize::from(matches!(column, Column::Order(_)));
         }
-        shape.schemas = self.0.schemas.len();
-        shape.multiple = self.0.multiple.len();
+        let there = || self.0.schemas.iter().filter(|schema| !schema.is_gone());
+        shape.schemas = there().count();
+        shape.multiple = there().filter(|schema| schema.slots.len() > 1).count();
         for cluster in self.0.pieces.iter().flat_map(|piece| &piece.clusters) {
             shape.clusters += 1;
             shape.loose += cluster.records().count();
@@ -136,7 +133,7 @@ pub struct Shape {
     pub schemas: usize,
     /// Those of several attributes.
     pub multiple: usize,
-    /// Parts that are scheduled and copied as one.
+    /// Parts that are scheduled and copied as one; some may be empty.
     pub pieces: usize,
     /// Values of those attributes that have subscriptions.
     pub clusters: usize,

@@ -26,6 +26,17 @@ impl Statistics {
         uses.all += 1;
     }
 
+    /// One that was [counted](Statistics::count) is no more.
+    pub(crate) fn uncount(&mut self, slot: u32, id: u32) {
+        if let Some(uses) = self.slots.get_mut(slot as usize)
+            && let Some(count) = uses.by_id.get_mut(id as usize)
+            && *count > 0
+        {
+            *count -= 1;
+            uses.all -= 1;
+        }
+    }
+
     /// How likely an event satisfies this equality: events tend to carry what filters ask for. Half for
     /// what is not known.
     pub(crate) fn likelihood(&self, slot: u32, id: u32) -> f64 {

@@ -4,15 +4,13 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
+use super::arranging::{Arranging, FEWEST, SAMPLE};
 use super::coding::Coded;
 use super::location::{Locations, SEVERAL};
 use super::options::Options;
 use super::snapshot::{Snapshot, State};
 use super::statistics::Statistics;
 use crate::Filter;
-
-/// How many filters of a batch are looked at to choose access predicates.
-const SAMPLE: usize = 4096;
 
 /// A subscription's number in its [`Index`].
 ///
@@ -69,7 +67,11 @@ pub struct Index {
     /// Snapshots that may live, the oldest first, and the numbers freed since each.
     read: VecDeque<(Weak<State>, Vec<u32>)>,
     live: usize,
-    coded: Coded,
+    pub(crate) coded: Coded,
+    pub(crate) arranging: Arranging,
+    /// Rows that came and went since access predicates were chosen; and after how many they are again.
+    pub(crate) changes: usize,
+    pub(crate) due: usize,
 }
 
 /// Reading is done on the latest state.
@@ -96,6 +98,9 @@ impl Index {
             read: VecDeque::new(),
             live: 0,
             coded: Coded::default(),
+            arranging: Arranging::Not,
+            changes: 0,
+            due: FEWEST,
         }
     }
 
@@ -155,7 +160,8 @@ impl Index {
     /// better index.
     pub fn insert_all(&mut self, filters: &[Filter]) -> Vec<Subscription> {
         self.label_all(filters.iter().flat_map(Filter::conjunctions).flatten());
-        if filters.len() > self.live {
+        let decide = filters.len() > self.live;
+        if decide {
             // So many that they decide. A sample is coded and counted, not placed.
             let step = (filters.len() / SAMPLE).max(1);
             let conjunctions =
@@ -164,11 +170,18 @@ impl Index {
             for conjunction in conjunctions {
                 let mut coded = Coded::default();
                 self.code(conjunction, &mut coded);
-                sample.push(coded.equals);
+                sample.push(coded);
             }
             self.choose_schemas(&sample, self.live + filters.len());
+            // They are counted once more when they are placed.
+            let counted = sample.iter().flat_map(|coded| &coded.equals);
+            counted.for_each(|(slot, id)| self.statistics.uncount(*slot, *id));
         }
-        filters.iter().map(|filter| self.insert(filter)).collect()
+        let subscriptions = filters.iter().map(|filter| self.insert(filter)).collect();
+        if decide {
+            self.is_arranged();
+        }
+        subscriptions
     }
 
     /// Gives a subscription another filter. It matches by the old one or by the new one, never by none.
