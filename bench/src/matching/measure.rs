@@ -24,7 +24,7 @@ pub(super) fn run(
     built: Built,
     report: &mut Report,
 ) -> io::Result<()> {
-    let Built { mut index, insert_all_per_s, insert_per_s } = built;
+    let Built { mut index, insert_all_per_s, insert_per_s, longest } = built;
     let subscriptions = index.len();
     let bytes_per_subscription = index.bytes() as f64 / subscriptions as f64;
     let snapshot = index.snapshot();
@@ -42,6 +42,7 @@ pub(super) fn run(
         access,
         insert_all_per_s,
         insert_per_s,
+        longest_insert_us: longest.as_secs_f64() * 1e6,
         coding_ns,
         schemas: shape.schemas,
         multiple: shape.multiple,
@@ -49,44 +50,61 @@ pub(super) fn run(
         loose: shape.loose,
     });
     let slice = Duration::from_millis(options.slice);
+    let mut all: Vec<Arm> = Vec::new();
     for cores in options.cores.iter().copied() {
-        let forms = forms(options, cores);
-        let mut rates = vec![Vec::new(); forms.len()];
-        let mut found = (0, 0);
-        for _ in 0..options.rounds {
-            for (form, rates) in forms.iter().zip(&mut rates) {
-                let next = AtomicUsize::new(0);
-                let sum = on_cores(cores, form.threads(), |core| {
-                    form.run(&snapshot, &events, Place { core, cores, next: &next }, slice)
-                })?;
-                rates.push(form.rate(&sum));
-                if !matches!(form, Form::Partition(_)) {
-                    found.0 += sum.iter().map(|part| part.matches).sum::<usize>();
-                    found.1 += sum.iter().map(|part| part.events).sum::<usize>();
-                }
+        let arms = forms(options, cores).into_iter();
+        all.extend(arms.map(|form| Arm { form, cores, rates: Vec::new() }));
+    }
+    let mut found = (0, 0);
+    for _ in 0..options.rounds {
+        for Arm { form, cores, rates } in &mut all {
+            let (next, cores) = (AtomicUsize::new(0), *cores);
+            let sum = on_cores(cores, form.threads(), |core| {
+                form.run(&snapshot, &events, Place { core, cores, next: &next }, slice)
+            })?;
+            rates.push(form.rate(&sum));
+            if !matches!(form, Form::Partition(_)) {
+                found.0 += sum.iter().map(|part| part.matches).sum::<usize>();
+                found.1 += sum.iter().map(|part| part.events).sum::<usize>();
             }
         }
-        let plain = forms.iter().position(|form| *form == Form::Loop(Cohort::Fixed(0)));
-        for (form, of_form) in forms.iter().zip(&rates) {
-            let over = plain.map(|plain| {
-                let ratios = of_form.iter().zip(&rates[plain]).map(|(this, plain)| this / plain);
+    }
+    for arm in &all {
+        let over = |other: Option<&Arm>| {
+            other.map(|other| {
+                let ratios = arm.rates.iter().zip(&other.rates).map(|(this, other)| this / other);
                 median(&ratios.collect::<Vec<_>>())
-            });
-            report.rows.push(Row {
-                workload: format!("{workload:?}"),
-                subscriptions,
-                access,
-                form: form.name(),
-                cores,
-                cohort: form.cohort(),
-                events_per_s: median(of_form),
-                over_per_event: over,
-                matches_per_event: found.0 as f64 / found.1.max(1) as f64,
-                bytes_per_subscription,
-            });
-        }
+            })
+        };
+        let of = |form: Form, cores: usize| {
+            all.iter().find(|other| other.form == form && other.cores == cores)
+        };
+        let here = match arm.form {
+            Form::Partition(_) => Form::Loop(arm.form.cohort()),
+            other => other,
+        };
+        report.rows.push(Row {
+            workload: format!("{workload:?}"),
+            subscriptions,
+            access,
+            form: arm.form.name(),
+            cores: arm.cores,
+            cohort: arm.form.cohort(),
+            events_per_s: median(&arm.rates),
+            over_per_event: over(of(Form::Loop(Cohort::Fixed(0)), arm.cores)),
+            over_one_core: over(of(here, 1).filter(|_| arm.cores > 1)),
+            matches_per_event: found.0 as f64 / found.1.max(1) as f64,
+            bytes_per_subscription,
+        });
     }
     Ok(())
+}
+
+/// A form on so many cores, and what it did in each round. All take turns.
+struct Arm {
+    form: Form,
+    cores: usize,
+    rates: Vec<f64>,
 }
 
 /// Runs `f` on so many cores at the same time, on each with so many threads.

@@ -16,6 +16,7 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<MissRow>> {
     let mut rows = Vec::new();
     for workload in &options.workload {
         for subscriptions in options.subscriptions.iter().copied() {
+            let mut alone = None;
             for cohort in COHORTS {
                 eprintln!("{workload:?}, {subscriptions} filters, cohort {cohort}, under valgrind");
                 let [few, many] = EVENTS.map(|events| {
@@ -29,11 +30,14 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<MissRow>> {
                     ])
                 });
                 let misses = many?.beyond(few?, EVENTS[1] - EVENTS[0]);
+                let per_event_over = alone.map(|alone: f64| alone / misses.l2);
+                alone = alone.or(Some(misses.l2));
                 rows.push(MissRow {
                     workload: format!("{workload:?}"),
                     subscriptions,
                     cohort,
                     l2_misses_per_event: misses.l2,
+                    per_event_over,
                 });
             }
         }

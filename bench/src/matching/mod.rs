@@ -4,11 +4,12 @@ mod form;
 mod measure;
 mod misses;
 mod options;
+mod peer;
 mod report;
 pub(crate) mod workload;
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use phalanx_matcher::{Index, Tier};
 
@@ -42,18 +43,23 @@ pub fn run(options: &Options) -> io::Result<Option<Report>> {
     }
     for workload in &options.workload {
         for subscriptions in &options.subscriptions {
-            let mut single = None;
-            for multiple in [false, true] {
-                let access = if multiple { "chosen" } else { "single" };
+            let grown = options.grown.then_some("grown");
+            for access in ["single", "chosen"].into_iter().chain(grown) {
                 eprintln!("{workload:?}, {subscriptions} filters, access {access}");
-                let built = build(*workload, *subscriptions, multiple, options.seed);
-                let shape = built.index.shape();
-                if multiple && shape.multiple == 0 && single.is_some() {
+                let built = match access {
+                    "grown" => grow(*workload, *subscriptions, options.seed),
+                    _ => build(*workload, *subscriptions, access == "chosen", options.seed),
+                };
+                if access == "chosen" && built.index.shape().multiple == 0 {
                     eprintln!("the same as single");
                     continue;
                 }
-                single = Some(());
                 measure::run(&options, *workload, access, built, &mut report)?;
+            }
+            if let Some(program) = &options.a_tree {
+                eprintln!("{workload:?}, {subscriptions} filters, a-tree");
+                let row = peer::run(program, *workload, *subscriptions, options.seed)?;
+                report.rows.push(row);
             }
         }
     }
@@ -63,8 +69,9 @@ pub fn run(options: &Options) -> io::Result<Option<Report>> {
 /// An index and how fast it was filled.
 pub(crate) struct Built {
     pub(crate) index: Index,
-    insert_all_per_s: f64,
+    insert_all_per_s: Option<f64>,
     insert_per_s: f64,
+    longest: Duration,
 }
 
 /// Fills an index: nearly all in batches, the last part one by one.
@@ -84,15 +91,47 @@ pub(crate) fn build(workload: Workload, subscriptions: usize, multiple: bool, se
         seconds += start.elapsed().as_secs_f64();
     }
     let filters: Vec<_> = (0..singly).map(|_| generator.filter()).collect();
+    let mut longest = Duration::ZERO;
     let start = Instant::now();
+    let mut last = start;
     for filter in &filters {
         index.insert(filter);
+        let now = Instant::now();
+        longest = longest.max(now - last);
+        last = now;
     }
     Built {
         index,
-        insert_all_per_s: (subscriptions - singly) as f64 / seconds.max(1e-9),
-        insert_per_s: singly as f64 / start.elapsed().as_secs_f64(),
+        insert_all_per_s: Some((subscriptions - singly) as f64 / seconds.max(1e-9)),
+        insert_per_s: singly as f64 / (last - start).as_secs_f64(),
+        longest,
     }
+}
+
+/// What an index looks at with each change, as in the broker.
+const PER_CHANGE: usize = 8;
+
+/// Fills an index one by one, without telling it how many are to come: it arranges itself anew as it grows.
+fn grow(workload: Workload, subscriptions: usize, seed: u64) -> Built {
+    let mut index = Index::new(phalanx_matcher::Options::default());
+    let mut generator = Generator::new(workload, seed);
+    let (mut longest, mut all, mut left) = (Duration::ZERO, Duration::ZERO, subscriptions);
+    while left > 0 {
+        let filters: Vec<_> = (0..left.min(BATCH)).map(|_| generator.filter()).collect();
+        left -= filters.len();
+        let start = Instant::now();
+        let mut last = start;
+        for filter in &filters {
+            index.insert(filter);
+            index.adapt_some(PER_CHANGE);
+            let now = Instant::now();
+            longest = longest.max(now - last);
+            last = now;
+        }
+        all += last - start;
+    }
+    let insert_per_s = subscriptions as f64 / all.as_secs_f64();
+    Built { index, insert_all_per_s: None, insert_per_s, longest }
 }
 
 /// The instructions that checks are made with.

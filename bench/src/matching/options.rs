@@ -1,5 +1,7 @@
 //! The command line of `phalanx bench match`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
@@ -15,11 +17,12 @@ use super::{Cohort, Workload};
 /// (the threaded server of the 2002 paper, §5.2).
 ///
 /// JSON: `builds[]` with `workload`, `subscriptions`, `access` (`single`: one attribute for each access
-/// predicate; `chosen`: by cost), `insert_all_per_s`, `insert_per_s` (one by one), `coding_ns` (for an event),
+/// predicate; `chosen`: by cost; `grown`: the same, as it grew), `insert_all_per_s`, `insert_per_s` (one by one),
+/// `longest_insert_us` (of these), `coding_ns` (for an event),
 /// `schemas`, `multiple` (of several attributes), `pieces`, `loose`; `rows[]` with `workload`,
-/// `subscriptions`, `access`, `form`, `cores`, `cohort`, `events_per_s`, `over_per_event` (median of the rounds'
-/// ratios), `matches_per_event`, `bytes_per_subscription`; `tier`, `rounds`, `seed`.
-/// With --misses: `misses[]` with `workload`, `subscriptions`, `cohort`, `l2_misses_per_event`.
+/// `subscriptions`, `access`, `form`, `cores`, `cohort`, `events_per_s`, `over_per_event` and `over_one_core` (medians of the
+/// rounds' ratios), `matches_per_event`, `bytes_per_subscription`; `tier`, `rounds`, `seed`.
+/// With --misses: `misses[]` with `workload`, `subscriptions`, `cohort`, `l2_misses_per_event`, `per_event_over`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// How many filters
@@ -69,6 +72,15 @@ pub struct Options {
     /// 1024; with one access attribute. Minutes
     #[arg(long)]
     pub misses: bool,
+
+    /// Measure one more index, whose filters are inserted one by one and which arranges itself anew as it grows
+    #[arg(long)]
+    pub grown: bool,
+
+    /// Measure the crate a-tree beside it, one event at a time: the program that `cargo build --release` in
+    /// bench/peers/a-tree makes. Its insertions become slower with each; 100,000 take it some ten seconds
+    #[arg(long, value_name = "PROGRAM")]
+    pub a_tree: Option<PathBuf>,
 
     /// Few filters and one round: only shows that it runs
     #[arg(long, conflicts_with_all = ["subscriptions", "rounds", "slice"])]

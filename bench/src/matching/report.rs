@@ -35,10 +35,13 @@ pub struct Build {
     pub subscriptions: usize,
     /// How access predicates were chosen.
     pub access: &'static str,
-    /// Filters a second in batches.
-    pub insert_all_per_s: f64,
+    /// Filters a second in batches; none where all were inserted one by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insert_all_per_s: Option<f64>,
     /// The same one by one, into the filled index.
     pub insert_per_s: f64,
+    /// The longest of these insertions, in microseconds.
+    pub longest_insert_us: f64,
     /// Nanoseconds to code an event of 32 attributes.
     pub coding_ns: f64,
     /// Sets of attributes that filters are filed under.
@@ -60,7 +63,7 @@ pub struct Row {
     pub subscriptions: usize,
     /// How access predicates were chosen.
     pub access: &'static str,
-    /// Who matched what: `loop`, `partition` or `twin`.
+    /// Who matched what: `loop`, `partition`, `twin` or `a-tree`.
     pub form: &'static str,
     /// That matched at the same time.
     pub cores: usize,
@@ -71,6 +74,10 @@ pub struct Row {
     /// The median of the rounds' ratios to cohort 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_per_event: Option<f64>,
+    /// On several cores: the median of the rounds' ratios to one core, of the same form and cohort; of a partition to the
+    /// loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_one_core: Option<f64>,
     /// Subscriptions that an event satisfies.
     pub matches_per_event: f64,
     /// All that the index holds, over its subscriptions.
@@ -88,6 +95,9 @@ pub struct MissRow {
     pub cohort: usize,
     /// Of a last level of 1 MiB.
     pub l2_misses_per_event: f64,
+    /// Of a cohort: as many misses has an event alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_event_over: Option<f64>,
 }
 
 impl Report {
@@ -107,10 +117,13 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for row in &self.misses {
-            let MissRow { workload, subscriptions, cohort, l2_misses_per_event } = row;
+            let MissRow { workload, subscriptions, cohort, l2_misses_per_event, .. } = row;
+            let fewer = row
+                .per_event_over
+                .map_or(String::new(), |fewer| format!(", {fewer:.1} times fewer"));
             writeln!(
                 f,
-                "{workload}, {subscriptions} filters, cohort {cohort}: {l2_misses_per_event:.1} misses an event"
+                "{workload}, {subscriptions} filters, cohort {cohort}: {l2_misses_per_event:.1} misses an event{fewer}"
             )?;
         }
         for build in &self.builds {
@@ -118,10 +131,13 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "\n{workload}, {subscriptions} filters, access {access}: {schemas} schemas ({multiple} multiple), \
-                 {pieces} pieces, {} loose\n  inserted {:.2} M/s in batches, {:.2} M/s one by one; an event is coded in {:.0} ns",
+                 {pieces} pieces, {} loose\n  inserted{} {:.2} M/s one by one, the longest {:.0} µs; an event is coded in {:.0} ns",
                 build.loose,
-                build.insert_all_per_s / 1e6,
+                build
+                    .insert_all_per_s
+                    .map_or(String::new(), |rate| format!(" {:.2} M/s in batches,", rate / 1e6)),
                 build.insert_per_s / 1e6,
+                build.longest_insert_us,
                 build.coding_ns,
             )?;
             let rows = self.rows.iter().filter(|row| {
@@ -132,17 +148,29 @@ impl fmt::Display for Report {
                 if at == 0 {
                     writeln!(
                         f,
-                        "  {:.1} bytes a subscription, {:.3} matches an event\n\n  cores  form       cohort   events/s  over one at a time",
+                        "  {:.1} bytes a subscription, {:.3} matches an event\n\n  cores  form       cohort   events/s  over one at a time  over one core",
                         row.bytes_per_subscription, row.matches_per_event
                     )?;
                 }
-                let over = row.over_per_event.map_or(String::new(), |over| format!("{over:.2}"));
-                writeln!(
-                    f,
-                    "  {:>5}  {:<9}  {:>6}  {:>9.0}  {over:>18}",
+                let ratio = |ratio: Option<f64>| ratio.map_or(String::new(), |n| format!("{n:.2}"));
+                let (over, cores) = (ratio(row.over_per_event), ratio(row.over_one_core));
+                let line = format!(
+                    "  {:>5}  {:<9}  {:>6}  {:>9.0}  {over:>18}  {cores:>13}",
                     row.cores, row.form, row.cohort, row.events_per_s
-                )?;
+                );
+                writeln!(f, "{}", line.trim_end())?;
             }
+        }
+        for row in self.rows.iter().filter(|row| row.form == "a-tree") {
+            writeln!(
+                f,
+                "\n{}, {} filters, a-tree: {:.0} events/s, {:.0} bytes a subscription, {:.3} matches an event",
+                row.workload,
+                row.subscriptions,
+                row.events_per_s,
+                row.bytes_per_subscription,
+                row.matches_per_event
+            )?;
         }
         writeln!(f, "\n({} checks, medians of {} rounds)", self.tier, self.rounds)
     }
