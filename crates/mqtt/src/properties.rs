@@ -86,11 +86,41 @@ impl<'a> Properties<'a> {
 
     /// The users' own, in their order: names and values.
     pub fn user(self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.iter().filter_map(|property| match property {
-            Property::User(name, value) => Some((name, value)),
-            _ => None,
+        let (whole, mut reader) = (std::str::from_utf8(self.bytes).ok(), Reader(self.bytes));
+        std::iter::from_fn(move || {
+            loop {
+                if let (Some(whole), Some(&USER)) = (whole, reader.0.first()) {
+                    return user(whole, &mut reader).ok();
+                }
+                // They were checked as a whole, or written here: only the end fails.
+                if let (_, Property::User(name, value)) = Property::read(&mut reader).ok()? {
+                    return Some((name, value));
+                }
+            }
         })
     }
+}
+
+/// The property of a user's own at the front of `reader`, which reads the end of `whole`. Mostly all properties
+/// of a packet are one text, lengths and all: then it is seen once that it is one, and its parts are cut out of it. Each by
+/// itself costs several times as much.
+#[inline]
+fn user<'a>(whole: &'a str, reader: &mut Reader<'a>) -> Result<(&'a str, &'a str), Error> {
+    reader.byte()?;
+    Ok((part(whole, reader)?, part(whole, reader)?))
+}
+
+#[inline]
+fn part<'a>(whole: &'a str, reader: &mut Reader<'a>) -> Result<&'a str, Error> {
+    let length = reader.bytes()?.len();
+    let end = whole.len() - reader.0.len();
+    // Where it is cut within a character it is no text.
+    let text = whole.get(end - length..end);
+    let text = text.ok_or(Error::malformed("a text is not in UTF-8"))?;
+    if text.as_bytes().contains(&0) {
+        return Err(Error::malformed("a text has the character NUL in it"));
+    }
+    Ok(text)
 }
 
 impl<'a> IntoIterator for Properties<'a> {
@@ -125,8 +155,12 @@ impl std::fmt::Debug for PropertiesIter<'_> {
 fn check(bytes: &[u8], place: Place) -> Result<u64, Error> {
     let mut reader = Reader(bytes);
     let mut seen = 0u64;
-    while !reader.is_empty() {
-        let (id, _) = Property::read(&mut reader)?;
+    let whole = std::str::from_utf8(bytes).ok();
+    while let Some(first) = reader.0.first() {
+        let id = match whole {
+            Some(whole) if *first == USER => user(whole, &mut reader).map(|_| USER)?,
+            _ => Property::read(&mut reader)?.0,
+        };
         if Place::allowed(id) & place.0 == 0 {
             return Err(Error::protocol("a property stands in a packet that cannot have it"));
         }
@@ -216,6 +250,43 @@ mod tests {
         let elsewhere = buffer(&[Property::WillDelay(1)]);
         assert!(check(&elsewhere.bytes, publish).is_err());
         assert!(check(&elsewhere.bytes, Place::WILL).is_ok());
+    }
+
+    #[test]
+    fn the_users_own_are_read_whether_or_not_all_is_one_text() {
+        let publish = Place::of(Kind::Publish);
+        // A length of 200 is no character, nor is a number in four bytes.
+        let long = "l".repeat(200);
+        for other in [Property::ContentType("é"), Property::MessageExpiry(0xffff_ffff)] {
+            for value in ["1", "°C", "", long.as_str()] {
+                let all = buffer(&[Property::User("ü", value), other, Property::User("b", "2")]);
+                let checked = check(&all.bytes, publish).map(|kinds| kinds == all.kinds);
+                assert_eq!(checked, Ok(true));
+                assert!(all.get().user().eq([("ü", value), ("b", "2")]), "{all:?}");
+            }
+        }
+        let user = |name: &[u8], value: &[u8]| {
+            let mut bytes = vec![USER];
+            for text in [name, value] {
+                bytes.extend((text.len() as u16).to_be_bytes());
+                bytes.extend(text);
+            }
+            bytes
+        };
+        assert!(check(&user(b"a", b"b"), publish).is_ok());
+        assert!(check(&user(b"a", b"\0"), publish).is_err(), "NUL");
+        assert!(check(&user(b"a", b"\xc3"), publish).is_err(), "half a character");
+        // As a whole it is a text: the second half of a character is the next one's length.
+        let mut split = user(b"a", b"\xc3");
+        split.extend(user(b"a", b"b"));
+        split[6] = 0xc3;
+        assert!(check(&split, publish).is_err());
+        let cut = [&[USER, 0, 1, 0xc3][..], &[0xa9, 0]].concat();
+        assert!(
+            std::str::from_utf8(&cut).is_ok() && check(&cut, publish).is_err(),
+            "cut within one"
+        );
+        assert!(check(&user(b"a", b"b")[..6], publish).is_err(), "it ends early");
     }
 
     #[test]
