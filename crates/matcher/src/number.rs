@@ -14,6 +14,9 @@ const ONE: i128 = 10i128.pow(PLACES);
 /// The largest magnitude: 20 digits before the point, which holds every 64-bit integer.
 const BOUND: i128 = 10i128.pow(38) - 1;
 
+/// So many digits fit into 64 bits.
+const SHORT: usize = 18;
+
 /// The furthest that an exponent moves the point; further away nothing fits.
 const FURTHEST: i32 = 40;
 
@@ -60,7 +63,19 @@ impl Number {
     ///
     /// # Errors
     /// When it is of another form, or cannot be held exactly.
+    #[inline]
     pub fn parse(text: &str) -> Result<Number, NumberError> {
+        // Mostly it is a few digits.
+        if let 1..=SHORT = text.len()
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            let add = |value: i64, digit: u8| 10 * value + i64::from(digit - b'0');
+            return Ok(Number::from(text.bytes().fold(0, add)));
+        }
+        Number::parse_any(text)
+    }
+
+    fn parse_any(text: &str) -> Result<Number, NumberError> {
         let (negative, text) = match text.as_bytes().first() {
             Some(b'-') => (true, &text[1..]),
             Some(b'+') => (false, &text[1..]),
@@ -187,6 +202,8 @@ mod tests {
             ("1000e-20", "0.00000000000000001"),
             ("9223372036854775807", "9223372036854775807"),
             ("99999999999999999999.999999999999999999", "99999999999999999999.999999999999999999"),
+            ("999999999999999999", "999999999999999999"),
+            ("1000000000000000000", "1000000000000000000"),
             ("0e99", "0"),
             ("0.000000000000000001", "0.000000000000000001"),
         ];
