@@ -3,12 +3,21 @@
 
 use std::borrow::Cow;
 
-use phalanx_matcher::{Number, Value};
+use phalanx_matcher::{Event, Number, Value};
 use serde::Deserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::content::index::ContentIndex;
 use crate::message::Message;
+
+/// The event that `message` is; with its payload's fields, if `json`.
+pub(crate) fn code(message: &Message, json: bool, index: &mut ContentIndex) -> Event {
+    match json {
+        false => index.code(message.user().map(|(name, text)| (name, Value::Untyped(text)))),
+        true => index.code(Attributes::of(message, json).list().iter().copied()),
+    }
+}
 
 /// A message's attributes.
 pub(crate) struct Attributes<'m> {

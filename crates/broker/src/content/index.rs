@@ -99,17 +99,26 @@ impl ContentIndex {
         }
     }
 
-    /// Adds a message's event for the topic filter of this number.
-    pub(crate) fn ask(&mut self, message: u32, number: i64, attributes: &[(&str, Value<'_>)]) {
+    /// Codes what a message carries.
+    pub(crate) fn code<'m>(
+        &mut self,
+        carried: impl Iterator<Item = (&'m str, Value<'m>)>,
+    ) -> Event {
         let Self { index, names, .. } = self;
         let snapshot: &Snapshot = index;
         names.next(snapshot);
-        let number = (NUMBER, Value::from(number));
+        let known = carried
+            .enumerate()
+            .filter_map(|(at, (name, value))| Some((names.find(at, name, snapshot)?, value)));
+        snapshot.event_of(known)
+    }
+
+    /// Adds a message's event for the topic filter of this number.
+    pub(crate) fn ask(&mut self, message: u32, number: i64, mut event: Event) {
         // In the end, as of several of one name the last counts.
-        let all = attributes.iter().chain([&number]).enumerate();
-        let known =
-            all.filter_map(|(at, (name, value))| Some((names.find(at, name, snapshot)?, *value)));
-        let event = snapshot.event_of(known);
+        if let Some(attribute) = self.index.attribute(NUMBER) {
+            self.index.set(&mut event, attribute, number.into());
+        }
         self.events.push(event);
         self.messages.push(message);
     }

@@ -9,7 +9,7 @@ use phalanx_mqtt::{QoS, Reason, RetainHandling, topic};
 
 use crate::access::{Covered, Identity, Policy};
 use crate::config::Limits;
-use crate::content::attributes::Attributes;
+use crate::content::attributes::{self, Attributes};
 use crate::content::index::ContentIndex;
 use crate::content::wanted::{self, Content};
 use crate::durable::restored::RestoredRoutes;
@@ -140,7 +140,8 @@ impl Router {
                 }
             }
             let n = n as u32;
-            let mut attributes = [None, None];
+            // Coded once, with the payload's fields and without, and asked for each topic filter.
+            let mut events = [None, None];
             subscribers.matching(&message.topic, |here| {
                 found.extend(here.each.iter().map(|(client, own)| (n, *client, *own)));
                 for group in &here.groups {
@@ -156,10 +157,9 @@ impl Router {
                     alone.extend(chosen.map(|(client, own)| (n, client, own)));
                 }
                 for numbered in &here.content {
-                    let json = numbered.json;
-                    let attributes = attributes[usize::from(json)]
-                        .get_or_insert_with(|| Attributes::of(message, json));
-                    content.ask(n, numbered.number, &attributes.list());
+                    let event = events[usize::from(numbered.json)]
+                        .get_or_insert_with(|| attributes::code(message, numbered.json, content));
+                    content.ask(n, numbered.number, event.clone());
                     asked = true;
                 }
             });

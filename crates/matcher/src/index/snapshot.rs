@@ -86,6 +86,15 @@ impl Snapshot {
         event
     }
 
+    /// Gives an attribute of a coded event another value: for an event in several variants.
+    ///
+    /// # Panics
+    /// If the attribute is newer than this snapshot, or another snapshot has coded the event.
+    pub fn set(&self, event: &mut Event, attribute: Attribute, value: Value<'_>) {
+        self.0.owns(event);
+        self.0.dictionary.set(event, attribute, value);
+    }
+
     /// Which state of its index this is: a later snapshot has a greater number, or the same if nothing changed.
     #[must_use]
     pub fn version(&self) -> u64 {
