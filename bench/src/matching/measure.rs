@@ -9,7 +9,7 @@ use phalanx_matcher::Event;
 
 use super::form::{Cohort, Form, Part, Place, forms};
 use super::workload::{Generator, attributes, code};
-use super::{Build, Built, Options, Report, Row, Workload};
+use super::{Access, Build, Built, Options, Report, Row, Workload};
 use crate::stats::median;
 use crate::web::cores;
 
@@ -20,7 +20,7 @@ const EVENTS: usize = 16 * 1024;
 pub(super) fn run(
     options: &Options,
     workload: Workload,
-    access: &'static str,
+    access: Access,
     built: Built,
     report: &mut Report,
 ) -> io::Result<()> {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use phalanx_matcher::{Index, Tier};
 
 pub use form::Cohort;
-pub use options::Options;
+pub use options::{Access, Options};
 pub use report::{Build, MissRow, Report, Row};
 use workload::Generator;
 pub use workload::Workload;
@@ -43,18 +43,22 @@ pub fn run(options: &Options) -> io::Result<Option<Report>> {
     }
     for workload in &options.workload {
         for subscriptions in &options.subscriptions {
-            let grown = options.grown.then_some("grown");
-            for access in ["single", "chosen"].into_iter().chain(grown) {
-                eprintln!("{workload:?}, {subscriptions} filters, access {access}");
+            let mut others = false;
+            for access in &options.access {
+                eprintln!("{workload:?}, {subscriptions} filters, {access:?}");
                 let built = match access {
-                    "grown" => grow(*workload, *subscriptions, options.seed),
-                    _ => build(*workload, *subscriptions, access == "chosen", options.seed),
+                    Access::Grown => grow(*workload, *subscriptions, options.seed),
+                    Access::Chosen => build(*workload, *subscriptions, true, options.seed),
+                    Access::Single | Access::Peer => {
+                        build(*workload, *subscriptions, false, options.seed)
+                    }
                 };
-                if access == "chosen" && built.index.shape().multiple == 0 {
+                if *access == Access::Chosen && others && built.index.shape().multiple == 0 {
                     eprintln!("the same as single");
                     continue;
                 }
-                measure::run(&options, *workload, access, built, &mut report)?;
+                others = true;
+                measure::run(&options, *workload, *access, built, &mut report)?;
             }
             if let Some(program) = &options.a_tree {
                 eprintln!("{workload:?}, {subscriptions} filters, a-tree");

@@ -2,10 +2,26 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
 
 use super::{Cohort, Workload};
+
+/// How access predicates come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// One attribute for each filter
+    Single,
+    /// By cost, several attributes at once; left out where that comes to the same
+    Chosen,
+    /// The same, but the filters come one by one, and the index arranges itself anew as it grows
+    Grown,
+    /// What another matcher does
+    #[value(skip)]
+    Peer,
+}
 
 /// Measure the matcher: events a second against many filters, one at a time and in cohorts.
 ///
@@ -73,9 +89,15 @@ pub struct Options {
     #[arg(long)]
     pub misses: bool,
 
-    /// Measure one more index, whose filters are inserted one by one and which arranges itself anew as it grows
-    #[arg(long)]
-    pub grown: bool,
+    /// How access predicates come about
+    #[arg(
+        long,
+        value_name = "HOW,…",
+        value_delimiter = ',',
+        value_enum,
+        default_value = "single,chosen"
+    )]
+    pub access: Vec<Access>,
 
     /// Measure the crate a-tree beside it, one event at a time: the program that `cargo build --release` in
     /// bench/peers/a-tree makes. Its insertions become slower with each; 100,000 take it some ten seconds

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde::Deserialize;
 
 use super::workload::Generator;
-use super::{Cohort, Row, Workload};
+use super::{Access, Cohort, Row, Workload};
 
 /// As many as it has time for.
 const EVENTS: usize = 4096;
@@ -50,7 +50,7 @@ pub(super) fn run(
     Ok(Row {
         workload: format!("{workload:?}"),
         subscriptions,
-        access: "peer",
+        access: Access::Peer,
         form: "a-tree",
         cores: 1,
         cohort: Cohort::Fixed(0),

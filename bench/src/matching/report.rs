@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Cohort, Options, tier};
+use super::{Access, Cohort, Options, tier};
 
 /// All that was measured.
 #[derive(Clone, Debug, Serialize)]
@@ -34,7 +34,7 @@ pub struct Build {
     /// Filters in it.
     pub subscriptions: usize,
     /// How access predicates were chosen.
-    pub access: &'static str,
+    pub access: Access,
     /// Filters a second in batches; none where all were inserted one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insert_all_per_s: Option<f64>,
@@ -62,7 +62,7 @@ pub struct Row {
     /// Filters in the index.
     pub subscriptions: usize,
     /// How access predicates were chosen.
-    pub access: &'static str,
+    pub access: Access,
     /// Who matched what: `loop`, `partition`, `twin` or `a-tree`.
     pub form: &'static str,
     /// That matched at the same time.
@@ -130,7 +130,7 @@ impl fmt::Display for Report {
             let Build { workload, subscriptions, access, pieces, schemas, multiple, .. } = build;
             writeln!(
                 f,
-                "\n{workload}, {subscriptions} filters, access {access}: {schemas} schemas ({multiple} multiple), \
+                "\n{workload}, {subscriptions} filters, {access:?}: {schemas} schemas ({multiple} multiple), \
                  {pieces} pieces, {} loose\n  inserted{} {:.2} M/s one by one, the longest {:.0} µs; an event is coded in {:.0} ns",
                 build.loose,
                 build
