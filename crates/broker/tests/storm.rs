@@ -1,0 +1,66 @@
+//! Clients that come and go as fast as they can do not stop those who are there.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use common::{bytes, client, on_each_driver, subscriber};
+use phalanx_mqtt::{Delivery, Packet, Properties, Publish};
+
+const THREADS: usize = 4;
+const EACH: usize = 50;
+/// So many messages at least, and clients that come meanwhile.
+const MESSAGES: usize = 200;
+const CLIENTS: usize = 1000;
+
+/// Ends the storm, however the test does.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn messages_go_on_while_clients_come_and_go() {
+    on_each_driver(1, |address| {
+        let (is_over, connected) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let (mut reader, mut writer) = (subscriber(address, "reader"), client(address, "writer"));
+        let publish = Publish {
+            topic: "a/b/c",
+            payload: b"x",
+            delivery: Delivery::AtMostOnce,
+            retain: false,
+            duplicate: false,
+            properties: Properties::NONE,
+        };
+        let said = bytes(&Packet::Publish(publish));
+        let mut came = vec![0; said.len()];
+        thread::scope(|scope| {
+            let _over = Over(&is_over);
+            for thread in 0..THREADS {
+                let (is_over, connected) = (&is_over, &connected);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let name = |n| format!("{thread} {n}");
+                        let all: Vec<_> = (0..EACH).map(|n| client(address, &name(n))).collect();
+                        connected.fetch_add(all.len(), Ordering::Relaxed);
+                    }
+                });
+            }
+            // Each message arrives before the next is sent, while others come and go.
+            let (mut seen, mut sent) = (0, 0);
+            while sent < MESSAGES || seen < CLIENTS {
+                writer.write_all(&said).unwrap();
+                reader.read_exact(&mut came).expect("the message comes before the storm is over");
+                assert!(came == said, "message {sent}");
+                sent += 1;
+                seen = connected.load(Ordering::Relaxed);
+            }
+            println!("{seen} clients came while {sent} messages went");
+        });
+    });
+}
