@@ -34,6 +34,8 @@ struct Reading<'a, 'r> {
     reader: &'a mut Reader<'r>,
     prefix: String,
     table: &'a DeTable<'a>,
+    /// Where it is said.
+    at: usize,
     known: Vec<&'static str>,
 }
 
@@ -69,7 +71,7 @@ impl Pass<'_, '_> {
         table: &DeTable<'_>,
         keys: impl FnOnce(&mut Pass<'_, '_>),
     ) {
-        read_table(&mut reader, "", table, keys);
+        read_table(&mut reader, "", (table, 0), keys);
     }
 
     pub(crate) fn print(keys: impl FnOnce(&mut Pass<'_, '_>)) -> toml::Table {
@@ -161,7 +163,8 @@ impl Pass<'_, '_> {
                 let key = reading.path(name);
                 match found.get_ref() {
                     DeValue::Table(table) => {
-                        read_table(reading.reader, &format!("{key}."), table, keys);
+                        let at = found.span().start;
+                        read_table(reading.reader, &format!("{key}."), (table, at), keys);
                     }
                     _ => reading.reader.expected(found, &key, "a table", ""),
                 }
@@ -181,8 +184,13 @@ impl Pass<'_, '_> {
         if let Kind::Read(reading) = &mut self.0
             && let Some(DeValue::Boolean(on)) = reading.table.get(name).map(Spanned::get_ref)
         {
-            reading.take(name);
+            let at = reading.take(name).map_or(0, |found| found.span().start);
             *value = on.then(T::default);
+            if let Some(value) = value {
+                // What it must have is missing then.
+                let (prefix, none) = (format!("{}.", reading.path(name)), DeTable::new());
+                read_table(reading.reader, &prefix, (&none, at), |pass| value.keys(pass));
+            }
             return;
         }
         match &mut self.0 {
@@ -213,6 +221,8 @@ impl Pass<'_, '_> {
                     };
                     reading.note(&key, item.span().start);
                     let mut value = blank();
+                    let at = item.span().start;
+                    let table = (table, at);
                     read_table(reading.reader, &format!("{key}."), table, |p| value.keys(p));
                     list.push(value);
                 }
@@ -253,10 +263,10 @@ impl Pass<'_, '_> {
 fn read_table(
     reader: &mut Reader<'_>,
     prefix: &str,
-    table: &DeTable<'_>,
+    (table, at): (&DeTable<'_>, usize),
     keys: impl FnOnce(&mut Pass<'_, '_>),
 ) {
-    let reading = Reading { reader, prefix: prefix.to_owned(), table, known: Vec::new() };
+    let reading = Reading { reader, prefix: prefix.to_owned(), table, at, known: Vec::new() };
     let mut pass = Pass(Kind::Read(reading));
     keys(&mut pass);
     if let Kind::Read(reading) = pass.0 {
@@ -282,13 +292,13 @@ impl<'a> Reading<'a, '_> {
         Some(found)
     }
 
-    /// Where the table begins, more or less: at its first key.
+    /// Where the table begins, more or less: at its first key, if it has one.
     fn start(&self) -> usize {
-        self.table.keys().map(|key| key.span().start).min().unwrap_or(0)
+        self.table.keys().map(|key| key.span().start).min().unwrap_or(self.at)
     }
 
     fn tell_unknown(self) {
-        let Self { reader, prefix, table, known } = self;
+        let Self { reader, prefix, table, known, .. } = self;
         for key in table.keys().filter(|key| !known.contains(&&**key.get_ref())) {
             let name = key.get_ref();
             let near = known

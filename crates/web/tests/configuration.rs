@@ -80,6 +80,7 @@ fn mistakes_name_their_place() {
         ),
         ("listen = 'tls:[::]:443'", "web.toml:1:10: listen: ", "no host has a certificate"),
         ("listen = 'to-tls:[::]:80'", "web.toml:1:10: listen: ", "none has it"),
+        ("[host]\ntls = true", "web.toml:2:7: host.tls: `certificate` is missing", ""),
         ("[host.tls]\nkey = 'k'", "web.toml:2:1: host.tls: `certificate` is missing", ""),
         ("[access-log]\ntarget = 'log'", "web.toml:2:10: access-log.target: ", "slash"),
     ];
