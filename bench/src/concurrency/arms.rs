@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Graph, Processor, SharedStage};
+use phalanx_core::{Graph, Processor, SharedStage, sleep};
 use serde::{Deserialize, Serialize};
 
 use super::request::{
@@ -68,8 +68,8 @@ pub(crate) fn server(
         let world = World::new(kib, requests);
         match order {
             Order::Events => Box::new(Events::<M>::new(world)),
-            Order::Unbounded => Box::new(Stages::<M>::new(world, None)),
-            Order::Bounded => Box::new(Stages::<M>::new(world, Some(cache))),
+            Order::Unbounded => Box::new(Stages::<M>::new(world, None, NO_WAIT)),
+            Order::Bounded => Box::new(Stages::<M>::new(world, Some(cache), NO_WAIT)),
         }
     }
     match allocator {
@@ -77,6 +77,21 @@ pub(crate) fn server(
         Allocator::Pools => of::<Pools>(order, kib, requests, cache),
     }
 }
+
+/// Stages and pools, with a budget of a second-level cache of so many bytes or without; each request waits so long
+/// half-way, as for a disk.
+pub(super) fn waiting(
+    cache: Option<usize>,
+    kib: u64,
+    requests: usize,
+    wait: Duration,
+) -> Box<dyn Server> {
+    Box::new(Stages::<Pools>::new(World::new(kib, requests), cache, wait))
+}
+
+const NO_WAIT: Duration = Duration::ZERO;
+/// Requests that wait do so before this stage.
+const WAITING: usize = STAGES / 2;
 
 /// Stages of an event server that run in a turn.
 const STEPS: usize = 64;
@@ -150,11 +165,12 @@ struct Way<M: Memory> {
     /// When those came that have ended in this turn.
     ended: RefCell<Vec<u64>>,
     in_flight: Cell<usize>,
+    wait: Duration,
     _memory: std::marker::PhantomData<M>,
 }
 
 impl<M: Memory> Stages<M> {
-    fn new(world: World, budget: Option<usize>) -> Self {
+    fn new(world: World, budget: Option<usize>, wait: Duration) -> Self {
         let mut graph = Graph::new();
         graph.cache_bytes(budget.unwrap_or(1));
         let names = ["read", "parse", "route", "check", "fetch", "shape", "pack", "send"];
@@ -178,6 +194,7 @@ impl<M: Memory> Stages<M> {
             stages,
             ended: RefCell::default(),
             in_flight: Cell::new(0),
+            wait,
             _memory: std::marker::PhantomData,
         };
         Self { processor, clock: Clock(Instant::now()), line: Rc::new(line), next: 0 }
@@ -189,6 +206,9 @@ fn go_on<M: Memory>(line: Rc<Way<M>>, stage: usize, work: M::Held<Work<M>>) {
     let handle = line.stages[stage];
     let taken = handle.dispatch(move |_| async move {
         let mut work = work;
+        if stage == WAITING && line.wait != NO_WAIT {
+            sleep(line.wait).await;
+        }
         if work.step(&line.world) {
             line.in_flight.set(line.in_flight.get() - 1);
             line.ended.borrow_mut().push(work.came);
@@ -223,8 +243,10 @@ mod tests {
 
     #[test]
     fn all_serve_all() {
-        for arm in ARMS {
-            let mut server = server(arm, 1, 100, 1 << 19);
+        let wait = Duration::from_millis(1);
+        let waits = [None, Some(1 << 19)].map(|cache| ("waits", waiting(cache, 1, 100, wait)));
+        let arms = ARMS.map(|arm| ("goes on", server(arm, 1, 100, 1 << 19)));
+        for (arm, mut server) in arms.into_iter().chain(waits) {
             (0..100).for_each(|came| server.offer(came));
             assert_eq!(server.in_flight(), 100, "{arm:?}");
             let mut ended = Vec::new();

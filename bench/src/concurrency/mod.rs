@@ -2,7 +2,7 @@
 //! cost, and what a budget and pools save of it.
 //!
 //! Read `request` (what a request does), `arms` (in which order, and whence the memory), `measure`, `misses`
-//! (under cachegrind), `servers` (the real web server, beside others).
+//! (under cachegrind), `waits` (for I/O), `servers` (the real web server, beside others).
 
 mod arms;
 mod measure;
@@ -11,12 +11,14 @@ mod options;
 mod report;
 mod request;
 mod servers;
+mod waits;
 
 pub use arms::{Allocator, Order};
 pub use misses::{MissRow, WebMissRow};
 pub use options::Options;
 pub use report::{Report, Row};
 pub use servers::WebRow;
+pub use waits::WaitRow;
 
 pub(crate) use arms::{ARMS, Server, server};
 pub(crate) use measure::second_level;
@@ -30,6 +32,7 @@ use crate::web::Error;
 /// When something cannot be measured; no process is left behind then either.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let rows = measure::run(options).map_err(Error::Io)?;
+    let waits = waits::run(options).map_err(Error::Io)?;
     let with_misses = !options.without_misses();
     let (mut misses, mut web, mut web_misses) = (Vec::new(), Vec::new(), Vec::new());
     if with_misses {
@@ -41,5 +44,5 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     if !options.no_servers && with_misses {
         web_misses = misses::web(options).map_err(Error::Io)?;
     }
-    Ok(Report::new(options, rows, misses, web, web_misses))
+    Ok(Report::new(options, rows, waits, misses, web, web_misses))
 }

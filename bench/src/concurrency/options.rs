@@ -14,14 +14,17 @@ use crate::web::arena::Place;
 /// machine's second-level cache; with objects of the general allocator and of the runtime's pools. All take
 /// turns in one process, bound to one core; ratios are medians over the rounds.
 ///
-/// Then, under valgrind, the misses of a second-level cache of 1 MiB for each request; and the web server, its threaded
-/// twin and nginx with as many connections, in processor time for each request.
+/// Then requests that all wait for 1 and for 5 ms half-way, as for a disk, with a budget and without; under
+/// valgrind, the misses of a second-level cache of 1 MiB for each request; and the web server, its threaded twin and
+/// nginx with as many connections, in processor time for each request.
 ///
-/// JSON: `rows[]` (`order`, `allocator`, `in_flight`, `ns`: the least of the rounds, for a request), `misses[]`
-/// (`order`, `allocator`, `in_flight`, `l2_misses_per_request`), `web[]` (`server`, `connections`,
-/// `cpu_us_per_request`, `requests_per_second`), `web_misses[]` (`connections`, `l2_misses_per_request`);
+/// JSON: `rows[]` (`order`, `allocator`, `in_flight`, `ns`: the least of the rounds, for a request), `waits[]`
+/// (`wait_ms`, `in_flight`, `unbounded_ns`, `bounded_ns`, `bounded_over_unbounded`), `misses[]` (`order`,
+/// `allocator`, `in_flight`, `l2_misses_per_request`), `web[]` (`server`, `connections`, `cpu_us_per_request`,
+/// `requests_per_second`), `web_misses[]` (`connections`, `l2_misses_per_request`);
 /// `unbounded_general_over_bounded_pools`, `bounded_most_over_64` (throughput with the most in flight over that with
-/// the fewest), `l2_misses_bounded_over_unbounded`, `web_most_over_fewest` (processor time).
+/// the fewest of `in_flight`), `waiting_bounded_over_unbounded` (time, the worse), `l2_misses_bounded_over_unbounded`,
+/// `web_most_over_fewest` (processor time).
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Requests in flight

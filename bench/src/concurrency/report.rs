@@ -9,6 +9,7 @@ use super::misses::{MissRow, WebMissRow};
 use super::options::Options;
 use super::request::BYTES;
 use super::servers::WebRow;
+use super::waits::WaitRow;
 use crate::stats::{median, minimum};
 
 /// One arm with so many requests in flight.
@@ -47,10 +48,14 @@ pub struct Report {
     pub bounded_most_over_64: Option<f64>,
     /// With the most in flight: misses with a budget and pools over those of events and the general allocator.
     pub l2_misses_bounded_over_unbounded: Option<f64>,
+    /// Where requests wait for I/O: time with a budget over without, the worse of the waits.
+    pub waiting_bounded_over_unbounded: Option<f64>,
     /// The web server's processor time for a request: with the most connections over the fewest.
     pub web_most_over_fewest: Option<f64>,
     /// In time.
     pub rows: Vec<Row>,
+    /// Where requests wait.
+    pub waits: Vec<WaitRow>,
     /// Simulated; none without valgrind.
     pub misses: Vec<MissRow>,
     /// The real servers.
@@ -74,6 +79,7 @@ impl Report {
     pub(super) fn new(
         options: &Options,
         rows: Vec<Row>,
+        waits: Vec<WaitRow>,
         misses: Vec<MissRow>,
         web: Vec<WebRow>,
         web_misses: Vec<WebMissRow>,
@@ -108,8 +114,13 @@ impl Report {
             l2_misses_bounded_over_unbounded: missed(BEST)
                 .zip(missed(WORST))
                 .map(|(best, worst)| best / worst),
+            waiting_bounded_over_unbounded: waits
+                .iter()
+                .map(|row| row.bounded_over_unbounded)
+                .reduce(f64::max),
             web_most_over_fewest: ours(most).zip(ours(fewest)).map(|(most, fewest)| most / fewest),
             rows,
+            waits,
             misses,
             web,
             web_misses,
@@ -153,6 +164,14 @@ impl fmt::Display for Report {
             self.rows.iter().filter(of).try_for_each(|row| write!(f, "{:>10.0}", row.ns))?;
             writeln!(f)?;
         }
+        for row in &self.waits {
+            let WaitRow { wait_ms, unbounded_ns, bounded_ns, bounded_over_unbounded, .. } = row;
+            writeln!(
+                f,
+                "waiting {wait_ms} ms, pools: {unbounded_ns:.0} without a budget, {bounded_ns:.0} with one: \
+                 {bounded_over_unbounded:.2}"
+            )?;
+        }
         if !self.misses.is_empty() {
             writeln!(f, "\nsimulated misses of the second level (1 MiB) for a request\n")?;
             for row in &self.misses {
@@ -183,6 +202,7 @@ impl fmt::Display for Report {
                 "misses, budget and pools over events, general",
                 self.l2_misses_bounded_over_unbounded,
             ),
+            ("waiting for I/O: time, budget over none", self.waiting_bounded_over_unbounded),
             ("phalanx web: time, most over fewest", self.web_most_over_fewest),
         ];
         for (name, figure) in figures {

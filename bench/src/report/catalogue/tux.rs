@@ -37,6 +37,12 @@ pub(super) const CONCURRENCY: Experiment = Experiment {
             goal: Goal::AtLeast(0.9),
         },
         Ratio {
+            at: "/waiting_bounded_over_unbounded",
+            says: "where requests wait for I/O, time with the budget over without",
+            paper: None,
+            goal: Goal::AtMost(1.0),
+        },
+        Ratio {
             at: "/l2_misses_bounded_over_unbounded",
             says: "simulated misses of the second level with the budget and pools over those without",
             paper: Some(0.25),
