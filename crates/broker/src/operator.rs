@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use phalanx_service::Hangups;
+
 use crate::config::Config;
-use crate::reload::{Hangups, Reloader};
+use crate::reload::Reloader;
 use crate::serve::{ServeError, Serving, run};
 
 /// Told of a broker's life, and asked for a new configuration when it gets SIGHUP. None of this is called on a
@@ -49,6 +51,11 @@ pub trait Operator: Send + Sync + 'static {
 pub fn operate<O: Operator>(config: Config, operator: Arc<O>) -> Result<(), ServeError> {
     let ready = operator.clone();
     let signals = config.runtime.signals;
-    let hears = |reloader| if signals { Hangups::hear(reloader, operator) } else { None };
+    let hears = |mut reloader| {
+        let stopping = operator.clone();
+        let hear =
+            || Hangups::hear(move || operator.reload(&mut reloader), move || stopping.stopping());
+        signals.then(hear).flatten()
+    };
     run(config, hears, |serving| ready.ready(serving))
 }

@@ -1,4 +1,4 @@
-//! A new configuration in the place of the one that a broker goes by, while it does; and the thread that hears SIGHUP.
+//! A new configuration in the place of the one that a broker goes by, while it does.
 //!
 //! What may fail is done first: the configuration is checked, and files of users, rules, certificates and
 //! authorities are read. Then nothing fails any more, and all of it is put in the place of what was there. Who has
@@ -6,16 +6,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use phalanx_tls::{Certificates, Clients};
-use signal_hook::consts::SIGHUP;
-use signal_hook::iterator::{Handle, Signals};
 
 use crate::access::Access;
 use crate::config::{Config, Tls};
-use crate::operator::Operator;
 use crate::serve::{ServeError, source};
 use crate::terms::{Live, Terms};
 
@@ -77,41 +73,5 @@ impl Reloader {
         let terms = Terms::new(followed, Some(self.live.current().get()));
         self.live.put(terms);
         Ok(Reloaded { files, needs_restart, doubts })
-    }
-}
-
-/// Listens for SIGHUP until dropped.
-pub(crate) struct Hangups {
-    handle: Handle,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Hangups {
-    /// Has `operator` reload at each SIGHUP. None where the system gives no thread for it: then the broker runs without.
-    pub(crate) fn hear<O: Operator>(mut reloader: Reloader, operator: Arc<O>) -> Option<Self> {
-        let mut signals = Signals::new([SIGHUP]).ok()?;
-        let handle = signals.handle();
-        let hear = move || {
-            for _ in signals.forever() {
-                operator.reload(&mut reloader);
-            }
-            operator.stopping();
-        };
-        let thread = std::thread::Builder::new().name("reload".into()).spawn(hear).ok()?;
-        Some(Self { handle, thread: Some(thread) })
-    }
-
-    /// To be closed when the broker stops.
-    pub(crate) fn ends(&self) -> Handle {
-        self.handle.clone()
-    }
-}
-
-impl Drop for Hangups {
-    fn drop(&mut self) {
-        self.handle.close();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use phalanx::net::{Listener, Listeners};
 use phalanx::{CallError, Graph, RunError, Start, Up, draining};
 use phalanx_access::{FileError, Passwords};
+use phalanx_service::Hangups;
 use phalanx_store::{Checked, OpenError, Options, Recovered, Store};
 use phalanx_tls::{CertificateError, Certificates, Clients, Source, TlsStages};
 
@@ -23,7 +24,7 @@ use crate::counters::Counters;
 use crate::durable::Ledger;
 use crate::durable::restored::Restored;
 use crate::listen::Listen;
-use crate::reload::{Hangups, Reloader};
+use crate::reload::Reloader;
 use crate::stages::Stages;
 use crate::system::tell;
 use crate::terms::{Live, Terms};

@@ -1,5 +1,6 @@
-//! What every server of the house says of how it is run: with how many processors, by which driver, where its admin
-//! pages are, and how it ends. The keys of a configuration's table `[runtime]`.
+//! What every server of the house says of how it is run ([`RuntimeConfig`]: with how many processors, by which driver,
+//! where its admin pages are, and how it ends; the keys of a configuration's table `[runtime]`), and how it hears
+//! that it is to read its configuration again ([`Hangups`]).
 //!
 //! ```
 //! use phalanx_config::{Origins, read};
@@ -14,6 +15,8 @@
 
 #![forbid(unsafe_code)]
 
+mod hangups;
 mod runtime;
 
+pub use hangups::{Ends, Hangups};
 pub use runtime::RuntimeConfig;

@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use phalanx::fs::Dir;
 use phalanx::net::Listener;
 use phalanx::{CallError, Graph, RunError, Start, Up};
+use phalanx_service::Hangups;
 use phalanx_tls::{CertificateError, Certificates, Source, TlsStages};
 
 use crate::auth::files::{self, UsersError};
@@ -20,7 +21,6 @@ use crate::guard::descriptors;
 use crate::log::{Reopening, Sink};
 use crate::reload::Reloader;
 use crate::reload::entrances::Entrances;
-use crate::reload::hangup::Hangups;
 use crate::reload::inherited::Inherited;
 use crate::reload::keeper::Keeper;
 use crate::site::{Live, Root, Site};

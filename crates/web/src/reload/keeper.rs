@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use phalanx::net::Listener;
 use phalanx::{First, StartError, Trigger, draining, event, first};
-use signal_hook::iterator::Handle;
+use phalanx_service::Ends;
 
 use crate::connection::accept::{Accepting, Door, Entrance, accept};
 use crate::reload::entrances::{Order, Orders};
@@ -49,7 +49,7 @@ impl Keeper {
     }
 
     /// Keeps them until the program drains; then closes `ends`, if there is something to close.
-    pub(crate) async fn keep(mut self, ends: Option<Handle>) {
+    pub(crate) async fn keep(mut self, ends: Option<Ends>) {
         let mut draining = draining();
         loop {
             let wait = match self.orders.take(self.processor) {
@@ -67,7 +67,7 @@ impl Keeper {
                 break;
             }
         }
-        ends.iter().for_each(Handle::close);
+        ends.iter().for_each(Ends::close);
     }
 
     fn obey(&mut self, order: Order) -> Result<(), StartError> {

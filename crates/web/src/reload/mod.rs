@@ -3,7 +3,6 @@
 //! | file | idea |
 //! |---|---|
 //! | `operator` | who is asked for a new configuration, and told of the server's life |
-//! | `hangup` | the thread that hears SIGHUP |
 //! | `entrances` | where the server listens, as all processors are to have it |
 //! | `inherited` | sockets that were open before the server was |
 //! | `keeper` | an operation of each processor that opens and shuts its entrances |
@@ -12,7 +11,6 @@
 //! certificates read. Then nothing fails any more, and all of it is put in the place of what was there.
 
 pub(crate) mod entrances;
-pub(crate) mod hangup;
 pub(crate) mod inherited;
 pub(crate) mod keeper;
 pub(crate) mod operator;

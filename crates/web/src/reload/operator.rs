@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use phalanx_service::Hangups;
+
 use crate::config::Config;
 use crate::reload::Reloader;
-use crate::reload::hangup::Hangups;
 use crate::reload::inherited::Inherited;
 use crate::serve::{ServeError, Serving, run};
 
@@ -59,7 +60,10 @@ pub fn operate<O: Operator>(
     run(
         config,
         inherited,
-        |reloader| Hangups::hear(reloader, operator),
+        |mut reloader| {
+            let stopping = operator.clone();
+            Hangups::hear(move || operator.reload(&mut reloader), move || stopping.stopping())
+        },
         |serving| ready.ready(serving),
     )
 }

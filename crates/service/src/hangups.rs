@@ -1,0 +1,73 @@
+//! The thread that hears SIGHUP, and that the server is stopping.
+
+use std::thread::JoinHandle;
+
+use signal_hook::consts::SIGHUP;
+use signal_hook::iterator::{Handle, Signals};
+
+/// Listens for SIGHUP, with a thread of its own, until dropped.
+#[must_use = "dropped, it does not listen any more"]
+pub struct Hangups {
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Closed when the server stops: then nobody listens any more.
+pub type Ends = Handle;
+
+impl Hangups {
+    /// Calls `reload` at each SIGHUP, and `stopping` when it is to listen no more; both may block. A SIGHUP that comes
+    /// meanwhile waits until `reload` has returned.
+    ///
+    /// None where the system gives no thread for it: then the server runs without.
+    pub fn hear(
+        mut reload: impl FnMut() + Send + 'static,
+        stopping: impl FnOnce() + Send + 'static,
+    ) -> Option<Self> {
+        let mut signals = Signals::new([SIGHUP]).ok()?;
+        let handle = signals.handle();
+        let hear = move || {
+            for _ in signals.forever() {
+                reload();
+            }
+            stopping();
+        };
+        let thread = std::thread::Builder::new().name("reload".into()).spawn(hear).ok()?;
+        Some(Self { handle, thread: Some(thread) })
+    }
+
+    /// To be closed when the server stops.
+    pub fn ends(&self) -> Ends {
+        self.handle.clone()
+    }
+}
+
+impl Drop for Hangups {
+    fn drop(&mut self) {
+        self.handle.close();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn each_is_heard_and_the_end_too() {
+        let (say, said) = mpsc::channel();
+        let last = say.clone();
+        let hear = move || say.send("hangup").unwrap();
+        let hangups = Hangups::hear(hear, move || last.send("end").unwrap()).unwrap();
+        for _ in 0..2 {
+            signal_hook::low_level::raise(SIGHUP).unwrap();
+            assert_eq!(said.recv(), Ok("hangup"));
+        }
+        hangups.ends().close();
+        assert_eq!(said.recv(), Ok("end"));
+    }
+}
