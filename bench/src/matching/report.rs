@@ -40,7 +40,7 @@ pub struct Build {
     pub insert_all_per_s: Option<f64>,
     /// The same one by one, into the filled index.
     pub insert_per_s: f64,
-    /// The longest of these insertions, in microseconds.
+    /// The longest of these insertions, in microseconds of processor time.
     pub longest_insert_us: f64,
     /// Nanoseconds to code an event of 32 attributes.
     pub coding_ns: f64,
