@@ -9,9 +9,9 @@ pub(crate) enum Failure {
     Missing,
     /// It may not be read, or lies outside of the root.
     Forbidden,
-    /// Too much is open just now.
+    /// Too much is open just now, or the file changed all the time.
     Busy,
-    /// The disk failed, or the file changed all the time.
+    /// The disk failed.
     Broken,
 }
 

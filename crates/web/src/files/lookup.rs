@@ -27,8 +27,8 @@ pub(crate) enum Found {
 /// What looking up came to.
 pub(crate) type Looked = Result<Found, Failure>;
 
-/// A file that changes while it is read is read again so many times.
-const ATTEMPTS: usize = 3;
+/// A file that changes while it is read is read so many times: slow disks and busy writers may meet twice or thrice.
+const ATTEMPTS: usize = 5;
 
 /// Looks `path` of a host up, on the processor that owns it. Gives the path's memory back.
 pub(crate) async fn look_up(
@@ -173,7 +173,8 @@ impl Asked {
                 return Ok(self.found(metadata, Content::Whole(bytes)).await);
             }
         }
-        Err(Failure::Broken)
+        // It may be left alone later.
+        Err(Failure::Busy)
     }
 
     async fn found(&self, metadata: Metadata, content: Content) -> Found {
