@@ -160,27 +160,25 @@ impl Index {
     /// better index.
     pub fn insert_all(&mut self, filters: &[Filter]) -> Vec<Subscription> {
         self.label_all(filters.iter().flat_map(Filter::conjunctions).flatten());
-        let decide = filters.len() > self.live;
-        if decide {
-            // So many that they decide. A sample is coded and counted, not placed.
-            let step = (filters.len() / SAMPLE).max(1);
-            let conjunctions =
-                filters.iter().step_by(step).flat_map(|filter| filter.conjunctions().first());
-            let mut sample = Vec::new();
-            for conjunction in conjunctions {
-                let mut coded = Coded::default();
-                self.code(conjunction, &mut coded);
-                sample.push(coded);
-            }
-            self.choose_schemas(&sample, self.live + filters.len());
-            // They are counted once more when they are placed.
-            let counted = sample.iter().flat_map(|coded| &coded.equals);
-            counted.for_each(|(slot, id)| self.statistics.uncount(*slot, *id));
+        if filters.len() <= self.live {
+            return filters.iter().map(|filter| self.insert(filter)).collect();
         }
+        // So many that they decide. A sample is coded and counted, not placed.
+        let step = (filters.len() / SAMPLE).max(1);
+        let conjunctions =
+            filters.iter().step_by(step).flat_map(|filter| filter.conjunctions().first());
+        let mut sample = Vec::new();
+        for conjunction in conjunctions {
+            let mut coded = Coded::default();
+            self.code(conjunction, &mut coded);
+            sample.push(coded);
+        }
+        self.choose_schemas(&sample, self.live + filters.len());
         let subscriptions = filters.iter().map(|filter| self.insert(filter)).collect();
-        if decide {
-            self.is_arranged();
-        }
+        // Those of the sample are counted twice by now: the first of all were placed by what it said.
+        let counted = sample.iter().flat_map(|coded| &coded.equals);
+        counted.for_each(|(slot, id)| self.statistics.uncount(*slot, *id));
+        self.is_arranged();
         subscriptions
     }
 
