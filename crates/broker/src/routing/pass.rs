@@ -106,7 +106,7 @@ impl Pass {
         self.batches.iter().all(|batch| batch.deliveries.is_empty())
     }
 
-    /// It is noted that these have come.
+    /// These have come, and are with those whom they are for.
     pub(crate) fn set_routed(&self) {
         for (_, answer) in &self.answers {
             if let Answer::Published(Publication { begun: Some(begun), .. }) = answer {

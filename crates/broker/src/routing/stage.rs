@@ -66,14 +66,19 @@ fn route(
     router.tend();
     // Before anybody is handed anything: what sessions do then is noted behind it.
     let ticket = router.note();
-    pass.set_routed();
     if ledger.is_durable(ticket) && pass.is_for_nobody() {
+        pass.set_routed();
         return pass.answer();
     }
     let ledger = ledger.clone();
     // Refused where the processor is full: the replies are dropped, so nobody takes a message for delivered.
     let _ = delivery.dispatch(move |_| async move {
-        if pass.deliver(sessions).await && ledger.durable(ticket).await.is_ok() {
+        if !pass.deliver(sessions).await {
+            return;
+        }
+        // Not before: what a client that is back sends next is to come behind these.
+        pass.set_routed();
+        if ledger.durable(ticket).await.is_ok() {
             pass.answer();
         }
     });

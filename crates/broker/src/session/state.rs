@@ -60,12 +60,12 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
-    /// Whether it is noted that they have come.
+    /// Whether they have come, and are with those whom they are for.
     pub(crate) fn is_routed(&self) -> bool {
         self.is_routed.load(Ordering::Acquire)
     }
 
-    /// It is noted that they have come.
+    /// They have come: it is noted, and they are with those whom they are for.
     pub(crate) fn set_routed(&self) {
         self.is_routed.store(true, Ordering::Release);
     }
