@@ -104,7 +104,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let path = options.program.clone().or_else(|| process::find(PROGRAM)).ok_or_else(missing)?;
     let cores = Cores::choose(None, None).map_err(Error::Io)?;
     let (rounds, shorter) = if options.quick { (1, 50) } else { (options.rounds, 1) };
-    let (children, questions) = (2_000_000 / shorter, 40_000 / shorter);
+    let (children, questions) = (2_000_000 / shorter, 8_000 / shorter);
     let directory = tempfile::tempdir().map_err(Error::Io)?;
     let start = |name| echo::Server::start(name, &path, cores, directory.path());
     let servers = RUNTIMES.map(start).into_iter().collect::<Result<Vec<_>, _>>()?;
