@@ -41,12 +41,21 @@ impl Event {
 pub(super) struct Ring {
     ring: IoUring,
     backlog: VecDeque<squeue::Entry>,
+    flags: u32,
     calls: u64,
 }
 
+/// A processor that sleeps in `io_uring_enter` has nothing to do. Kernels call that waiting for a
+/// disk, and tools show a core that never rests, unless told otherwise (6.15).
+const NO_IOWAIT: u32 = 1 << 7;
+
 impl Ring {
     pub(super) fn new(ring: IoUring, calls: u64) -> Ring {
-        Ring { ring, backlog: VecDeque::new(), calls }
+        // GETEVENTS also when nothing is waited for: deferred task work runs only with it, and so
+        // a reap after a submit needs no call of its own.
+        let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
+        let quietly = if ring.params().is_feature_no_iowait() { NO_IOWAIT } else { 0 };
+        Ring { ring, backlog: VecDeque::new(), flags: flags.bits() | quietly, calls }
     }
 
     pub(super) fn system_calls(&self) -> u64 {
@@ -150,14 +159,11 @@ impl Ring {
         if let Some(limit) = &limit {
             args = args.timespec(limit);
         }
-        // GETEVENTS also when nothing is waited for: deferred task work runs only with it, and so
-        // a reap after a submit needs no call of its own.
-        let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
         self.calls += 1;
         // SAFETY: `args` and the timespec it refers to live until the call returns, and `length`
         // entries were pushed under the promise of `push`.
         let entered =
-            unsafe { self.ring.submitter().enter(length, wanted, flags.bits(), Some(&args)) };
+            unsafe { self.ring.submitter().enter(length, wanted, self.flags, Some(&args)) };
         match entered {
             Ok(taken) => Ok(taken == length as usize),
             Err(error) => match error.raw_os_error() {
