@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::content::Content;
 use crate::service::Service;
-use crate::settings::{self, FileArgs, RuntimeArgs};
+use crate::settings::{self, FileArgs, RuntimeArgs, set};
 use clap::Args;
 use phalanx_web::{Config, Inherited, Listen, Mistake, Origins, Tls, operate};
 
@@ -155,11 +155,6 @@ impl Web {
             };
             host.root.clone_from(directory);
         }
-        fn set<T: Clone>(to: &mut T, from: &Option<T>) {
-            if let Some(from) = from {
-                to.clone_from(from);
-            }
-        }
         if let Some(host) = config.hosts.iter_mut().find(|host| host.names.is_empty()) {
             self.content.apply(host);
         }
@@ -171,14 +166,14 @@ impl Web {
         }
         self.apply_tls(config)?;
         self.runtime.apply(&mut config.runtime, origins);
-        set(&mut config.cache_bytes, &self.cache);
-        set(&mut config.max_connections, &self.max_connections.map(NonZero::get));
+        set(&mut config.cache_bytes, self.cache);
+        set(&mut config.max_connections, self.max_connections.map(NonZero::get));
         if let Some(wait) = self.target_wait {
             config.target_wait = (wait > 0).then(|| Duration::from_millis(wait));
         }
         let timeouts = &mut config.timeouts;
-        set(&mut timeouts.request, &self.request_timeout.map(Duration::from_secs));
-        set(&mut timeouts.idle, &self.idle_timeout.map(Duration::from_secs));
+        set(&mut timeouts.request, self.request_timeout.map(Duration::from_secs));
+        set(&mut timeouts.idle, self.idle_timeout.map(Duration::from_secs));
         Ok(())
     }
 }
