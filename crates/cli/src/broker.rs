@@ -14,6 +14,7 @@ use phalanx_broker::{Config, Listen, Mistake, OpenError, Origins, ServeError, Wh
 
 use self::service::Service;
 use crate::settings::{self, FileArgs, RuntimeArgs, set};
+use crate::tell;
 
 /// Run an MQTT broker, for MQTT 5 and 3.1.1.
 ///
@@ -155,7 +156,7 @@ impl Broker {
         }
         let config = match self.load() {
             Ok(config) => config,
-            Err(mistakes) => return settings::tell(&mistakes),
+            Err(mistakes) => return settings::mistaken(&mistakes),
         };
         if self.file.print_config {
             return settings::print(&config.to_toml(), |text, here| {
@@ -177,7 +178,7 @@ impl Broker {
         match operate(config, Arc::new(Service::new(self))) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                error.to_string().lines().for_each(|line| eprintln!("phalanx: {line}"));
+                tell::lines(error);
                 ExitCode::FAILURE
             }
         }

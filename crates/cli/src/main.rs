@@ -10,6 +10,7 @@ mod notify;
 mod passwd;
 mod service;
 mod settings;
+mod tell;
 mod top;
 mod web;
 

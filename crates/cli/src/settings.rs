@@ -12,6 +12,8 @@ use phalanx::Choice;
 use phalanx_config::{Mistake, Origins};
 use phalanx_service::RuntimeConfig;
 
+use crate::tell;
+
 /// Where the configuration is, and what becomes of it.
 #[derive(Args, Clone)]
 pub(crate) struct FileArgs {
@@ -138,8 +140,8 @@ pub(crate) fn set<T>(to: &mut T, from: Option<T>) {
 }
 
 /// Tells of mistakes, as many as there are.
-pub(crate) fn tell(mistakes: &[Mistake]) -> ExitCode {
-    mistakes.iter().for_each(|mistake| eprintln!("phalanx: {mistake}"));
+pub(crate) fn mistaken(mistakes: &[Mistake]) -> ExitCode {
+    mistakes.iter().for_each(tell::lines);
     ExitCode::from(2)
 }
 
@@ -158,7 +160,7 @@ pub(crate) fn print(
             ExitCode::SUCCESS
         }
         Err(why) => {
-            eprintln!("phalanx: the configuration cannot be printed: {why}");
+            tell::lines(format_args!("the configuration cannot be printed: {why}"));
             ExitCode::FAILURE
         }
     }
@@ -166,9 +168,7 @@ pub(crate) fn print(
 
 /// Tells what a configuration names and is not there, and what else there is to say.
 pub(crate) fn check(doubts: &[String], missing: &[String]) -> ExitCode {
-    for line in doubts.iter().chain(missing) {
-        eprintln!("phalanx: {line}");
-    }
+    doubts.iter().chain(missing).for_each(tell::lines);
     match missing.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

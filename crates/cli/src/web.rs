@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::content::Content;
 use crate::service::Service;
 use crate::settings::{self, FileArgs, RuntimeArgs, set};
+use crate::tell;
 use clap::Args;
 use phalanx_web::{Config, Inherited, Listen, Mistake, Origins, Tls, operate};
 
@@ -95,14 +96,14 @@ impl Web {
         let inherited = match Inherited::of_environment() {
             Ok(inherited) => inherited,
             Err(error) => {
-                eprintln!("phalanx: {error}");
+                tell::lines(error);
                 return ExitCode::FAILURE;
             }
         };
         let given = inherited.listen();
         let config = match self.load(given.as_deref()) {
             Ok(config) => config,
-            Err(mistakes) => return settings::tell(&mistakes),
+            Err(mistakes) => return settings::mistaken(&mistakes),
         };
         if self.file.print_config {
             return settings::print(&config.to_toml(), |text, here| {
@@ -119,7 +120,7 @@ impl Web {
         match served {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                error.to_string().lines().for_each(|line| eprintln!("phalanx: {line}"));
+                tell::lines(error);
                 ExitCode::FAILURE
             }
         }

@@ -1,0 +1,84 @@
+//! What a server of the house says to whoever has started it, on stdout and stderr and to systemd: when it is ready, when
+//! it has read its configuration again, when it stops. The same for all of them, so that scripts and people find it.
+
+use std::fmt::Display;
+use std::io::Write;
+
+use phalanx::Up;
+
+use crate::notify::Notify;
+
+/// Says it.
+pub(crate) struct Teller(Notify);
+
+/// What has come of reading a configuration again.
+pub(crate) struct Reread {
+    /// What somebody should know, one line each.
+    pub(crate) doubts: Vec<String>,
+    /// Keys that have changed and are not followed.
+    pub(crate) needs_restart: Vec<String>,
+    /// Where it listens now and did not before.
+    pub(crate) added: Vec<String>,
+    /// What has been done, as a line.
+    pub(crate) done: String,
+}
+
+impl Teller {
+    /// To systemd, if that is who has started it.
+    pub(crate) fn of_environment() -> Self {
+        Self(Notify::of_environment())
+    }
+
+    /// It does what it is there for, at `urls`.
+    pub(crate) fn ready(&self, up: &Up, doubts: &[String], urls: impl Iterator<Item = String>) {
+        up.fallback.iter().chain(doubts).for_each(lines);
+        if let Some(admin) = up.admin {
+            lines(format_args!("look inside at http://{admin}/"));
+        }
+        listening(urls);
+        self.0.ready();
+    }
+
+    /// Has `read` read the configuration again; `refused` is said where that failed.
+    pub(crate) fn reload<E: Display>(
+        &self,
+        read: impl FnOnce() -> Result<Reread, E>,
+        refused: &str,
+    ) {
+        self.0.reloading();
+        match read() {
+            Ok(Reread { doubts, needs_restart, added, done }) => {
+                doubts.iter().for_each(lines);
+                for key in needs_restart {
+                    lines(format_args!("{key}: has changed, and needs a restart to be followed"));
+                }
+                listening(added.into_iter());
+                lines(done);
+            }
+            Err(error) => {
+                lines(error);
+                lines(refused);
+            }
+        }
+        self.0.ready();
+    }
+
+    /// It is about to end.
+    pub(crate) fn stopping(&self) {
+        self.0.stopping();
+    }
+}
+
+/// Says something on stderr: each line of it names the program.
+pub(crate) fn lines(what: impl Display) {
+    what.to_string().lines().for_each(|line| eprintln!("phalanx: {line}"));
+}
+
+/// One line for each, and at once: scripts wait for it. Nobody may be there to read it.
+fn listening(urls: impl Iterator<Item = String>) {
+    let mut stdout = std::io::stdout();
+    for url in urls {
+        let _ = writeln!(stdout, "listening on {url}");
+    }
+    let _ = stdout.flush();
+}
