@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -71,6 +71,14 @@ impl Process {
             }
             std::thread::sleep(PAUSE);
         }
+    }
+}
+
+/// Whether a server is up, for one of which it is enough that it takes a connection.
+pub(crate) fn listens(address: SocketAddr) -> Result<(), String> {
+    match TcpStream::connect_timeout(&address, PATIENCE) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("it does not listen at {address}: {error}")),
     }
 }
 

@@ -1,12 +1,11 @@
 //! A broker under measurement: it is up when it takes a connection.
 
 use std::fs;
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
 use super::Options;
-use crate::process::{self, PATIENCE, Process, ReservedPort};
+use crate::process::{self, Process, ReservedPort};
 use crate::web::Error;
 
 const MOSQUITTO: &str = "mosquitto";
@@ -79,11 +78,6 @@ fn start(
     core: usize,
     directory: &Path,
 ) -> Result<Server, Error> {
-    let process = Process::start(name, command, port, core, directory, |address| {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(format!("it does not listen at {address}: {error}")),
-        }
-    })?;
+    let process = Process::start(name, command, port, core, directory, process::listens)?;
     Ok(Server { name, keeps: false, process })
 }

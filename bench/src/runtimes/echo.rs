@@ -8,7 +8,7 @@ use std::time::Duration;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
-use crate::process::{PATIENCE, Process};
+use crate::process::{self, Process};
 use crate::procfs::run_time;
 use crate::web::cores::{Bound, Cores};
 use crate::web::{Error, interrupted};
@@ -38,12 +38,8 @@ impl Server {
     ) -> Result<Self, Error> {
         let mut command = Command::new(program);
         command.args(["echo", name]);
-        let process = Process::start(name, command, None, cores.server, directory, |address| {
-            match std::net::TcpStream::connect_timeout(&address, PATIENCE) {
-                Ok(_) => Ok(()),
-                Err(error) => Err(format!("it does not listen at {address}: {error}")),
-            }
-        })?;
+        let process =
+            Process::start(name, command, None, cores.server, directory, process::listens)?;
         Ok(Self { name, cores, process })
     }
 
