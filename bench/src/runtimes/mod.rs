@@ -1,6 +1,6 @@
 //! `phalanx bench runtimes`: the same small work on Phalanx, tokio, glommio and monoio.
 //!
-//! The work stands in a program of its own (`bench/runtimes`), so that nobody who builds Phalanx builds all of them.
+//! The work stands in a program of its own (`bench/peers/runtimes`), so that nobody who builds Phalanx builds all of them.
 //! Each runtime does each piece of work in a process of its own, and they take turns.
 
 use std::fmt;
@@ -19,7 +19,7 @@ mod echo;
 
 const PROGRAM: &str = "phalanx-runtimes";
 /// How to get it.
-const INSTALL: &str = "cargo install --path bench/runtimes";
+const INSTALL: &str = "cargo install --path bench/peers/runtimes";
 /// We come first.
 const RUNTIMES: [&str; 4] = ["phalanx", "tokio", "glommio", "monoio"];
 
@@ -29,7 +29,7 @@ const RUNTIMES: [&str; 4] = ["phalanx", "tokio", "glommio", "monoio"];
 /// another and waits. `echo`: a server of one thread on one core sends back 64 bytes to each of 64 connections,
 /// whose client has another core; the figure is the server's processor time for a message.
 ///
-/// The program with this work is built by `cargo install --path bench/runtimes`, or named by --program.
+/// The program with this work is built by `cargo install --path bench/peers/runtimes`, or named by --program.
 ///
 /// JSON: `rows[]` with `runtime`, `child_ns`, `cross_ns`, `echo_us` (medians) and, over Phalanx's, `child_over`,
 /// `cross_over`, `echo_over` (medians of the rounds' ratios); `least_child_over`, `least_cross_over` and
