@@ -1,10 +1,8 @@
 //! Asking another thread over channels whose wakers are anybody's, for runtimes that have none of their own.
 
-use std::time::Instant;
-
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::each;
+use crate::warmed;
 
 /// One end: what it sends, and what it gets.
 pub(crate) struct End {
@@ -21,15 +19,13 @@ pub(crate) fn pair() -> (End, End) {
 
 /// Asks so many times, and says how long each took.
 pub(crate) async fn ask(mut end: End, times: usize) -> f64 {
-    let mut begun = Instant::now();
-    for n in 0..times + times / 10 {
-        if n == times / 10 {
-            begun = Instant::now();
+    let questions = async |times: usize| {
+        for n in 0..times {
+            end.to.send(n).await.expect("the other is there");
+            assert_eq!(end.from.recv().await, Some(n));
         }
-        end.to.send(n).await.expect("the other is there");
-        assert_eq!(end.from.recv().await, Some(n));
-    }
-    each(begun, times)
+    };
+    warmed(times, questions).await
 }
 
 /// Answers until nobody asks any more.

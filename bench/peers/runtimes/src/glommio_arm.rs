@@ -1,14 +1,14 @@
 //! glommio: an executor for each core over io_uring, which looks again for a moment before it sleeps, as ours does.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_lite::{AsyncReadExt, AsyncWriteExt};
 use glommio::channels::shared_channel;
 use glommio::net::{TcpListener, TcpStream};
 use glommio::{LocalExecutor, LocalExecutorBuilder, Placement};
 
-use crate::{Arm, CHUNK, PARENTS, announce, each, of_each};
+use crate::{Arm, CHUNK, PARENTS, announce, of_each, warmed};
 
 pub(crate) const ARM: Arm = Arm { name: "glommio", child, cross, echo };
 
@@ -18,12 +18,7 @@ fn executor() -> LocalExecutor {
 }
 
 fn child(times: usize) -> f64 {
-    executor().run(async move {
-        parents(times / 10).await;
-        let begun = Instant::now();
-        parents(times).await;
-        each(begun, times)
-    })
+    executor().run(warmed(times, parents))
 }
 
 async fn parents(times: usize) {
@@ -55,15 +50,13 @@ fn cross(times: usize) -> f64 {
     });
     let taken = executor().run(async move {
         let (ask, answered) = (ask.connect().await, answered.connect().await);
-        let mut begun = Instant::now();
-        for n in 0..times + times / 10 {
-            if n == times / 10 {
-                begun = Instant::now();
+        let questions = async |times: usize| {
+            for n in 0..times {
+                assert!(ask.send(n).await.is_ok(), "the other is there");
+                assert_eq!(answered.recv().await, Some(n));
             }
-            assert!(ask.send(n).await.is_ok(), "the other is there");
-            assert_eq!(answered.recv().await, Some(n));
-        }
-        each(begun, times)
+        };
+        warmed(times, questions).await
     });
     other.join().expect("no panic");
     taken

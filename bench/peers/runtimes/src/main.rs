@@ -51,8 +51,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Nanoseconds for each of `times` since `begun`.
-fn each(begun: Instant, times: usize) -> f64 {
+/// Does `work` so many times, after a tenth of them as a warm-up, and says how many nanoseconds each took.
+async fn warmed(times: usize, mut work: impl AsyncFnMut(usize)) -> f64 {
+    work(times / 10).await;
+    let begun = Instant::now();
+    work(times).await;
     begun.elapsed().as_nanos() as f64 / times as f64
 }
 

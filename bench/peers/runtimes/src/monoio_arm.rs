@@ -1,13 +1,12 @@
 //! monoio: a runtime for each core over io_uring, whose tasks own what is read and written.
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use monoio::io::{AsyncReadRent, AsyncWriteRentExt};
 use monoio::net::{TcpListener, TcpStream};
 use monoio::{IoUringDriver, Runtime, RuntimeBuilder};
 
-use crate::{Arm, CHUNK, PARENTS, announce, channels, each, of_each};
+use crate::{Arm, CHUNK, PARENTS, announce, channels, of_each, warmed};
 
 pub(crate) const ARM: Arm = Arm { name: "monoio", child, cross, echo };
 
@@ -16,11 +15,7 @@ fn runtime() -> Runtime<IoUringDriver> {
 }
 
 fn child(times: usize) -> f64 {
-    let mut runtime = runtime();
-    runtime.block_on(parents(times / 10));
-    let begun = Instant::now();
-    runtime.block_on(parents(times));
-    each(begun, times)
+    runtime().block_on(warmed(times, parents))
 }
 
 async fn parents(times: usize) {

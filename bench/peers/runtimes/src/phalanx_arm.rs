@@ -3,12 +3,11 @@
 use std::hint::black_box;
 use std::io;
 use std::sync::mpsc;
-use std::time::Instant;
 
 use phalanx::net::{Listeners, Stream};
 use phalanx::{Graph, Patience, Payload, Runtime, SharedStage, Start};
 
-use crate::{Arm, PARENTS, announce, each, of_each};
+use crate::{Arm, PARENTS, announce, of_each, warmed};
 
 pub(crate) const ARM: Arm = Arm { name: "phalanx", child, cross, echo };
 
@@ -37,10 +36,8 @@ fn child(times: usize) -> f64 {
     measure(1, graph, move |start, sender| {
         let end = start.control();
         let begun = control.dispatch(move |_| async move {
-            parents(front, back, times / 10).await;
-            let begun = Instant::now();
-            parents(front, back, times).await;
-            let _ = sender.send(each(begun, times));
+            let parents = async |times| parents(front, back, times).await;
+            let _ = sender.send(warmed(times, parents).await);
             end.drain();
         });
         begun.expect("far from the bound");
@@ -69,14 +66,12 @@ fn cross(times: usize) -> f64 {
     measure(2, graph, move |start, sender| {
         let end = start.control();
         let begun = stage.dispatch(move |_| async move {
-            let mut begun = Instant::now();
-            for n in 0..times + times / 10 {
-                if n == times / 10 {
-                    begun = Instant::now();
+            let questions = async |times: usize| {
+                for n in 0..times {
+                    assert_eq!(stage.call_on(1, move |_| async move { n }).await, Ok(n));
                 }
-                assert_eq!(stage.call_on(1, move |_| async move { n }).await, Ok(n));
-            }
-            let _ = sender.send(each(begun, times));
+            };
+            let _ = sender.send(warmed(times, questions).await);
             end.drain();
         });
         begun.expect("far from the bound");

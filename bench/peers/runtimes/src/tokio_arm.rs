@@ -1,13 +1,12 @@
 //! tokio: its runtime of one thread, as a server with a thread for each core has it.
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{Arm, CHUNK, PARENTS, announce, channels, each, of_each};
+use crate::{Arm, CHUNK, PARENTS, announce, channels, of_each, warmed};
 
 pub(crate) const ARM: Arm = Arm { name: "tokio", child, cross, echo };
 
@@ -16,11 +15,7 @@ fn runtime() -> Runtime {
 }
 
 fn child(times: usize) -> f64 {
-    let runtime = runtime();
-    runtime.block_on(parents(times / 10));
-    let begun = Instant::now();
-    runtime.block_on(parents(times));
-    each(begun, times)
+    runtime().block_on(warmed(times, parents))
 }
 
 async fn parents(times: usize) {
