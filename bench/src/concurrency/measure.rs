@@ -15,29 +15,53 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<Row>> {
     let here = cores::Cores::choose(options.place.server_core, None)?.server;
     let each = |in_flight: usize| {
         eprintln!("{in_flight} requests in flight");
-        let count = fewest.max(in_flight);
-        let mut servers = ARMS.map(|arm| {
-            let mut server = server(arm, options.kib, 2 * in_flight, cache);
-            (0..in_flight).for_each(|_| server.offer(0));
-            // All of them have gone through, so that what follows is as it goes on.
-            serve(&mut *server, in_flight + count);
-            server
-        });
-        let mut times: [Vec<f64>; ARMS.len()] = Default::default();
-        for _ in 0..rounds {
-            for (server, times) in servers.iter_mut().zip(&mut times) {
-                // What another has put into the caches is gone after these.
-                serve(&mut **server, fewest / 10);
-                let start = Instant::now();
-                let served = serve(&mut **server, count);
-                times.push(start.elapsed().as_nanos() as f64 / served as f64);
-            }
-        }
+        // What another has put into the caches is gone after the first.
+        let turns = Turns { in_flight, rounds, first: fewest / 10, count: fewest.max(in_flight) };
+        let times = turns.measure(ARMS, |arm| server(arm, options.kib, 2 * in_flight, cache));
         let rows = ARMS.iter().zip(times);
         rows.map(|((order, allocator), times)| Row::new(*order, *allocator, in_flight, times))
             .collect::<Vec<_>>()
     };
     cores::bound(here, || in_flight.iter().flat_map(|n| each(*n)).collect())
+}
+
+/// How servers are measured that take turns.
+pub(super) struct Turns {
+    /// Requests at a time.
+    pub(super) in_flight: usize,
+    /// How many turns each has.
+    pub(super) rounds: usize,
+    /// Requests at the beginning of a turn that are not counted.
+    pub(super) first: usize,
+    /// Requests of a turn that are.
+    pub(super) count: usize,
+}
+
+impl Turns {
+    /// Nanoseconds for a request in each turn, for the `server` of each of `kinds`.
+    pub(super) fn measure<K, const N: usize>(
+        &self,
+        kinds: [K; N],
+        server: impl Fn(K) -> Box<dyn Server>,
+    ) -> [Vec<f64>; N] {
+        let mut servers = kinds.map(|kind| {
+            let mut server = server(kind);
+            (0..self.in_flight).for_each(|_| server.offer(0));
+            // All of them have gone through, so that what follows is as it goes on.
+            serve(&mut *server, self.in_flight + self.count);
+            server
+        });
+        let mut times = [const { Vec::new() }; N];
+        for _ in 0..self.rounds {
+            for (server, times) in servers.iter_mut().zip(&mut times) {
+                serve(&mut **server, self.first);
+                let start = Instant::now();
+                let served = serve(&mut **server, self.count);
+                times.push(start.elapsed().as_nanos() as f64 / served as f64);
+            }
+        }
+        times
+    }
 }
 
 /// Has `count` requests served, or a few more; one comes for each that has ended.

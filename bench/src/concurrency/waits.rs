@@ -1,12 +1,12 @@
 //! Requests that wait half-way, as for a disk: a budget must not count those, or the cache would be idle with them.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::arms::waiting;
-use super::measure::{second_level, serve};
+use super::measure::{Turns, second_level};
 use super::options::Options;
 use crate::stats::{median, minimum};
 use crate::web::cores;
@@ -38,30 +38,17 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<WaitRow>> {
     let each = |wait_ms: u64| {
         eprintln!("{in_flight} requests in flight that wait {wait_ms} ms");
         let wait = Duration::from_millis(wait_ms);
-        let count = fewest.max(in_flight);
-        let mut servers = [None, Some(cache)].map(|cache| {
-            let mut server = waiting(cache, options.kib, 2 * in_flight, wait);
-            (0..in_flight).for_each(|_| server.offer(0));
-            serve(&mut *server, in_flight + count);
-            server
+        // While the other was measured, all of the first have waited long enough.
+        let turns = Turns { in_flight, rounds, first: in_flight, count: fewest.max(in_flight) };
+        let [unbounded, bounded] = turns.measure([None, Some(cache)], |cache| {
+            waiting(cache, options.kib, 2 * in_flight, wait)
         });
-        let mut times: [Vec<f64>; 2] = Default::default();
-        for _ in 0..rounds {
-            for (server, times) in servers.iter_mut().zip(&mut times) {
-                // While the other was measured, all of these have waited long enough.
-                serve(&mut **server, in_flight);
-                let start = Instant::now();
-                let served = serve(&mut **server, count);
-                times.push(start.elapsed().as_nanos() as f64 / served as f64);
-            }
-        }
-        let [unbounded, bounded] = &times;
-        let pairs = bounded.iter().zip(unbounded).map(|(bounded, unbounded)| bounded / unbounded);
+        let pairs = bounded.iter().zip(&unbounded).map(|(bounded, unbounded)| bounded / unbounded);
         WaitRow {
             wait_ms,
             in_flight,
-            unbounded_ns: minimum(unbounded),
-            bounded_ns: minimum(bounded),
+            unbounded_ns: minimum(&unbounded),
+            bounded_ns: minimum(&bounded),
             bounded_over_unbounded: median(&pairs.collect::<Vec<_>>()),
         }
     };
