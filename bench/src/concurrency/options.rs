@@ -22,7 +22,7 @@ use crate::web::arena::Place;
 /// (`wait_ms`, `in_flight`, `unbounded_ns`, `bounded_ns`, `bounded_over_unbounded`), `misses[]` (`order`,
 /// `allocator`, `in_flight`, `l2_misses_per_request`), `web[]` (`server`, `connections`, `cpu_us_per_request`,
 /// `requests_per_second`), `web_misses[]` (`connections`, `l2_misses_per_request`);
-/// `unbounded_general_over_bounded_pools`, `bounded_most_over_64` (throughput with the most in flight over that with
+/// `unbounded_general_over_bounded_pools`, `bounded_most_over_fewest` (throughput with the most in flight over that with
 /// the fewest of `in_flight`), `waiting_bounded_over_unbounded` (time, the worse), `l2_misses_bounded_over_unbounded`,
 /// `web_most_over_fewest` (processor time).
 #[derive(Args, Clone, Debug)]

@@ -45,7 +45,7 @@ pub struct Report {
     /// pools. The median of the rounds' pairs.
     pub unbounded_general_over_bounded_pools: Option<f64>,
     /// Throughput of the budget and pools: with the most in flight over the fewest.
-    pub bounded_most_over_64: Option<f64>,
+    pub bounded_most_over_fewest: Option<f64>,
     /// With the most in flight: misses with a budget and pools over those of events and the general allocator.
     pub l2_misses_bounded_over_unbounded: Option<f64>,
     /// Where requests wait for I/O: time with a budget over without, the worse of the waits.
@@ -108,7 +108,7 @@ impl Report {
             unbounded_general_over_bounded_pools: row(WORST, most)
                 .zip(row(BEST, most))
                 .map(|(worst, best)| paired(worst, best)),
-            bounded_most_over_64: row(BEST, fewest)
+            bounded_most_over_fewest: row(BEST, fewest)
                 .zip(row(BEST, most))
                 .map(|(fewest, most)| fewest.ns / most.ns),
             l2_misses_bounded_over_unbounded: missed(BEST)
@@ -197,7 +197,7 @@ impl fmt::Display for Report {
         writeln!(f)?;
         let figures = [
             ("events, general over budget, pools", self.unbounded_general_over_bounded_pools),
-            ("budget, pools: throughput, most over fewest", self.bounded_most_over_64),
+            ("budget, pools: throughput, most over fewest", self.bounded_most_over_fewest),
             (
                 "misses, budget and pools over events, general",
                 self.l2_misses_bounded_over_unbounded,

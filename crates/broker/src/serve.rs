@@ -302,6 +302,7 @@ fn certificates(config: &Config) -> Result<(Option<OfTls>, Vec<String>), Certifi
     let clients = tls.client_authorities.as_deref().map(Clients::of_authorities).transpose()?;
     Ok((Some((Arc::new(certificates), clients)), doubts))
 }
+
 /// Where the broker's certificate lies.
 pub(crate) fn source(Tls { certificate, key, .. }: &Tls) -> Source {
     Source { names: Vec::new(), certificate: certificate.clone(), key: key.clone() }

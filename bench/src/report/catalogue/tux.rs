@@ -31,7 +31,7 @@ pub(super) const CONCURRENCY: Experiment = Experiment {
             goal: Goal::AtLeast(1.5),
         },
         Ratio {
-            at: "/bounded_most_over_64",
+            at: "/bounded_most_over_fewest",
             says: "throughput of the budget and pools with the most in flight over that with the fewest",
             paper: None,
             goal: Goal::AtLeast(0.9),
