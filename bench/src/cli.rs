@@ -237,20 +237,9 @@ fn show<R>(bench: &str, json: bool, report: Result<R, web::Error>) -> ExitCode
 where
     R: serde::Serialize + std::fmt::Display,
 {
-    match report {
-        Ok(report) if json => {
-            println!("{}", serde_json::to_string_pretty(&report).expect("plain values"));
-            ExitCode::SUCCESS
-        }
-        Ok(report) => {
-            print!("{report}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("phalanx bench {bench}: {error}");
-            ExitCode::from(if matches!(error, web::Error::Nobody) { 2 } else { 1 })
-        }
-    }
+    let of_arguments = matches!(report, Err(web::Error::Nobody));
+    let printed = print(bench, json, report);
+    if of_arguments { ExitCode::from(2) } else { printed }
 }
 
 /// The exit code is 0, 1 if something was not measured, 2 for bad arguments, 130 if it was interrupted.

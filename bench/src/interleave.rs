@@ -15,9 +15,10 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use clap::Args;
-use phalanx_core::{Graph, Processor, SharedStage, World, prefetch};
+use phalanx_core::{Graph, Processor, SharedStage, prefetch};
 use serde::Serialize;
 
+use crate::clock::Clock;
 use crate::stats::{median, minimum};
 use crate::web::cores;
 
@@ -168,20 +169,6 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Real time and no I/O.
-struct Clock(Instant);
-
-impl World for Clock {
-    fn now(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
-    }
-    fn reap(&self) -> bool {
-        false
-    }
-    fn submit(&self) {}
-    fn park(&self, _timeout: Option<u64>) {}
-}
-
 struct Bench {
     processor: Processor,
     clock: Clock,
@@ -228,7 +215,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
     let mut graph = Graph::new();
     let stage = graph.stage("lookup").max_cohort(COHORT).shared(table);
     let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
-    let clock = Clock(Instant::now());
+    let clock = Clock::new();
     let bench = Bench { processor, clock, stage, keys, lookups, sum: Rc::default() };
     eprintln!("{rounds} rounds of {lookups} lookups with and without prefetches");
     let core = cores::Cores::choose(None, None)?.server;

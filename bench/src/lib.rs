@@ -31,6 +31,7 @@
 pub mod broker;
 mod cachegrind;
 pub mod cli;
+mod clock;
 pub mod concurrency;
 pub mod dial;
 pub mod failure;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use phalanx_core::{Graph, Processor, SharedStage, World};
 use serde::Serialize;
 
+use crate::clock::Clock;
 use crate::stats::median;
 
 /// Operations that wait together before they run.
@@ -36,20 +37,6 @@ pub struct Report {
     pub tokio_over_call: f64,
     /// Rounds measured.
     pub rounds: usize,
-}
-
-/// Real time and no I/O.
-struct Clock(Instant);
-
-impl World for Clock {
-    fn now(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
-    }
-    fn reap(&self) -> bool {
-        false
-    }
-    fn submit(&self) {}
-    fn park(&self, _timeout: Option<u64>) {}
 }
 
 /// Measures over `rounds` rounds (at least 7) of `operations` each.
@@ -105,7 +92,7 @@ impl One {
         let mut graph = Graph::new();
         let (front, back) = (graph.shared("front", ()), graph.shared("back", ()));
         let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
-        Self { processor, clock: Clock(Instant::now()), front, back }
+        Self { processor, clock: Clock::new(), front, back }
     }
 
     fn dispatch(&self, operations: usize) {

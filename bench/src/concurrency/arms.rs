@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use phalanx_core::{Graph, Processor, SharedStage, sleep};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::request::{
     Connection, Context, General, Header, Input, Line, Memory, Output, Path, Pools, Work, World,
 };
-use crate::pipeline::{Clock, STAGES};
+use crate::clock::Clock;
+use crate::pipeline::STAGES;
 
 /// In which order requests go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -197,7 +198,7 @@ impl<M: Memory> Stages<M> {
             wait,
             _memory: std::marker::PhantomData,
         };
-        Self { processor, clock: Clock(Instant::now()), line: Rc::new(line), next: 0 }
+        Self { processor, clock: Clock::new(), line: Rc::new(line), next: 0 }
     }
 }
 

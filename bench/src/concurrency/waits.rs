@@ -40,9 +40,8 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<WaitRow>> {
         let wait = Duration::from_millis(wait_ms);
         // While the other was measured, all of the first have waited long enough.
         let turns = Turns { in_flight, rounds, first: in_flight, count: fewest.max(in_flight) };
-        let [unbounded, bounded] = turns.measure([None, Some(cache)], |cache| {
-            waiting(cache, options.kib, 2 * in_flight, wait)
-        });
+        let [unbounded, bounded] = turns
+            .measure([None, Some(cache)], |cache| waiting(cache, options.kib, 2 * in_flight, wait));
         let pairs = bounded.iter().zip(&unbounded).map(|(bounded, unbounded)| bounded / unbounded);
         WaitRow {
             wait_ms,

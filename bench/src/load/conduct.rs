@@ -4,9 +4,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::{Draining, First, draining, first, sleep, yield_now};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::drive::{Drive, Phase};
+use crate::clock::thread_time;
 use crate::procfs;
 
 /// Below this an arrival is waited for by looking at the clock: timers ring to the millisecond.
@@ -56,10 +56,10 @@ pub(crate) async fn conduct(drive: Rc<Drive>, schedule: Schedule) -> Measured {
     }
     // What takes long is outside of the measured time.
     let before = Reading::take(&drive, &schedule.watched);
-    let (begin, client) = (drive.begin(), thread_cpu());
+    let (begin, client) = (drive.begin(), thread_time().as_secs_f64());
     drive.run(begin);
     pause(schedule.duration, &mut draining).await;
-    let (end, client_after) = (drive.clock(), thread_cpu());
+    let (end, client_after) = (drive.clock(), thread_time().as_secs_f64());
     // Also those that nobody has had the time to let arrive.
     drive.let_arrive(end);
     drive.enter(Phase::Over);
@@ -94,12 +94,6 @@ impl Reading {
 
 async fn pause(duration: Duration, draining: &mut Draining) {
     let _: First<(), ()> = first(draining, sleep(duration)).await;
-}
-
-/// Processor time of this thread, in seconds.
-fn thread_cpu() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Open loop: lets requests arrive, whatever the server does. Takes what is left of the core to look

@@ -19,6 +19,8 @@ pub use report::{Build, MissRow, Report, Row};
 use workload::Generator;
 pub use workload::Workload;
 
+use crate::clock::thread_time;
+
 /// Filters that are made and inserted together: more would only need more memory.
 const BATCH: usize = 100_000;
 
@@ -97,10 +99,10 @@ pub(crate) fn build(workload: Workload, subscriptions: usize, multiple: bool, se
     let filters: Vec<_> = (0..singly).map(|_| generator.filter()).collect();
     let mut longest = Duration::ZERO;
     let start = Instant::now();
-    let mut last = processor_time();
+    let mut last = thread_time();
     for filter in &filters {
         index.insert(filter);
-        let now = processor_time();
+        let now = thread_time();
         longest = longest.max(now - last);
         last = now;
     }
@@ -124,11 +126,11 @@ fn grow(workload: Workload, subscriptions: usize, seed: u64) -> Built {
         let filters: Vec<_> = (0..left.min(BATCH)).map(|_| generator.filter()).collect();
         left -= filters.len();
         let start = Instant::now();
-        let mut last = processor_time();
+        let mut last = thread_time();
         for filter in &filters {
             index.insert(filter);
             index.adapt_some(PER_CHANGE);
-            let now = processor_time();
+            let now = thread_time();
             longest = longest.max(now - last);
             last = now;
         }
@@ -136,12 +138,6 @@ fn grow(workload: Workload, subscriptions: usize, seed: u64) -> Built {
     }
     let insert_per_s = subscriptions as f64 / all.as_secs_f64();
     Built { index, insert_all_per_s: None, insert_per_s, longest }
-}
-
-/// Of this thread: how long something takes that nobody else's turn is in.
-fn processor_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
 /// The instructions that checks are made with.

@@ -2,12 +2,13 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use phalanx_core::{DEFAULT_COHORT_TIME, Graph, Processor, SharedStage, World};
+use phalanx_core::{DEFAULT_COHORT_TIME, Graph, Processor, SharedStage};
 
 use super::calls::{Calls, Setting};
 use super::code::{self, Request, STAGES};
+use crate::clock::Clock;
 
 /// Threads at a time.
 const THREADS: usize = 64;
@@ -49,29 +50,6 @@ struct Stages {
     handles: [SharedStage<()>; STAGES],
     #[allow(clippy::vec_box, reason = "a request travels as a pointer")]
     done: RefCell<Vec<Box<Request>>>,
-}
-
-/// Real time and no I/O.
-pub(crate) struct Clock(pub(crate) Instant);
-
-impl World for Clock {
-    fn now(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
-    }
-    fn reap(&self) -> bool {
-        false
-    }
-    fn submit(&self) {}
-    fn park(&self, _timeout: Option<u64>) {}
-    fn worked(&self) -> u64 {
-        worked()
-    }
-}
-
-/// Nanoseconds that this thread has been running.
-fn worked() -> u64 {
-    let at = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
 }
 
 /// What an operation hands to the next: the request, and where the stages are.
@@ -198,7 +176,7 @@ impl Runtime {
         let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
         let done = RefCell::new(Vec::with_capacity(count));
         let stages = Rc::new(Stages { handles, done });
-        Self { processor, clock: Clock(Instant::now()), stages }
+        Self { processor, clock: Clock::new(), stages }
     }
 }
 

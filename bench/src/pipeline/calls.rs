@@ -3,12 +3,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Instant;
 
 use phalanx_core::{Graph, Processor, SharedStage};
 
-use super::arms::Clock;
 use super::code::{self, Request, STAGES};
+use crate::clock::Clock;
 
 /// Requests of each connection in a run; one of each is on its way at a time.
 const PER_CONNECTION: usize = 16;
@@ -57,7 +56,7 @@ impl Calls {
         let stages = ["1", "2", "3", "4", "5", "6", "7", "8"].map(stage);
         let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
         let work = Work { stages, next: Cell::new(0), requests: RefCell::default() };
-        Self { processor, clock: Clock(Instant::now()), connections, work: Rc::new(work) }
+        Self { processor, clock: Clock::new(), connections, work: Rc::new(work) }
     }
 
     /// The size that the runtime has found, where it is free to; zero while it has not.

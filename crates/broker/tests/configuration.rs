@@ -6,6 +6,9 @@ use std::time::Duration;
 use phalanx_broker::{Config, Listen, Mistake, Origins, Tls, WhenFull};
 use proptest::prelude::*;
 
+#[path = "../../config/tests/servers/mod.rs"]
+mod servers;
+
 /// Reads and checks, as `phalanx broker --check` does.
 fn read(text: &str) -> Result<Config, Vec<Mistake>> {
     let (mut config, mut origins) = (Config::new(), Origins::default());
@@ -54,12 +57,7 @@ fn mistakes_name_their_place() {
         ("[runtime]\ndriver = 'epoll'", "b.toml:2:10: runtime.driver: ", "\"poll\""),
         ("[runtime]\nadmin = '0.0.0.0:1'", "b.toml:2:9: runtime.admin: ", "admin-public"),
     ];
-    for (text, start, part) in table {
-        let mistakes = read(text).expect_err(text);
-        let found = mistakes[0].to_string();
-        assert!(found.starts_with(start) && found.contains(part), "{text:?}: {found}");
-        assert_eq!(found.lines().count(), 1, "{found}");
-    }
+    servers::mistakes_are_told(read, table);
     let all = read("listn = 1\nmax-queue = 'x'\n[tls]\ncert = 3").unwrap_err();
     assert_eq!(all.len(), 3, "all at once: {all:?}");
 }
@@ -105,35 +103,14 @@ fn what_is_read() {
 #[test]
 fn every_key_is_documented() {
     let page = include_str!("../../../docs/broker/configuration.md");
-    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
-    let documented: Vec<(&str, &str)> = rows.collect();
-    let keys = Config::keys();
-    for key in &keys {
-        let row = documented.iter().any(|(name, _)| name == key);
-        assert!(row, "{key} is not in docs/broker/configuration.md");
-    }
-    for (key, row) in documented {
-        let table = format!("{key}.");
-        let known = keys.iter().any(|other| other == key || other.starts_with(&table));
-        assert!(known, "docs/broker/configuration.md has {key}, which is no key");
-        // The default that it says is the default.
-        let default = row.split('|').nth(1).unwrap_or_default().trim();
-        let Some(default) = default.strip_prefix('`').and_then(|text| text.strip_suffix('`'))
-        else {
-            continue;
-        };
-        // To say something of a table is to have one.
-        if key.starts_with("tls.") {
-            continue;
-        }
+    let is_default = |text: &str| {
         let mut config = Config::new();
-        let text = format!("{key} = {default}");
-        config.read(&text, &text, "".as_ref(), &mut Origins::default()).unwrap();
-        assert_eq!(config, Config::new(), "{text}");
-    }
-    let (_, example) = page.split_once("```toml\n").expect("an example");
-    let (example, _) = example.split_once("```").expect("its end");
-    let config = read(example).expect("the example is right");
+        config.read(text, text, "".as_ref(), &mut Origins::default()).expect(text);
+        config == Config::new()
+    };
+    let tables = &["tls."];
+    servers::page_is_right(page, &Config::keys(), tables, is_default);
+    let config = read(servers::example(page)).expect("the example is right");
     assert_eq!((config.listen.len(), config.limits.queue), (3, 1000));
 }
 

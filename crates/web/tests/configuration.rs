@@ -10,6 +10,9 @@ use phalanx_web::{
 };
 use proptest::prelude::*;
 
+#[path = "../../config/tests/servers/mod.rs"]
+mod servers;
+
 /// Reads and checks, as `phalanx web --check` does.
 fn read(text: &str) -> Result<Config, Vec<Mistake>> {
     let (mut config, mut origins) = (Config::new(), Origins::default());
@@ -84,12 +87,7 @@ fn mistakes_name_their_place() {
         ("[host.tls]\nkey = 'k'", "web.toml:2:1: host.tls: `certificate` is missing", ""),
         ("[access-log]\ntarget = 'log'", "web.toml:2:10: access-log.target: ", "slash"),
     ];
-    for (text, start, part) in table {
-        let mistakes = read(text).expect_err(text);
-        let found = mistakes[0].to_string();
-        assert!(found.starts_with(start) && found.contains(part), "{text:?}: {found}");
-        assert_eq!(found.lines().count(), 1, "{found}");
-    }
+    servers::mistakes_are_told(read, table);
     let all = read("listn = 1\ncache = 'x'\n[host]\nlisting = 3\nrot = 'x'").unwrap_err();
     assert_eq!(all.len(), 4, "all at once: {all:?}");
 }
@@ -126,20 +124,15 @@ fn what_is_read() {
 #[test]
 fn every_key_is_documented() {
     let page = include_str!("../../../docs/web/configuration.md");
-    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
-    let documented: Vec<&str> = rows.map(|(key, _)| key).collect();
-    let keys = Config::keys();
-    for key in &keys {
-        assert!(documented.contains(&&key[..]), "{key} is not in docs/web/configuration.md");
-    }
-    for key in documented {
-        let table = format!("{key}.");
-        let known = keys.iter().any(|other| other == key || other.starts_with(&table));
-        assert!(known, "docs/web/configuration.md has {key}, which is no key");
-    }
-    let (_, example) = page.split_once("```toml\n").expect("an example");
-    let (example, _) = example.split_once("```").expect("its end");
-    let config = read(example).expect("the example is right");
+    let is_default = |text: &str| {
+        let mut config = Config::new();
+        config.read(text, text, "".as_ref(), &mut Origins::default()).expect(text);
+        config == Config::new()
+    };
+    let tables =
+        &["access-log.", "host.auth.", "host.cors.", "host.redirect.", "host.security-headers."];
+    servers::page_is_right(page, &Config::keys(), tables, is_default);
+    let config = read(servers::example(page)).expect("the example is right");
     assert_eq!((config.hosts.len(), config.hosts[0].redirects.len()), (2, 1));
 }
 
