@@ -110,6 +110,9 @@ pub struct Limits {
     pub queue_bytes: usize,
     /// Which of them goes.
     pub when_full: WhenFull,
+    /// Messages, each as often as it is for somebody, that may be on their way from publishers to all sessions at once, and
+    /// those of one message more. No more is read of publishers while there are as many, so nothing is dropped for it.
+    pub under_way: usize,
     /// Retained messages; a publish that would add one is refused with *quota exceeded*.
     pub retained: usize,
     /// And their bytes, with the tree that they are found by.
@@ -158,6 +161,7 @@ impl Default for Limits {
             queue: 10_000,
             queue_bytes: 16 << 20,
             when_full: WhenFull::default(),
+            under_way: 256 * 1024,
             retained: 1_000_000,
             retained_bytes: 512 << 20,
             data_bytes: 8 << 30,

@@ -25,6 +25,7 @@ use crate::durable::Ledger;
 use crate::durable::restored::Restored;
 use crate::listen::Listen;
 use crate::reload::Reloader;
+use crate::routing::UnderWay;
 use crate::stages::Stages;
 use crate::system::tell;
 use crate::terms::{Live, Terms};
@@ -106,6 +107,7 @@ pub(crate) struct Context {
     /// Where hands are shaken, if any address has TLS.
     pub(crate) tls: Option<TlsStages>,
     pub(crate) ledger: Ledger,
+    pub(crate) under_way: UnderWay,
 }
 
 /// Names for clients that have none, which nobody else can guess.
@@ -183,7 +185,8 @@ impl Broker {
         let passwords = config.security.passwords.as_ref().map(|_| Passwords::declare(graph));
         // No name for what is spoken: clients offer several, or none.
         let tls = tls.map(|(certificates, of)| TlsStages::declare(graph, certificates, &[], of));
-        let (stages, ledger) = Stages::declare(graph, config, &live, (&access, &counters), store);
+        let (stages, ledger, under_way) =
+            Stages::declare(graph, config, &live, (&access, &counters), store);
         let (terms, names) = (live.current(), Arc::new(Names::new()));
         let (config, guard) = (terms.get().config.clone(), terms.get().guard.clone());
         let places = Arc::default();
@@ -199,8 +202,14 @@ impl Broker {
             guard,
             tls,
             ledger,
+            under_way,
         };
         Self { context, live }
+    }
+
+    /// The most [deliveries that were under way](crate::Limits::under_way) at once so far.
+    pub fn highest_under_way(&self) -> usize {
+        self.context.under_way.highest()
     }
 
     /// Begins to look after what was kept: on each processor, before it [accepts](Self::accept).

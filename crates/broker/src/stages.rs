@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::counters::Counters;
 use crate::durable::Ledger;
 use crate::durable::restored::Restored;
-use crate::routing::{Router, stage};
+use crate::routing::{Router, UnderWay, stage};
 use crate::session::table::Sessions;
 use crate::session::{Routes, SessionStage};
 use crate::terms::{Followed, Live};
@@ -38,7 +38,7 @@ impl Stages {
         live: &Live,
         (access, counters): (&Access, &Counters),
         store: Option<(Store, Restored)>,
-    ) -> (Self, Ledger) {
+    ) -> (Self, Ledger, UnderWay) {
         let partitions = config.runtime.processors;
         let control =
             graph.stage("control").max_cohort(SOCKET_COHORT).capacity(CONTROL_QUEUE).shared(());
@@ -58,6 +58,8 @@ impl Stages {
         // Each partition takes its own.
         let all = Mutex::new(all);
         let (of_sessions, of_all, own) = (live.clone(), counters.clone(), ledger.clone());
+        let under_way = UnderWay::new(config.limits.under_way);
+        let awaited = under_way.clone();
         // In order, so that messages of one publisher stay in theirs.
         let sessions = graph.stage_at(sessions).in_order().partitions(partitions).partitioned(
             move |partition| {
@@ -68,15 +70,16 @@ impl Stages {
                     (partition, partitions),
                     Followed::new(live),
                     counters,
-                    own.clone(),
+                    (own.clone(), awaited.clone()),
                     restored,
                 )
             },
         );
         let sessions = SessionStage::new(sessions, partitions);
         let router = Router::new(&config.limits, ledger.clone(), routes, access.current().get());
-        let (router, of_routing) = ((router, access, counters), (sessions, ledger.clone()));
+        let (router, of_routing) =
+            ((router, access, counters), (sessions, ledger.clone(), under_way.clone()));
         let routing = stage::declare(graph, routing, router, partitions, delivery, of_routing);
-        (Self { control, sessions, routing }, ledger)
+        (Self { control, sessions, routing }, ledger, under_way)
     }
 }

@@ -128,7 +128,7 @@ proptest! {
         tls in prop::option::of((path(), path(), prop::option::of(path()))),
         origins in prop::collection::vec(".{0,9}", 0..3),
         rates in any::<[Option<u32>; 3]>(),
-        amounts in any::<[u32; 9]>(),
+        amounts in any::<[u32; 10]>(),
         (keep_alive, expiry, receive, aliases) in any::<(u16, u32, u16, u16)>(),
         flags in any::<[bool; 4]>(),
         nanos in any::<[u32; 3]>(),
@@ -144,7 +144,7 @@ proptest! {
         let limits = &mut config.limits;
         [limits.per_address, limits.connection_rate, limits.message_rate] = rates;
         let sizes = amounts.map(|amount| amount as usize);
-        [limits.connections, limits.sessions, limits.subscriptions, limits.packet, limits.queue, limits.queue_bytes, limits.retained, limits.retained_bytes, _] = sizes;
+        [limits.connections, limits.sessions, limits.subscriptions, limits.packet, limits.queue, limits.queue_bytes, limits.retained, limits.retained_bytes, _, limits.under_way] = sizes;
         limits.data_bytes = u64::from(amounts[8]) << 12;
         (limits.keep_alive, limits.session_expiry, limits.receive_maximum, limits.topic_aliases) = (keep_alive, expiry, receive, aliases);
         if flags[2] {

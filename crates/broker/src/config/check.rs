@@ -53,6 +53,8 @@ impl Config {
         wrong(limits.sessions == 0, "max-sessions", least);
         let least = "found 0, which would let no message in; expected 1 at least";
         wrong(limits.receive_maximum == 0, "receive-maximum", least);
+        let least = "found 0, which would let no message through; expected 1 at least";
+        wrong(limits.under_way == 0, "max-under-way", least);
         let least = "found 0, expected 1 at least, or false for none";
         for (key, bound) in [
             ("max-connections-per-address", limits.per_address),

@@ -40,6 +40,7 @@ fn of_limits(limits: &mut Limits, pass: &mut Pass<'_, '_>) {
         queue,
         queue_bytes,
         when_full,
+        under_way,
         retained,
         retained_bytes,
         data_bytes,
@@ -61,6 +62,7 @@ fn of_limits(limits: &mut Limits, pass: &mut Pass<'_, '_>) {
     pass.key("max-queue", queue);
     pass.key("max-queue-bytes", queue_bytes);
     pass.key_as::<DropOldest, _>("drop-oldest", when_full);
+    pass.key("max-under-way", under_way);
     pass.key("max-retained", retained);
     pass.key("max-retained-bytes", retained_bytes);
     pass.key_as::<Bytes, _>("max-data", data_bytes);

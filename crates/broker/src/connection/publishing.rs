@@ -39,6 +39,8 @@ pub(super) struct Publishing {
     bytes: usize,
     /// How many are routed at once.
     most: usize,
+    /// What each of the last has come to.
+    each: usize,
     /// Whether the client's session was to outlive its connection when that began.
     pub(super) outlives: bool,
     /// Its session, and the number that this is kept by; 0 if it is not.
@@ -56,6 +58,7 @@ impl Publishing {
             refused: Vec::new(),
             bytes: 0,
             most: FEW,
+            each: 1,
             outlives,
             session,
         }
@@ -134,6 +137,7 @@ impl Publishing {
 
     /// The last messages have come to so many deliveries each.
     fn come_to(&mut self, each: usize) {
+        self.each = each;
         let fits = DELIVERIES / each.max(1);
         self.most = fits.clamp(1, (self.most * 2).min(MANY));
     }
@@ -171,47 +175,78 @@ impl Connection {
                 }
             }
         }
-        let is_empty = messages.is_empty();
-        if let (true, Some(together)) = (is_empty, &together) {
+        if let (true, Some(together)) = (messages.is_empty(), &together) {
             together.set_routed();
         }
         let reasons = std::mem::take(&mut self.publishing.reasons);
-        let mut own = Publication { messages, begun: together.clone(), reasons, each: 0 };
-        if !is_empty {
-            own = match self.context.stages.routing.call(Item::Publish(own)).await {
-                Ok(Answer::Published(own)) => {
-                    self.publishing.come_to(own.each);
-                    own
-                }
-                // Nobody knows where it has arrived: the client sends it again, and what has arrived then
-                // arrives twice, which is better than not at all.
-                _ => {
-                    let begun = begun.unwrap_or_default();
-                    // It may be back already, on a connection that is not asked to give up anything.
-                    self.give_up(refuse(&together, &deliveries, &begun)).await;
-                    return Err(Reason::SERVER_BUSY.into());
-                }
-            };
+        let mut own =
+            Publication { messages, begun: together.clone(), reasons, each: 0, share: None };
+        let (mut answered, mut done) = (0, Ok(()));
+        loop {
+            if !own.messages.is_empty() {
+                own = match self.context.stages.routing.call(Item::Publish(own)).await {
+                    Ok(Answer::Published(own)) => own,
+                    // Nobody knows where it has arrived: the client sends it again, and what has arrived then
+                    // arrives twice, which is better than not at all.
+                    _ => {
+                        self.give_up_all(&together, &deliveries, (&begun, answered)).await;
+                        return Err(Reason::SERVER_BUSY.into());
+                    }
+                };
+            }
+            let left = own.messages.split_off(own.reasons.len());
+            if !own.messages.is_empty() {
+                self.publishing.come_to(own.each);
+            }
+            spare::take_back(&mut own.messages);
+            let mut reasons = own.reasons.drain(..);
+            for (n, delivery) in deliveries.iter().enumerate().skip(answered) {
+                let is_new = begun.as_ref().is_none_or(|begun| begun[n]);
+                let reason = match is_allowed(&n) {
+                    true if is_new => match reasons.next() {
+                        Some(reason) => reason,
+                        // There was no room for it yet, and it is answered behind those before.
+                        None => break,
+                    },
+                    // In 3.1.1 it is dropped, and taken for delivered: there is no word for it.
+                    false if self.version == Version::V5 => Reason::NOT_AUTHORIZED,
+                    _ => Reason::SUCCESS,
+                };
+                // All of them, so that none is taken for begun that was refused.
+                done = done.and(self.acknowledge(*delivery, reason).await);
+                answered = n + 1;
+            }
+            drop(reasons);
+            if left.is_empty() {
+                break;
+            }
+            if done.is_err() {
+                self.give_up_all(&together, &deliveries, (&begun, answered)).await;
+                return done;
+            }
+            let expected = left.len().saturating_mul(self.publishing.each);
+            own.messages = left;
+            // Boxed, as what is seldom is not to be held by all.
+            own.share = Box::pin(self.context.under_way.wait(expected)).await;
         }
-        spare::take_back(&mut own.messages);
-        let mut reasons = own.reasons.drain(..);
-        let mut done = Ok(());
-        for (n, delivery) in deliveries.drain(..).enumerate() {
-            let is_new = begun.as_ref().is_none_or(|begun| begun[n]);
-            let reason = match is_allowed(&n) {
-                true if is_new => reasons.next().unwrap_or(Reason::SUCCESS),
-                // In 3.1.1 it is dropped, and taken for delivered: there is no word for it.
-                false if self.version == Version::V5 => Reason::NOT_AUTHORIZED,
-                _ => Reason::SUCCESS,
-            };
-            // All of them, so that none is taken for begun that was refused.
-            done = done.and(self.acknowledge(delivery, reason).await);
-        }
-        drop(reasons);
+        deliveries.clear();
         self.publishing.messages = kept(own.messages);
         self.publishing.deliveries = kept(deliveries);
         self.publishing.reasons = kept(own.reasons);
         done
+    }
+
+    /// None of the messages has arrived behind those that were `answered`: those of QoS 2 are new when they come again.
+    #[cold]
+    async fn give_up_all(
+        &self,
+        together: &Option<Arc<Begun>>,
+        deliveries: &[Delivery],
+        (begun, answered): (&Option<Vec<bool>>, usize),
+    ) {
+        let new = begun.as_ref().map_or(&[][..], |begun| &begun[answered..]);
+        // It may be back already, on a connection that is not asked to give up anything.
+        self.give_up(refuse(together, &deliveries[answered..], new)).await;
     }
 
     /// Messages of QoS 2 have not arrived: when they come again, they are new.

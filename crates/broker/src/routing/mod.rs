@@ -8,6 +8,7 @@ mod retained;
 mod router;
 pub(crate) mod stage;
 pub(crate) mod subscribers;
+pub(crate) mod under_way;
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -17,11 +18,13 @@ use phalanx_mqtt::{Reason, SubscribeOptions};
 use crate::access::{Covered, Identity};
 use crate::content::wanted::Content;
 use crate::message::Message;
+use crate::routing::under_way::Share;
 use crate::session::key::ClientKey;
 use crate::session::state::Begun;
 
 pub(crate) use keeping::{Keeping, MOST_PACKET};
 pub(crate) use router::Router;
+pub(crate) use under_way::UnderWay;
 
 /// What the routing stage is asked.
 pub(crate) enum Item {
@@ -31,6 +34,8 @@ pub(crate) enum Item {
     System(Vec<Arc<Message>>),
     /// Subscribe a client, and send it what is retained. It is known from here on.
     Subscribe { client: Subscriber, wanted: Vec<Wanted> },
+    /// Send a client what is retained, for which there was no room when it subscribed.
+    Retained(Owing, Option<Share>),
     /// Take subscriptions of a client away.
     Unsubscribe { client: ClientKey, keys: Vec<Box<str>> },
     /// Take all of them away, and the client.
@@ -58,10 +63,18 @@ pub(crate) struct Wanted {
     pub(crate) covered: Covered,
 }
 
+/// Retained messages that somebody is to be sent who has subscribed to them.
+pub(crate) struct Owing {
+    pub(crate) client: ClientKey,
+    pub(crate) wanted: Vec<Wanted>,
+}
+
 /// What the routing stage answers.
 pub(crate) enum Answer {
-    /// They are passed on.
+    /// They are passed on; of those that there was no room for nothing has happened.
     Published(Publication),
+    /// The client has subscribed, and is to be sent what is retained, for which there was no room.
+    Owing(Owing),
     /// The table is changed.
     Done,
 }
@@ -73,8 +86,11 @@ pub(crate) struct Publication {
     pub(crate) messages: Vec<Arc<Message>>,
     /// Who is told of those of QoS 2.
     pub(crate) begun: Option<Arc<Begun>>,
-    /// For each message, how it went; empty before.
+    /// For each message, how it went; empty before. Fewer than there are messages if there was no room for the last: who
+    /// has published them [waits](UnderWay::wait), and asks again.
     pub(crate) reasons: Vec<Reason>,
+    /// With which it was let in, if it has waited.
+    pub(crate) share: Option<Share>,
     /// How many deliveries each has come to, about.
     pub(crate) each: usize,
 }

@@ -13,7 +13,8 @@ use phalanx_mqtt::Reason;
 use crate::access::Policy;
 use crate::message::Message;
 use crate::routing::delivery::Batch;
-use crate::routing::{Answer, Publication, Router};
+use crate::routing::under_way::Share;
+use crate::routing::{Answer, Publication, Router, UnderWay};
 use crate::session::SessionStage;
 
 /// So many are kept for later: one is routed while others are delivered, or wait for the disk.
@@ -36,13 +37,16 @@ pub(crate) struct Pass {
     /// Who has published them, and how many.
     owed: Vec<(Reply<Answer>, Publication, usize)>,
     reasons: Vec<Reason>,
+    /// Of what may be under way.
+    share: Option<Share>,
 }
 
 impl Pass {
     /// One with nothing in it, for so many partitions.
-    pub(crate) fn new(partitions: usize) -> Box<Self> {
+    pub(crate) fn new(partitions: usize, under_way: &UnderWay) -> Box<Self> {
         let mut pass = IDLE.with_borrow_mut(Vec::pop).unwrap_or_default();
         pass.batches.resize_with(partitions, Batch::default);
+        pass.share = Some(under_way.nothing());
         pass
     }
 
@@ -57,6 +61,7 @@ impl Pass {
         clear(&mut self.messages);
         clear(&mut self.owed);
         clear(&mut self.reasons);
+        self.share = None;
         IDLE.with_borrow_mut(|idle| {
             if idle.len() < KEPT {
                 idle.push(self);
@@ -64,26 +69,53 @@ impl Pass {
         });
     }
 
-    /// Messages of one more publisher.
-    pub(crate) fn add(&mut self, mut own: Publication, reply: Reply<Answer>) {
+    /// Messages of one more publisher. Handed back at once if others wait before it.
+    pub(crate) fn add(&mut self, mut own: Publication, reply: Reply<Answer>, under_way: &UnderWay) {
+        match own.share.take() {
+            None if under_way.has_waiting() => return reply.send(Answer::Published(own)),
+            share => self.is_let_in(share),
+        }
         let count = own.messages.len();
         self.messages.append(&mut own.messages);
         self.owed.push((reply, own, count));
     }
 
-    /// Routes what was added.
-    pub(crate) fn route(&mut self, router: &mut Router, (policy, now): (&Policy, Duration)) {
+    /// Somebody was let in with this, and is a part of the pass.
+    pub(crate) fn is_let_in(&mut self, share: Option<Share>) {
+        if let (Some(own), Some(share)) = (&mut self.share, share) {
+            own.join(share);
+        }
+    }
+
+    /// How many more deliveries there is room for.
+    pub(crate) fn room(&self) -> usize {
+        let room = self.share.as_ref().map_or(usize::MAX, Share::room);
+        room.saturating_sub(self.deliveries())
+    }
+
+    /// Routes what was added, as far as there is room.
+    pub(crate) fn route(&mut self, router: &mut Router, at: (&Policy, Duration)) {
         if self.owed.is_empty() {
             return;
         }
         let before = self.deliveries();
         self.reasons.clear();
-        router.publish(&self.messages, &mut self.batches, (policy, now), &mut self.reasons);
-        let each = (self.deliveries() - before).div_ceil(self.messages.len().max(1));
+        let (mut routed, mut room) = (0, self.room());
+        while room > 0 && routed < self.messages.len() {
+            let left = &self.messages[routed..];
+            routed += router.publish(left, &mut self.batches, at, (room, &mut self.reasons));
+            room = self.room();
+        }
+        let each = (self.deliveries() - before).div_ceil(routed.max(1));
         let (mut messages, mut reasons) = (self.messages.drain(..), self.reasons.drain(..));
         for (reply, mut own, count) in self.owed.drain(..) {
             own.messages.extend(messages.by_ref().take(count));
             own.reasons.extend(reasons.by_ref().take(count));
+            if own.reasons.is_empty() && count > 0 {
+                // Before those who come later: they wait in this order.
+                reply.send(Answer::Published(own));
+                continue;
+            }
             own.each = each;
             if let Some(begun) = &own.begun
                 && own.reasons.iter().any(|reason| reason.is_failure())
@@ -97,6 +129,14 @@ impl Pass {
         }
     }
 
+    /// All is routed that is: it is under way from now on.
+    pub(crate) fn begin(&mut self) {
+        let deliveries = self.deliveries();
+        if let Some(share) = &mut self.share {
+            share.has_come_to(deliveries);
+        }
+    }
+
     fn deliveries(&self) -> usize {
         self.batches.iter().map(|batch| batch.deliveries.len()).sum()
     }
@@ -106,17 +146,26 @@ impl Pass {
         self.batches.iter().all(|batch| batch.deliveries.is_empty())
     }
 
-    /// These have come, and are with those whom they are for.
+    /// These have come, and are with those whom they are for; if all have that were begun together.
     pub(crate) fn set_routed(&self) {
         for (_, answer) in &self.answers {
-            if let Answer::Published(Publication { begun: Some(begun), .. }) = answer {
+            if let Answer::Published(Publication { begun: Some(begun), messages, reasons, .. }) =
+                answer
+                && messages.len() == reasons.len()
+            {
                 begun.set_routed();
             }
         }
     }
 
-    /// Hands each partition its batch. Whether all have theirs then.
+    /// Hands each partition its batch, and is under way no more. Whether all have theirs then.
     pub(crate) async fn deliver(&mut self, sessions: SessionStage) -> bool {
+        let is_delivered = self.hand_over(sessions).await;
+        self.share = None;
+        is_delivered
+    }
+
+    async fn hand_over(&mut self, sessions: SessionStage) -> bool {
         let mut full = (0..).zip(&self.batches).filter(|(_, batch)| !batch.deliveries.is_empty());
         let only = match (full.next(), full.next()) {
             (None, _) => return true,

@@ -18,7 +18,7 @@ use crate::message::Message;
 use crate::routing::delivery::{Batch, How, Identifiers};
 use crate::routing::retained::Retained;
 use crate::routing::subscribers::{ClientIndex, Subscribers, Subscription};
-use crate::routing::{Keeping, Subscriber, Wanted};
+use crate::routing::{Keeping, Owing, Subscriber, Wanted};
 use crate::session::key::ClientKey;
 use crate::trie::Trie;
 
@@ -43,7 +43,14 @@ pub(crate) struct Router {
     /// Whom the message at hand is for that keep it: the numbers that their sessions are kept by, and the places of the
     /// deliveries.
     kept: Vec<(u64, u16, u32)>,
+    /// So many events are asked for filters on what they carry before it is known how many those are: as many as there
+    /// was room for by what the last have come to, and few at first.
+    events_at_once: usize,
 }
+
+/// Cohorts of so many events have all that comes of cohorts; and of few.
+const EVENTS: usize = 4096;
+const FEW_EVENTS: usize = 64;
 
 /// So many of the smallest messages are written to a client before any waits.
 const WRITTEN: usize = 16 * 1024;
@@ -86,6 +93,7 @@ impl Router {
             alone: Vec::new(),
             keeping: Keeping::new(ledger, next_message, next_delivery),
             kept: Vec::new(),
+            events_at_once: FEW_EVENTS,
         };
         retained.into_iter().for_each(|message| router.retained.restore(message));
         for (client, wanted) in clients {
@@ -113,21 +121,28 @@ impl Router {
         self.keeping.end()
     }
 
-    /// Adds `messages` to the batches of those whom they are for: by the partitions' numbers. Adds to `reasons`, which is
-    /// empty, how it went for each.
+    /// Adds `messages`, of which there are some, to the batches of those whom they are for: by the partitions' numbers. No
+    /// more of them than come to as many deliveries as there is `room` for, but one at least: how many comes back. Adds to
+    /// `reasons` how it went for each of these.
     pub(crate) fn publish(
         &mut self,
         messages: &[Arc<Message>],
         batches: &mut [Batch],
         (policy, now): (&Policy, Duration),
-        reasons: &mut Vec<Reason>,
-    ) {
+        (room, all_reasons): (usize, &mut Vec<Reason>),
+    ) -> usize {
         let Self { subscribers, retained, content, clients, found, alone, routed, .. } = self;
-        let Self { keeping, kept, .. } = self;
+        let Self { keeping, kept, events_at_once, .. } = self;
         let (keeps, is_full) = (keeping.is_on(), keeping.is_full());
-        reasons.resize(messages.len(), Reason::NO_MATCHING_SUBSCRIBERS);
-        let mut asked = false;
+        let before = all_reasons.len();
+        all_reasons.resize(before + messages.len(), Reason::NO_MATCHING_SUBSCRIBERS);
+        let reasons = &mut all_reasons[before..];
+        let (mut asked, mut end) = (0, 0);
         for (n, message) in messages.iter().enumerate() {
+            if found.len() + alone.len() >= room || asked >= *events_at_once {
+                break;
+            }
+            end = n + 1;
             if is_full && message.wants_keeping() {
                 reasons[n] = Reason::QUOTA_EXCEEDED;
                 continue;
@@ -160,16 +175,19 @@ impl Router {
                     let event = events[usize::from(numbered.json)]
                         .get_or_insert_with(|| attributes::code(message, numbered.json, content));
                     content.ask(n, numbered.number, event.clone());
-                    asked = true;
+                    asked += 1;
                 }
             });
         }
-        if asked {
+        if asked > 0 {
+            let before = found.len();
             content.answer(|n, client, own| found.push((n, client, own)));
+            let fit = room / (found.len() - before).div_ceil(asked).max(1);
+            *events_at_once = fit.clamp(1, (*events_at_once * 2).min(EVENTS));
             found.sort_by_key(|(n, ..)| *n);
         }
         let (mut found, mut alone) = (found.drain(..).peekable(), alone.drain(..).peekable());
-        for (n, message) in messages.iter().enumerate() {
+        for (n, message) in messages[..end].iter().enumerate() {
             *routed += 1;
             while let Some((_, client, own)) = found.next_if(|(at, ..)| *at as usize == n) {
                 let client = &clients[client as usize];
@@ -218,6 +236,8 @@ impl Router {
                 keeping.come(message);
             }
         }
+        all_reasons.truncate(before + end);
+        end
     }
 
     /// As [`publish`](Self::publish), of what the broker says of itself.
@@ -231,7 +251,11 @@ impl Router {
             // There is no bound on these: they are few.
             let _ = self.system.keep(message);
         }
-        self.publish(messages, batches, (policy, now), &mut Vec::new());
+        let (mut reasons, mut routed) = (Vec::new(), 0);
+        while routed < messages.len() {
+            let (left, room) = (&messages[routed..], (usize::MAX, &mut reasons));
+            routed += self.publish(left, batches, (policy, now), room);
+        }
     }
 
     /// How many messages are retained.
@@ -239,71 +263,88 @@ impl Router {
         self.retained.count()
     }
 
-    /// Files subscriptions, and adds the retained messages that they want to `batch`. Says how many it has left out,
-    /// as there are too many.
-    pub(crate) fn subscribe(
-        &mut self,
-        client: Subscriber,
-        wanted: &[Wanted],
-        (now, policy): (Duration, &Policy),
-        batch: &mut Batch,
-    ) -> usize {
-        let (key, kept, identity) = (client.key, client.kept, client.identity.clone());
+    /// Files subscriptions, and says of which retained messages are to be [sent](Self::send_retained).
+    pub(crate) fn subscribe(&mut self, client: Subscriber, mut wanted: Vec<Wanted>) -> Owing {
+        let key = client.key;
         let index = self.index(client);
-        let (most, mut left_out) = (batch.deliveries.len().saturating_add(self.most), 0);
-        let mut looked_at = 0;
-        for wanted in wanted {
-            let covered = wanted.covered;
-            let Some((path, own, existed)) = self.file(index, wanted, covered) else { continue };
+        wanted.retain(|wanted| {
+            let Some((path, existed)) = self.file(index, wanted, wanted.covered) else {
+                return false;
+            };
             let send = match wanted.options.retain_handling {
                 RetainHandling::Send => true,
                 RetainHandling::SendIfNew => !existed,
                 RetainHandling::DoNotSend => false,
             };
-            // What is more than the client can have waiting is dropped for it, before it takes memory.
-            if send && path.group.is_none() && left_out == 0 {
-                let mut give = |message: &Arc<Message>| {
-                    looked_at += 1;
-                    if looked_at > LOOKED_AT {
+            send && path.group.is_none()
+        });
+        Owing { client: key, wanted }
+    }
+
+    /// Adds retained messages to `batch` for a client that has subscribed to them, if it is still there. Says how many it
+    /// has left out, as there are too many.
+    pub(crate) fn send_retained(
+        &mut self,
+        Owing { client, wanted }: &Owing,
+        (now, policy): (Duration, &Policy),
+        batch: &mut Batch,
+    ) -> usize {
+        let Some(index) = self.indices.get(client) else { return 0 };
+        let Client { key, kept, identity, .. } = &self.clients[*index as usize];
+        // What is more than the client can have waiting is dropped for it, before it takes memory.
+        let (most, mut left_out) = (batch.deliveries.len().saturating_add(self.most), 0);
+        let mut looked_at = 0;
+        for wanted in wanted {
+            let Some(path) = topic::shared(wanted::path(&wanted.key)) else { continue };
+            if left_out > 0 {
+                break;
+            }
+            let own = Subscription {
+                options: wanted.options,
+                identifier: wanted.identifier,
+                covered: wanted.covered,
+            };
+            let mut give = |message: &Arc<Message>| {
+                looked_at += 1;
+                if looked_at > LOOKED_AT {
+                    left_out += 1;
+                    return;
+                }
+                let satisfies = |content: &Content| {
+                    let attributes = Attributes::of(message, content.json);
+                    content.filter.matches(&attributes.list())
+                };
+                if wanted.content.as_ref().is_none_or(satisfies)
+                    && policy.may_receive(wanted.covered, identity, &message.topic)
+                {
+                    if batch.deliveries.len() >= most {
                         left_out += 1;
                         return;
                     }
-                    let satisfies = |content: &Content| {
-                        let attributes = Attributes::of(message, content.json);
-                        content.filter.matches(&attributes.list())
-                    };
-                    if wanted.content.as_ref().is_none_or(satisfies)
-                        && policy.may_receive(covered, &identity, &message.topic)
-                    {
-                        if batch.deliveries.len() >= most {
-                            left_out += 1;
-                            return;
-                        }
-                        let how = How { retain: true, ..how(own, message) };
-                        let is_kept = kept != 0 && how.qos != QoS::AtMostOnce;
-                        let delivery = batch.add(key, message, how);
-                        if is_kept {
-                            self.keeping.queue(kept, message, delivery);
-                            self.keeping.next();
-                        }
+                    let how = How { retain: true, ..how(own, message) };
+                    let is_kept = *kept != 0 && how.qos != QoS::AtMostOnce;
+                    let delivery = batch.add(*key, message, how);
+                    if is_kept {
+                        self.keeping.queue(*kept, message, delivery);
+                        self.keeping.next();
                     }
-                };
-                self.retained.below(path.filter, now, &mut give);
-                if path.filter.starts_with('$') {
-                    self.system.below(path.filter, now, &mut give);
                 }
+            };
+            self.retained.below(path.filter, now, &mut give);
+            if path.filter.starts_with('$') {
+                self.system.below(path.filter, now, &mut give);
             }
         }
         left_out
     }
 
-    /// Files a subscription, and says what it is for, how, and whether it was there.
+    /// Files a subscription, and says what it is for and whether it was there.
     fn file<'w>(
         &mut self,
         client: ClientIndex,
         wanted: &'w Wanted,
         covered: Covered,
-    ) -> Option<(topic::Shared<'w>, Subscription, bool)> {
+    ) -> Option<(topic::Shared<'w>, bool)> {
         let path = topic::shared(wanted::path(&wanted.key))?;
         let Wanted { options, identifier, .. } = *wanted;
         let own = Subscription { options, identifier, covered };
@@ -318,7 +359,7 @@ impl Router {
                 existed
             }
         };
-        Some((path, own, existed))
+        Some((path, existed))
     }
 
     /// Takes subscriptions away, by their keys.

@@ -1,12 +1,14 @@
 //! The routing stage's cohort operation, and the delivery of what it comes to.
 
+use std::time::Duration;
+
 use phalanx::{Cohort, CohortStage, Graph, Place, SharedStage, now};
 
 use crate::access::{Access, Policy};
 use crate::counters::Counters;
 use crate::durable::Ledger;
 use crate::routing::pass::Pass;
-use crate::routing::{Answer, Item, Router};
+use crate::routing::{Answer, Item, Owing, Router, UnderWay};
 use crate::session::SessionStage;
 
 /// Declares the stage; what it routes is handed to the sessions' partitions, a batch for each and cohort.
@@ -16,13 +18,14 @@ pub(crate) fn declare(
     (router, access, counters): (Router, &Access, &Counters),
     partitions: usize,
     delivery: SharedStage<()>,
-    (sessions, ledger): (SessionStage, Ledger),
+    (sessions, ledger, under_way): (SessionStage, Ledger, UnderWay),
 ) -> CohortStage<Item, Answer> {
     let state = (router, access.current());
     let (access, counters) = (access.clone(), counters.clone());
     graph.stage_at(place).in_order().exclusive_cohort(state, move |(router, policy), cohort| {
         let policy = policy.refresh(&access);
-        route(router, cohort, (policy, &counters), partitions, delivery, (sessions, &ledger));
+        let kept = (sessions, &ledger, &under_way);
+        route(router, cohort, (policy, &counters), partitions, delivery, kept);
         counters.retained.set(router.retained());
     })
 }
@@ -35,13 +38,13 @@ fn route(
     (policy, counters): (&Policy, &Counters),
     partitions: usize,
     delivery: SharedStage<()>,
-    (sessions, ledger): (SessionStage, &Ledger),
+    (sessions, ledger, under_way): (SessionStage, &Ledger, &UnderWay),
 ) {
     let now = now();
-    let mut pass = Pass::new(partitions);
+    let mut pass = Pass::new(partitions, under_way);
     for (item, reply) in cohort.drain() {
         if let Item::Publish(own) = item {
-            pass.add(own, reply);
+            pass.add(own, reply, under_way);
             continue;
         }
         // What was published before is for those who have subscribed before.
@@ -50,11 +53,22 @@ fn route(
             Item::Publish(_) => (),
             Item::System(messages) => router.tell(&messages, &mut pass.batches, (policy, now)),
             Item::Subscribe { client, wanted } => {
-                let batch = &mut pass.batches[usize::from(client.key.partition)];
-                let left = router.subscribe(client, &wanted, (now, policy), batch);
-                if left > 0 {
-                    counters.dropped.add(left as u64);
+                let owing = router.subscribe(client, wanted);
+                if !owing.wanted.is_empty() {
+                    if under_way.has_waiting() || pass.room() == 0 {
+                        reply.send(Answer::Owing(owing));
+                        continue;
+                    }
+                    retained(router, &mut pass, &owing, (now, policy, counters));
                 }
+            }
+            Item::Retained(owing, share) => {
+                pass.is_let_in(share);
+                if pass.room() == 0 {
+                    reply.send(Answer::Owing(owing));
+                    continue;
+                }
+                retained(router, &mut pass, &owing, (now, policy, counters));
             }
             Item::Unsubscribe { client, keys } => router.unsubscribe(client, &keys),
             Item::Forget { client, keys } => router.forget(client, &keys),
@@ -63,6 +77,7 @@ fn route(
         pass.answers.push((reply, Answer::Done));
     }
     pass.route(router, (policy, now));
+    pass.begin();
     router.tend();
     // Before anybody is handed anything: what sessions do then is noted behind it.
     let ticket = router.note();
@@ -82,4 +97,18 @@ fn route(
             pass.answer();
         }
     });
+}
+
+/// Adds the retained messages to a pass that somebody is to be sent.
+fn retained(
+    router: &mut Router,
+    pass: &mut Pass,
+    owing: &Owing,
+    (now, policy, counters): (Duration, &Policy, &Counters),
+) {
+    let batch = &mut pass.batches[usize::from(owing.client.partition)];
+    let left = router.send_retained(owing, (now, policy), batch);
+    if left > 0 {
+        counters.dropped.add(left as u64);
+    }
 }

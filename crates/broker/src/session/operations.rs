@@ -1,6 +1,7 @@
 //! What others ask of sessions: operations on the partition that has them.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use phalanx_mqtt::{PacketId, Reason};
 use crate::durable::ledger::Broken;
 use crate::durable::{PATIENCE, Ticket};
 use crate::routing::delivery::Batch;
-use crate::routing::{Answer, Item, Publication, Wanted};
-use crate::session::close::{After, Closing};
+use crate::routing::{Answer, Item, Owing, Publication, Wanted};
+use crate::session::close::{After, Closing, Parting};
 use crate::session::key::{ClientKey, partition_of};
 use crate::session::open::{Opened, Opening};
 use crate::session::outgoing::Answered;
@@ -33,6 +34,9 @@ pub(crate) enum Pulled {
     /// Nothing any more, for this reason.
     Closed(Reason),
 }
+
+/// So many wills are published at once.
+const WILLS: usize = 256;
 
 /// What could not be handed over for want of room is tried again after so long.
 const AGAIN: Duration = Duration::from_millis(10);
@@ -167,7 +171,12 @@ impl SessionStage {
             let ticket = sessions.with(Sessions::note);
             // Asked for before anything else runs here, so that a session's end comes behind it.
             let routed = routes.call(Item::Subscribe { client, wanted });
-            match soon(routed).await && soon_durable(&sessions, ticket).await.is_ok() {
+            let is_routed = match soon(routed).await {
+                // Boxed, as what is seldom is not to be held by all.
+                Some(Answer::Owing(owing)) => Box::pin(owed(&sessions, owing, routes)).await,
+                routed => routed.is_some(),
+            };
+            match is_routed && soon_durable(&sessions, ticket).await.is_ok() {
                 true => reasons,
                 // The router may have them or not: the session keeps what they are known by, so that it is
                 // asked to forget them in the end.
@@ -192,7 +201,7 @@ impl SessionStage {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             let reasons = sessions.with(|sessions| sessions.unsubscribe(key, &keys));
             let routed = soon(routes.call(Item::Unsubscribe { client: key, keys: keys.clone() }));
-            let is_routed = routed.await;
+            let is_routed = routed.await.is_some();
             let ticket = sessions.with(|sessions| match is_routed {
                 true => sessions.unsubscribed(key, &keys, &reasons),
                 false => sessions.note(),
@@ -230,20 +239,42 @@ impl SessionStage {
         if wills.is_empty() {
             return;
         }
-        let noted: Vec<_> = wills.iter().map(|will| (will.ends, will.leaves)).collect();
-        let messages = wills.into_iter().map(|will| Arc::new(will.message.postponed(now())));
-        let messages = messages.collect();
-        let item = Item::Publish(Publication { messages, ..Publication::default() });
-        // Refused where there is room for nothing: a will is sent at most once then, or by the next broker that finds
-        // it in the ledger. Where the disk takes long the router has it, and has noted it before what is noted here.
-        let is_routed = match first(routes.call(item), sleep(PATIENCE)).await {
-            First::One(routed) => routed.is_ok(),
-            First::Other(()) => true,
-        };
-        if is_routed {
-            sessions.with(|sessions| {
-                noted.into_iter().for_each(|(ends, leaves)| sessions.parted(ends, leaves));
-            });
+        let mut wills = wills.into_iter().map(|Parting { message, ends, leaves }| {
+            let messages = vec![Arc::new(message.postponed(now()))];
+            (Publication { messages, ..Publication::default() }, (ends, leaves))
+        });
+        let (under_way, mut left) =
+            (sessions.with(|sessions| sessions.under_way.clone()), Vec::new());
+        loop {
+            left.extend(wills.by_ref().take(WILLS - left.len()));
+            if left.is_empty() {
+                return;
+            }
+            // Each by itself, so that each is taken or not.
+            let calls = left.drain(..).map(|(own, noted)| (routes.call(Item::Publish(own)), noted));
+            let calls: Vec<_> = calls.collect();
+            let mut patience = pin!(sleep(PATIENCE));
+            for (call, noted) in calls {
+                let is_routed = match first(call, patience.as_mut()).await {
+                    // There was no room for it, which is said at once.
+                    First::One(Ok(Answer::Published(own))) if own.reasons.is_empty() => {
+                        left.push((own, noted));
+                        false
+                    }
+                    // Refused where there is room for nothing: a will is sent at most once then, or by the next broker
+                    // that finds it in the ledger.
+                    First::One(routed) => routed.is_ok(),
+                    // Where the disk takes long the router has it, and has noted it before what is noted here.
+                    First::Other(()) => true,
+                };
+                if is_routed {
+                    sessions.with(|sessions| sessions.parted(noted.0, noted.1));
+                }
+            }
+            // One for all of them, as nobody may wait who has one.
+            if !left.is_empty() {
+                left[0].0.share = under_way.wait(left.len()).await;
+            }
         }
     }
 
@@ -294,9 +325,24 @@ impl SessionStage {
     }
 }
 
-/// Waits until the router has done something, or for as long as a client waits for the disk. Whether it has.
-async fn soon(routed: Call<Answer>) -> bool {
-    matches!(first(routed, sleep(PATIENCE)).await, First::One(Ok(_)))
+/// Waits until the router has done something, or for as long as a client waits for the disk. None if it has not.
+async fn soon(routed: Call<Answer>) -> Option<Answer> {
+    match first(routed, sleep(PATIENCE)).await {
+        First::One(Ok(answer)) => Some(answer),
+        _ => None,
+    }
+}
+
+/// Waits until there is room for the retained messages that a client has subscribed to. Whether it is sent them.
+async fn owed(sessions: &Partition<Sessions>, mut owing: Owing, routes: Routes) -> bool {
+    let under_way = sessions.with(|sessions| sessions.under_way.clone());
+    loop {
+        let share = under_way.wait(1).await;
+        match soon(routes.call(Item::Retained(owing, share))).await {
+            Some(Answer::Owing(again)) => owing = again,
+            routed => return routed.is_some(),
+        }
+    }
 }
 
 /// Waits until a change is on the disk, and not for long.

@@ -17,7 +17,7 @@ use crate::durable::{Ledger, Ticket};
 use crate::message::Message;
 use crate::routing::delivery::Batch;
 use crate::routing::subscribers::cost;
-use crate::routing::{Subscriber, Wanted};
+use crate::routing::{Subscriber, UnderWay, Wanted};
 use crate::session::close::{After, Parting};
 use crate::session::key::ClientKey;
 use crate::session::operations::Pulled;
@@ -52,6 +52,7 @@ pub(crate) struct Sessions {
     pub(super) counters: Counters,
     scratch: PropertyBuffer,
     pub(super) ledger: Ledger,
+    pub(super) under_way: UnderWay,
     /// What is to be kept of what was changed just now, and the ticket of what was last.
     pub(super) notes: Notes,
     ticket: Ticket,
@@ -73,7 +74,7 @@ impl Sessions {
         (partition, partitions): (usize, usize),
         limits: Followed,
         counters: Counters,
-        ledger: Ledger,
+        (ledger, under_way): (Ledger, UnderWay),
         mut restored: RestoredSessions,
     ) -> Self {
         let sessions = std::mem::take(&mut restored.sessions);
@@ -92,6 +93,7 @@ impl Sessions {
             counters,
             scratch: PropertyBuffer::new(),
             ledger,
+            under_way,
             notes: Notes::new(),
             ticket: Ticket::default(),
             ended: Ticket::default(),

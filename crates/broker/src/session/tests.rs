@@ -14,8 +14,8 @@ use crate::counters::Counters;
 use crate::durable::Ledger;
 use crate::durable::restored::RestoredSessions;
 use crate::message::Message;
-use crate::routing::Wanted;
 use crate::routing::delivery::{Batch, How, Identifiers};
+use crate::routing::{UnderWay, Wanted};
 use crate::session::close::Closing;
 use crate::session::key::ClientKey;
 use crate::session::open::{Opened, Opening};
@@ -33,7 +33,8 @@ fn with(limits: Limits) -> Sessions {
     config.limits = limits;
     let live = Live::new(Terms::new(config, None));
     let nothing = RestoredSessions::default();
-    Sessions::new((0, 1), Followed::new(live), Counters::new(), Ledger::default(), nothing)
+    let kept = (Ledger::default(), UnderWay::new(1));
+    Sessions::new((0, 1), Followed::new(live), Counters::new(), kept, nothing)
 }
 
 fn at(seconds: u64) -> Duration {

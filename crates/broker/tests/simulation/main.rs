@@ -2,6 +2,7 @@
 //! fails, and who come back to their sessions. What was acknowledged arrives; of QoS 2 exactly once; each
 //! publisher's messages of one QoS in their order; and when all are through nothing is left.
 
+mod bound;
 mod crashes;
 mod disk;
 mod publisher;
@@ -46,6 +47,8 @@ fn config(world: &World) -> Config {
     config.runtime.processors = world.processors();
     config.limits.connect = Duration::from_secs(3600);
     config.limits.send = Duration::from_secs(3600);
+    // Mostly publishers are held back.
+    config.limits.under_way = [1, 2, 5, config.limits.under_way][world.seed() as usize / 3 % 4];
     config
 }
 

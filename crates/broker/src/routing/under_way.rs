@@ -1,0 +1,251 @@
+//! How many deliveries are under way from the router to the sessions, over all processors, and who waits for fewer.
+//!
+//! What publishers say is bounded for each of them, but what it comes to is not: a thousand who each say something for
+//! everybody would have the router put down all of that before anybody has got any of it. So the router stops at a bound,
+//! and hands back what it has not routed; whoever has published it waits here, and reads nothing more meanwhile. Sessions
+//! take what is for them without waiting for anybody, be it a client or the disk, so there is always room again.
+//!
+//! Who waits stands in a line, and is let in with a share of the room, by what it says it will come to; what it comes to
+//! is counted when it was routed. While somebody waits, nobody gets by without a share.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use phalanx::{RemoteTrigger, remote_event};
+
+/// What is under way, and may be. Clones share it.
+#[derive(Clone)]
+pub(crate) struct UnderWay(Arc<Shared>);
+
+struct Shared {
+    most: usize,
+    /// Shares that are held. Raised by the router, which is one, and under the lock.
+    count: AtomicUsize,
+    /// The most that were under way at once.
+    highest: AtomicUsize,
+    /// How many wait: looked at by who makes room, behind `count`, as who waits looks at `count` behind this.
+    waiting: AtomicUsize,
+    line: Mutex<VecDeque<Waiting>>,
+}
+
+struct Waiting {
+    expected: usize,
+    lets_in: RemoteTrigger<Share>,
+}
+
+/// A part of what may be under way; dropped, it is others'.
+pub(crate) struct Share {
+    of: UnderWay,
+    count: usize,
+}
+
+impl UnderWay {
+    /// With a bound, in deliveries.
+    pub(crate) fn new(most: usize) -> Self {
+        Self(Arc::new(Shared {
+            most,
+            count: AtomicUsize::new(0),
+            highest: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            line: Mutex::default(),
+        }))
+    }
+
+    /// None of it.
+    pub(crate) fn nothing(&self) -> Share {
+        Share { of: self.clone(), count: 0 }
+    }
+
+    /// Whether somebody waits, so that who has not waited is to.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.0.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// The most that were under way at once so far.
+    pub(crate) fn highest(&self) -> usize {
+        self.0.highest.load(Ordering::Relaxed)
+    }
+
+    /// Waits for room for about so many deliveries. None at the end of the program.
+    pub(crate) async fn wait(&self, expected: usize) -> Option<Share> {
+        let (lets_in, is_let_in) = remote_event();
+        let expected = expected.clamp(1, self.0.most);
+        {
+            let mut line = self.0.line();
+            line.push_back(Waiting { expected, lets_in });
+            self.0.waiting.store(line.len(), Ordering::SeqCst);
+        }
+        self.let_in();
+        is_let_in.await
+    }
+
+    /// Lets those in whom there is room for: whoever is first when nothing is under way.
+    fn let_in(&self) {
+        let mut chosen = Vec::new();
+        {
+            let mut line = self.0.line();
+            while let Some(first) = line.front() {
+                let count = self.0.count.load(Ordering::SeqCst);
+                let is_gone = first.lets_in.is_abandoned();
+                if !is_gone && count > 0 && count + first.expected > self.0.most {
+                    break;
+                }
+                let Some(Waiting { expected, lets_in }) = line.pop_front() else { break };
+                if !is_gone {
+                    self.0.count.fetch_add(expected, Ordering::SeqCst);
+                    chosen.push((lets_in, expected));
+                }
+            }
+            self.0.waiting.store(line.len(), Ordering::SeqCst);
+        }
+        // Not under the lock: a share that nobody takes any more lets others in.
+        for (lets_in, count) in chosen {
+            lets_in.fire(Share { of: self.clone(), count });
+        }
+    }
+}
+
+impl Shared {
+    fn line(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Share {
+    /// How much room there is for whoever has this: this, and what nobody has.
+    pub(crate) fn room(&self) -> usize {
+        let others = self.of.0.count.load(Ordering::SeqCst) - self.count;
+        self.of.0.most.saturating_sub(others)
+    }
+
+    /// Takes another's place, too.
+    pub(crate) fn join(&mut self, mut other: Self) {
+        self.count += std::mem::take(&mut other.count);
+    }
+
+    /// It has come to so many deliveries.
+    pub(crate) fn has_come_to(&mut self, deliveries: usize) {
+        let before = std::mem::replace(&mut self.count, deliveries);
+        let shared = &self.of.0;
+        if before < deliveries {
+            let more = deliveries - before;
+            let now = shared.count.fetch_add(more, Ordering::SeqCst) + more;
+            if now > shared.highest.load(Ordering::Relaxed) {
+                shared.highest.store(now, Ordering::Relaxed);
+            }
+        } else {
+            self.of.less_by(before - deliveries);
+        }
+    }
+}
+
+impl UnderWay {
+    fn less_by(&self, count: usize) {
+        if count > 0 {
+            self.0.count.fetch_sub(count, Ordering::SeqCst);
+        }
+        if self.has_waiting() {
+            self.let_in();
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.of.less_by(self.count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::{Pin, pin};
+    use std::sync::atomic::AtomicBool;
+    use std::task::{Context, Poll, Waker};
+    use std::thread;
+
+    use super::*;
+
+    fn poll(wait: Pin<&mut impl Future<Output = Option<Share>>>) -> Option<Share> {
+        match wait.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(share) => share,
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn who_waits_is_let_in_in_order_as_there_is_room() {
+        let under_way = UnderWay::new(100);
+        let mut pass = under_way.nothing();
+        assert_eq!(pass.room(), 100);
+        pass.has_come_to(130);
+        assert_eq!((pass.room(), under_way.nothing().room()), (100, 0));
+        let (mut one, mut two) = (pin!(under_way.wait(60)), pin!(under_way.wait(60)));
+        let mut gone = Box::pin(under_way.wait(100));
+        let mut last = pin!(under_way.wait(1));
+        assert!(poll(one.as_mut()).is_none() && poll(two.as_mut()).is_none());
+        assert!(poll(gone.as_mut()).is_none() && poll(last.as_mut()).is_none());
+        drop(gone);
+        pass.has_come_to(40);
+        let mut first = poll(one.as_mut()).expect("there is room for it");
+        assert!(poll(two.as_mut()).is_none() && under_way.has_waiting(), "there is none");
+        // It comes to less than it has said, and to a part of that in this pass.
+        first.has_come_to(30);
+        assert!(poll(two.as_mut()).is_none());
+        pass.join(first);
+        drop(pass);
+        let second = poll(two.as_mut()).expect("nothing else is under way");
+        assert!(poll(last.as_mut()).is_some(), "who is no more does not stand in the way");
+        assert!(!under_way.has_waiting());
+        drop(second);
+        assert_eq!((under_way.nothing().room(), under_way.highest()), (100, 130));
+    }
+
+    #[test]
+    fn what_is_more_than_may_be_goes_alone() {
+        let under_way = UnderWay::new(10);
+        let mut pass = under_way.nothing();
+        pass.has_come_to(1);
+        let mut much = pin!(under_way.wait(1000));
+        assert!(poll(much.as_mut()).is_none());
+        drop(pass);
+        assert!(poll(much.as_mut()).is_some());
+    }
+
+    /// Nobody is forgotten who begins to wait while room is made: threads that wait for each other's shares all end.
+    #[test]
+    fn nobody_waits_in_vain() {
+        let under_way = UnderWay::new(3);
+        let wait = |expected| {
+            let is_woken = Arc::new((AtomicBool::new(false), thread::current()));
+            struct Wake(Arc<(AtomicBool, thread::Thread)>);
+            impl std::task::Wake for Wake {
+                fn wake(self: Arc<Self>) {
+                    self.0.0.store(true, Ordering::SeqCst);
+                    self.0.1.unpark();
+                }
+            }
+            let waker = Waker::from(Arc::new(Wake(is_woken.clone())));
+            let mut wait = pin!(under_way.wait(expected));
+            loop {
+                if let Poll::Ready(share) = wait.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    return share;
+                }
+                while !is_woken.0.swap(false, Ordering::SeqCst) {
+                    thread::park();
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for n in 0..4 {
+                scope.spawn(move || {
+                    for turn in 0..2000 {
+                        let mut share = wait(1 + (n + turn) % 3).expect("it is let in");
+                        share.has_come_to(turn % 5);
+                    }
+                });
+            }
+        });
+        assert_eq!(under_way.nothing().room(), 3);
+    }
+}

@@ -1,0 +1,170 @@
+//! Many who publish much at once, for many: what is under way is bounded, and all of it arrives.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use phalanx::Graph;
+use phalanx::net::Listener;
+use phalanx::sim::{self, Net};
+use phalanx_broker::Broker;
+use phalanx_mqtt::{
+    Ack, Delivery, Packet, PacketId, Properties, Publish, Subscribe, SubscribeOptions,
+    SubscriptionBuffer,
+};
+
+use crate::wire::Wire;
+use crate::{address, config};
+
+const PUBLISHERS: usize = 5;
+const SUBSCRIBERS: usize = 4;
+/// Messages of each publisher, said at once.
+const MESSAGES: u16 = 30;
+
+/// The most that were under way at once, where so many may be, while each publisher is a subscriber, too, and some
+/// subscribers read nothing until all is published.
+fn highest(seed: u64, most: usize) -> usize {
+    let highest = Rc::new(Cell::new(0));
+    let of_world = highest.clone();
+    sim::run(seed, move |world| {
+        world.set_most_steps(4_000_000);
+        let mut config = config(world);
+        config.limits.under_way = most;
+        let mut graph = Graph::new();
+        let broker = Broker::declare(&mut graph, &config);
+        let looked_at = broker.clone();
+        let listeners = RefCell::new(world.listen(address()));
+        world.program(graph, move |_| {
+            let listener = listeners.borrow_mut().pop().expect("one for each");
+            Ok(broker.accept(Listener::new(listener)?)?)
+        });
+        let (subscribed, published) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        let received = Rc::new(Cell::new(0));
+        for number in 0..SUBSCRIBERS {
+            let (net, subscribed, published) = (world.net(), subscribed.clone(), published.clone());
+            let received = received.clone();
+            world.client(async move {
+                let mut wire = Wire::connect(&net, &format!("subscriber {number}")).await;
+                subscribe(&mut wire).await;
+                subscribed.set(subscribed.get() + 1);
+                if number % 2 == 0 {
+                    until(|| published.get() == PUBLISHERS).await;
+                }
+                let mut last = [0; PUBLISHERS];
+                receive(&mut wire, &mut last, |_| false).await;
+                received.set(received.get() + 1);
+            });
+        }
+        for number in 0..PUBLISHERS {
+            let (net, subscribed, published) = (world.net(), subscribed.clone(), published.clone());
+            world.client(async move { publisher(net, number, &subscribed, &published).await });
+        }
+        world.client(async move {
+            until(|| received.get() == SUBSCRIBERS && published.get() == PUBLISHERS).await;
+            of_world.set(looked_at.highest_under_way());
+        });
+    });
+    highest.get()
+}
+
+async fn until(is: impl Fn() -> bool) {
+    poll_fn(|_| if is() { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
+async fn subscribe(wire: &mut Wire) {
+    let mut wanted = SubscriptionBuffer::new();
+    wanted.push("from/+", SubscribeOptions::default()).unwrap();
+    let (id, filters) = (PacketId::MIN, wanted.to_subscribe());
+    let subscribe = Subscribe { id, filters, properties: Properties::NONE };
+    assert!(wire.say(&Packet::Subscribe(subscribe)).await.is_ok());
+    let Ok(came) = wire.next().await else { panic!("no SUBACK") };
+    assert!(matches!(came.packet(), Packet::SubAck(_)), "{:?}", came.packet());
+}
+
+/// Says all it has at once, and takes what it gets of itself and of others only then.
+async fn publisher(net: Net, number: usize, subscribed: &Cell<usize>, published: &Cell<usize>) {
+    let mut wire = Wire::connect(&net, &format!("publisher {number}")).await;
+    subscribe(&mut wire).await;
+    subscribed.set(subscribed.get() + 1);
+    until(|| subscribed.get() == PUBLISHERS + SUBSCRIBERS).await;
+    for message in 1..=MESSAGES {
+        let (topic, payload) = (format!("from/{number}"), message.to_string());
+        let id = PacketId::new(message).unwrap();
+        // Those of QoS 2 are begun together.
+        let delivery = match message % 3 {
+            0 => Delivery::AtMostOnce,
+            1 => Delivery::AtLeastOnce(id),
+            _ => Delivery::ExactlyOnce(id),
+        };
+        let publish = Publish {
+            topic: &topic,
+            payload: payload.as_bytes(),
+            delivery,
+            retain: false,
+            duplicate: false,
+            properties: Properties::NONE,
+        };
+        assert!(wire.say(&Packet::Publish(publish)).await.is_ok());
+    }
+    let (mut last, mut answered) = ([0; PUBLISHERS], 0);
+    let awaited = MESSAGES - u16::from(MESSAGES.is_multiple_of(3));
+    let is_answer = |packet: &Packet<'_>| {
+        let id = match packet {
+            Packet::PubAck(Ack { id, reason, .. }) | Packet::PubRec(Ack { id, reason, .. }) => {
+                assert!(!reason.is_failure());
+                id.get()
+            }
+            packet => panic!("a publisher gets {packet:?}"),
+        };
+        assert!(id > answered, "answers come in the order of the messages");
+        answered = id;
+        true
+    };
+    receive(&mut wire, &mut last, is_answer).await;
+    while answered < awaited {
+        let Ok(came) = wire.next().await else { panic!("an answer is missing") };
+        answered = answered.max(match came.packet() {
+            Packet::PubAck(ack) | Packet::PubRec(ack) => ack.id.get(),
+            packet => panic!("a publisher gets {packet:?}"),
+        });
+    }
+    published.set(published.get() + 1);
+}
+
+/// Takes messages until it has all of each publisher, each publisher's in their order and none twice; `other` is shown what else
+/// comes.
+async fn receive(
+    wire: &mut Wire,
+    last: &mut [u16; PUBLISHERS],
+    mut other: impl FnMut(&Packet<'_>) -> bool,
+) {
+    while last.iter().any(|last| *last < MESSAGES) {
+        let Ok(came) = wire.next().await else { panic!("messages are missing: {last:?}") };
+        match came.packet() {
+            Packet::Publish(publish) => {
+                let publisher: usize = publish.topic["from/".len()..].parse().unwrap();
+                let message: u16 = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
+                last[publisher] += 1;
+                assert_eq!(message, last[publisher], "of publisher {publisher}");
+            }
+            packet => assert!(other(&packet), "{packet:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_under_way_is_bounded() {
+    // What one message comes to may be beyond.
+    let beyond = PUBLISHERS + SUBSCRIBERS - 1;
+    let unbounded = Cell::new(0);
+    sim::explore_each(6, |seed| {
+        for most in [1, 20] {
+            let highest = highest(seed, most);
+            assert!((1..=most + beyond).contains(&highest), "{highest} of {most}");
+        }
+        unbounded.set(unbounded.get().max(highest(seed, usize::MAX / 2)));
+    });
+    let unbounded = unbounded.get();
+    assert!(unbounded > 20 + beyond, "so much was never under way: {unbounded}");
+}
