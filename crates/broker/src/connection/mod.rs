@@ -31,7 +31,7 @@ use crate::connection::connect::Welcome;
 use crate::connection::guest::Guest;
 use crate::connection::outbox::Outbox;
 use crate::connection::pace::Pace;
-use crate::connection::publishing::Publishing;
+use crate::connection::publishing::{Publishing, TAKES_NOTHING};
 use crate::connection::transport::Transport;
 use crate::serve::Context;
 use crate::session::close::Closing;
@@ -258,7 +258,7 @@ impl Connection {
         let sessions = self.context.stages.sessions;
         let known = match sessions.release(self.key, self.link, ids.clone()).await {
             Ok(Some(known)) => known,
-            Ok(None) => return Err(Reason::SERVER_UNAVAILABLE.into()),
+            Ok(None) => return Err(TAKES_NOTHING),
             Err(_) => return Err(Reason::SERVER_BUSY.into()),
         };
         for (id, is_known) in ids.into_iter().zip(known) {

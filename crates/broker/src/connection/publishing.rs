@@ -180,7 +180,7 @@ impl Connection {
         }
         let reasons = std::mem::take(&mut self.publishing.reasons);
         let mut own =
-            Publication { messages, begun: together.clone(), reasons, each: 0, share: None };
+            Publication { messages, begun: together.clone(), reasons, ..Publication::default() };
         let (mut answered, mut done) = (0, Ok(()));
         loop {
             if !own.messages.is_empty() {
@@ -195,6 +195,9 @@ impl Connection {
                 };
             }
             let left = own.messages.split_off(own.reasons.len());
+            // It has arrived, or will when the disk takes it; or a crash comes before. So it is not said to be refused
+            // either: the client comes back and sends it again, and what is of QoS 2 is known then.
+            let is_late = own.is_late && !deliveries.iter().all(is_at_most_once);
             if !own.messages.is_empty() {
                 self.publishing.come_to(own.each);
             }
@@ -213,10 +216,15 @@ impl Connection {
                     _ => Reason::SUCCESS,
                 };
                 // All of them, so that none is taken for begun that was refused.
-                done = done.and(self.acknowledge(*delivery, reason).await);
+                if !is_late {
+                    done = done.and(self.acknowledge(*delivery, reason).await);
+                }
                 answered = n + 1;
             }
             drop(reasons);
+            if is_late {
+                done = Err(TAKES_NOTHING);
+            }
             if left.is_empty() {
                 break;
             }
@@ -246,20 +254,25 @@ impl Connection {
     ) {
         let new = begun.as_ref().map_or(&[][..], |begun| &begun[answered..]);
         // It may be back already, on a connection that is not asked to give up anything.
-        self.give_up(refuse(together, &deliveries[answered..], new)).await;
+        let refused = refuse(together, &deliveries[answered..], new);
+        if let Some(together) = together {
+            // Those before them have come.
+            together.set_routed();
+        }
+        self.give_up(refused).await;
     }
 
     /// Messages of QoS 2 have not arrived: when they come again, they are new.
     async fn give_up(&self, ids: Vec<PacketId>) {
         if !ids.is_empty() {
-            let _ = self.context.stages.sessions.release(self.key, self.link, ids).await;
+            let _ = self.context.stages.sessions.give_up(self.key, self.link, ids).await;
         }
     }
 
     /// Waits until all that was noted is on the disk.
     async fn wait_for_all(&self) -> Result<(), End> {
         let ledger = &self.context.ledger;
-        Ok(ledger.durable(ledger.latest()).await.map_err(|_| Reason::SERVER_UNAVAILABLE)?)
+        ledger.durable_while_written(ledger.latest()).await.map_err(|_| TAKES_NOTHING)
     }
 
     /// Notes which messages of QoS 2 were begun, of which there are some. For each message whether it is to be routed; and
@@ -297,7 +310,7 @@ impl Connection {
         let mut buffer = PropertyBuffer::new();
         let what = match reason {
             Reason::NOT_AUTHORIZED => "this client may not publish to this topic",
-            reason if reason.is_failure() => "the message is not kept: there are too many",
+            reason if reason.is_failure() => "the message is not kept: there is no room for it",
             _ => "",
         };
         let properties = self.reason(&mut buffer, what);
@@ -327,6 +340,16 @@ fn refuse(together: &Option<Arc<Begun>>, deliveries: &[Delivery], new: &[bool]) 
 
 /// See [`Connection::begin`].
 type BegunTogether = (Option<Vec<bool>>, Option<Arc<Begun>>);
+
+/// Who waits for an acknowledgement cannot have one.
+pub(super) const TAKES_NOTHING: End = End::Because(
+    Reason::SERVER_UNAVAILABLE,
+    "the disk takes nothing: what was not acknowledged may be lost",
+);
+
+fn is_at_most_once(delivery: &Delivery) -> bool {
+    delivery.id().is_none()
+}
 
 /// The number of a message that is to arrive exactly once.
 fn exactly_once(delivery: &Delivery) -> Option<PacketId> {

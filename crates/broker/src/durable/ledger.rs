@@ -6,6 +6,7 @@
 //! whoever asks for more meanwhile is told that there is no room.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -68,7 +69,8 @@ const MOST_WAITING: usize = 64 << 20;
 const AGAIN: Duration = Duration::from_millis(100);
 const AT_THE_END: u32 = 10;
 
-/// Who can be told that it did not go waits for the disk for so long.
+/// Who can be told that it did not go waits for the disk for so long; and who has published for as long as the disk takes
+/// anything in such a time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Ledger {
@@ -108,11 +110,7 @@ impl Ledger {
     /// before anything is noted: else those who come again and again would have the line grow without end.
     pub(crate) fn is_behind(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| {
-            shared.is_behind.load(Ordering::Relaxed)
-                || match shared.since.load(Ordering::Relaxed) {
-                    0 => false,
-                    since => milliseconds() > since + PATIENCE.as_millis() as u64,
-                }
+            shared.is_behind.load(Ordering::Relaxed) || shared.patience().is_zero()
         })
     }
 
@@ -178,6 +176,24 @@ impl Ledger {
         }
     }
 
+    /// As [`durable`](Self::durable), as long as the disk takes anything: not once it has taken nothing for
+    /// [`PATIENCE`]. For those who may wait for much that is before them, but not without end.
+    pub(crate) async fn durable_while_written(&self, ticket: Ticket) -> Result<(), Broken> {
+        let Some(shared) = self.0.as_ref().filter(|_| !self.is_durable(ticket)) else {
+            return Ok(());
+        };
+        let mut durable = pin!(self.durable(ticket));
+        loop {
+            let left = shared.patience();
+            if left.is_zero() {
+                return Err(Broken);
+            }
+            if let First::One(result) = first(durable.as_mut(), sleep(left)).await {
+                return result;
+            }
+        }
+    }
+
     /// Waits until all changes up to this one are on the disk.
     pub(crate) async fn durable(&self, ticket: Ticket) -> Result<(), Broken> {
         let Some(shared) = self.0.as_ref().filter(|_| ticket.0 > 0) else { return Ok(()) };
@@ -220,6 +236,15 @@ impl Shared {
         drop(line);
         let committing = Committing { shared: self.clone(), is_over: false };
         self.stage.dispatch(move |_| commit(committing)).is_ok()
+    }
+
+    /// How much of [`PATIENCE`] is left for what the disk is at.
+    fn patience(&self) -> Duration {
+        match self.since.load(Ordering::Relaxed) {
+            0 => PATIENCE,
+            since => (PATIENCE + Duration::from_millis(since))
+                .saturating_sub(Duration::from_millis(milliseconds())),
+        }
     }
 
     /// All up to `ticket` are on the disk: whoever waits for one of them is told.

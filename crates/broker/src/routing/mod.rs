@@ -91,6 +91,8 @@ pub(crate) struct Publication {
     pub(crate) reasons: Vec<Reason>,
     /// With which it was let in, if it has waited.
     pub(crate) share: Option<Share>,
+    /// They are passed on and noted, but the disk takes nothing: nobody knows what a crash would leave of them.
+    pub(crate) is_late: bool,
     /// How many deliveries each has come to, about.
     pub(crate) each: usize,
 }

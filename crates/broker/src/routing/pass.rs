@@ -196,4 +196,15 @@ impl Pass {
         self.answers.drain(..).for_each(|(reply, answer)| reply.send(answer));
         self.end();
     }
+
+    /// Tells all whom it was for that it is done, but not on the disk.
+    #[cold]
+    pub(crate) fn answer_late(mut self: Box<Self>) {
+        for (_, answer) in &mut self.answers {
+            if let Answer::Published(own) = answer {
+                own.is_late = true;
+            }
+        }
+        self.answer();
+    }
 }

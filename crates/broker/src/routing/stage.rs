@@ -7,6 +7,7 @@ use phalanx::{Cohort, CohortStage, Graph, Place, SharedStage, now};
 use crate::access::{Access, Policy};
 use crate::counters::Counters;
 use crate::durable::Ledger;
+use crate::durable::ledger::Broken;
 use crate::routing::pass::Pass;
 use crate::routing::{Answer, Item, Owing, Router, UnderWay};
 use crate::session::SessionStage;
@@ -93,8 +94,9 @@ fn route(
         }
         // Not before: what a client that is back sends next is to come behind these.
         pass.set_routed();
-        if ledger.durable(ticket).await.is_ok() {
-            pass.answer();
+        match ledger.durable_while_written(ticket).await {
+            Ok(()) => pass.answer(),
+            Err(Broken) => pass.answer_late(),
         }
     });
 }

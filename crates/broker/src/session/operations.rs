@@ -142,8 +142,8 @@ impl SessionStage {
         })
     }
 
-    /// Notes that a client will not send messages of QoS 2 again. For each whether it had begun it; none if that
-    /// cannot be kept.
+    /// Notes that a client will not send messages of QoS 2 again. For each whether it had begun it; none if the disk
+    /// does not take that.
     pub(crate) fn release(
         self,
         key: ClientKey,
@@ -152,7 +152,16 @@ impl SessionStage {
     ) -> Call<Option<Vec<bool>>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             let (known, ticket) = sessions.with(|sessions| sessions.release(key, link, &ids));
-            durable(&sessions, ticket).await.ok().map(|()| known)
+            let ledger = sessions.with(|sessions| sessions.ledger.clone());
+            ledger.durable_while_written(ticket).await.ok().map(|()| known)
+        })
+    }
+
+    /// Messages of QoS 2 that a client has begun have not arrived: when they come again, they are new. Nothing of that
+    /// was noted, so there is nothing to wait for.
+    pub(crate) fn give_up(self, key: ClientKey, link: u64, ids: Vec<PacketId>) -> Call<()> {
+        self.0.call_partition(key.partition.into(), move |sessions| async move {
+            sessions.with(|sessions| sessions.release(key, link, &ids));
         })
     }
 

@@ -1,16 +1,19 @@
 //! The disk takes no writes: who would have to wait for it is told so, and others are served.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::sim::{self, Faults};
-use phalanx_mqtt::Reason;
+use phalanx_mqtt::{
+    Ack, Delivery, Packet, PacketId, Properties, Publish, QoS, Reason, Subscribe, SubscribeOptions,
+    SubscriptionBuffer,
+};
 
 use crate::crashes::{Files, begin, survivors};
-use crate::wire::Wire;
+use crate::wire::{Lost, Wire};
 
-/// What a broker has kept that a client was with.
+/// What a broker has kept that a client was with, who has subscribed to `t`.
 fn with_a_session(seed: u64) -> Files {
     let files: Rc<RefCell<Files>> = Rc::default();
     let of_world = files.clone();
@@ -18,7 +21,14 @@ fn with_a_session(seed: u64) -> Files {
         begin(world, seed, &Files::default());
         let net = world.net();
         world.client(async move {
-            Wire::connect(&net, "known").await;
+            let mut wire = Wire::connect(&net, "known").await;
+            let mut wanted = SubscriptionBuffer::new();
+            let options = SubscribeOptions { qos: QoS::ExactlyOnce, ..SubscribeOptions::default() };
+            wanted.push("t", options).unwrap();
+            let (id, filters) = (PacketId::MIN, wanted.to_subscribe());
+            let subscribe = Subscribe { id, filters, properties: Properties::NONE };
+            let said = wire.say(&Packet::Subscribe(subscribe)).await;
+            assert!(said.is_ok() && wire.next().await.is_ok());
             of_world.replace(survivors(&net, 1));
         });
     });
@@ -50,4 +60,130 @@ fn nobody_waits_for_a_disk_that_takes_nothing() {
             });
         });
     });
+}
+
+/// How a publisher was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Taken,
+    Refused,
+    /// The connection was closed: nobody knows.
+    Closed,
+}
+
+async fn publish(wire: &mut Wire, delivery: Delivery, duplicate: bool) -> Result<(), Lost> {
+    let publish = Publish {
+        topic: "t",
+        payload: &[delivery.id().map_or(0, PacketId::get) as u8],
+        delivery,
+        retain: false,
+        duplicate,
+        properties: Properties::NONE,
+    };
+    wire.say(&Packet::Publish(publish)).await
+}
+
+async fn answer(wire: &mut Wire) -> Answer {
+    let Ok(came) = wire.next().await else { return Answer::Closed };
+    match came.packet() {
+        Packet::PubAck(ack) | Packet::PubRec(ack) if ack.reason == Reason::QUOTA_EXCEEDED => {
+            Answer::Refused
+        }
+        Packet::PubAck(ack) | Packet::PubRec(ack) | Packet::PubComp(ack) => {
+            assert!(!ack.reason.is_failure(), "{ack:?}");
+            Answer::Taken
+        }
+        Packet::Disconnect(disconnect) => {
+            assert_eq!(disconnect.reason, Reason::SERVER_UNAVAILABLE);
+            Answer::Closed
+        }
+        other => panic!("a publisher gets {other:?}"),
+    }
+}
+
+fn id(number: u16) -> PacketId {
+    PacketId::new(number).unwrap()
+}
+
+/// The disk stops to take anything while somebody publishes. It is not told that what it publishes is kept, nor does it wait
+/// without end; and when the disk is well again it goes on where it was, and what it has sent again arrives once.
+#[test]
+fn who_publishes_is_not_left_waiting() {
+    let (closed, refused) = (Cell::new(0), Cell::new(0));
+    sim::explore_each(30, |seed| {
+        let files = with_a_session(seed);
+        let (closed, refused) = (&closed, &refused);
+        let answers: Rc<RefCell<Vec<Answer>>> = Rc::default();
+        let of_world = answers.clone();
+        sim::run(seed, |world| {
+            world.set_faults(Faults::NONE);
+            begin(world, seed, &files);
+            let net = world.net();
+            world.client(async move {
+                let mut writer = Wire::connect(&net, "writer").await;
+                let mut guest = Wire::ask(&net, "guest", 0).await.ok().expect("it is let in").0;
+                assert!(publish(&mut writer, Delivery::ExactlyOnce(id(1)), false).await.is_ok());
+                assert_eq!(answer(&mut writer).await, Answer::Taken);
+                net.set_faults(Faults { full: 1000, ..Faults::NONE });
+                let begun = net.now();
+                // What is noted, and what is refused before it is, whichever is first.
+                let said = match seed % 2 {
+                    0 => publish(&mut writer, Delivery::ExactlyOnce(id(2)), false).await,
+                    _ => writer.say(&Packet::PubRel(Ack::of(id(1)))).await,
+                };
+                assert!(said.is_ok());
+                assert!(publish(&mut guest, Delivery::AtLeastOnce(id(3)), false).await.is_ok());
+                let of_writer = answer(&mut writer).await;
+                let of_guest = answer(&mut guest).await;
+                assert_ne!(of_guest, Answer::Taken);
+                assert_ne!(of_writer, Answer::Taken);
+                let took = net.now() - begun;
+                assert!(took < Duration::from_secs(15), "{took:?}");
+                // Others are served.
+                let mut other = Wire::ask(&net, "other", 0).await.ok().expect("it is let in").0;
+                assert!(publish(&mut other, Delivery::AtMostOnce, false).await.is_ok());
+                let alive = other.say(&Packet::PingReq).await.is_ok();
+                let came = other.next().await.ok().filter(|_| alive).expect("it is answered");
+                assert!(matches!(came.packet(), Packet::PingResp));
+                net.set_faults(Faults::NONE);
+                let mut writer = Wire::connect(&net, "writer").await;
+                assert!(writer.is_present);
+                assert!(writer.say(&Packet::PubRel(Ack::of(id(1)))).await.is_ok());
+                let Ok(came) = writer.next().await else { panic!("no PUBCOMP") };
+                assert!(matches!(came.packet(), Packet::PubComp(_)), "{:?}", came.packet());
+                assert!(publish(&mut writer, Delivery::ExactlyOnce(id(2)), true).await.is_ok());
+                assert_eq!(answer(&mut writer).await, Answer::Taken);
+                of_world.borrow_mut().extend([of_writer, of_guest]);
+                // Each came once that is of QoS 2.
+                let mut known = Wire::connect(&net, "known").await;
+                assert!(publish(&mut writer, Delivery::ExactlyOnce(id(4)), false).await.is_ok());
+                let mut came = Vec::new();
+                while came.last() != Some(&4) {
+                    let Ok(packet) = known.next().await else { panic!("{came:?}") };
+                    match packet.packet() {
+                        Packet::Publish(own) => {
+                            came.push(own.payload[0]);
+                            if let Delivery::ExactlyOnce(id) = own.delivery {
+                                let said = known.say(&Packet::PubRec(Ack::of(id))).await;
+                                assert!(said.is_ok());
+                            } else if let Delivery::AtLeastOnce(id) = own.delivery {
+                                assert!(known.say(&Packet::PubAck(Ack::of(id))).await.is_ok());
+                            }
+                        }
+                        Packet::PubRel(ack) => {
+                            assert!(known.say(&Packet::PubComp(Ack::of(ack.id))).await.is_ok());
+                        }
+                        other => panic!("{other:?}"),
+                    }
+                }
+                came.retain(|own| ![0, 3].contains(own));
+                assert_eq!(came, [1, 2, 4]);
+            });
+        });
+        for answer in answers.borrow().iter() {
+            let count = if *answer == Answer::Closed { closed } else { refused };
+            count.set(count.get() + 1);
+        }
+    });
+    assert!(closed.get() > 0 && refused.get() > 0, "{closed:?} {refused:?}");
 }

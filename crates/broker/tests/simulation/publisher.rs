@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::sim::Net;
-use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, QoS};
+use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, QoS, Reason};
 
 use crate::wire::{Lost, Wire};
 use crate::{MESSAGES, Shared, qos};
@@ -137,6 +137,10 @@ async fn publish(
                 wire.say(&Packet::PubRel(Ack::of(ack.id))).await?;
             }
             Packet::PubComp(ack) => memory.borrow_mut().is_done(ack.id),
+            // The disk takes long.
+            Packet::Disconnect(why) if why.reason == Reason::SERVER_UNAVAILABLE => {
+                return Err(Lost);
+            }
             other => panic!("a publisher gets {other:?}"),
         }
     }

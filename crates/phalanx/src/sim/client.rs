@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use phalanx_driver::sim::{Peer, World};
+use phalanx_driver::sim::{Faults, Peer, World};
 
 /// The simulated network, as clients see it. Clones are the same.
 #[derive(Clone, Debug)]
@@ -33,6 +33,11 @@ impl Net {
     /// Whether a client has asked the program to finish.
     pub fn is_drained(&self) -> bool {
         self.1.get()
+    }
+
+    /// How often things go wrong from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.0.set_faults(faults);
     }
 
     /// Connects to a server.
