@@ -12,6 +12,9 @@ use crate::{
     ladder, light, load, matching, op, overload, pipeline, report, runtimes, twin, web,
 };
 
+/// The exit code of what was asked to end, as shells have it for SIGINT.
+const INTERRUPTED: u8 = 130;
+
 /// `phalanx load`.
 pub type LoadCommand = load::Options;
 
@@ -141,11 +144,17 @@ fn kind(text: &str) -> Result<Kind, String> {
 }
 
 impl BenchCommand {
-    /// Measures and prints. The exit code is 0, or 1 when something could not be measured.
+    /// Measures and prints. The exit code is 0, 1 when something could not be measured, or 2 for bad arguments; of what
+    /// prints what it has when it is interrupted, 130 then.
     pub fn run(self) -> ExitCode {
         match self {
             BenchCommand::Op(command) => command.run(),
-            BenchCommand::Web(options) => show("web", options.json, web::run(&options)),
+            BenchCommand::Web(options) => {
+                let report = web::run(&options);
+                let interrupted = report.as_ref().is_ok_and(|report| !report.missing.is_empty());
+                let printed = show("web", options.json, report);
+                if interrupted { ExitCode::from(INTERRUPTED) } else { printed }
+            }
             BenchCommand::Broker(options) => show("broker", options.json, broker::run(&options)),
             BenchCommand::Pipeline(options) => measure_pipeline(&options),
             BenchCommand::Concurrency(options) => match options.walk {
@@ -251,7 +260,7 @@ fn write_report(options: &report::Options) -> ExitCode {
             }
             println!("{}", made.page.display());
             ExitCode::from(match (made.interrupted, made.missing.is_empty()) {
-                (true, _) => 130,
+                (true, _) => INTERRUPTED,
                 (false, false) => 1,
                 (false, true) => 0,
             })

@@ -3,8 +3,9 @@
 //! With `PHALANX_EXECUTABLE` naming a `phalanx`, that is measured. Otherwise this program plays the
 //! part of its subcommands that are in this crate, and the web server is left out.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 
 use clap::Parser;
 use phalanx_bench::cli::{BenchCommand, LoadCommand};
@@ -13,7 +14,7 @@ use phalanx_bench::web::{self, Error, Options, Scene};
 use phalanx_bench::{dial, figure6, light, overload};
 
 #[derive(Parser)]
-enum Command {
+enum Part {
     Load(LoadCommand),
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -27,9 +28,9 @@ struct Line<O: clap::Args> {
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some("load" | "bench") => match Command::parse() {
-            Command::Load(load) => load.run(),
-            Command::Bench(bench) => bench.run(),
+        Some("load" | "bench") => match Part::parse() {
+            Part::Load(load) => load.run(),
+            Part::Bench(bench) => bench.run(),
         },
         Some("--list") => {
             println!("everybody_is_measured: test");
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
             scenes_are_set();
             hands_are_shaken();
             nobody_is_left_behind();
+            what_was_measured_is_told();
             the_other_loads_run();
             ExitCode::SUCCESS
         }
@@ -78,6 +80,7 @@ fn everybody_is_measured() {
     assert_eq!(report.phalanx_over_floor.is_some(), executable.is_some());
     assert!(report.growth.iter().all(|growth| growth.connections == [16, 64]));
     let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(report.missing, []);
     for key in ["rows", "phalanx_over_nginx", "twin_over_phalanx", "machine", "peers"] {
         assert!(json.get(key).is_some(), "{key}");
     }
@@ -131,6 +134,32 @@ fn nobody_is_left_behind() {
     assert!(matches!(web::run(&broken), Err(Error::Server { .. })));
     assert!(matches!(web::run(&options(&["--only=iis"])), Err(Error::Nobody)));
     assert_eq!(family(std::process::id()).unwrap(), [std::process::id()], "all are gone");
+}
+
+/// Interrupted in the second round of the first of two numbers of connections.
+fn what_was_measured_is_told() {
+    let arguments = "bench web --only=twin --connections=4,8 --slices=1000 --slice=0.1 --json";
+    let mut bench = Command::new(std::env::current_exe().unwrap())
+        .args(arguments.split(' '))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(bench.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.contains("slice 2 of 1000")), "it goes on for long");
+    let pid = rustix::process::Pid::from_raw(bench.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let said: Vec<String> = said.collect();
+    let printed = bench.wait_with_output().unwrap();
+    assert_eq!(printed.status.code(), Some(130), "{said:?}");
+    let report: serde_json::Value = serde_json::from_slice(&printed.stdout).unwrap();
+    let slices = report["rows"][0]["slices"].as_u64().unwrap();
+    assert!((1..1000).contains(&slices) && report["rows"].as_array().unwrap().len() == 1);
+    let missing = serde_json::json!([
+        { "scene": "small", "connections": 4, "slices": slices, "of": 1000 },
+        { "scene": "small", "connections": 8, "slices": 0, "of": 1000 },
+    ]);
+    assert_eq!(report["missing"], missing);
 }
 
 fn the_other_loads_run() {

@@ -28,11 +28,11 @@ use std::time::Duration;
 
 pub use machine::Machine;
 pub use options::Options;
-pub use report::{Growth, Ratios, Report, Row};
+pub use report::{Growth, Missing, Ratios, Report, Row};
 pub use scene::Scene;
 
 use arena::{Arena, Plan};
-use report::{growth, judged, ratios};
+use report::{growth, judged, missing, ratios};
 use server::Server;
 use slice::{Figures, Shot};
 
@@ -110,10 +110,11 @@ pub(crate) fn peer_versions() -> BTreeMap<String, Option<String>> {
     peers::PEERS.iter().map(|peer| (peer.name().to_owned(), version(peer))).collect()
 }
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on: what was measured before them is
+/// reported, and what is missing.
 ///
 /// # Errors
-/// When something cannot be measured; no process is left behind then either.
+/// When something cannot be measured, or a signal comes before anything was; no process is left behind then either.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let mut rows = Vec::new();
     let mut place = None;
@@ -128,9 +129,14 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             cold: scene.cold(),
             demands: scene.demands(),
         };
-        let arena = Arena::start(&options.place, &plan)?;
-        measure(&arena, scene, options, &mut rows)?;
-        place = Some((arena.machine.clone(), arena.versions.clone()));
+        let measured = Arena::start(&options.place, &plan).and_then(|arena| {
+            place = Some((arena.machine.clone(), arena.versions.clone()));
+            measure(&arena, scene, options, &mut rows)
+        });
+        match measured {
+            Err(Error::Interrupted) if !rows.is_empty() => break,
+            measured => measured?,
+        }
     }
     let (machine, peers) = place.ok_or(Error::Nobody)?;
     let ratios = ratios(&rows);
@@ -139,6 +145,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         phalanx_over_floor: judged(&ratios, |ratios| ratios.phalanx_over_floor, false),
         twin_over_phalanx: judged(&ratios, |ratios| ratios.twin_over_phalanx, true),
         growth: growth(&rows),
+        missing: missing(options, &rows),
         rows,
         ratios,
         machine,
@@ -147,7 +154,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     })
 }
 
-/// One scene: slices for each server and number of connections.
+/// One scene: slices for each server and number of connections. `rows` has also what was measured before an end that
+/// was asked for: as many slices of each server.
 fn measure(
     arena: &Arena,
     scene: Scene,
@@ -166,31 +174,42 @@ fn measure(
         duration(estimate),
     );
     for connections in connections {
-        let mut agreed = vec![None; servers];
         let mut figures: Vec<Vec<Figures>> = arena.servers.iter().map(|_| Vec::new()).collect();
-        for seed in 1..=slices {
+        let mut agreed = Vec::new();
+        let mut round = |seed| {
             eprintln!("{scene}, {connections} connections, slice {seed} of {slices}");
-            let each = arena.servers.iter().zip(&mut figures).zip(&mut agreed);
-            for ((server, figures), agreed) in each {
-                let patience = length + Duration::from_secs(1);
-                let shot = Shot {
-                    pipeline: scene.pipeline(),
-                    ..Shot::closed(connections, seed, patience)
-                };
-                let (report, noisy) = arena.slice(server, length, shot)?;
-                let seen = Figures::of(&report, noisy);
-                *agreed = report.tls;
-                let wrong = |why| Error::Load { name: server.name.clone(), why };
-                figures.push(seen.map_err(wrong)?);
-            }
-        }
+            let patience = length + Duration::from_secs(1);
+            let closed = Shot::closed(connections, seed, patience);
+            let shot = Shot { pipeline: scene.pipeline(), ..closed };
+            let each = arena.servers.iter().map(|server| one(arena, server, length, shot));
+            let (seen, tls): (Vec<_>, Vec<_>) =
+                each.collect::<Result<Vec<_>, Error>>()?.into_iter().unzip();
+            figures.iter_mut().zip(seen).for_each(|(figures, seen)| figures.push(seen));
+            agreed = tls;
+            Ok(())
+        };
+        let measured = (1..=slices).try_for_each(&mut round);
         let row = |((server, figures), tls): ((&Server, &Vec<Figures>), Option<String>)| {
             let row = Row::new(scene, server.server, server.driver, connections, figures);
             Row { tls, ..row }
         };
+        // Nothing is agreed before a round is whole.
         rows.extend(arena.servers.iter().zip(&figures).zip(agreed).map(row));
+        measured?;
     }
     Ok(())
+}
+
+/// One slice of one server: what it has shown, and over TLS what was agreed on.
+fn one(
+    arena: &Arena,
+    server: &Server,
+    length: Duration,
+    shot: Shot,
+) -> Result<(Figures, Option<String>), Error> {
+    let (report, noisy) = arena.slice(server, length, shot)?;
+    let wrong = |why| Error::Load { name: server.name.clone(), why };
+    Ok((Figures::of(&report, noisy).map_err(wrong)?, report.tls))
 }
 
 /// Seconds or minutes.

@@ -13,7 +13,8 @@ use crate::load::seconds;
 /// All servers are up at once, each bound to one core; the load visits them in turn, in short slices,
 /// from another core. What counts is processor time per request; the smallest of the slices shows the
 /// machine in its fast state, and ratios are taken between these. A slice in which other processes
-/// used a core is repeated. Servers that are not installed are named, and left out.
+/// used a core is repeated. Servers that are not installed are named, and left out. Ctrl-C prints what was
+/// measured until then, and what is missing.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// What is served, and how it is asked for

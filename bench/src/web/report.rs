@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::options::Options;
 use super::scene::Scene;
 use super::slice::Figures;
 use crate::stats::{median, minimum};
@@ -24,6 +25,8 @@ pub struct Report {
     pub ratios: Vec<Ratios>,
     /// What more connections cost.
     pub growth: Vec<Growth>,
+    /// What was to be measured and was not, since somebody wanted it to end.
+    pub missing: Vec<Missing>,
     /// Where this was measured.
     pub machine: super::machine::Machine,
     /// The versions of the others; none for those that are not installed.
@@ -100,6 +103,19 @@ pub struct Growth {
     pub connections: [usize; 2],
     /// With the most over with the fewest, smallest to smallest.
     pub cpu_ratio: f64,
+}
+
+/// One number of connections that was not measured to the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// What was to be asked for.
+    pub scene: Scene,
+    /// Connections at a time.
+    pub connections: usize,
+    /// Slices of each server that there are. With none there are no rows.
+    pub slices: usize,
+    /// Slices that there were to be.
+    pub of: usize,
 }
 
 /// The numbers of connections whose ratios count.
@@ -184,6 +200,19 @@ pub(crate) fn ratios(rows: &[Row]) -> Vec<Ratios> {
         }
     };
     settings.into_iter().map(of).collect()
+}
+
+/// What `rows` lack of what was asked for.
+pub(crate) fn missing(options: &Options, rows: &[Row]) -> Vec<Missing> {
+    let (of, _) = options.slices();
+    let settings = options.scenes().iter().flat_map(|&scene| {
+        options.connections(scene).into_iter().map(move |connections| (scene, connections))
+    });
+    let lacking = settings.map(|(scene, connections)| {
+        let row = rows.iter().find(|row| (row.scene, row.connections) == (scene, connections));
+        Missing { scene, connections, slices: row.map_or(0, |row| row.slices), of }
+    });
+    lacking.filter(|missing| missing.slices < of).collect()
 }
 
 /// How each server's cost grows with the connections, in scenes with more than one number of them.

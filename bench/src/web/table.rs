@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::report::Report;
+use super::report::{Missing, Report};
 use super::scene::Scene;
 
 impl fmt::Display for Report {
@@ -68,6 +68,13 @@ impl fmt::Display for Report {
                 "  {name:<28}{:>9.2} times as much with {many} connections as with {few}",
                 growth.cpu_ratio
             )?;
+        }
+        if !self.missing.is_empty() {
+            writeln!(f, "\n  interrupted; slices that there are of those asked for")?;
+        }
+        for Missing { scene, connections, slices, of } in &self.missing {
+            let setting = format!("{scene}, {connections} connections");
+            writeln!(f, "  {setting:<28}{slices:>9} of {of}")?;
         }
         if self.quick {
             writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
