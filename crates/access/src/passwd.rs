@@ -1,6 +1,6 @@
 //! Setting a password in a file of users.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -42,8 +42,9 @@ pub fn set(text: &str, name: &str, password: &[u8]) -> Result<String, Wrong> {
     Ok(lines.join("\n") + "\n")
 }
 
-/// Sets a password in a file, which is made if it is not there, for its owner only. The old file is there
-/// until the new one is whole. May block.
+/// Sets a password in a file, which is made if it is not there, for its owner only; otherwise its owner, group and
+/// permissions stay, so that a broker that could read it still can. The old file is there until the new one is whole.
+/// May block.
 ///
 /// # Errors
 /// [`FileError`] says what cannot be done.
@@ -64,6 +65,7 @@ pub fn set_in_file(path: &Path, name: &str, password: &[u8]) -> Result<(), FileE
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(new)?;
         if let Ok(old) = fs::metadata(path) {
+            keep_owner(&file, &old)?;
             file.set_permissions(old.permissions())?;
         }
         file.write_all(text.as_bytes())?;
@@ -76,6 +78,24 @@ pub fn set_in_file(path: &Path, name: &str, password: &[u8]) -> Result<(), FileE
         }
         FileError::io("write", new)(error)
     })
+}
+
+/// Gives a file the owner and the group of an old one.
+#[cfg(unix)]
+fn keep_owner(file: &File, old: &Metadata) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let new = file.metadata()?;
+    if (new.uid(), new.gid()) == (old.uid(), old.gid()) {
+        return Ok(());
+    }
+    fchown(file, Some(old.uid()), Some(old.gid())).map_err(|error| {
+        io::Error::new(error.kind(), format!("its owner and group cannot be kept: {error}"))
+    })
+}
+
+#[cfg(not(unix))]
+fn keep_owner(_: &File, _: &Metadata) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(test)]
@@ -102,6 +122,17 @@ mod tests {
         {
             use std::os::unix::fs::PermissionsExt;
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        // Whoever could read it still can. Only root may try that.
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+            let given = chown(&path, Some(4242), Some(4243)).is_ok();
+            set_in_file(&path, "eve", b"pear").unwrap();
+            let new = fs::metadata(&path).unwrap();
+            assert_eq!(new.mode() & 0o777, 0o640);
+            assert!(!given || (new.uid(), new.gid()) == (4242, 4243));
         }
         assert!(set("", "a:b", b"x").is_err() && set("", "a", b"").is_err());
         // What somebody else is writing is left alone.
