@@ -1,4 +1,4 @@
-//! A package for Debian and what comes of it: program, pages, completions, a unit for systemd and its
+//! A package for Debian and what comes of it: program, pages, completions, for each server a unit for systemd and its
 //! configuration, which is the operator's once it is installed.
 
 use std::fmt::Write;
@@ -12,9 +12,12 @@ use super::tools::{gzip, run, say};
 use crate::live;
 
 /// Where each file of `packaging/debian` goes, and who may do what with it.
-const FILES: [(&str, &str, u32); 5] = [
+const FILES: [(&str, &str, u32); 8] = [
     ("phalanx-web.service", "usr/lib/systemd/system/phalanx-web.service", 0o644),
+    ("phalanx-broker.service", "usr/lib/systemd/system/phalanx-broker.service", 0o644),
+    ("phalanx.sysusers", "usr/lib/sysusers.d/phalanx.conf", 0o644),
     ("web.toml", "etc/phalanx/web.toml", 0o644),
+    ("broker.toml", "etc/phalanx/broker.toml", 0o644),
     ("postinst", "DEBIAN/postinst", 0o755),
     ("prerm", "DEBIAN/prerm", 0o755),
     ("postrm", "DEBIAN/postrm", 0o755),
@@ -45,7 +48,8 @@ pub(super) fn make(dist: &Dist) -> Result<(), String> {
     let text = control_file(&version, architecture, &library, kibibytes(&stage)?);
     fs::write(&control, text).map_err(say(&control))?;
     let conffiles = stage.join("DEBIAN/conffiles");
-    fs::write(&conffiles, "/etc/phalanx/web.toml\n").map_err(say(&conffiles))?;
+    let text = "/etc/phalanx/broker.toml\n/etc/phalanx/web.toml\n";
+    fs::write(&conffiles, text).map_err(say(&conffiles))?;
 
     let package = dist.out.join(format!("phalanx_{version}_{architecture}.deb"));
     let mut build = Command::new("dpkg-deb");
@@ -108,7 +112,16 @@ fn kibibytes(folder: &Path) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{control_file, newest_glibc};
+    use super::{FILES, control_file, newest_glibc};
+
+    #[test]
+    fn all_that_is_there_is_packed() {
+        let folder = crate::root().join("packaging/debian");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(name == "copyright" || FILES.iter().any(|(file, ..)| *file == name), "{name}");
+        }
+    }
 
     #[test]
     fn the_newest_library_is_asked_for() {

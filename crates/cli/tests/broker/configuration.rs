@@ -39,6 +39,15 @@ fn print(arguments: &[&str]) -> Command {
     command
 }
 
+/// What the Debian package has in /etc/phalanx.
+#[test]
+fn the_packaged_one_is_right() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/debian/broker.toml");
+    let whole = printed(&mut print(&["--config", file]));
+    assert!(whole.contains("data = \"/var/lib/phalanx-broker\""), "{whole}");
+    assert!(whole.contains("listen = [\"mqtt://127.0.0.1:1883\"]"), "{whole}");
+}
+
 /// Flags win over the environment, that over --set, that over the file, that over the default.
 #[test]
 fn the_nearer_wins() {

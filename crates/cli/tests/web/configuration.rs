@@ -13,6 +13,15 @@ fn run(command: &mut Command) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
+/// What the Debian package has in /etc/phalanx.
+#[test]
+fn the_packaged_one_is_right() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/debian/web.toml");
+    let (code, whole, stderr) = run(bare().args(["web", "--print-config", "--config", file]));
+    assert_eq!((code, &stderr[..]), (Some(0), ""));
+    assert!(whole.contains("listen = [\"127.0.0.1:8080\"]"), "{whole}");
+}
+
 /// Flags win over the environment, that over --set, that over the file, that over the default.
 #[test]
 fn the_nearer_wins() {
