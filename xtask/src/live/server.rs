@@ -178,12 +178,17 @@ impl Client {
 
     fn more(&mut self) -> io::Result<()> {
         let mut piece = [0; 16 * 1024];
-        match self.stream.read(&mut piece)? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            count => {
-                self.bytes.extend_from_slice(&piece[..count]);
-                Ok(())
+        let count = loop {
+            match self.stream.read(&mut piece) {
+                // A machine that was put to sleep for a moment.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                count => break count?,
             }
+        };
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        self.bytes.extend_from_slice(&piece[..count]);
+        Ok(())
     }
 }
