@@ -216,7 +216,6 @@ impl Broker {
     pub fn begin(&self, start: &Start) {
         let Context { stages, config, ledger, .. } = &self.context;
         if start.processor() == 0 && ledger.keeps() {
-            ledger.ends(start.control());
             for partition in 0..config.runtime.processors {
                 // At the beginning there is room.
                 let _ = stages.sessions.take_up(partition, stages.routing).detach();

@@ -112,7 +112,7 @@ pub use post::MAX_STAGES;
 pub use prefetch::{MAX_INTERLEAVED, Prefetch, prefetch};
 pub use processor::Processor;
 pub use profile::{COHORT_BUCKETS, Column, Crossings, ProcessorView, Profile, ShedView, StageView};
-pub use program::{Control, Phase, Seed};
+pub use program::{Control, Phase, Seed, drain};
 pub use rebuild::Rebuilding;
 pub use region::Region;
 pub use remote_event::{RemoteEvent, RemoteTrigger, remote_event};

@@ -215,7 +215,27 @@ impl Seed {
     }
 }
 
-/// A program from outside: its life and its counters. May be used from any thread.
+/// Asks the program that this runs in to finish, as [`Control::drain`] does from outside.
+///
+/// For what lives in the program: a stage's state that kept a [`Control`] would keep the program's
+/// memory, and so itself, for ever.
+///
+/// ```
+/// use phalanx_core::{Graph, Phase, drain};
+///
+/// let processor = Graph::new().build(1).remove(0).grow(Box::new(|| ()));
+/// processor.enter(drain);
+/// assert_eq!(processor.control().phase(), Phase::Draining);
+/// ```
+///
+/// # Panics
+/// Outside of a processor.
+#[track_caller]
+pub fn drain() {
+    crate::processor::current(|processor| processor.control().drain());
+}
+
+/// A program from outside: its life and its counters. May be used from any thread; inside, [`drain`].
 #[derive(Clone)]
 pub struct Control(pub(crate) Arc<Program>);
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use phalanx::{
-    Control, First, RemoteTrigger, SharedStage, first, is_draining, now, remote_event, sleep,
+    First, RemoteTrigger, SharedStage, drain, first, is_draining, now, remote_event, sleep,
 };
 use phalanx_store::{AppendError, Entry, Journal};
 
@@ -45,7 +45,6 @@ struct Shared {
     most_bytes: u64,
     next_session: AtomicU64,
     broken: OnceLock<String>,
-    control: OnceLock<Control>,
 }
 
 #[derive(Default)]
@@ -92,7 +91,6 @@ impl Ledger {
             most_bytes,
             next_session: AtomicU64::new(next_session),
             broken: OnceLock::new(),
-            control: OnceLock::new(),
         })))
     }
 
@@ -117,13 +115,6 @@ impl Ledger {
     /// A number for a session; 0 if none is kept.
     pub(crate) fn session(&self) -> u64 {
         self.0.as_ref().map_or(0, |shared| shared.next_session.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Has the program asked to end if the disk is broken.
-    pub(crate) fn ends(&self, control: Control) {
-        if let Some(shared) = &self.0 {
-            let _ = shared.control.set(control);
-        }
     }
 
     /// Why the ledger has ended, if it has.
@@ -263,9 +254,7 @@ impl Shared {
         self.is_full.store(true, Ordering::Relaxed);
         let waiting = std::mem::take(&mut self.line().waiting);
         drop(waiting);
-        if let Some(control) = self.control.get() {
-            control.drain();
-        }
+        drain();
     }
 
     /// Looks whether there is room for more.
