@@ -260,6 +260,28 @@ fn access_predicates_follow_what_is_there_a_few_rows_at_a_time() {
 }
 
 #[test]
+fn chance_alone_makes_no_access_predicate() {
+    // Every attribute is as good as any other, and two are in all filters: what is filed under these needs no probe
+    // for another.
+    let mut rng = Rng::with_seed(5);
+    let filters: Vec<Filter> = (0..20_000)
+        .map(|_| {
+            let mut value = || rng.u8(1..=35);
+            let mut text = format!("a = {} AND b = {}", value(), value());
+            let first = value() % 28;
+            for other in 0..3 {
+                text.push_str(&format!(" AND c{} = {}", first + other, value()));
+            }
+            Filter::parse(&text).unwrap()
+        })
+        .collect();
+    let mut index = Index::new(Options { multiple: false, ..Options::default() });
+    index.insert_all(&filters);
+    let shape = index.shape();
+    assert!(shape.schemas <= 4, "{shape:?}");
+}
+
+#[test]
 fn others_match_while_the_index_changes() {
     let world = World { names: 4, constants: 8, depth: 1 };
     let mut rng = Rng::with_seed(3);

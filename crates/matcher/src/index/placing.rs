@@ -22,7 +22,7 @@ const MANY: usize = 128;
 pub(crate) struct Best {
     pub(crate) schema: usize,
     likelihood: f64,
-    /// A slot that has no schema, and how likely an event would find the row there.
+    /// A slot that has no schema, and how likely at most an event would find the row there.
     missing: (f64, Option<u32>),
 }
 
@@ -139,7 +139,12 @@ impl Index {
             let likelihood = self.statistics.likelihood(slot, id);
             match state.single.get(slot as usize).copied().flatten() {
                 Some(schema) if likelihood < best.0 => best = (likelihood, schema as usize),
-                None if likelihood < missing.0 => missing = (likelihood, Some(slot)),
+                None => {
+                    let at_most = self.statistics.likelihood_at_most(slot, id);
+                    if at_most < missing.0 {
+                        missing = (at_most, Some(slot));
+                    }
+                }
                 _ => {}
             }
         }

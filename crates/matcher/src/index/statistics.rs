@@ -45,6 +45,14 @@ impl Statistics {
         (f64::from(this) + 1.0) / (uses.all as f64 + 2.0)
     }
 
+    /// How likely at most, as far as so few can tell: three standard deviations above. With ten uses of a constant its
+    /// likelihood is hardly known, and among many attributes chance always makes one look rare.
+    pub(crate) fn likelihood_at_most(&self, slot: u32, id: u32) -> f64 {
+        let Some(uses) = self.slots.get(slot as usize) else { return 1.0 };
+        let this = f64::from(uses.by_id.get(id as usize).copied().unwrap_or(0)) + 1.0;
+        (this + 3.0 * this.sqrt()) / (uses.all as f64 + 2.0)
+    }
+
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
         self.slots.iter().map(|uses| 4 * uses.by_id.capacity()).sum()
