@@ -44,6 +44,9 @@ pub(crate) struct Stages {
     pub(crate) network: SharedStage<()>,
     /// Tells connections that there is no room for them.
     pub(crate) refusals: SharedStage<()>,
+    /// Connections of HTTP/2. Before control, so that the requests of one turn are answered there, and
+    /// leave here together when it comes back.
+    pub(crate) http2: SharedStage<()>,
     pub(crate) control: SharedStage<Live>,
     pub(crate) cache: PartitionedStage<FileCache>,
     pub(crate) aggregator: PartitionedCohortStage<aggregator::Read, aggregator::Answer>,
@@ -73,6 +76,7 @@ impl Stages {
         let refusals = graph.stage("refusals").max_cohort(REFUSALS).shared(());
         let tls = certificates
             .map(|certificates| TlsStages::declare(graph, certificates, &PROTOCOLS, None));
+        let http2 = graph.stage("streams").max_cohort(SOCKET_COHORT).shared(());
         let control = graph
             .stage("control")
             .max_cohort(SOCKET_COHORT)
@@ -94,7 +98,7 @@ impl Stages {
             (Some(sink), Some(wanted)) => Some(Log::declare(graph, wanted.format, sink, disk)),
             _ => None,
         };
-        let stages = Self { network, refusals, control, cache, aggregator, disk, slow, log };
+        let stages = Self { network, refusals, http2, control, cache, aggregator, disk, slow, log };
         live.newest().has_stage_for_passwords(passwords);
         (stages, tls)
     }

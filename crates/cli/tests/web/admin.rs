@@ -36,9 +36,10 @@ fn sum(snapshot: &Value, stage: &str, figure: &str) -> u64 {
         .sum()
 }
 
-pub(crate) const STAGES: [&str; 9] = [
+pub(crate) const STAGES: [&str; 10] = [
     "network",
     "refusals",
+    "streams",
     "control",
     "file cache",
     "aggregator",

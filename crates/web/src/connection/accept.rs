@@ -151,10 +151,7 @@ async fn enter(
     match tls.shake(stream, Patience::limit(site.timeouts.handshake).or_drain()).await {
         Ok(stream) if stream.speaks(HTTP2) => {
             let transport = Rc::new(Transport::Tls(stream));
-            let served =
-                http2::connection::serve(transport, stages, live, entry, guest, Vec::new());
-            // Boxed, as what follows: each connection with TLS would have room for all of them.
-            Box::pin(served).await;
+            http2::connection::dispatch(transport, stages, live, entry, guest, Vec::new());
         }
         Ok(stream) => {
             let transport = Transport::Tls(stream);
@@ -162,6 +159,7 @@ async fn enter(
         }
         // A browser shows it to somebody who has typed `http`.
         Err(Some(Failed { stream, plain: true })) => {
+            // Boxed: each connection with TLS would have room for it.
             Box::pin(Connection::new(stream.into(), stages, live, entry, guest).misled()).await;
         }
         Err(_) => (),

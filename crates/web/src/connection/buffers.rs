@@ -16,12 +16,12 @@ thread_local! {
 }
 
 /// An empty buffer, with the memory of the last one that was given back.
-pub(super) fn take() -> Vec<u8> {
+pub(crate) fn take() -> Vec<u8> {
     POOL.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 
 /// Gives a buffer back.
-pub(super) fn give(mut buffer: Vec<u8>) {
+pub(crate) fn give(mut buffer: Vec<u8>) {
     if (1..=LARGEST).contains(&buffer.capacity()) {
         buffer.clear();
         POOL.with_borrow_mut(|pool| {

@@ -6,7 +6,7 @@
 
 pub(crate) mod accept;
 mod answer;
-mod buffers;
+pub(crate) mod buffers;
 pub(crate) mod clock;
 pub(crate) mod counted;
 pub(crate) mod exchange;
@@ -150,7 +150,7 @@ impl Connection {
                         Leaving::written(self.notes());
                         return Box::pin(self.linger()).await;
                     }
-                    Ok(Next::Http2) => return Box::pin(self.http2()).await,
+                    Ok(Next::Http2) => return self.http2(),
                     Ok(Next::Close) => {
                         Leaving::written(self.notes());
                         if self.transport.is_sealed() {
@@ -326,11 +326,11 @@ impl Connection {
     }
 
     /// Goes on by HTTP/2, which the client has begun with.
-    async fn http2(&mut self) {
+    fn http2(&mut self) {
         let (transport, live, entry) =
             (self.transport.clone(), self.live.clone(), self.entry.clone());
         let (guest, input) = (std::mem::take(&mut self.guest), std::mem::take(&mut self.input));
-        http2::connection::serve(transport, self.stages, live, entry, guest, input).await;
+        http2::connection::dispatch(transport, self.stages, live, entry, guest, input);
     }
 
     /// Says that nothing more comes, and reads on for a moment.

@@ -53,6 +53,10 @@ impl Outgoing {
         }
     }
 
+    fn is_connection(&self) -> bool {
+        matches!(self.to, To::Connection(_))
+    }
+
     /// Sends what was gathered.
     pub(crate) async fn send(&mut self) -> io::Result<()> {
         if self.bytes.is_empty() {
@@ -91,7 +95,8 @@ impl Outgoing {
     ) -> io::Result<()> {
         match &entry.content {
             _ if part.length() == 0 => Ok(()),
-            Content::Whole(bytes) if part.length() <= COPY => {
+            // Behind its head on a connection; a stream has frames of its own for it.
+            Content::Whole(bytes) if part.length() <= COPY && self.is_connection() => {
                 let range = part.start as usize..part.end as usize;
                 self.bytes.extend_from_slice(&bytes[range]);
                 Ok(())

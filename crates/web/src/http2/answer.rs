@@ -7,11 +7,17 @@ use std::time::Duration;
 
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
+use memchr::{memchr, memchr_iter, memmem};
 use phalanx::{Bytes, Patience, Payload, timeout};
+
+use crate::http2::fields::field;
 
 /// So much is put before h2 at a time: what a frame of the usual size has, some times over.
 const PIECE: usize = 64 * 1024;
+
+/// Fields that an answer usually has, at most: room for more is made when there are.
+const FIELDS: usize = 12;
 
 /// One stream's answer.
 pub(crate) struct StreamAnswer {
@@ -49,19 +55,23 @@ impl StreamAnswer {
         payload: Payload,
         patience: Patience,
     ) -> io::Result<Vec<u8>> {
-        let mut bytes = Bytes::from(payload.head);
+        let (mut memory, mut begin) = (payload.head, 0);
         if let State::Head(respond) = &mut self.state {
-            let (response, length) = take_head(&mut bytes, self.head_only)?;
+            let (response, length, end) = take_head(&memory, self.head_only)?;
             let stream = respond.send_response(response, length == Some(0)).map_err(error)?;
             self.state = match length {
                 Some(0) => State::Done,
                 length => State::Content(stream, length),
             };
+            begin = end;
         }
         let limit = patience.duration();
-        self.content(bytes, limit).await?;
+        if begin < memory.len() {
+            self.content(Bytes::copy_from_slice(&memory[begin..]), limit).await?;
+        }
         self.content(payload.body, limit).await?;
-        Ok(Vec::new())
+        memory.clear();
+        Ok(memory)
     }
 
     async fn content(&mut self, mut bytes: Bytes, limit: Duration) -> io::Result<()> {
@@ -71,8 +81,13 @@ impl StreamAnswer {
                 return Err(io::Error::other("content behind the end of an answer"));
             };
             stream.reserve_capacity(bytes.len().min(PIECE));
-            let room = timeout(limit, room(stream)).await;
-            let room = room.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+            // Nearly always there is some, and no wait that is to be bounded.
+            let room = match stream.capacity() {
+                0 => timeout(limit, room(stream))
+                    .await
+                    .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??,
+                room => room,
+            };
             let piece = bytes.split_to(room.min(bytes.len()));
             if let Some(left) = left {
                 *left = left
@@ -120,20 +135,25 @@ async fn room(stream: &mut SendStream<Bytes>) -> io::Result<usize> {
     Ok(stream.capacity())
 }
 
-/// Takes the head off `bytes`. Also gives how much content follows, if it says so.
-fn take_head(bytes: &mut Bytes, head_only: bool) -> io::Result<(Response<()>, Option<u64>)> {
+/// Reads the head that `bytes` begin with. Also gives how much content follows, if it says so, and where
+/// the head ends.
+fn take_head(bytes: &[u8], head_only: bool) -> io::Result<(Response<()>, Option<u64>, usize)> {
     let ours = || io::Error::other("an answer whose head is not one");
-    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").ok_or_else(ours)?;
-    let head = bytes.split_to(end + 4);
+    let end = memmem::find(bytes, b"\r\n\r\n").ok_or_else(ours)?;
     // Each with its line end: those within a value became spaces when it was written.
-    let mut lines = head[..end + 2].split_inclusive(|&byte| byte == b'\n');
-    let status = lines.next().and_then(|line| line.get(9..12)).ok_or_else(ours)?;
-    let status = StatusCode::from_bytes(status).map_err(|_| ours())?;
-    let (mut fields, mut length) = (HeaderMap::with_capacity(16), None);
-    for line in lines {
-        let colon = line.iter().position(|&byte| byte == b':').ok_or_else(ours)?;
-        let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| ours())?;
-        let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).map_err(|_| ours())?;
+    let lines = memchr_iter(b'\n', &bytes[..end + 2]);
+    let (mut fields, mut length, mut status, mut begin) =
+        (HeaderMap::with_capacity(FIELDS), None, None, 0);
+    for newline in lines {
+        let line = &bytes[begin..newline];
+        begin = newline + 1;
+        if status.is_none() {
+            let code = line.get(9..12).ok_or_else(ours)?;
+            status = Some(StatusCode::from_bytes(code).map_err(|_| ours())?);
+            continue;
+        }
+        let colon = memchr(b':', line).ok_or_else(ours)?;
+        let (name, value) = field(&line[..colon], line[colon + 1..].trim_ascii())?;
         if name == http::header::CONTENT_LENGTH {
             length = Some(value.to_str().ok().and_then(|n| n.parse().ok()).ok_or_else(ours)?);
         }
@@ -142,10 +162,11 @@ fn take_head(bytes: &mut Bytes, head_only: bool) -> io::Result<(Response<()>, Op
             fields.append(name, value);
         }
     }
+    let status = status.ok_or_else(ours)?;
     let empty = head_only || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
     let mut response = Response::new(());
     (*response.status_mut(), *response.headers_mut()) = (status, fields);
-    Ok((response, if empty { Some(0) } else { length }))
+    Ok((response, if empty { Some(0) } else { length }, end + 4))
 }
 
 fn error(error: h2::Error) -> io::Error {

@@ -14,6 +14,7 @@ use phalanx::{Admission, Bytes, Patience, draining, sleep, timeout};
 
 use crate::connection::guest::Guest;
 use crate::connection::transport::Transport;
+use crate::http2::outlet::Outlet;
 use crate::http2::pipe::Pipe;
 use crate::http2::stream::{Streams, accept};
 use crate::site::Live;
@@ -28,8 +29,22 @@ const WINDOW: u32 = 64 * 1024;
 /// A client that was told that this is the end has so long to agree.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// Serves until the connection is over. `early` was received already.
-pub(crate) async fn serve(
+/// Goes on with a connection by HTTP/2, as an operation of its own. `early` was received already.
+pub(crate) fn dispatch(
+    transport: Rc<Transport>,
+    stages: Stages,
+    live: Live,
+    entry: Option<Admission>,
+    guest: Guest,
+    early: Vec<u8>,
+) {
+    let serve = move |_| serve(transport, stages, live, entry, guest, early);
+    // Refused at a bound of operations: the connection closes.
+    let _ = stages.http2.dispatch(serve);
+}
+
+/// Serves until the connection is over.
+async fn serve(
     transport: Rc<Transport>,
     stages: Stages,
     live: Live,
@@ -41,7 +56,7 @@ pub(crate) async fn serve(
     let timeouts = site.timeouts;
     let sealed = transport.is_sealed();
     let pipe = Pipe::new(transport, stages, Patience::limit(timeouts.send), early);
-    let flooded = pipe.flooded();
+    let (flooded, outlet) = (pipe.flooded(), pipe.outlet());
     let handshake = Builder::new()
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(site.limits.head as u32)
@@ -50,13 +65,15 @@ pub(crate) async fn serve(
         .initial_connection_window_size(WINDOW)
         .handshake::<_, Bytes>(pipe);
     let Ok(Ok(connection)) = timeout(timeouts.request, handshake).await else { return };
+    outlet.gather();
     let streams = Streams::new(stages, live, site, entry, guest, STREAMS as usize, sealed);
-    drive(connection, flooded, streams, timeouts.idle).await;
+    drive(connection, flooded, &outlet, streams, timeouts.idle).await;
 }
 
 async fn drive(
     mut connection: Connection<Pipe, Bytes>,
     flooded: Rc<Cell<bool>>,
+    outlet: &Outlet,
     mut streams: Streams,
     patience: Duration,
 ) {
@@ -78,6 +95,10 @@ async fn drive(
                 // What h2 had to say to an error of the client's has been sent.
                 Poll::Ready(None | Some(Err(_))) => return Poll::Ready(()),
                 Poll::Pending if flooded.get() => (),
+                // The client is gone.
+                Poll::Pending if matches!(outlet.poll_flush(context), Poll::Ready(Err(_))) => {
+                    return Poll::Ready(());
+                }
                 Poll::Pending if connection.has_streams() => {
                     idle.reset(if leaving { LEAVE } else { patience });
                     return Poll::Pending;

@@ -12,6 +12,7 @@ use http::{Method, Request};
 use phalanx::{Admission, Bytes, now, timeout};
 use phalanx_http::{Parse, Reply, Status, error_page, parse};
 
+use crate::connection::buffers;
 use crate::connection::clock::with_date;
 use crate::connection::counted::Counted;
 use crate::connection::exchange::{Asking, admit, written};
@@ -84,22 +85,28 @@ async fn serve(streams: Streams, request: Request<RecvStream>, response: SendRes
     let Streams { stages, site, entry, guest, sealed, .. } = streams;
     let head_only = request.method() == Method::HEAD;
     let answer = StreamAnswer::new(response, head_only, sealed);
-    let (began, mut head) = (now(), Vec::with_capacity(512));
+    let (began, mut head) = (now(), buffers::take());
     if !request::write(&request, &mut head) {
         return answer.reset(Reason::PROTOCOL_ERROR);
     }
-    let body = discard(request.into_body(), site.limits.body);
-    let body = match timeout(site.timeouts.body, body).await {
-        Ok(Ok(body)) => body,
-        // The client has reset it, or was told what is wrong with it.
-        Ok(Err(_)) => return,
-        Err(_) => Some(Status::RequestTimeout),
+    let body = request.into_body();
+    let body = if body.is_end_stream() {
+        None
+    } else {
+        // Boxed: hardly any request has one, and each would hold the room for it.
+        let body = Box::pin(discard(body, site.limits.body));
+        match timeout(site.timeouts.body, body).await {
+            Ok(Ok(body)) => body,
+            // The client has reset it, or was told what is wrong with it.
+            Ok(Err(_)) => return,
+            Err(_) => Some(Status::RequestTimeout),
+        }
     };
     let mut out = Outgoing {
         to: To::Stream(Box::new(answer)),
         stages,
         pace: Pace::new(&site.timeouts),
-        bytes: Vec::new(),
+        bytes: buffers::take(),
         answer: Answer::default(),
         user: None,
     };
@@ -148,6 +155,8 @@ async fn serve(streams: Streams, request: Request<RecvStream>, response: SendRes
         Err(error) => Err(error),
     };
     Leaving::written(journal.as_mut().and_then(Journal::take));
+    buffers::give(head);
+    buffers::give(out.bytes);
     let To::Stream(answer) = out.to else { return };
     match sent {
         Ok(()) => answer.end(),

@@ -1,0 +1,98 @@
+//! Fields of answers in the form that h2 takes, kept for the next answers: most have been sent before.
+//!
+//! A value is a count of references when it is had from here, and a call to the allocator when it is
+//! made. What two share a place for is made again, so no field can make this large.
+
+use std::cell::RefCell;
+use std::io;
+
+use http::{HeaderName, HeaderValue};
+
+/// Fields kept on each processor; a power of two.
+const KEPT: usize = 1024;
+/// Longer values are not kept, in bytes.
+const LONGEST: usize = 128;
+
+type Field = (HeaderName, HeaderValue);
+
+thread_local! {
+    static FIELDS: RefCell<Vec<Option<Field>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The field `name: value`.
+///
+/// # Errors
+/// When one of them is none.
+pub(super) fn field(name: &[u8], value: &[u8]) -> io::Result<Field> {
+    if value.len() > LONGEST {
+        return made(name, value);
+    }
+    FIELDS.with_borrow_mut(|fields| {
+        if fields.is_empty() {
+            fields.resize(KEPT, None);
+        }
+        let kept = &mut fields[place(name, value)];
+        if let Some((known, content)) = kept
+            && content.as_bytes() == value
+            && known.as_str().as_bytes().eq_ignore_ascii_case(name)
+        {
+            return Ok((known.clone(), content.clone()));
+        }
+        let field = made(name, value)?;
+        *kept = Some(field.clone());
+        Ok(field)
+    })
+}
+
+fn made(name: &[u8], value: &[u8]) -> io::Result<Field> {
+    let name = HeaderName::from_bytes(name).map_err(io::Error::other)?;
+    Ok((name, HeaderValue::from_bytes(value).map_err(io::Error::other)?))
+}
+
+/// Where a field is kept. Nobody gains by choosing fields that share a place: these are our own.
+fn place(name: &[u8], value: &[u8]) -> usize {
+    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let words = value.chunks_exact(8);
+    let rest =
+        words.remainder().iter().fold(name.len() as u64, |rest, &byte| rest << 8 | u64::from(byte));
+    let hash = words.fold(rest, |hash, word| {
+        let hash = mix(hash, u64::from_le_bytes(word.try_into().expect("eight")));
+        hash ^ hash >> 32
+    });
+    (mix(hash, 0) >> 48) as usize % KEPT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_field_is_had_again_and_no_other() {
+        let values: Vec<_> = (0..4 * KEPT).map(|n| format!("value {n}, and {n} again")).collect();
+        for _ in 0..2 {
+            for value in &values {
+                for name in ["ETag", "Date", "X-Date"] {
+                    let (known, content) = field(name.as_bytes(), value.as_bytes()).unwrap();
+                    assert_eq!(known.as_str(), name.to_ascii_lowercase());
+                    assert_eq!(content, value);
+                }
+            }
+        }
+        assert_eq!(FIELDS.with_borrow(Vec::len), KEPT);
+    }
+
+    #[test]
+    fn what_is_no_field_is_refused_each_time() {
+        for _ in 0..2 {
+            assert!(field(b"a b", b"c").is_err());
+            assert!(field(b"a", b"b\n").is_err());
+        }
+    }
+
+    #[test]
+    fn short_values_spread() {
+        let places: std::collections::HashSet<_> =
+            (0..KEPT).map(|n| place(b"Content-Length", n.to_string().as_bytes())).collect();
+        assert!(places.len() > KEPT / 2, "{}", places.len());
+    }
+}

@@ -1,0 +1,125 @@
+//! What h2 has written, on its way to the transport.
+//!
+//! h2 flushes behind each frame that has content. Taken at its word that would be a send, and with TLS a
+//! record, for each answer; what the streams of one turn have answered leaves together instead. So a
+//! flush is a promise here, kept when the connection's turn is over ([`Outlet::poll_flush`]).
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use phalanx::{Bytes, Call, Patience, Payload};
+
+use crate::connection::buffers;
+use crate::connection::transport::Transport;
+use crate::stages::Stages;
+
+/// So much is gathered while the piece before it is sent; then h2 waits.
+const GATHER: usize = 64 * 1024;
+
+/// A connection's way out.
+pub(super) struct Outlet {
+    transport: Rc<Transport>,
+    stages: Stages,
+    patience: Patience,
+    /// Whether flushes of h2's own are put off.
+    gathers: Cell<bool>,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// To send next.
+    out: Vec<u8>,
+    writing: Option<Call<io::Result<Vec<u8>>>>,
+    finishing: Option<Call<()>>,
+}
+
+impl Outlet {
+    /// `patience` is for each piece.
+    pub(super) fn new(transport: Rc<Transport>, stages: Stages, patience: Patience) -> Self {
+        let (gathers, state) = (Cell::new(false), RefCell::default());
+        Self { transport, stages, patience, gathers, state }
+    }
+
+    /// From now on somebody calls [`poll_flush`](Self::poll_flush) after each turn.
+    pub(super) fn gather(&self) {
+        self.gathers.set(true);
+    }
+
+    /// Takes of `pieces` what there is room for.
+    pub(super) fn poll_write(
+        &self,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let state = &mut *self.state.borrow_mut();
+        if state.out.len() >= GATHER {
+            ready!(self.poll_send(state, context))?;
+        }
+        if state.out.capacity() == 0 {
+            state.out = buffers::take();
+        }
+        let before = state.out.len();
+        for piece in pieces {
+            let room = GATHER.saturating_sub(state.out.len());
+            state.out.extend_from_slice(&piece[..piece.len().min(room)]);
+        }
+        Poll::Ready(Ok(state.out.len() - before))
+    }
+
+    /// h2 has no more for now.
+    pub(super) fn poll_flushed(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.gathers.get() { Poll::Ready(Ok(())) } else { self.poll_flush(context) }
+    }
+
+    /// Sends what is gathered.
+    pub(super) fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let state = &mut *self.state.borrow_mut();
+        while state.writing.is_some() || !state.out.is_empty() {
+            ready!(self.poll_send(state, context))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends what is gathered, and says that nothing more comes.
+    pub(super) fn poll_finish(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_flush(context))?;
+        let state = &mut *self.state.borrow_mut();
+        let call = state.finishing.get_or_insert_with(|| {
+            let (transport, patience) = (self.transport.clone(), self.patience);
+            self.stages.network.call(move |_| async move { transport.finish(patience).await })
+        });
+        ready!(Pin::new(call).poll(context)).map_err(io::Error::other)?;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Begins to send what is gathered, once what was sent before it has gone.
+    fn poll_send(&self, state: &mut State, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(call) = &mut state.writing {
+            let sent = ready!(Pin::new(call).poll(context));
+            state.writing = None;
+            buffers::give(sent.unwrap_or_else(|error| Err(io::Error::other(error)))?);
+        }
+        if !state.out.is_empty() {
+            let (transport, patience) = (self.transport.clone(), self.patience);
+            let payload = Payload { head: std::mem::take(&mut state.out), body: Bytes::new() };
+            let send = move |_| async move { transport.write(payload, patience).await };
+            state.writing = Some(self.stages.network.call(send));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ends what is under way: it would keep the connection open.
+    pub(super) fn end(&self) {
+        let state = self.state.borrow();
+        if let Some(call) = &state.writing {
+            call.end();
+        }
+        if let Some(call) = &state.finishing {
+            call.end();
+        }
+    }
+}
