@@ -10,8 +10,9 @@
 //! | network | `connection/network.rs`, `accept.rs` | accepts, receives or sends once |
 //! | refusals | `connection/refusal.rs` | tells a connection that there is no room for it |
 //! | handshakes | `crates/tls` | from a socket to a connection with TLS, where there is TLS |
+//! | streams | `http2/connection.rs` | drives a connection of HTTP/2 |
 //! | control | `connection/mod.rs`, `respond.rs` | serves one connection, request after request |
-//! | control too | `http2/` | drives a connection of HTTP/2; serves one of its requests |
+//! | control too | `http2/stream.rs` | serves one request by HTTP/2 |
 //! | file cache | `files/lookup.rs`, `cache.rs`, `blocks.rs` | finds a file, or a block of a large one |
 //! | aggregator | `files/aggregator.rs` | a cohort operation: merges the reads of a cohort |
 //! | disk | `files/disk.rs` | opens a file; reads what was gathered, merged |

@@ -12,7 +12,7 @@ use phalanx::fs::Dir;
 use phalanx::net::Listener;
 use phalanx::{CallError, Graph, RunError, Start, Up};
 use phalanx_service::Hangups;
-use phalanx_tls::{CertificateError, Certificates, Source, TlsStages};
+use phalanx_tls::{CertificateError, Certificates, Source};
 
 use crate::auth::files::{self, UsersError};
 use crate::config::{Config, Listen, LogTarget, Mistake, Tls};
@@ -24,7 +24,7 @@ use crate::reload::entrances::Entrances;
 use crate::reload::inherited::Inherited;
 use crate::reload::keeper::Keeper;
 use crate::site::{Live, Root, Site};
-use crate::stages::Stages;
+use crate::stages::{DoorStages, Stages};
 
 /// Why a directory cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +102,7 @@ pub(crate) fn url(listen: Listen, address: SocketAddr) -> String {
 pub struct Server {
     live: Live,
     stages: Stages,
-    tls: Option<TlsStages>,
+    at_door: DoorStages,
     /// In the order of [`Config::listen`].
     doors: Vec<Door>,
 }
@@ -139,7 +139,7 @@ impl Server {
         certificates: Option<Arc<Certificates>>,
     ) -> Self {
         let live = Live::new(Site::new(config, roots, None));
-        let (stages, tls) = Stages::declare(graph, config, &live, log, certificates);
+        let (stages, at_door) = Stages::declare(graph, config, &live, log, certificates);
         let https = config.listen.iter().find(|listen| listen.tls);
         let https = https.map(|listen| listen.address.port());
         let door = |listen: &Listen| match (listen.tls, listen.to_https, https) {
@@ -148,7 +148,7 @@ impl Server {
             _ => Door::Plain,
         };
         let doors = config.listen.iter().map(door).collect();
-        Self { stages, tls, live, doors }
+        Self { stages, at_door, live, doors }
     }
 
     /// Begins to accept on this processor, until the program drains: by listeners in the order of
@@ -169,7 +169,7 @@ impl Server {
 
     /// What the listeners of one processor share: to be asked for once on each.
     fn accepting(&self) -> Accepting {
-        Accepting::new(self.stages, self.tls, self.live.clone())
+        Accepting::new(self.stages, self.at_door, self.live.clone())
     }
 }
 

@@ -42,8 +42,6 @@ const PASSWORD_QUEUE: usize = 64;
 #[derive(Clone, Copy)]
 pub(crate) struct Stages {
     pub(crate) network: SharedStage<()>,
-    /// Tells connections that there is no room for them.
-    pub(crate) refusals: SharedStage<()>,
     /// Connections of HTTP/2. Before control, so that the requests of one turn are answered there, and
     /// leave here together when it comes back.
     pub(crate) http2: SharedStage<()>,
@@ -57,16 +55,25 @@ pub(crate) struct Stages {
     pub(crate) slow: BlockingStage<()>,
 }
 
+/// Handles on the stages that only those need who come in. Apart, as those of [`Stages`] are held by each
+/// request.
+#[derive(Clone, Copy)]
+pub(crate) struct DoorStages {
+    /// Tells connections that there is no room for them.
+    pub(crate) refusals: SharedStage<()>,
+    /// None without certificates.
+    pub(crate) tls: Option<TlsStages>,
+}
+
 impl Stages {
-    /// Declares them, and those of TLS where there are certificates. These are apart, as the handles of
-    /// all others are held by each request.
+    /// Declares all of them.
     pub(crate) fn declare(
         graph: &mut Graph,
         config: &Config,
         live: &Live,
         log: Option<Sink>,
         certificates: Option<Arc<Certificates>>,
-    ) -> (Self, Option<TlsStages>) {
+    ) -> (Self, DoorStages) {
         let partitions = config.runtime.processors * phalanx::DEFAULT_PARTITIONS_PER_PROCESSOR;
         let budget = config.cache_bytes / partitions;
         let open = config.open_files.div_ceil(partitions);
@@ -98,8 +105,8 @@ impl Stages {
             (Some(sink), Some(wanted)) => Some(Log::declare(graph, wanted.format, sink, disk)),
             _ => None,
         };
-        let stages = Self { network, refusals, http2, control, cache, aggregator, disk, slow, log };
+        let stages = Self { network, http2, control, cache, aggregator, disk, slow, log };
         live.newest().has_stage_for_passwords(passwords);
-        (stages, tls)
+        (stages, DoorStages { refusals, tls })
     }
 }

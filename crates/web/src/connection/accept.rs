@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::{Listener, Stream};
-use phalanx::{Admission, Event, First, Patience, first, now, timeout};
+use phalanx::{Admission, Event, First, Patience, SharedStage, first, now, timeout};
 use phalanx_http::Status;
 use phalanx_tls::{Failed, TlsStages};
 
@@ -17,13 +17,13 @@ use crate::connection::refusal::turn_away;
 use crate::connection::transport::Transport;
 use crate::http2;
 use crate::site::Live;
-use crate::stages::{HTTP2, Stages};
+use crate::stages::{DoorStages, HTTP2, Stages};
 
 /// What the listeners of one processor share.
 #[derive(Clone)]
 pub(crate) struct Accepting {
     stages: Stages,
-    tls: Option<TlsStages>,
+    at_door: DoorStages,
     live: Live,
     entry: Option<Admission>,
     /// Connections that are open, and those that are being turned away.
@@ -32,9 +32,9 @@ pub(crate) struct Accepting {
 }
 
 impl Accepting {
-    pub(crate) fn new(stages: Stages, tls: Option<TlsStages>, live: Live) -> Self {
+    pub(crate) fn new(stages: Stages, at_door: DoorStages, live: Live) -> Self {
         let entry = live.newest().target_wait.map(Admission::with_target);
-        Self { stages, tls, live, entry, open: Rc::default(), told: Rc::default() }
+        Self { stages, at_door, live, entry, open: Rc::default(), told: Rc::default() }
     }
 }
 
@@ -67,13 +67,13 @@ impl Door {
     fn turn_away(
         self,
         stream: Stream,
-        stages: Stages,
+        refusals: SharedStage<()>,
         told: &Rc<Cell<usize>>,
         most: usize,
         status: Status,
     ) {
         if !matches!(self, Self::Tls) {
-            turn_away(stream, stages, told, most, status);
+            turn_away(stream, refusals, told, most, status);
         }
     }
 }
@@ -81,7 +81,8 @@ impl Door {
 /// Accepts until the program drains, or the entrance is shut. Each connection becomes an operation of
 /// the control stage.
 pub(crate) async fn accept(listener: Listener, entrance: Entrance, accepting: Accepting) {
-    let Accepting { stages, tls, live, entry, open, told } = accepting;
+    let Accepting { stages, at_door: DoorStages { refusals, tls }, live, entry, open, told } =
+        accepting;
     let Entrance { door, mut shut } = entrance;
     let mut last = None;
     let mut site = live.newest();
@@ -92,11 +93,17 @@ pub(crate) async fn accept(listener: Listener, entrance: Entrance, accepting: Ac
         live.refresh(&mut site);
         let door = door.get();
         if open.get() >= site.max_connections {
-            door.turn_away(stream, stages, &told, site.max_connections, Status::ServiceUnavailable);
+            door.turn_away(
+                stream,
+                refusals,
+                &told,
+                site.max_connections,
+                Status::ServiceUnavailable,
+            );
             continue;
         }
         let Ok(guest) = Guest::of(&stream, &site, stages) else {
-            door.turn_away(stream, stages, &told, site.max_connections, Status::TooManyRequests);
+            door.turn_away(stream, refusals, &told, site.max_connections, Status::TooManyRequests);
             continue;
         };
         let guest = Guest { counted: Some(Counted::new(&open)), ..guest };

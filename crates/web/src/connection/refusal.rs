@@ -9,11 +9,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::Stream;
-use phalanx::{Bytes, Patience, Payload, now};
+use phalanx::{Bytes, Patience, Payload, SharedStage, now};
 use phalanx_http::{Head, Reply, Status};
 
 use crate::connection::clock::with_date;
-use crate::stages::Stages;
 
 /// Clients are asked to wait a second: overload lasts longer than a moment, and the numbers that a
 /// client may wait are whole (RFC 9110 §10.2.3).
@@ -47,7 +46,7 @@ pub(crate) fn refuse_for(out: &mut Vec<u8>, wait: Duration, reply: Reply) {
 /// Turns away a connection there is no room for: of the server's, or with 429 of its address's.
 pub(crate) fn turn_away(
     stream: Stream,
-    stages: Stages,
+    refusals: SharedStage<()>,
     told: &Rc<Cell<usize>>,
     most: usize,
     status: Status,
@@ -58,7 +57,7 @@ pub(crate) fn turn_away(
     told.set(told.get() + 1);
     let told = Told(told.clone());
     // Refused at the bound of operations: closed without a word.
-    let _ = stages.refusals.dispatch(move |_| async move {
+    let _ = refusals.dispatch(move |_| async move {
         let _told = told;
         let mut head = Vec::with_capacity(256);
         with_date(|date| {
