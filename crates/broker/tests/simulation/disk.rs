@@ -146,6 +146,8 @@ fn who_publishes_is_not_left_waiting() {
                 let came = other.next().await.ok().filter(|_| alive).expect("it is answered");
                 assert!(matches!(came.packet(), Packet::PingResp));
                 net.set_faults(Faults::NONE);
+                // The broker learns of it when it tries again.
+                net.sleep(Duration::from_secs(1)).await;
                 let mut writer = Wire::connect(&net, "writer").await;
                 assert!(writer.is_present);
                 assert!(writer.say(&Packet::PubRel(Ack::of(id(1)))).await.is_ok());
