@@ -1,5 +1,7 @@
 //! An event in coded form.
 
+use super::column::{NONE, NULL8, OTHER8};
+
 /// Codes of a byte for the first 64 slots: a cache line, or one wide register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
@@ -17,4 +19,17 @@ pub struct Event {
     pub(crate) wide: Vec<u64>,
     /// Of the snapshot.
     pub(crate) version: u64,
+}
+
+impl Event {
+    /// The number of the constant that the value of an equality slot equals, if there is one. Most are in the line, which
+    /// is read anyway; only those beyond a byte are looked up.
+    #[inline]
+    pub(crate) fn number(&self, slot: u32) -> Option<u32> {
+        match self.line.0.get(slot as usize) {
+            Some(&NULL8) => None,
+            Some(code) if *code != OTHER8 => Some(u32::from(*code)),
+            _ => Some(self.ids[slot as usize]).filter(|id| *id != NONE),
+        }
+    }
 }

@@ -5,7 +5,6 @@
 //! by extendible hashing: a full one is split by the next bit of its keys' hashes. What cannot be split, since
 //! one key has it all, goes on in further pieces.
 
-use super::column::NONE;
 use super::event::Event;
 use super::hashing::mix;
 
@@ -63,11 +62,7 @@ impl Schema {
         }
         let mut key = 0;
         for slot in &self.slots {
-            let id = event.ids[*slot as usize];
-            if id == NONE {
-                return None;
-            }
-            key = key << 32 | u128::from(id);
+            key = key << 32 | u128::from(event.number(*slot)?);
         }
         Some(key)
     }
