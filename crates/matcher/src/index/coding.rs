@@ -60,9 +60,7 @@ impl Index {
                     coded.rest.push(equality(slot, u32::from(*present)));
                 }
                 Plain::Equal(constant) => {
-                    let (slot, id) = self.number(name, constant);
-                    self.statistics.count(slot, id);
-                    coded.equals.push((slot, id));
+                    coded.equals.push(self.number(name, constant));
                 }
                 Plain::Differs(constant) => {
                     let (slot, id) = self.number(name, constant);

@@ -27,8 +27,9 @@ pub(crate) struct Best {
 }
 
 impl Index {
-    /// Files a row; `id` has its flag.
+    /// Files a row; `id` has its flag. Its constants count until it is taken out.
     pub(crate) fn place(&mut self, id: u32, coded: &Coded) {
+        self.statistics.count(&coded.equals);
         let schema = self.schema_for(&coded.equals);
         self.file(schema, id, coded, None);
         self.rows += 1;
@@ -88,7 +89,7 @@ impl Index {
         while let Some((flagged, location)) = self.locations.some(id) {
             let mut coded = std::mem::take(&mut self.coded);
             self.state().decode_at(flagged, location, &mut coded);
-            coded.equals.iter().for_each(|(slot, id)| self.statistics.uncount(*slot, *id));
+            self.statistics.uncount(&coded.equals);
             self.coded = coded;
             self.locations.forget(id);
             self.rows -= 1;

@@ -13,7 +13,12 @@ struct Uses {
 }
 
 impl Statistics {
-    pub(crate) fn count(&mut self, slot: u32, id: u32) {
+    /// A row with these equalities is there.
+    pub(crate) fn count(&mut self, equals: &[(u32, u32)]) {
+        equals.iter().for_each(|(slot, id)| self.count_one(*slot, *id));
+    }
+
+    fn count_one(&mut self, slot: u32, id: u32) {
         let (slot, id) = (slot as usize, id as usize);
         if self.slots.len() <= slot {
             self.slots.resize_with(slot + 1, Uses::default);
@@ -27,13 +32,15 @@ impl Statistics {
     }
 
     /// One that was [counted](Statistics::count) is no more.
-    pub(crate) fn uncount(&mut self, slot: u32, id: u32) {
-        if let Some(uses) = self.slots.get_mut(slot as usize)
-            && let Some(count) = uses.by_id.get_mut(id as usize)
-            && *count > 0
-        {
-            *count -= 1;
-            uses.all -= 1;
+    pub(crate) fn uncount(&mut self, equals: &[(u32, u32)]) {
+        for (slot, id) in equals {
+            if let Some(uses) = self.slots.get_mut(*slot as usize)
+                && let Some(count) = uses.by_id.get_mut(*id as usize)
+                && *count > 0
+            {
+                *count -= 1;
+                uses.all -= 1;
+            }
         }
     }
 
@@ -56,5 +63,28 @@ impl Statistics {
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
         self.slots.iter().map(|uses| 4 * uses.by_id.capacity()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Filter, Index, Options};
+
+    #[test]
+    fn a_constant_counts_as_long_as_its_rows_are_there() {
+        let mut index = Index::new(Options::default());
+        let filters: Vec<Filter> = (0..3000)
+            .map(|n| format!("a = {} AND (b = {} OR c > {})", n % 300, n % 7, n % 9))
+            .map(|text| Filter::parse(&text).expect("in the language"))
+            .collect();
+        let all = index.insert_all(&filters);
+        let counted = |index: &Index| index.statistics.slots.iter().map(|uses| uses.all).sum();
+        let sum: u64 = counted(&index);
+        assert_eq!(sum, 3 * 3000, "two of a and one of b each");
+        index.replace(all[7], &filters[8]);
+        assert_eq!(counted(&index), sum);
+        index.adapt();
+        all.iter().for_each(|subscription| assert!(index.remove(*subscription)));
+        assert_eq!(counted(&index), 0);
     }
 }

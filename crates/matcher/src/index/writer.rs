@@ -163,7 +163,8 @@ impl Index {
         if filters.len() <= self.live {
             return filters.iter().map(|filter| self.insert(filter)).collect();
         }
-        // So many that they decide. A sample is coded and counted, not placed.
+        // So many that they decide. A sample is counted before it is placed, so that the first of all are placed by
+        // what it says.
         let step = (filters.len() / SAMPLE).max(1);
         let conjunctions =
             filters.iter().step_by(step).flat_map(|filter| filter.conjunctions().first());
@@ -171,13 +172,12 @@ impl Index {
         for conjunction in conjunctions {
             let mut coded = Coded::default();
             self.code(conjunction, &mut coded);
+            self.statistics.count(&coded.equals);
             sample.push(coded);
         }
         self.choose_schemas(&sample, self.live + filters.len());
         let subscriptions = filters.iter().map(|filter| self.insert(filter)).collect();
-        // Those of the sample are counted twice by now: the first of all were placed by what it said.
-        let counted = sample.iter().flat_map(|coded| &coded.equals);
-        counted.for_each(|(slot, id)| self.statistics.uncount(*slot, *id));
+        sample.iter().for_each(|coded| self.statistics.uncount(&coded.equals));
         self.is_arranged();
         subscriptions
     }
