@@ -26,6 +26,8 @@ pub(crate) const NARROW_CUTS: usize = 254;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Column {
+    /// Not a slot yet.
+    Unused,
     /// Whether the attribute is there: 1 or 0.
     Presence,
     Equal(Equal),

@@ -18,7 +18,7 @@ pub(crate) struct Group {
     pub(crate) lines: Vec<Line>,
     /// The subscription in each row, with its flag.
     pub(crate) ids: Vec<u32>,
-    /// Bit n: some slot from 16 n on is named.
+    /// Sixteens of slots that equalities name, from bit 0 on, and those that ranges name, from bit 4 on.
     pub(crate) tables: u8,
 }
 
@@ -70,7 +70,7 @@ impl Group {
                     self.lines[range].0[lane] = slot;
                     self.lines[range + 1].0[lane] = low;
                     self.lines[range + 2].0[lane] = width;
-                    self.tables |= 1 << (slot / 16);
+                    self.tables |= 1 << (4 + slot / 16);
                     range += 3;
                 }
                 Residual::Wide { .. } => unreachable!("wide conditions are kept loose"),
@@ -110,7 +110,7 @@ impl Group {
     /// Gives the labels of an order slot their new values.
     pub(crate) fn relabel(&mut self, slot: u8, moved: &[u8; 256]) {
         let (stride, from) = (self.stride(), 2 * self.equals);
-        if self.ranges == 0 || self.tables & 1 << (slot / 16) == 0 {
+        if self.ranges == 0 || self.tables & 1 << (4 + slot / 16) == 0 {
             return;
         }
         for block in self.lines.chunks_exact_mut(stride) {

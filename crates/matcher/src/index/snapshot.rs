@@ -113,7 +113,7 @@ impl Snapshot {
     pub fn shape(&self) -> Shape {
         let mut shape = Shape { schemas: 0, pieces: self.0.pieces.len(), ..Shape::default() };
         for column in &self.0.dictionary.slots {
-            shape.slots += 1;
+            shape.slots += usize::from(!matches!(column, Column::Unused));
             shape.ordered += usize::from(matches!(column, Column::Order(_)));
         }
         let there = || self.0.schemas.iter().filter(|schema| !schema.is_gone());

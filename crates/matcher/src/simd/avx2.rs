@@ -1,7 +1,8 @@
 //! The checks in 256-bit vectors: 32 lanes at a time.
 //!
-//! The instructions look a byte up in a table of 16, so an event's 64 codes are four tables. Most groups name
-//! no slot beyond the first 32, and do with two, or with one.
+//! The instructions look a byte up in a table of 16, so an event's 64 codes are four tables. The slots of
+//! equalities are counted from the front and those of ranges from the back: so each condition of most groups does with
+//! the first or the last two, or with one.
 //!
 //! # Safety
 //! The only unsafe calls load half a [`Line`]: 32 bytes, or 16 of it, from within its 64.
@@ -35,6 +36,13 @@ fn table(line: &Line, at: usize) -> __m256i {
     let bytes: &[u8; 16] = line.0[16 * at..].first_chunk().expect("64 bytes");
     // SAFETY: 16 bytes within a line, which is aligned to 64.
     _mm256_broadcastsi128_si256(unsafe { _mm_load_si128(bytes.as_ptr().cast()) })
+}
+
+/// Which of an event's tables a condition is looked up in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Front,
+    Back,
 }
 
 /// Slots, made ready to be looked up in an event's tables.
@@ -93,6 +101,7 @@ type Left = [__m256i; 2];
 #[inline]
 #[target_feature(enable = "avx2")]
 fn narrow<const TABLES: usize, const N: usize>(
+    end: End,
     slots: &Line,
     events: &[Line; N],
     left: &mut [Left; N],
@@ -101,8 +110,9 @@ fn narrow<const TABLES: usize, const N: usize>(
     let places = [places::<TABLES>(half(slots, false)), places::<TABLES>(half(slots, true))];
     for (event, left) in events.iter().zip(left) {
         let mut tables = [half(slots, false); TABLES];
+        let first = if end == End::Front { 0 } else { 4 - TABLES };
         for (at, of) in tables.iter_mut().enumerate() {
-            *of = table(event, at);
+            *of = table(event, first + at);
         }
         for (at, left) in left.iter_mut().enumerate() {
             let holds = within(codes(&tables, &places[at]), at == 1);
@@ -125,7 +135,7 @@ fn masks<const TABLES: usize, const N: usize>(
     let mut checked = 0;
     for condition in equals.chunks_exact(2) {
         let wanted = &condition[1];
-        narrow::<TABLES, N>(&condition[0], events, &mut left, |codes, second| {
+        narrow::<TABLES, N>(End::Front, &condition[0], events, &mut left, |codes, second| {
             _mm256_cmpeq_epi8(codes, half(wanted, second))
         });
         checked += 1;
@@ -135,7 +145,7 @@ fn masks<const TABLES: usize, const N: usize>(
     }
     for condition in ranges.chunks_exact(3) {
         let (lows, widths) = (&condition[1], &condition[2]);
-        narrow::<TABLES, N>(&condition[0], events, &mut left, |codes, second| {
+        narrow::<TABLES, N>(End::Back, &condition[0], events, &mut left, |codes, second| {
             let above = _mm256_sub_epi8(codes, half(lows, second));
             _mm256_cmpeq_epi8(_mm256_min_epu8(above, half(widths, second)), above)
         });
@@ -169,16 +179,22 @@ fn bits(low: __m256i, high: __m256i) -> u64 {
 
 // Two events at a time: with more, what is left of them does not fit into 16 registers.
 
-/// For groups that name slots below 16 only.
+/// For groups whose equalities name the first 16 slots only, and whose ranges the last.
 pub(super) mod one {
     use super::*;
+
+    /// Of [`Group::tables`].
+    pub(in crate::simd) const TABLES: u8 = 0b1000_0001;
 
     kernel!("avx2", 2, masks::<1, _>);
 }
 
-/// Below 32.
+/// The first and the last 32.
 pub(super) mod two {
     use super::*;
+
+    /// Of [`Group::tables`].
+    pub(in crate::simd) const TABLES: u8 = 0b1100_0011;
 
     kernel!("avx2", 2, masks::<2, _>);
 }

@@ -93,9 +93,9 @@ pub(crate) fn check(
         // SAFETY: a chosen tier is one that the processor has.
         #[cfg(target_arch = "x86_64")]
         Tier::Avx2 => unsafe {
-            if group.tables & !0b1 == 0 {
+            if group.tables & !avx2::one::TABLES == 0 {
                 avx2::one::check(group, events, found);
-            } else if group.tables & !0b11 == 0 {
+            } else if group.tables & !avx2::two::TABLES == 0 {
                 avx2::two::check(group, events, found);
             } else {
                 avx2::four::check(group, events, found);
