@@ -16,6 +16,8 @@ use phalanx::{
 };
 use phalanx_store::{AppendError, Entry, Journal};
 
+use crate::durable::patience::{Awake, PATIENCE, SLICE, patience};
+
 /// A change's place in the line. All up to it are on the disk when it is. 0 for nothing to wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
@@ -39,8 +41,8 @@ struct Shared {
     is_full: AtomicBool,
     /// The disk does not take it, or is behind: as far as that is known.
     is_behind: AtomicBool,
-    /// Since when the disk is at what is committed, in milliseconds by the runtime's clock and one; 0 where nothing is.
-    since: AtomicU64,
+    /// How long the disk has taken nothing of what is to be committed, in milliseconds in which the broker was awake.
+    taken_nothing: AtomicU64,
     /// What is alive may have so many bytes.
     most_bytes: u64,
     next_session: AtomicU64,
@@ -68,10 +70,6 @@ const MOST_WAITING: usize = 64 << 20;
 const AGAIN: Duration = Duration::from_millis(100);
 const AT_THE_END: u32 = 10;
 
-/// Who can be told that it did not go waits for the disk for so long; and who has published for as long as the disk takes
-/// anything in such a time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-
 impl Ledger {
     pub(crate) fn new(
         journal: Journal,
@@ -87,7 +85,7 @@ impl Ledger {
             durable: AtomicU64::new(0),
             is_full,
             is_behind: AtomicBool::new(false),
-            since: AtomicU64::new(0),
+            taken_nothing: AtomicU64::new(0),
             most_bytes,
             next_session: AtomicU64::new(next_session),
             broken: OnceLock::new(),
@@ -108,7 +106,7 @@ impl Ledger {
     /// before anything is noted: else those who come again and again would have the line grow without end.
     pub(crate) fn is_behind(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| {
-            shared.is_behind.load(Ordering::Relaxed) || shared.patience().is_zero()
+            shared.is_behind.load(Ordering::Relaxed) || shared.left().is_zero()
         })
     }
 
@@ -161,7 +159,7 @@ impl Ledger {
         if self.is_durable(ticket) {
             return Ok(());
         }
-        match first(self.durable(ticket), sleep(PATIENCE)).await {
+        match first(self.durable(ticket), patience()).await {
             First::One(result) => result,
             First::Other(()) => Err(Broken),
         }
@@ -175,7 +173,7 @@ impl Ledger {
         };
         let mut durable = pin!(self.durable(ticket));
         loop {
-            let left = shared.patience();
+            let left = shared.left();
             if left.is_zero() {
                 return Err(Broken);
             }
@@ -230,11 +228,23 @@ impl Shared {
     }
 
     /// How much of [`PATIENCE`] is left for what the disk is at.
-    fn patience(&self) -> Duration {
-        match self.since.load(Ordering::Relaxed) {
-            0 => PATIENCE,
-            since => (PATIENCE + Duration::from_millis(since))
-                .saturating_sub(Duration::from_millis(milliseconds())),
+    fn left(&self) -> Duration {
+        let taken_nothing = Duration::from_millis(self.taken_nothing.load(Ordering::Relaxed));
+        PATIENCE.saturating_sub(taken_nothing)
+    }
+
+    /// Does what the disk is to take, and counts how long it takes nothing meanwhile.
+    async fn watched<T>(&self, work: impl Future<Output = T>) -> T {
+        let (mut work, mut awake) = (pin!(work), Awake::since(now()));
+        loop {
+            let taken_nothing = match first(work.as_mut(), sleep(SLICE)).await {
+                First::One(done) => {
+                    self.taken_nothing.store(0, Ordering::Relaxed);
+                    return done;
+                }
+                First::Other(()) => awake.look(now()),
+            };
+            self.taken_nothing.store(taken_nothing.as_millis() as u64, Ordering::Relaxed);
         }
     }
 
@@ -281,19 +291,12 @@ impl Drop for Committing {
     }
 }
 
-fn milliseconds() -> u64 {
-    now().as_millis() as u64
-}
-
 /// Commits until nothing is left.
 async fn commit(mut committing: Committing) {
     let shared = committing.shared.clone();
     while let Some((ticket, entry)) = shared.take() {
         let length = entry.len();
-        shared.since.store(milliseconds() + 1, Ordering::Relaxed);
-        let committed = shared.commit(entry).await;
-        shared.since.store(0, Ordering::Relaxed);
-        if let Err(error) = committed {
+        if let Err(error) = shared.watched(shared.commit(entry)).await {
             return shared.breaks(&error);
         }
         shared.line().bytes -= length;

@@ -8,12 +8,15 @@
 //! | file | what |
 //! |---|---|
 //! | `ledger.rs` | the order of all changes, and who waits for which |
+//! | `patience.rs` | how long they wait |
 //! | `kept.rs` | messages, wills and sessions as they are written |
 //! | `restored.rs` | what there was, put in its place again |
 
 mod kept;
 pub(crate) mod ledger;
+pub(crate) mod patience;
 pub(crate) mod restored;
 
 pub(crate) use kept::{Clocks, flags, put_message, put_session};
-pub(crate) use ledger::{Ledger, PATIENCE, PIECE, Ticket};
+pub(crate) use ledger::{Ledger, PIECE, Ticket};
+pub(crate) use patience::patience;

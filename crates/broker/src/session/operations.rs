@@ -11,7 +11,7 @@ use phalanx::{
 use phalanx_mqtt::{PacketId, Reason};
 
 use crate::durable::ledger::Broken;
-use crate::durable::{PATIENCE, Ticket};
+use crate::durable::{Ticket, patience};
 use crate::routing::delivery::Batch;
 use crate::routing::{Answer, Item, Owing, Publication, Wanted};
 use crate::session::close::{After, Closing, Parting};
@@ -262,7 +262,7 @@ impl SessionStage {
             // Each by itself, so that each is taken or not.
             let calls = left.drain(..).map(|(own, noted)| (routes.call(Item::Publish(own)), noted));
             let calls: Vec<_> = calls.collect();
-            let mut patience = pin!(sleep(PATIENCE));
+            let mut patience = pin!(patience());
             for (call, noted) in calls {
                 let is_routed = match first(call, patience.as_mut()).await {
                     // There was no room for it, which is said at once.
@@ -336,7 +336,7 @@ impl SessionStage {
 
 /// Waits until the router has done something, or for as long as a client waits for the disk. None if it has not.
 async fn soon(routed: Call<Answer>) -> Option<Answer> {
-    match first(routed, sleep(PATIENCE)).await {
+    match first(routed, patience()).await {
         First::One(Ok(answer)) => Some(answer),
         _ => None,
     }

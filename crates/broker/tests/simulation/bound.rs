@@ -1,9 +1,7 @@
 //! Many who publish much at once, for many: what is under way is bounded, and all of it arrives.
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Poll;
 
 use phalanx::Graph;
 use phalanx::net::Listener;
@@ -14,7 +12,7 @@ use phalanx_mqtt::{
     SubscriptionBuffer,
 };
 
-use crate::wire::Wire;
+use crate::wire::{Wire, until};
 use crate::{address, config};
 
 const PUBLISHERS: usize = 5;
@@ -66,10 +64,6 @@ fn highest(seed: u64, most: usize) -> usize {
         });
     });
     highest.get()
-}
-
-async fn until(is: impl Fn() -> bool) {
-    poll_fn(|_| if is() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 async fn subscribe(wire: &mut Wire) {

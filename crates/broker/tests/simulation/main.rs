@@ -5,7 +5,11 @@
 mod bound;
 mod crashes;
 mod disk;
+mod groups;
+mod inbox;
+mod lives;
 mod publisher;
+mod retained;
 mod subscriber;
 mod wire;
 
@@ -20,6 +24,8 @@ use phalanx::sim::{self, Faults, World};
 use phalanx_broker::{Broker, Config};
 use phalanx_mqtt::QoS;
 
+use crate::subscriber::Errand;
+
 const PUBLISHERS: usize = 2;
 const MESSAGES: usize = 12;
 
@@ -30,9 +36,8 @@ fn address() -> SocketAddr {
 /// What clients know of each other, outside of the world.
 #[derive(Default)]
 struct Shared {
-    /// Subscribers that are still to subscribe, and those that are still to receive all.
+    /// Subscribers that are still to subscribe.
     absent: Cell<usize>,
-    waiting: Cell<usize>,
     /// Whether connections break.
     breaks: Cell<bool>,
 }
@@ -69,12 +74,17 @@ fn world(world: &mut World) {
     });
     let subscribers = 1 + world.draw(3) as usize;
     shared.absent.set(subscribers);
-    shared.waiting.set(subscribers);
     for number in 0..subscribers {
-        world.client(subscriber::run(world.net(), shared.clone(), number, Rc::default()));
+        let (net, shared, memory) = (world.net(), shared.clone(), Rc::default());
+        let errand = Errand::for_all(number, &memory);
+        world.client(async move {
+            subscriber::run(net, shared, errand, memory.clone()).await;
+            memory.borrow().look();
+        });
     }
     for number in 0..PUBLISHERS {
-        world.client(publisher::run(world.net(), shared.clone(), number, Rc::default()));
+        let script = (number, publisher::number as fn(_, _) -> _);
+        world.client(publisher::run(world.net(), shared.clone(), script, Rc::default()));
     }
 }
 

@@ -21,7 +21,24 @@ pub(crate) struct Memory {
     /// The number of the next message.
     next: usize,
     own: VecDeque<Own>,
+    /// How often each was sent.
+    sent: [u32; MESSAGES],
 }
+
+/// What a publisher publishes under a number.
+pub(crate) struct Said {
+    pub(crate) topic: String,
+    pub(crate) payload: String,
+    pub(crate) retain: bool,
+}
+
+/// Its number, to a topic of its own.
+pub(crate) fn number(publisher: usize, number: usize) -> Said {
+    Said { topic: format!("from/{publisher}"), payload: number.to_string(), retain: false }
+}
+
+/// A publisher's number, and what it says.
+pub(crate) type Script = (usize, fn(usize, usize) -> Said);
 
 /// A message on its way.
 #[derive(Clone)]
@@ -33,12 +50,8 @@ struct Own {
 }
 
 /// Publishes all its messages that it has not yet.
-pub(crate) async fn run(
-    net: Net,
-    shared: Rc<Shared>,
-    publisher: usize,
-    memory: Rc<RefCell<Memory>>,
-) {
+pub(crate) async fn run(net: Net, shared: Rc<Shared>, script: Script, memory: Rc<RefCell<Memory>>) {
+    let (publisher, _) = script;
     while shared.absent.get() > 0 {
         net.sleep(Duration::from_millis(10)).await;
     }
@@ -50,7 +63,7 @@ pub(crate) async fn run(
         let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
         let steps = if fails { net.draw(12) } else { u64::MAX };
         breaks -= u32::from(fails);
-        let _ = publish(&net, &mut wire, publisher, &memory, steps).await;
+        let _ = publish(&net, &mut wire, script, &memory, steps).await;
         if fails && net.draw(2) == 0 {
             wire.reset();
         }
@@ -61,6 +74,21 @@ impl Memory {
     /// How many packets it has got.
     pub(crate) fn heard(&self) -> u64 {
         self.heard
+    }
+
+    /// The number of the next message: those before have been sent.
+    pub(crate) fn next(&self) -> usize {
+        self.next
+    }
+
+    /// Whether the broker has said that it has this message.
+    pub(crate) fn is_answered(&self, number: usize) -> bool {
+        number < self.next && !self.own.iter().any(|own| own.number == number && !own.is_received)
+    }
+
+    /// How often a message was sent.
+    pub(crate) fn sent(&self, number: usize) -> u32 {
+        self.sent[number]
     }
 
     /// Whether it was before.
@@ -101,7 +129,7 @@ impl Memory {
 async fn publish(
     net: &Net,
     wire: &mut Wire,
-    publisher: usize,
+    script: Script,
     memory: &RefCell<Memory>,
     steps: u64,
 ) -> Result<(), Lost> {
@@ -109,7 +137,7 @@ async fn publish(
     for message in again {
         match message.is_received {
             true => wire.say(&Packet::PubRel(Ack::of(message.id))).await?,
-            false => send(wire, publisher, &message, true).await?,
+            false => send(wire, script, memory, &message, true).await?,
         }
     }
     for _ in 0..steps {
@@ -118,7 +146,7 @@ async fn publish(
         }
         if memory.borrow().may_begin() && net.draw(2) == 0 {
             let message = memory.borrow_mut().begin();
-            send(wire, publisher, &message, false).await?;
+            send(wire, script, memory, &message, false).await?;
             continue;
         }
         if memory.borrow().own.is_empty() {
@@ -149,20 +177,22 @@ async fn publish(
 
 async fn send(
     wire: &mut Wire,
-    publisher: usize,
+    (publisher, says): Script,
+    memory: &RefCell<Memory>,
     &Own { number, id, .. }: &Own,
     duplicate: bool,
 ) -> Result<(), Lost> {
+    memory.borrow_mut().sent[number] += 1;
     let delivery = match qos(number) {
         QoS::ExactlyOnce => Delivery::ExactlyOnce(id),
         _ => Delivery::AtLeastOnce(id),
     };
-    let (topic, payload) = (format!("from/{publisher}"), number.to_string());
+    let Said { topic, payload, retain } = says(publisher, number);
     wire.say(&Packet::Publish(Publish {
         topic: &topic,
         payload: payload.as_bytes(),
         delivery,
-        retain: false,
+        retain,
         duplicate,
         properties: Properties::NONE,
     }))

@@ -1,143 +1,227 @@
 //! A subscriber that keeps to the rules, and in the end looks at what it has got.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::sim::Net;
+use phalanx::{First, first};
 use phalanx_mqtt::{
-    Ack, Delivery, Packet, PacketId, Properties, QoS, Reason, Subscribe, SubscribeOptions,
-    SubscriptionBuffer,
+    Packet, PacketId, Properties, Publish, QoS, Reason, SubAck, Subscribe, SubscribeOptions,
+    SubscriptionBuffer, Unsubscribe,
 };
 
-use crate::wire::{Lost, Wire};
+use crate::inbox::Inbox;
+use crate::wire::{Lost, Wire, until};
 use crate::{MESSAGES, PUBLISHERS, Shared, qos};
 
 /// What it would keep on a disk of its own.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Memory {
     pub(crate) is_subscribed: bool,
-    /// Packets that it has got.
-    heard: u64,
-    /// Messages of QoS 2 that it has, and whose packet identifiers are still taken.
-    begun: BTreeSet<PacketId>,
-    /// What it has got of each publisher: messages' numbers, by their QoS.
-    got: Vec<Vec<(usize, QoS)>>,
+    /// It was told that it is subscribed no more; and what may come in spite of that.
+    pub(crate) left: Option<Vec<usize>>,
+    inbox: Inbox,
+    /// What it has got, by topics: messages' numbers, and their QoS.
+    got: BTreeMap<String, Vec<(usize, QoS)>>,
 }
 
-impl Default for Memory {
-    fn default() -> Self {
-        let got = vec![Vec::new(); PUBLISHERS];
-        Self { is_subscribed: false, heard: 0, begun: BTreeSet::new(), got }
+/// What somebody subscribes to, and for how long.
+pub(crate) struct Errand {
+    pub(crate) name: String,
+    pub(crate) filter: &'static str,
+    /// Unsubscribes when it has so many messages.
+    pub(crate) leaves_after: usize,
+    /// The numbers from which on nothing may come any more, of each publisher, if it has left now.
+    pub(crate) from_now: Box<dyn Fn() -> Vec<usize>>,
+    /// Looks at a message's number when it has come.
+    pub(crate) comes: Box<dyn Fn(usize)>,
+    /// Whether there is nothing to wait for any more.
+    pub(crate) is_done: Box<dyn Fn() -> bool>,
+    /// It stays for so long then, to see what comes too much.
+    pub(crate) lingers: Duration,
+}
+
+impl Errand {
+    /// Stays subscribed to `from/+` until it has all.
+    pub(crate) fn for_all(number: usize, memory: &Rc<RefCell<Memory>>) -> Self {
+        let memory = memory.clone();
+        Self {
+            name: format!("subscriber {number}"),
+            filter: "from/+",
+            leaves_after: usize::MAX,
+            from_now: Box::new(Vec::new),
+            comes: Box::new(|_| ()),
+            is_done: Box::new(move || {
+                memory.borrow().has_all() && memory.borrow().inbox.is_at_rest()
+            }),
+            lingers: Duration::from_secs(1),
+        }
     }
 }
 
-/// Subscribes, and receives until it has all.
-pub(crate) async fn run(
-    net: Net,
-    shared: Rc<Shared>,
-    subscriber: usize,
-    memory: Rc<RefCell<Memory>>,
-) {
-    let name = format!("subscriber {subscriber}");
+/// Subscribes, and receives until its errand is done.
+pub(crate) async fn run(net: Net, shared: Rc<Shared>, errand: Errand, memory: Rc<RefCell<Memory>>) {
+    let name = &errand.name;
     let mut breaks = 4;
-    while !memory.borrow().has_all() {
-        let mut wire = Wire::connect(&net, &name).await;
+    let mut done = pin!(async {
+        until(|| (errand.is_done)()).await;
+        net.sleep(errand.lingers).await;
+    });
+    loop {
+        let mut wire = Wire::connect(&net, name).await;
         let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
         let steps = if fails { net.draw(12) } else { u64::MAX };
         breaks -= u32::from(fails);
         let was_subscribed = memory.borrow().is_subscribed;
         assert!(wire.is_present || !was_subscribed, "{name}'s session is lost");
-        if !was_subscribed && subscribe(&mut wire).await.is_err() {
+        if !was_subscribed && subscribe(&mut wire, errand.filter).await.is_err() {
             continue;
         }
         memory.borrow_mut().is_subscribed = true;
-        memory.borrow_mut().heard += 1;
+        memory.borrow_mut().inbox.heard += 1;
         if !was_subscribed {
             shared.absent.set(shared.absent.get() - 1);
         }
-        let _ = receive(&mut wire, &memory, steps).await;
+        if receive(&mut wire, &errand, &memory, steps, done.as_mut()).await.is_ok() {
+            return;
+        }
         if fails && net.draw(2) == 0 {
             wire.reset();
         }
         net.sleep(Duration::from_millis(net.draw(30))).await;
     }
-    memory.borrow().look();
 }
 
-async fn subscribe(wire: &mut Wire) -> Result<(), Lost> {
-    let mut wanted = SubscriptionBuffer::new();
-    let options = SubscribeOptions { qos: QoS::ExactlyOnce, ..SubscribeOptions::default() };
-    wanted.push("from/+", options).unwrap();
-    let (id, filters) = (PacketId::MIN, wanted.to_subscribe());
-    wire.say(&Packet::Subscribe(Subscribe { id, filters, properties: Properties::NONE })).await?;
+/// Subscribes, while nothing else comes.
+async fn subscribe(wire: &mut Wire, filter: &str) -> Result<(), Lost> {
+    ask_for(wire, &[filter]).await?;
     let came = wire.next().await?;
     let Packet::SubAck(ack) = came.packet() else { panic!("{:?}", came.packet()) };
+    look_at(&ack)
+}
+
+/// Asks to be subscribed, with QoS 2.
+pub(crate) async fn ask_for(wire: &mut Wire, filters: &[&str]) -> Result<(), Lost> {
+    let mut wanted = SubscriptionBuffer::new();
+    let options = SubscribeOptions { qos: QoS::ExactlyOnce, ..SubscribeOptions::default() };
+    for filter in filters {
+        wanted.push(filter, options).unwrap();
+    }
+    let (id, filters) = (PacketId::MIN, wanted.to_subscribe());
+    wire.say(&Packet::Subscribe(Subscribe { id, filters, properties: Properties::NONE })).await
+}
+
+/// Whether somebody is subscribed who has asked for it.
+pub(crate) fn look_at(ack: &SubAck<'_>) -> Result<(), Lost> {
     // The disk takes long.
-    if ack.reasons == [Reason::SERVER_BUSY.0] {
+    if ack.reasons.contains(&Reason::SERVER_BUSY.0) {
         return Err(Lost);
     }
-    assert_eq!(ack.reasons, [Reason::GRANTED_QOS_2.0]);
+    assert!(ack.reasons.iter().all(|reason| *reason == Reason::GRANTED_QOS_2.0), "{ack:?}");
     Ok(())
 }
 
-async fn receive(wire: &mut Wire, memory: &RefCell<Memory>, steps: u64) -> Result<(), Lost> {
+async fn unsubscribe(wire: &mut Wire, filter: &str) -> Result<(), Lost> {
+    let mut gone = SubscriptionBuffer::new();
+    gone.push(filter, SubscribeOptions::default()).unwrap();
+    let (id, filters) = (PacketId::MIN, gone.to_unsubscribe());
+    wire.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties: Properties::NONE })).await
+}
+
+/// Takes what comes. `Ok` once the errand is done.
+async fn receive(
+    wire: &mut Wire,
+    errand: &Errand,
+    memory: &RefCell<Memory>,
+    steps: u64,
+    mut done: Pin<&mut impl Future<Output = ()>>,
+) -> Result<(), Lost> {
+    let mut is_leaving = false;
     for _ in 0..steps {
-        if memory.borrow().has_all() && memory.borrow().begun.is_empty() {
-            return Ok(());
+        let stays = memory.borrow().left.is_none() && !is_leaving;
+        if stays && memory.borrow().count() >= errand.leaves_after {
+            is_leaving = true;
+            unsubscribe(wire, errand.filter).await?;
         }
-        let came = wire.next().await?;
-        memory.borrow_mut().heard += 1;
-        match came.packet() {
-            Packet::Publish(publish) => {
-                let publisher: usize = publish.topic["from/".len()..].parse().unwrap();
-                let number = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
-                let qos = publish.delivery.qos();
-                let note = || memory.borrow_mut().got[publisher].push((number, qos));
-                match publish.delivery {
-                    Delivery::AtMostOnce => panic!("none is published with QoS 0"),
-                    Delivery::AtLeastOnce(id) => {
-                        note();
-                        wire.say(&Packet::PubAck(Ack::of(id))).await?;
-                    }
-                    Delivery::ExactlyOnce(id) => {
-                        let is_new = memory.borrow_mut().begun.insert(id);
-                        if is_new {
-                            note();
-                        }
-                        wire.say(&Packet::PubRec(Ack::of(id))).await?;
-                    }
+        let came = match first(done.as_mut(), wire.next()).await {
+            First::One(()) => return Ok(()),
+            First::Other(came) => came?,
+        };
+        let packet = came.packet();
+        memory.borrow_mut().inbox.heard += 1;
+        if let Packet::UnsubAck(ack) = packet {
+            // It may have been so before, and the answer was lost.
+            let is_gone = [Reason::SUCCESS, Reason::NO_SUBSCRIPTION_EXISTED].map(|own| own.0);
+            match *ack.reasons {
+                [reason] if is_gone.contains(&reason) => {
+                    memory.borrow_mut().left = Some((errand.from_now)());
                 }
+                // The disk takes long.
+                [reason] if reason == Reason::SERVER_BUSY.0 => return Err(Lost),
+                _ => panic!("{ack:?}"),
             }
-            Packet::PubRel(ack) => {
-                memory.borrow_mut().begun.remove(&ack.id);
-                wire.say(&Packet::PubComp(Ack::of(ack.id))).await?;
-            }
-            other => panic!("a subscriber gets {other:?}"),
+            continue;
+        }
+        let (new, answer) = memory.borrow_mut().inbox.take(packet);
+        if let Some(publish) = new {
+            assert_ne!(publish.delivery.qos(), QoS::AtMostOnce, "none is published so");
+            let number = memory.borrow_mut().note(&publish);
+            (errand.comes)(number);
+        }
+        if let Some(answer) = answer {
+            wire.say(&answer).await?;
         }
     }
     Err(Lost)
 }
 
 impl Memory {
+    fn note(&mut self, publish: &Publish<'_>) -> usize {
+        let number = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
+        let of = self.got.entry(publish.topic.to_owned()).or_default();
+        of.push((number, publish.delivery.qos()));
+        number
+    }
+
     /// How many packets it has got.
     pub(crate) fn heard(&self) -> u64 {
-        self.heard
+        self.inbox.heard
+    }
+
+    /// How many messages it has got.
+    fn count(&self) -> usize {
+        self.got.values().map(Vec::len).sum()
+    }
+
+    /// What it has got of a topic: messages' numbers, and their QoS.
+    pub(crate) fn got(&self, topic: &str) -> &[(usize, QoS)] {
+        self.got.get(topic).map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn has_all(&self) -> bool {
         let distinct =
-            |of: &Vec<(usize, QoS)>| of.iter().map(|own| own.0).collect::<BTreeSet<_>>().len();
-        self.got.iter().all(|of| distinct(of) == MESSAGES)
+            |of: &[(usize, QoS)]| of.iter().map(|own| own.0).collect::<BTreeSet<_>>().len();
+        (0..PUBLISHERS).all(|number| distinct(self.got(&format!("from/{number}"))) == MESSAGES)
     }
 
     /// Of QoS 2 exactly once, of QoS 1 at least; each in the order of its publisher.
-    fn look(&self) {
-        for of in &self.got {
-            let exactly: Vec<_> = of.iter().filter(|own| own.1 == QoS::ExactlyOnce).collect();
-            let expected: Vec<_> = (0..MESSAGES).filter(|n| qos(*n) == QoS::ExactlyOnce).collect();
-            assert!(exactly.iter().map(|own| own.0).eq(expected), "QoS 2: {of:?}");
+    pub(crate) fn look(&self) {
+        self.look_at_order();
+        for of in (0..PUBLISHERS).map(|number| self.got(&format!("from/{number}"))) {
+            let exactly = of.iter().filter(|own| own.1 == QoS::ExactlyOnce);
+            let expected = (0..MESSAGES).filter(|n| qos(*n) == QoS::ExactlyOnce);
+            assert!(exactly.map(|own| own.0).eq(expected), "QoS 2: {of:?}");
+        }
+    }
+
+    /// Each is in the order of its publisher; of QoS 2 none has come twice.
+    pub(crate) fn look_at_order(&self) {
+        for of in self.got.values() {
+            let exactly = of.iter().filter(|own| own.1 == QoS::ExactlyOnce);
+            assert!(exactly.map(|own| own.0).is_sorted_by(|a, b| a < b), "QoS 2: {of:?}");
             let mut first = Vec::new();
             for own in of.iter().filter(|own| own.1 == QoS::AtLeastOnce) {
                 if !first.contains(&own.0) {

@@ -1,10 +1,12 @@
 //! A client's connection in the simulated world: packets out, packets in.
 
+use std::future::poll_fn;
 use std::io;
+use std::task::Poll;
 use std::time::Duration;
 
 use phalanx::sim::{Client, Net};
-use phalanx_mqtt::{Connect, Frame, Packet, Property, PropertyBuffer, Reason, Version};
+use phalanx_mqtt::{Connect, Frame, Packet, Property, PropertyBuffer, Reason, Version, Will};
 
 use crate::address;
 
@@ -35,6 +37,21 @@ impl Came {
     }
 }
 
+/// How a client asks to be let in.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asking<'a> {
+    pub(crate) name: &'a str,
+    /// Seconds that its session outlives the connection.
+    pub(crate) expiry: u32,
+    pub(crate) clean_start: bool,
+    pub(crate) will: Option<Will<'a>>,
+}
+
+/// Waits until something is so in the world.
+pub(crate) async fn until(is: impl Fn() -> bool) {
+    poll_fn(|_| if is() { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
 impl Wire {
     /// Connects, as often as it takes.
     pub(crate) async fn connect(net: &Net, name: &str) -> Self {
@@ -57,19 +74,24 @@ impl Wire {
 
     /// Connects once, with a session that outlives the connection by so many seconds. What is answered comes back, too.
     pub(crate) async fn ask(net: &Net, name: &str, expiry: u32) -> Result<(Self, Reason), Lost> {
+        Self::open(net, Asking { name, expiry, ..Asking::default() }).await
+    }
+
+    /// As [`ask`](Self::ask), with all that can be asked for.
+    pub(crate) async fn open(net: &Net, asking: Asking<'_>) -> Result<(Self, Reason), Lost> {
         let client = net.connect(address()).await?;
         let mut wire = Self { client, input: Vec::new(), is_present: false };
         let mut properties = PropertyBuffer::new();
-        properties.push(Property::SessionExpiry(expiry)).unwrap();
+        properties.push(Property::SessionExpiry(asking.expiry)).unwrap();
         properties.push(Property::ReceiveMaximum(1 + net.draw(4) as u16)).unwrap();
         wire.say(&Packet::Connect(Connect {
             version: Version::V5,
-            client_id: name,
-            clean_start: false,
+            client_id: asking.name,
+            clean_start: asking.clean_start,
             keep_alive: 0,
             username: None,
             password: None,
-            will: None,
+            will: asking.will,
             properties: properties.get(),
         }))
         .await?;

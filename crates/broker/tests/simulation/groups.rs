@@ -1,0 +1,132 @@
+//! A shared subscription while the broker loses its power: what was acknowledged is with one member of the group, of QoS 2
+//! once, and with none who has left it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::sim::{self, World};
+use phalanx_mqtt::QoS;
+
+use crate::lives::{Cut, Everybody, Files, copied, handles, live};
+use crate::subscriber::Errand;
+use crate::{MESSAGES, PUBLISHERS, Shared, publisher, qos, subscriber};
+
+/// What everybody knows.
+#[derive(Clone)]
+struct Known {
+    publishers: Vec<publisher::Memory>,
+    members: Vec<subscriber::Memory>,
+}
+
+#[derive(Clone)]
+struct Clients {
+    publishers: Vec<Rc<RefCell<publisher::Memory>>>,
+    members: Vec<Rc<RefCell<subscriber::Memory>>>,
+}
+
+impl Everybody for Clients {
+    type Moment = Known;
+
+    fn heard(&self) -> u64 {
+        let of_publishers = self.publishers.iter().map(|own| own.borrow().heard());
+        of_publishers.chain(self.members.iter().map(|own| own.borrow().heard())).sum()
+    }
+
+    fn are_through(&self) -> bool {
+        let all = (0..MESSAGES).collect::<BTreeSet<_>>();
+        let have_all = |publisher| {
+            let topic = format!("from/{publisher}");
+            let mut missing = all.clone();
+            for member in &self.members {
+                missing.retain(|own| !member.borrow().got(&topic).iter().any(|got| got.0 == *own));
+            }
+            missing.is_empty()
+        };
+        self.publishers.iter().all(|own| own.borrow().is_through()) && (0..PUBLISHERS).all(have_all)
+    }
+
+    fn moment(&self) -> Known {
+        Known { publishers: copied(&self.publishers), members: copied(&self.members) }
+    }
+}
+
+/// Who is sent a group's message is sent it to the end, so no other has it; but for one of QoS 1 that was published again.
+fn look(known: &Known) {
+    for (number, publisher) in known.publishers.iter().enumerate() {
+        let topic = format!("from/{number}");
+        for message in 0..MESSAGES {
+            let times = |member: &subscriber::Memory| {
+                member.got(&topic).iter().filter(|own| own.0 == message).count()
+            };
+            let who = known.members.iter().filter(|member| times(member) > 0).count() as u32;
+            let most = if qos(message) == QoS::ExactlyOnce { 1 } else { publisher.sent(message) };
+            assert!((1..=most).contains(&who), "{message} of {topic} came to {who}");
+        }
+        for member in &known.members {
+            let from = member.left.as_ref().map_or(usize::MAX, |left| left[number]);
+            let late = member.got(&topic).iter().find(|own| own.0 >= from);
+            assert!(late.is_none(), "{late:?} of {topic} came to who had left before {from}");
+        }
+    }
+    known.members.iter().for_each(subscriber::Memory::look_at_order);
+}
+
+fn enter(world: &mut World, breaks: bool, known: &Known, leaves_after: usize) -> Clients {
+    let own = Rc::new(Shared::default());
+    own.absent.set(known.members.iter().filter(|own| !own.is_subscribed).count());
+    own.breaks.set(breaks);
+    let (publishers, members) = (handles(&known.publishers), handles(&known.members));
+    let clients = Clients { publishers, members };
+    for (number, memory) in clients.members.iter().enumerate() {
+        let publishers = clients.publishers.clone();
+        let all = clients.clone();
+        let errand = Errand {
+            name: format!("member {number}"),
+            filter: "$share/group/from/+",
+            // The first stays.
+            leaves_after: if number == 1 { leaves_after } else { usize::MAX },
+            from_now: Box::new(move || publishers.iter().map(|own| own.borrow().next()).collect()),
+            comes: Box::new(|_| ()),
+            is_done: Box::new(move || all.are_through()),
+            lingers: Duration::from_secs(3),
+        };
+        let (net, own, all) = (world.net(), own.clone(), clients.clone());
+        let run = subscriber::run(net, own, errand, memory.clone());
+        world.client(async move {
+            run.await;
+            look(&all.moment());
+        });
+    }
+    for (number, memory) in clients.publishers.iter().enumerate() {
+        let script = (number, publisher::number as fn(_, _) -> _);
+        world.client(publisher::run(world.net(), own.clone(), script, memory.clone()));
+    }
+    clients
+}
+
+#[test]
+fn a_group_has_each_message_once_over_crashes() {
+    let (left, both) = (Cell::new(0), Cell::new(0));
+    sim::explore_each(20, |seed| {
+        let cut = Cut { heard: 60, later: Duration::from_millis(2) };
+        let mut files = Files::new();
+        let mut known = Known {
+            publishers: vec![Default::default(); PUBLISHERS],
+            members: vec![Default::default(); 2 + seed as usize % 2],
+        };
+        for life in 0..2 + seed % 3 {
+            let leaves_after = seed as usize % 8;
+            (files, known) = live(seed * 5 + life, &files, cut, |world, breaks| {
+                enter(world, breaks, &known, leaves_after)
+            });
+        }
+        left.set(left.get() + usize::from(known.members[1].left.is_some()));
+        let have_some = known.members.iter().filter(|own| !own.got("from/0").is_empty());
+        both.set(both.get() + usize::from(have_some.count() > 1));
+    });
+    // What is looked for did happen.
+    let alone = std::env::var_os("PHALANX_SEED").is_some();
+    assert!(alone || left.get() > 0 && both.get() > 0, "{left:?} {both:?}");
+}

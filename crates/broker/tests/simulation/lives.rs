@@ -1,0 +1,118 @@
+//! A broker that keeps what it has and loses its power, at any moment, on a disk that writes in pieces; and clients who
+//! go on with what they know.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::net::Listener;
+use phalanx::sim::{self, Faults, Net, World};
+use phalanx_broker::Broker;
+use phalanx_store::{Options, Store};
+
+use crate::wire::until;
+use crate::{address, config};
+
+/// What is on a disk.
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+
+/// All who live in a world.
+pub(crate) trait Everybody: 'static {
+    /// What they know, at one moment.
+    type Moment: 'static;
+
+    /// Packets that they have got, all together.
+    fn heard(&self) -> u64;
+
+    /// Whether nobody waits for anything any more.
+    fn are_through(&self) -> bool;
+
+    fn moment(&self) -> Self::Moment;
+}
+
+/// When the power is cut, if not everybody is through before: when so many packets more were heard, less than this; and
+/// sometimes after a time, less than this, besides.
+#[derive(Clone, Copy)]
+pub(crate) struct Cut {
+    pub(crate) heard: u64,
+    pub(crate) later: Duration,
+}
+
+/// What a power cut would leave of a disk now, where segments had numbers to `highest` at the beginning.
+pub(crate) fn survivors(net: &Net, highest: u64) -> Files {
+    let names = (1..highest + 1000).map(|number| format!("{number:012}.journal"));
+    names.filter_map(|name| Some((name.clone(), net.survivors(&name)?))).collect()
+}
+
+/// Has a broker go on with `files`, among those who `enter`, who are told whether connections break, until all are
+/// through. Gives what a power cut would have left at a moment on the way; what came behind it belongs to a future that
+/// has not been.
+pub(crate) fn live<E: Everybody>(
+    seed: u64,
+    files: &Files,
+    cut: Cut,
+    enter: impl FnOnce(&mut World, bool) -> E,
+) -> (Files, E::Moment) {
+    let left = Rc::new(Cell::new(None));
+    let of_world = left.clone();
+    sim::run(seed, move |world| {
+        world.set_most_steps(4_000_000);
+        let breaks = world.draw(3) > 0;
+        let faults = if world.draw(2) == 0 { Faults::MILD } else { Faults::drawn(seed) };
+        // A disk that refuses has clients send again later, in another order.
+        world.set_faults(Faults { open: 0, disk: 0, full: 0, ..faults });
+        begin(world, seed, files);
+        let everybody = enter(world, breaks);
+        let highest = files.len() as u64 + files.keys().last().map_or(0, |name| number(name));
+        let net = world.net();
+        world.client(async move {
+            let enough = everybody.heard() + net.draw(cut.heard);
+            // Looked at whenever anything has changed: as soon as somebody was told something, or while nobody is.
+            until(|| everybody.heard() >= enough || everybody.are_through()).await;
+            if net.draw(2) == 0 {
+                net.sleep(Duration::from_micros(net.draw(cut.later.as_micros() as u64))).await;
+            }
+            of_world.set(Some((survivors(&net, highest), everybody.moment())));
+        });
+    });
+    left.take().expect("the cut has come")
+}
+
+fn number(name: &str) -> u64 {
+    name.trim_end_matches(".journal").parse().expect("a segment")
+}
+
+/// The broker, with what there is.
+pub(crate) fn begin(world: &mut World, seed: u64, files: &Files) {
+    files.iter().for_each(|(name, bytes)| world.file(name, bytes.clone()));
+    let options = Options {
+        // Some are cleaned on the way.
+        segment_bytes: [300, 2000, 1 << 20][seed as usize % 3],
+        most_bytes: u64::MAX,
+        most_waiting: usize::MAX,
+        salt: Some(seed << 20 | 77),
+    };
+    let store = Store::open_in(files, world.root(), Path::new("/"), options);
+    let store = store.unwrap_or_else(|error| panic!("{error}"));
+    let mut graph = Graph::new();
+    let broker = Broker::declare_on(&mut graph, &config(world), store, Duration::ZERO).unwrap();
+    let listeners = RefCell::new(world.listen(address()));
+    world.program(graph, move |start| {
+        broker.begin(start);
+        let listener = listeners.borrow_mut().pop().expect("one for each");
+        Ok(broker.accept(Listener::new(listener)?)?)
+    });
+}
+
+/// What somebody remembers, for each of these.
+pub(crate) fn handles<M: Clone>(all: &[M]) -> Vec<Rc<RefCell<M>>> {
+    all.iter().map(|memory| Rc::new(RefCell::new(memory.clone()))).collect()
+}
+
+/// And again what they remember now.
+pub(crate) fn copied<M: Clone>(all: &[Rc<RefCell<M>>]) -> Vec<M> {
+    all.iter().map(|memory| memory.borrow().clone()).collect()
+}
