@@ -190,6 +190,11 @@ impl Message {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
+    /// The same, to be kept while this is on its way.
+    pub(crate) fn again(&self) -> Self {
+        Self::restored(0, &self.kept(), self.expires)
+    }
+
     /// The same message, published `later`.
     pub(crate) fn postponed(self, later: Duration) -> Self {
         Self { expires: self.expires.map(|expires| expires.saturating_add(later)), ..self }

@@ -15,6 +15,8 @@ use crate::session::state::{Session, Will};
 #[derive(Default)]
 pub(crate) struct Extras {
     pub(crate) will: Option<Will>,
+    /// Wills of connections before, which are on their way to the router.
+    pub(crate) partings: Vec<Message>,
     /// Whose it is, if any user's.
     pub(crate) user: Option<Arc<str>>,
 }
@@ -98,43 +100,45 @@ pub(crate) fn read_message(
     Some(Message::restored(number, &kept, expires))
 }
 
-/// Notes a session as it is, one that is kept.
-pub(crate) fn put_session(entry: &mut Entry, session: &Session) {
+/// Notes a session as it is, one that is kept, and its wills that are on their way.
+pub(crate) fn put_session<'m>(
+    entry: &mut Entry,
+    session: &Session,
+    partings: impl Iterator<Item = &'m Message>,
+) {
     entry.push(&Record::Session {
         session: SessionId(session.number),
         client: &session.client_id,
         expiry: session.expiry,
         left: session.left,
-        will: &Extras::write(session.will.as_ref(), session.user.as_deref()),
+        will: &Extras::write(session.will.as_ref(), session.user.as_deref(), partings),
     });
 }
 
 mod tag {
     pub(super) const WILL: u8 = 1;
     pub(super) const USER: u8 = 2;
+    pub(super) const PARTING: u8 = 3;
 }
 
 /// Says of a will that its message does not expire.
 const NEVER: u64 = u64::MAX;
 
 impl Extras {
-    fn write(will: Option<&Will>, user: Option<&str>) -> Vec<u8> {
+    fn write<'m>(
+        will: Option<&Will>,
+        user: Option<&str>,
+        partings: impl Iterator<Item = &'m Message>,
+    ) -> Vec<u8> {
         let mut out = Vec::new();
         if let Some(user) = user {
             field(&mut out, tag::USER, |out| out.extend_from_slice(user.as_bytes()));
         }
-        if let Some(will) = will {
-            field(&mut out, tag::WILL, |out| {
-                let kept = will.message.kept();
-                // Its clock begins when it is published.
-                let expires = will.message.expires().map_or(NEVER, |at| at.as_secs());
-                out.extend_from_slice(&will.delay.as_secs().to_le_bytes());
-                out.extend_from_slice(&expires.to_le_bytes());
-                out.push(flags(kept.qos, kept.retain));
-                for bytes in [kept.topic.as_bytes(), kept.payload, kept.properties.as_bytes()] {
-                    put(out, bytes);
-                }
-            });
+        if let Some(Will { message, delay, .. }) = will {
+            field(&mut out, tag::WILL, |out| write_will(message, *delay, out));
+        }
+        for message in partings {
+            field(&mut out, tag::PARTING, |out| write_will(message, Duration::ZERO, out));
         }
         out
     }
@@ -147,11 +151,24 @@ impl Extras {
             let field = take(&mut bytes)?;
             match *tag {
                 tag::WILL => extras.will = Some(read_will(field)?),
+                tag::PARTING => extras.partings.push(read_will(field)?.message),
                 tag::USER => extras.user = Some(str::from_utf8(field).ok()?.into()),
                 _ => return None,
             }
         }
         Some(extras)
+    }
+}
+
+fn write_will(message: &Message, delay: Duration, out: &mut Vec<u8>) {
+    let kept = message.kept();
+    // Its clock begins when it is published.
+    let expires = message.expires().map_or(NEVER, |at| at.as_secs());
+    out.extend_from_slice(&delay.as_secs().to_le_bytes());
+    out.extend_from_slice(&expires.to_le_bytes());
+    out.push(flags(kept.qos, kept.retain));
+    for bytes in [kept.topic.as_bytes(), kept.payload, kept.properties.as_bytes()] {
+        put(out, bytes);
     }
 }
 
@@ -217,8 +234,12 @@ mod tests {
     fn a_will_is_read_as_it_was_written() {
         for expires in [None, Some(0), Some(u32::MAX)] {
             let will = will(expires);
-            let bytes = Extras::write(Some(&will), None);
-            let read = Extras::read(&bytes).unwrap().will.unwrap();
+            let bytes = Extras::write(Some(&will), None, [&will.message; 2].into_iter());
+            let Extras { will: read, partings, .. } = Extras::read(&bytes).unwrap();
+            let read = read.unwrap();
+            let topics: Vec<_> =
+                partings.iter().map(|own| (own.topic.as_str(), own.expires())).collect();
+            assert_eq!(topics, [("t", read.message.expires()); 2]);
             assert_eq!((read.delay, read.due), (will.delay, None));
             assert_eq!(read.message.expires(), expires.map(|s| Duration::from_secs(s.into())));
             let [a, b] = [&read.message, &will.message].map(Message::kept);
@@ -227,12 +248,13 @@ mod tests {
                 (b.topic, b.payload, b.qos, b.retain)
             );
             assert!(a.properties.iter().eq(b.properties.iter()));
+            let bytes = Extras::write(Some(&will), None, [].into_iter());
             for end in 1..bytes.len() {
                 assert!(Extras::read(&bytes[..end]).is_none(), "cut at {end}");
             }
         }
         let (nothing, somebody) =
-            (Extras::read(&[]), Extras::read(&Extras::write(None, Some("eve"))));
+            (Extras::read(&[]), Extras::read(&Extras::write(None, Some("eve"), [].into_iter())));
         assert!(nothing.is_some_and(|own| own.will.is_none() && own.user.is_none()));
         assert!(
             somebody.is_some_and(|own| own.will.is_none() && own.user.as_deref() == Some("eve"))

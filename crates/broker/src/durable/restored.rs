@@ -35,8 +35,9 @@ pub(crate) struct RestoredSessions {
     pub(crate) sessions: Vec<RestoredSession>,
     /// How many those are, once they are in their places.
     pub(crate) count: u32,
-    /// Sessions that had ended, but for their wills: their numbers.
-    pub(crate) ended: Vec<(u64, Option<Will>)>,
+    /// Sessions that had ended: their numbers. And the wills that they had not ended without.
+    pub(crate) ended: Vec<u64>,
+    pub(crate) partings: Vec<(u64, Message)>,
 }
 
 /// A session that is on no processor yet.
@@ -47,6 +48,8 @@ pub(crate) struct RestoredSession {
     expiry: u32,
     left: u64,
     will: Option<Will>,
+    /// Wills of connections before, which were on their way to the router.
+    pub(crate) partings: Vec<Message>,
     keys: BTreeSet<Box<str>>,
     queue: VecDeque<Queued>,
     /// In the order in which they were sent.
@@ -138,11 +141,14 @@ impl Restored {
             let partition = partition_of(&kept.client, partitions);
             let place = &mut all.sessions[partition];
             if last[kept.client.as_str()] != *number {
-                place.ended.push((number.0, extras.will));
+                place.ended.push(number.0);
+                let wills = extras.partings.into_iter().chain(extras.will.map(|own| own.message));
+                place.partings.extend(wills.map(|will| (number.0, will)));
                 continue;
             }
             let mut session = session(*number, kept, &messages).map_err(|what| unknown(&what))?;
             (session.will, session.user) = (extras.will, extras.user);
+            session.partings = extras.partings;
             let highest = kept.queue.last_key_value().map_or(0, |(delivery, _)| delivery.0);
             all.routes.next_delivery = all.routes.next_delivery.max(highest + 1);
             let key = ClientKey {
@@ -176,6 +182,7 @@ fn session(
         expiry: kept.expiry,
         left: kept.left,
         will: None,
+        partings: Vec::new(),
         keys: BTreeSet::new(),
         queue: VecDeque::new(),
         inflight: Vec::new(),

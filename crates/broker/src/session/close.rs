@@ -7,8 +7,8 @@ use phalanx_store::{Record, SessionId};
 
 use crate::durable::restored::RestoredSessions;
 use crate::durable::{Clocks, PIECE, put_session};
-use crate::message::Message;
 use crate::session::key::ClientKey;
+use crate::session::parting::Parting;
 use crate::session::table::Sessions;
 
 /// What a change of sessions has others do, once it is made.
@@ -22,21 +22,6 @@ pub(crate) struct After {
     pub(crate) present: Option<(ClientKey, bool)>,
 }
 
-/// A will that is to be published, and what is noted then.
-pub(crate) struct Parting {
-    pub(crate) message: Message,
-    /// The number of the session that ends with it.
-    pub(crate) ends: Option<u64>,
-    /// The session that goes on without it.
-    pub(crate) leaves: Option<ClientKey>,
-}
-
-impl Parting {
-    pub(crate) fn of(message: Message) -> Self {
-        Self { message, ends: None, leaves: None }
-    }
-}
-
 /// How a connection has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Closing {
@@ -44,14 +29,6 @@ pub(crate) struct Closing {
     pub(crate) will: bool,
     /// What it has said in the end of how long its session is to last.
     pub(crate) expiry: Option<u32>,
-}
-
-impl After {
-    /// A will that a session goes on without.
-    fn leave(&mut self, key: ClientKey, will: Option<Message>) {
-        let leaves = Some(key);
-        self.wills.extend(will.map(|will| Parting { leaves, ..Parting::of(will) }));
-    }
 }
 
 impl Sessions {
@@ -89,20 +66,16 @@ impl Sessions {
         // With its will, which is gone only when it is published.
         self.put(key);
         let Some(session) = self.get(key) else { return after };
-        match &mut session.will {
-            Some(will) if will.delay.is_zero() => {
-                after.leave(key, session.will.take().map(|will| will.message));
-            }
+        if let Some(will) = &mut session.will {
             // The end of the session is the latest.
-            Some(will) => {
-                let due = now + will.delay;
-                will.due = Some(session.ends.map_or(due, |ends| ends.min(due)));
-            }
-            None => (),
+            let due = now + will.delay;
+            will.due = Some(session.ends.map_or(due, |ends| ends.min(due)));
         }
+        let will = session.will.take_if(|will| will.delay.is_zero()).map(|will| will.message);
         if session.shared > 0 {
             after.present = Some((key, false));
         }
+        after.wills.extend(self.part(key, will));
         self.watch(key);
         after
     }
@@ -114,14 +87,13 @@ impl Sessions {
         let Some(RestoredSessions { count, ended, .. }) = self.restored.take() else {
             return after;
         };
-        for (number, will) in ended {
-            match will {
-                Some(will) => {
-                    after.wills.push(Parting { ends: Some(number), ..Parting::of(will.message) })
-                }
-                None => self.notes.push(&Record::SessionEnd { session: SessionId(number) }),
+        for number in ended {
+            // The others' ends are noted with their last wills.
+            if self.partings.of(number).next().is_none() {
+                self.notes.push(&Record::SessionEnd { session: SessionId(number) });
             }
         }
+        after.wills.extend(self.partings.restored());
         let clocks = Clocks::read();
         for slot in 0..count {
             let key = self.key(slot);
@@ -156,20 +128,11 @@ impl Sessions {
     /// Notes a session as it is now, if it is kept.
     pub(super) fn put(&mut self, key: ClientKey) {
         let mut notes = std::mem::take(&mut self.notes);
+        let partings = std::mem::take(&mut self.partings);
         if let Some(session) = self.get(key).filter(|session| session.number != 0) {
-            put_session(&mut notes, session);
+            put_session(&mut notes, session, partings.of(session.number));
         }
-        self.notes = notes;
-    }
-
-    /// Notes that a will is published.
-    pub(super) fn parted(&mut self, ends: Option<u64>, leaves: Option<ClientKey>) {
-        if let Some(number) = ends {
-            self.ends = true;
-            self.notes.push(&Record::SessionEnd { session: SessionId(number) });
-        }
-        leaves.into_iter().for_each(|key| self.put(key));
-        self.note();
+        (self.notes, self.partings) = (notes, partings);
     }
 
     /// Has this session looked after at its next time, if it has one, and at no other.
@@ -214,7 +177,7 @@ impl Sessions {
                 self.remove(slot, will, &mut after);
                 continue;
             }
-            after.leave(key, will);
+            after.wills.extend(self.part(key, will));
             self.watch(key);
         }
         self.note();

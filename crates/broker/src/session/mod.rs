@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `table.rs` | a partition: its sessions, by name and by place |
 //! | `open.rs`, `close.rs` | a client comes; it leaves, its will is done, its session ends |
+//! | `parting.rs` | wills on their way to the router |
 //! | `state.rs` | one session |
 //! | `outgoing.rs` | messages to its client: queued, written, in flight, answered |
 //! | `operations.rs` | what connections and other stages ask of it |
@@ -14,6 +15,7 @@ pub(crate) mod key;
 pub(crate) mod open;
 mod operations;
 pub(crate) mod outgoing;
+pub(crate) mod parting;
 pub(crate) mod state;
 pub(crate) mod table;
 #[cfg(test)]

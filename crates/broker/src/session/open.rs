@@ -8,7 +8,7 @@ use phalanx_mqtt::{Reason, Version};
 use crate::bell::Bell;
 use crate::durable::Ticket;
 use crate::message::Message;
-use crate::session::close::{After, Parting};
+use crate::session::close::After;
 use crate::session::key::ClientKey;
 use crate::session::state::{Link, Session, Will};
 use crate::session::table::Sessions;
@@ -131,14 +131,14 @@ impl Sessions {
         let goes_on = lasts && !opening.clean_start;
         // Who waits on the connection from before is woken, and finds that it is no more.
         session.link = None;
-        // It is published where the session has ended, or its connection without leave to come back.
-        let will = session
-            .will
-            .take()
-            .filter(|will| !(goes_on && (will.due.is_some() || !will.delay.is_zero())));
+        // It is published where the session has ended, or its connection and it is too late to come back.
+        let will = session.will.take().filter(|will| !(goes_on && will.is_in_time(now)));
         let will = will.map(|will| will.message);
         match goes_on {
-            true => after.wills.extend(will.map(Parting::of)),
+            true => {
+                let key = self.key(slot);
+                after.wills.extend(self.part(key, will));
+            }
             false => self.remove(slot, will, after),
         }
         goes_on

@@ -14,10 +14,11 @@ use crate::durable::ledger::Broken;
 use crate::durable::{Ticket, patience};
 use crate::routing::delivery::Batch;
 use crate::routing::{Answer, Item, Owing, Publication, Wanted};
-use crate::session::close::{After, Closing, Parting};
+use crate::session::close::{After, Closing};
 use crate::session::key::{ClientKey, partition_of};
 use crate::session::open::{Opened, Opening};
 use crate::session::outgoing::Answered;
+use crate::session::parting::Parting;
 use crate::session::table::{Beginning, Sessions};
 
 /// A handle on the routing stage.
@@ -248,9 +249,9 @@ impl SessionStage {
         if wills.is_empty() {
             return;
         }
-        let mut wills = wills.into_iter().map(|Parting { message, ends, leaves }| {
+        let mut wills = wills.into_iter().map(|Parting { message, of }| {
             let messages = vec![Arc::new(message.postponed(now()))];
-            (Publication { messages, ..Publication::default() }, (ends, leaves))
+            (Publication { messages, ..Publication::default() }, of)
         });
         let (under_way, mut left) =
             (sessions.with(|sessions| sessions.under_way.clone()), Vec::new());
@@ -260,15 +261,15 @@ impl SessionStage {
                 return;
             }
             // Each by itself, so that each is taken or not.
-            let calls = left.drain(..).map(|(own, noted)| (routes.call(Item::Publish(own)), noted));
+            let calls = left.drain(..).map(|(own, of)| (routes.call(Item::Publish(own)), of));
             let calls: Vec<_> = calls.collect();
             let mut patience = pin!(patience());
-            for (call, noted) in calls {
+            for (call, of) in calls {
                 let is_routed = match first(call, patience.as_mut()).await {
                     // There was no room for it, which is said at once.
                     First::One(Ok(Answer::Published(own))) if own.reasons.is_empty() => {
-                        left.push((own, noted));
-                        false
+                        left.push((own, of));
+                        continue;
                     }
                     // Refused where there is room for nothing: a will is sent at most once then, or by the next broker
                     // that finds it in the ledger.
@@ -276,9 +277,11 @@ impl SessionStage {
                     // Where the disk takes long the router has it, and has noted it before what is noted here.
                     First::Other(()) => true,
                 };
-                if is_routed {
-                    sessions.with(|sessions| sessions.parted(noted.0, noted.1));
-                }
+                sessions.with(|sessions| match of {
+                    Some(of) if is_routed => sessions.parted(of),
+                    Some(of) => sessions.not_parted(of),
+                    None => (),
+                });
             }
             // One for all of them, as nobody may wait who has one.
             if !left.is_empty() {

@@ -92,6 +92,13 @@ pub(crate) struct Will {
     pub(crate) due: Option<Duration>,
 }
 
+impl Will {
+    /// Whether a client that comes back at `now` is in time, so that its will is not published.
+    pub(crate) fn is_in_time(&self, now: Duration) -> bool {
+        !self.delay.is_zero() && self.due.is_none_or(|due| due > now)
+    }
+}
+
 /// A message that waits.
 pub(crate) struct Queued {
     pub(crate) message: Arc<Message>,

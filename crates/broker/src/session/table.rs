@@ -18,10 +18,11 @@ use crate::message::Message;
 use crate::routing::delivery::Batch;
 use crate::routing::subscribers::cost;
 use crate::routing::{Subscriber, UnderWay, Wanted};
-use crate::session::close::{After, Parting};
+use crate::session::close::After;
 use crate::session::key::ClientKey;
 use crate::session::operations::Pulled;
 use crate::session::outgoing::{Answered, Desk};
+use crate::session::parting::Partings;
 use crate::session::state::{Begun, Session};
 use crate::terms::Followed;
 
@@ -59,6 +60,7 @@ pub(crate) struct Sessions {
     /// The ticket of the last session's end, and whether one is noted that has none yet.
     pub(super) ended: Ticket,
     pub(super) ends: bool,
+    pub(super) partings: Partings,
     /// What was there when the program began, and is not looked after yet.
     pub(super) restored: Option<RestoredSessions>,
 }
@@ -78,6 +80,7 @@ impl Sessions {
         mut restored: RestoredSessions,
     ) -> Self {
         let sessions = std::mem::take(&mut restored.sessions);
+        let parting = std::mem::take(&mut restored.partings);
         restored.count = sessions.len() as u32;
         let mut table = Self {
             partition: u16::try_from(partition).expect("no more partitions than processors"),
@@ -98,12 +101,20 @@ impl Sessions {
             ticket: Ticket::default(),
             ended: Ticket::default(),
             ends: false,
+            partings: Partings::default(),
             restored: Some(restored),
         };
-        for session in sessions {
+        for (number, will) in parting {
+            table.partings.restore(number, None, will);
+        }
+        for mut session in sessions {
+            let partings = std::mem::take(&mut session.partings);
             let session = session.into_session();
+            let number = session.number;
             session.keys.iter().for_each(|key| table.counters.subscribed(key));
-            table.add(session);
+            let slot = table.add(session);
+            let key = Some(table.key(slot));
+            partings.into_iter().for_each(|will| table.partings.restore(number, key, will));
         }
         table
     }
@@ -148,7 +159,6 @@ impl Sessions {
 
     /// Ends a session, whose will is published if there is one.
     pub(super) fn remove(&mut self, number: u32, will: Option<Message>, after: &mut After) {
-        let will = will.map(Parting::of);
         let key = self.key(number);
         let slot = &mut self.slots[number as usize];
         let Some(session) = slot.session.take() else { return };
@@ -161,15 +171,10 @@ impl Sessions {
         if session.routed {
             after.forget.push((key, session.keys.into_iter().collect()));
         }
+        after.wills.extend(will.map(|will| self.part_of(session.number, None, will)));
         if session.number != 0 {
             self.ends = true;
-            match will {
-                // Its end is noted when that is.
-                Some(will) => after.wills.push(Parting { ends: Some(session.number), ..will }),
-                None => self.notes.push(&Record::SessionEnd { session: SessionId(session.number) }),
-            }
-        } else {
-            after.wills.extend(will);
+            self.end(session.number);
         }
     }
 

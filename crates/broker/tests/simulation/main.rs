@@ -11,6 +11,7 @@ mod lives;
 mod publisher;
 mod retained;
 mod subscriber;
+mod wills;
 mod wire;
 
 use std::cell::{Cell, RefCell};

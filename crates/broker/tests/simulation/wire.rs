@@ -120,6 +120,17 @@ impl Wire {
         }
     }
 
+    /// Waits for the broker to close the connection. Whether it has, in order and without another word.
+    pub(crate) async fn is_closed(&mut self) -> bool {
+        loop {
+            match self.client.read(&mut self.input).await {
+                Ok(0) => return self.input.is_empty(),
+                Ok(_) => (),
+                Err(_) => return false,
+            }
+        }
+    }
+
     /// Breaks off.
     pub(crate) fn reset(self) {
         self.client.reset();
