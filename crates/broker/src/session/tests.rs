@@ -16,11 +16,11 @@ use crate::durable::restored::RestoredSessions;
 use crate::message::Message;
 use crate::routing::delivery::{Batch, How, Identifiers};
 use crate::routing::{UnderWay, Wanted};
-use crate::session::close::Closing;
+use crate::session::close::{After, Closing};
 use crate::session::key::ClientKey;
 use crate::session::open::{Opened, Opening};
 use crate::session::outgoing::Answered;
-use crate::session::state::Queued;
+use crate::session::state::{Queued, Will};
 use crate::session::table::Sessions;
 use crate::terms::{Followed, Live, Terms};
 
@@ -43,6 +43,11 @@ fn at(seconds: u64) -> Duration {
 
 /// A client comes whose session outlives its connection.
 fn open(sessions: &mut Sessions, clean_start: bool, now: Duration) -> Opened {
+    come(sessions, clean_start, now).0
+}
+
+/// As [`open`], with what is to be done then.
+fn come(sessions: &mut Sessions, clean_start: bool, now: Duration) -> (Opened, After) {
     let opening = Opening {
         client_id: "c".into(),
         user: None,
@@ -54,7 +59,8 @@ fn open(sessions: &mut Sessions, clean_start: bool, now: Duration) -> Opened {
         most_aliases: 0,
         will: None,
     };
-    sessions.open(opening, now).0.expect("it is let in")
+    let (opened, after, _) = sessions.open(opening, now);
+    (opened.expect("it is let in"), after)
 }
 
 fn message(delivery: Delivery, payload: &[u8]) -> Arc<Message> {
@@ -207,4 +213,42 @@ fn all_subscriptions_have_a_bound() {
     assert_eq!(subscribe(&mut sessions, "t/new"), Reason::SUCCESS);
     sessions.close(key, link, Closing { will: false, expiry: Some(0) }, at(0));
     assert_eq!(sessions.counters.subscription_bytes.get(), 0);
+}
+
+fn will(delay: u64, due: Option<u64>) -> Will {
+    let (qos, properties) = (QoS::AtLeastOnce, phalanx_mqtt::Properties::NONE);
+    let will = phalanx_mqtt::Will { topic: "t", payload: b"gone", qos, retain: false, properties };
+    Will { message: Message::of_will(&will), delay: at(delay), due: due.map(at) }
+}
+
+#[test]
+fn a_will_is_kept_until_the_router_has_it() {
+    let mut sessions = sessions();
+    let Opened { key, .. } = open(&mut sessions, true, at(0));
+    let session = sessions.get(key).unwrap();
+    (session.number, session.lasts, session.will) = (7, true, Some(will(0, None)));
+    // Taken over, and its session ended, before the router has it.
+    let after = come(&mut sessions, false, at(0)).1;
+    let of = after.wills[0].of.expect("its session is kept");
+    assert_eq!((after.wills.len(), sessions.partings.of(7).count()), (1, 1));
+    let before = sessions.notes.len();
+    open(&mut sessions, true, at(0));
+    assert_eq!(sessions.notes.len(), before, "it has not ended without its will");
+    sessions.parted(of);
+    assert!(sessions.notes.len() > before);
+    assert_eq!(sessions.partings.of(7).count(), 0);
+}
+
+#[test]
+fn who_is_back_in_time_takes_a_will_back() {
+    let comes = |delay, due| {
+        let mut sessions = sessions();
+        let Opened { key, .. } = open(&mut sessions, true, at(0));
+        sessions.get(key).unwrap().will = Some(will(delay, due));
+        !come(&mut sessions, false, at(20)).1.wills.is_empty()
+    };
+    assert!(comes(0, None), "its connection was taken over");
+    assert!(!comes(5, None) && !comes(5, Some(21)));
+    // As after a restart, where nobody has looked yet.
+    assert!(comes(0, Some(20)) && comes(5, Some(20)));
 }

@@ -56,6 +56,7 @@ struct Visit {
 /// What a client would keep on a disk of its own.
 #[derive(Clone, Default)]
 struct Memory {
+    /// Packets that it has got, and times that it has asked to be let in.
     heard: u64,
     visits: Vec<Visit>,
 }
@@ -78,6 +79,7 @@ impl Memory {
 
     /// Asks to be let in. Wills that wait may be taken back by that.
     fn asks(&mut self, net: &Net) -> (usize, Visit) {
+        self.heard += 1;
         for visit in &mut self.visits {
             visit.had_to = std::mem::take(&mut visit.must);
             visit.must = visit.had_to && visit.delay.is_zero();
@@ -196,13 +198,13 @@ async fn lives(net: Net, shared: Rc<Shared>, memory: Rc<RefCell<Memory>>, is_ove
         drop(before.take());
         net.sleep(Duration::from_millis(net.draw(1000))).await;
         let leave = || memory.borrow_mut().visits[number].left = Some(net.now());
-        match net.draw(7) {
+        match net.draw(8) {
             0 => {
                 leave();
                 wire.reset();
             }
-            1 | 2 if memory.borrow().let_in() < TIMES => before = Some(wire),
-            3 | 4 => {
+            1..=3 if memory.borrow().let_in() < TIMES => before = Some(wire),
+            4 | 5 => {
                 memory.borrow_mut().visits[number].must = false;
                 leave();
                 let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
@@ -210,7 +212,7 @@ async fn lives(net: Net, shared: Rc<Shared>, memory: Rc<RefCell<Memory>>, is_ove
                     memory.borrow_mut().visits[number].goodbye = Goodbye::Taken;
                 }
             }
-            5 => {
+            6 => {
                 leave();
                 let reason = Reason::DISCONNECT_WITH_WILL;
                 let _ = wire.say(&Packet::Disconnect(Disconnect::because(reason))).await;
@@ -260,7 +262,9 @@ fn enter(world: &mut World, breaks: bool, known: &(Memory, subscriber::Memory)) 
 fn wills_survive_crashes() {
     let (kept, came) = (Cell::new(0), Cell::new(0));
     sim::explore_each(60, |seed| {
-        let cut = Cut { heard: 15, later: Duration::from_secs(5) };
+        // Some are cut where a client has just asked, others while wills wait.
+        let later = [Duration::from_millis(5), Duration::from_secs(5)][seed as usize % 2];
+        let cut = Cut { heard: 20, later };
         let (mut files, mut known) = (Files::new(), Default::default());
         for life in 0..2 + seed % 3 {
             (files, known) =
