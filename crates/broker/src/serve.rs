@@ -207,9 +207,10 @@ impl Broker {
         Self { context, live }
     }
 
-    /// The most [deliveries that were under way](crate::Limits::under_way) at once so far.
-    pub fn highest_under_way(&self) -> usize {
-        self.context.under_way.highest()
+    /// What is under way from the router to the sessions.
+    #[cfg(test)]
+    pub(crate) fn under_way(&self) -> &UnderWay {
+        &self.context.under_way
     }
 
     /// Begins to look after what was kept: on each processor, before it [accepts](Self::accept).

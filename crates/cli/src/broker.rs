@@ -169,9 +169,9 @@ impl Broker {
             return settings::check(&config.doubts(), &config.missing());
         }
         if config.data.is_none() && !config.ephemeral {
-            eprintln!(
-                "phalanx: sessions and messages are kept in memory, and end with the broker; --data DIR keeps \
-                 them, --ephemeral says that this is meant"
+            tell::lines(
+                "sessions and messages are kept in memory, and end with the broker; --data DIR keeps them, \
+                 --ephemeral says that this is meant",
             );
         }
         phalanx::raise_open_files();
@@ -269,7 +269,7 @@ fn check(path: &Path) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("phalanx: {error}");
+            tell::lines(&error);
             match error {
                 ServeError::Open(OpenError::Corrupt { .. }) | ServeError::Unknown { .. } => {
                     ExitCode::FAILURE

@@ -232,10 +232,10 @@ impl Connection {
                 self.give_up_all(&together, &deliveries, (&begun, answered)).await;
                 return done;
             }
-            let expected = left.len().saturating_mul(self.publishing.each);
+            let (messages, each) = (left.len(), self.publishing.each);
             own.messages = left;
             // Boxed, as what is seldom is not to be held by all.
-            own.share = Box::pin(self.context.under_way.wait(expected)).await;
+            own.share = Box::pin(self.context.under_way.wait(messages, each)).await;
         }
         deliveries.clear();
         self.publishing.messages = kept(own.messages);

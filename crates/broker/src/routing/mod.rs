@@ -1,6 +1,8 @@
 //! The routing stage: whom is a message for? One table for all processors, reached by a cohort operation: all
 //! publishes of a cohort are routed in one pass under one lock.
 
+#[cfg(test)]
+mod bound;
 pub(crate) mod delivery;
 mod keeping;
 mod pass;

@@ -71,10 +71,10 @@ impl Pass {
 
     /// Messages of one more publisher. Handed back at once if others wait before it.
     pub(crate) fn add(&mut self, mut own: Publication, reply: Reply<Answer>, under_way: &UnderWay) {
-        match own.share.take() {
-            None if under_way.has_waiting() => return reply.send(Answer::Published(own)),
-            share => self.is_let_in(share),
+        if under_way.holds_back(own.share.as_ref()) {
+            return reply.send(Answer::Published(own));
         }
+        self.is_let_in(own.share.take());
         let count = own.messages.len();
         self.messages.append(&mut own.messages);
         self.owed.push((reply, own, count));
@@ -89,8 +89,8 @@ impl Pass {
 
     /// How many more deliveries there is room for.
     pub(crate) fn room(&self) -> usize {
-        let room = self.share.as_ref().map_or(usize::MAX, Share::room);
-        room.saturating_sub(self.deliveries())
+        let deliveries = self.deliveries();
+        self.share.as_ref().map_or(usize::MAX, |share| share.room_beside(deliveries))
     }
 
     /// Routes what was added, as far as there is room.

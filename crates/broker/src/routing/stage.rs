@@ -56,7 +56,7 @@ fn route(
             Item::Subscribe { client, wanted } => {
                 let owing = router.subscribe(client, wanted);
                 if !owing.wanted.is_empty() {
-                    if under_way.has_waiting() || pass.room() == 0 {
+                    if under_way.holds_back(None) || pass.room() == 0 {
                         reply.send(Answer::Owing(owing));
                         continue;
                     }

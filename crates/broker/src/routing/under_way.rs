@@ -23,6 +23,7 @@ struct Shared {
     /// Shares that are held. Raised by the router, which is one, and under the lock.
     count: AtomicUsize,
     /// The most that were under way at once.
+    #[cfg(test)]
     highest: AtomicUsize,
     /// How many wait: looked at by who makes room, behind `count`, as who waits looks at `count` behind this.
     waiting: AtomicUsize,
@@ -46,6 +47,7 @@ impl UnderWay {
         Self(Arc::new(Shared {
             most,
             count: AtomicUsize::new(0),
+            #[cfg(test)]
             highest: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             line: Mutex::default(),
@@ -57,20 +59,25 @@ impl UnderWay {
         Share { of: self.clone(), count: 0 }
     }
 
-    /// Whether somebody waits, so that who has not waited is to.
-    pub(crate) fn has_waiting(&self) -> bool {
+    /// Whether who comes with this share of it, or with none, is to wait before anything else: others do.
+    pub(crate) fn holds_back(&self, share: Option<&Share>) -> bool {
+        share.is_none() && self.has_waiting()
+    }
+
+    fn has_waiting(&self) -> bool {
         self.0.waiting.load(Ordering::SeqCst) > 0
     }
 
     /// The most that were under way at once so far.
+    #[cfg(test)]
     pub(crate) fn highest(&self) -> usize {
         self.0.highest.load(Ordering::Relaxed)
     }
 
-    /// Waits for room for about so many deliveries. None at the end of the program.
-    pub(crate) async fn wait(&self, expected: usize) -> Option<Share> {
+    /// Waits for room for so many messages, which come to about so many deliveries each. None at the end of the program.
+    pub(crate) async fn wait(&self, messages: usize, each: usize) -> Option<Share> {
         let (lets_in, is_let_in) = remote_event();
-        let expected = expected.clamp(1, self.0.most);
+        let expected = messages.saturating_mul(each).clamp(1, self.0.most);
         {
             let mut line = self.0.line();
             line.push_back(Waiting { expected, lets_in });
@@ -113,10 +120,11 @@ impl Shared {
 }
 
 impl Share {
-    /// How much room there is for whoever has this: this, and what nobody has.
-    pub(crate) fn room(&self) -> usize {
+    /// How much room there is for whoever has this and has come to so many deliveries: the rest of this, and what nobody
+    /// has.
+    pub(crate) fn room_beside(&self, deliveries: usize) -> usize {
         let others = self.of.0.count.load(Ordering::SeqCst) - self.count;
-        self.of.0.most.saturating_sub(others)
+        self.of.0.most.saturating_sub(others).saturating_sub(deliveries)
     }
 
     /// Takes another's place, too.
@@ -130,10 +138,9 @@ impl Share {
         let shared = &self.of.0;
         if before < deliveries {
             let more = deliveries - before;
-            let now = shared.count.fetch_add(more, Ordering::SeqCst) + more;
-            if now > shared.highest.load(Ordering::Relaxed) {
-                shared.highest.store(now, Ordering::Relaxed);
-            }
+            let _before = shared.count.fetch_add(more, Ordering::SeqCst);
+            #[cfg(test)]
+            shared.highest.fetch_max(_before + more, Ordering::Relaxed);
         } else {
             self.of.less_by(before - deliveries);
         }
@@ -177,12 +184,12 @@ mod tests {
     fn who_waits_is_let_in_in_order_as_there_is_room() {
         let under_way = UnderWay::new(100);
         let mut pass = under_way.nothing();
-        assert_eq!(pass.room(), 100);
+        assert_eq!((pass.room_beside(0), pass.room_beside(30)), (100, 70));
         pass.has_come_to(130);
-        assert_eq!((pass.room(), under_way.nothing().room()), (100, 0));
-        let (mut one, mut two) = (pin!(under_way.wait(60)), pin!(under_way.wait(60)));
-        let mut gone = Box::pin(under_way.wait(100));
-        let mut last = pin!(under_way.wait(1));
+        assert_eq!((pass.room_beside(0), under_way.nothing().room_beside(0)), (100, 0));
+        let (mut one, mut two) = (pin!(under_way.wait(6, 10)), pin!(under_way.wait(6, 10)));
+        let mut gone = Box::pin(under_way.wait(100, 1));
+        let mut last = pin!(under_way.wait(1, 1));
         assert!(poll(one.as_mut()).is_none() && poll(two.as_mut()).is_none());
         assert!(poll(gone.as_mut()).is_none() && poll(last.as_mut()).is_none());
         drop(gone);
@@ -198,7 +205,7 @@ mod tests {
         assert!(poll(last.as_mut()).is_some(), "who is no more does not stand in the way");
         assert!(!under_way.has_waiting());
         drop(second);
-        assert_eq!((under_way.nothing().room(), under_way.highest()), (100, 130));
+        assert_eq!((under_way.nothing().room_beside(0), under_way.highest()), (100, 130));
     }
 
     #[test]
@@ -206,7 +213,7 @@ mod tests {
         let under_way = UnderWay::new(10);
         let mut pass = under_way.nothing();
         pass.has_come_to(1);
-        let mut much = pin!(under_way.wait(1000));
+        let mut much = pin!(under_way.wait(10, 100));
         assert!(poll(much.as_mut()).is_none());
         drop(pass);
         assert!(poll(much.as_mut()).is_some());
@@ -226,7 +233,7 @@ mod tests {
                 }
             }
             let waker = Waker::from(Arc::new(Wake(is_woken.clone())));
-            let mut wait = pin!(under_way.wait(expected));
+            let mut wait = pin!(under_way.wait(1, expected));
             loop {
                 if let Poll::Ready(share) = wait.as_mut().poll(&mut Context::from_waker(&waker)) {
                     return share;
@@ -246,6 +253,6 @@ mod tests {
                 });
             }
         });
-        assert_eq!(under_way.nothing().room(), 3);
+        assert_eq!(under_way.nothing().room_beside(0), 3);
     }
 }

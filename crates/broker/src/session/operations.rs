@@ -285,7 +285,7 @@ impl SessionStage {
             }
             // One for all of them, as nobody may wait who has one.
             if !left.is_empty() {
-                left[0].0.share = under_way.wait(left.len()).await;
+                left[0].0.share = under_way.wait(left.len(), 1).await;
             }
         }
     }
@@ -349,7 +349,7 @@ async fn soon(routed: Call<Answer>) -> Option<Answer> {
 async fn owed(sessions: &Partition<Sessions>, mut owing: Owing, routes: Routes) -> bool {
     let under_way = sessions.with(|sessions| sessions.under_way.clone());
     loop {
-        let share = under_way.wait(1).await;
+        let share = under_way.wait(1, 1).await;
         match soon(routes.call(Item::Retained(owing, share))).await {
             Some(Answer::Owing(again)) => owing = again,
             routed => return routed.is_some(),

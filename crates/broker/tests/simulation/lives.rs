@@ -13,8 +13,8 @@ use phalanx::sim::{self, Faults, Net, World};
 use phalanx_broker::Broker;
 use phalanx_store::{Options, Store};
 
-use crate::wire::until;
-use crate::{address, config};
+use crate::config;
+use crate::wire::{address, until};
 
 /// What is on a disk.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;

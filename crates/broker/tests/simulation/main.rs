@@ -2,7 +2,6 @@
 //! fails, and who come back to their sessions. What was acknowledged arrives; of QoS 2 exactly once; each
 //! publisher's messages of one QoS in their order; and when all are through nothing is left.
 
-mod bound;
 mod crashes;
 mod disk;
 mod groups;
@@ -15,7 +14,6 @@ mod wills;
 mod wire;
 
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -26,13 +24,10 @@ use phalanx_broker::{Broker, Config};
 use phalanx_mqtt::QoS;
 
 use crate::subscriber::Errand;
+use crate::wire::address;
 
 const PUBLISHERS: usize = 2;
 const MESSAGES: usize = 12;
-
-fn address() -> SocketAddr {
-    ([10, 0, 0, 1], 1883).into()
-}
 
 /// What clients know of each other, outside of the world.
 #[derive(Default)]

@@ -2,13 +2,17 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::task::Poll;
 use std::time::Duration;
 
 use phalanx::sim::{Client, Net};
 use phalanx_mqtt::{Connect, Frame, Packet, Property, PropertyBuffer, Reason, Version, Will};
 
-use crate::address;
+/// Where the broker listens.
+pub(crate) fn address() -> SocketAddr {
+    ([10, 0, 0, 1], 1883).into()
+}
 
 /// A connection on which the session goes on that has the client's name.
 pub(crate) struct Wire {

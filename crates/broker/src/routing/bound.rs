@@ -2,18 +2,23 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
 use phalanx::Graph;
 use phalanx::net::Listener;
 use phalanx::sim::{self, Net};
-use phalanx_broker::Broker;
 use phalanx_mqtt::{
     Ack, Delivery, Packet, PacketId, Properties, Publish, Subscribe, SubscribeOptions,
     SubscriptionBuffer,
 };
 
-use crate::wire::{Wire, until};
-use crate::{address, config};
+use self::wire::{Wire, address, until};
+use crate::{Broker, Config};
+
+/// What simulated clients of the broker speak, here and in `tests`.
+#[path = "../../tests/simulation/wire.rs"]
+#[expect(dead_code, reason = "others need more of it")]
+mod wire;
 
 const PUBLISHERS: usize = 5;
 const SUBSCRIBERS: usize = 4;
@@ -27,7 +32,10 @@ fn highest(seed: u64, most: usize) -> usize {
     let of_world = highest.clone();
     sim::run(seed, move |world| {
         world.set_most_steps(4_000_000);
-        let mut config = config(world);
+        let mut config = Config::new();
+        config.runtime.processors = world.processors();
+        let hour = Duration::from_secs(3600);
+        (config.limits.connect, config.limits.send) = (hour, hour);
         config.limits.under_way = most;
         let mut graph = Graph::new();
         let broker = Broker::declare(&mut graph, &config);
@@ -60,7 +68,7 @@ fn highest(seed: u64, most: usize) -> usize {
         }
         world.client(async move {
             until(|| received.get() == SUBSCRIBERS && published.get() == PUBLISHERS).await;
-            of_world.set(looked_at.highest_under_way());
+            of_world.set(looked_at.under_way().highest());
         });
     });
     highest.get()
