@@ -34,6 +34,11 @@ pub(crate) struct Bytes {
 impl Bytes {
     pub(crate) const NONE: Self = Self { invocation: 0, future: 0, result: 0, payload: 0 };
 
+    /// Of a slot behind its header.
+    pub(crate) fn payload(&self) -> usize {
+        self.payload as usize
+    }
+
     /// Of what lies in a slot one after the other.
     pub(crate) const fn of<F, Fut, T>() -> Self {
         Self {

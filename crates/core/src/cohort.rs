@@ -207,6 +207,7 @@ impl Processor {
         world: &impl World,
         tally: &Tally,
     ) {
+        let beyond = self.is_beyond_cache();
         while tally.size.get() < tally.limit.get() {
             // The local stack first, then what other processors sent (tr2001 §5.1.1); every other
             // time some of that before.
@@ -217,6 +218,9 @@ impl Processor {
                     None => break,
                 },
             };
+            if beyond {
+                self.load_next(local.queue.peek(order));
+            }
             tally.size.set(tally.size.get() + 1);
             self.run_operation(slot, start, tally);
             if tally.size.get() == tally.look.get() && self.look_up(stage, start, world, tally) {

@@ -17,6 +17,7 @@
 //! technical report of 2001 (tr2001) and the USENIX paper of 2002.
 
 mod admission;
+mod ahead;
 mod auto;
 mod balance;
 mod batch;
@@ -88,6 +89,7 @@ mod wheel;
 mod within;
 
 pub use admission::{Admission, DEFAULT_TARGET_WAIT, Permit, Shed};
+pub use ahead::load_ahead;
 pub use auto::LadderView;
 pub use batch::{Cohort, Entry};
 pub use bytes::{ByteTable, ObjectBytes, OperationBytes, WIDE_OPERATION};

@@ -72,7 +72,7 @@ pub fn prefetch<T: ?Sized>(data: &T) -> Prefetch {
 }
 
 #[inline(always)]
-fn start_load(address: *const u8) {
+pub(crate) fn start_load(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a hint (top of the file); every x86-64 processor has it.
     unsafe {

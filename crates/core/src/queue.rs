@@ -152,6 +152,18 @@ impl<T: Copy> StageQueue<T> {
         Some(unsafe { (*self.cell(position)).assume_init() })
     }
 
+    /// What would be taken next.
+    #[inline(always)]
+    pub(crate) fn peek(&self, order: Order) -> Option<T> {
+        let (oldest, end) = (self.oldest.get(), self.end.get());
+        let position = match order {
+            Order::NewestFirst => end.wrapping_sub(1),
+            Order::OldestFirst => oldest,
+        };
+        // SAFETY: as in `pop`.
+        (oldest != end).then(|| unsafe { (*self.cell(position)).assume_init() })
+    }
+
     /// Takes `item` out again, if it was the last to be queued.
     #[inline(always)]
     pub(crate) fn pop_newest(&self, item: T) -> bool
@@ -248,8 +260,12 @@ mod tests {
                 match step {
                     Step::Push => { queue.push(n); model.push(n); }
                     Step::PushBehind => { queue.push_behind(n); model.insert(0, n); }
-                    Step::Pop(true) => prop_assert_eq!(queue.pop(Order::NewestFirst), model.pop()),
+                    Step::Pop(true) => {
+                        prop_assert_eq!(queue.peek(Order::NewestFirst), model.last().copied());
+                        prop_assert_eq!(queue.pop(Order::NewestFirst), model.pop());
+                    }
                     Step::Pop(false) => {
+                        prop_assert_eq!(queue.peek(Order::OldestFirst), model.first().copied());
                         let expected = (!model.is_empty()).then(|| model.remove(0));
                         prop_assert_eq!(queue.oldest(), expected);
                         prop_assert_eq!(queue.pop(Order::OldestFirst), expected);

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Hold, Session, now};
+use phalanx_core::{Hold, Session, load_ahead, now};
 use phalanx_driver::{Completion, Done, Driver, Request, Socket, Token};
 use slab::Slab;
 
@@ -91,6 +91,9 @@ impl Patience {
     }
 }
 
+/// Fewer requests than this are all in the cache, with the operations that wait for them.
+const MANY: usize = 512;
+
 /// Expired requests are looked for at most this often.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -162,11 +165,27 @@ impl Io {
         let mut completed = self.completed.take();
         self.driver.borrow_mut().reap(&mut completed)?;
         let count = completed.len();
+        self.load_ahead(&completed);
         for Completion { token, result } in completed.drain(..) {
             self.complete(token.0 as usize, result);
         }
         self.completed.replace(completed);
         Ok(count)
+    }
+
+    /// Has what the completions touch here loaded together, before one after the other does: of many
+    /// connections the cache has but few.
+    fn load_ahead(&self, completed: &[Completion]) {
+        let flights = self.flights.borrow();
+        if completed.len() < 2 || flights.len() < MANY {
+            return;
+        }
+        load_ahead(completed.iter().filter_map(|completion| {
+            match &flights.get(completion.token.0 as usize)?.state {
+                State::Waiting(waker) => Some(waker),
+                _ => None,
+            }
+        }));
     }
 
     fn complete(&self, key: usize, result: io::Result<Done>) {

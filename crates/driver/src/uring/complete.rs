@@ -38,6 +38,7 @@ impl Uring {
     pub(super) fn complete(&mut self) {
         let mut events = std::mem::take(&mut self.events);
         self.ring.take_events(&mut events);
+        self.look_ahead(&events);
         for event in events.drain(..) {
             self.dispatch(event);
         }

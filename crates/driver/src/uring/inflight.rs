@@ -79,6 +79,14 @@ impl Inflight {
         &mut self.entries[key].operation
     }
 
+    /// Whose bytes the operation receives, if it does.
+    pub(super) fn received_by(&self, name: u64) -> Option<Socket> {
+        match self.entries[self.key(name)].operation {
+            Operation::Receive { socket, .. } => Some(socket),
+            _ => None,
+        }
+    }
+
     /// Takes out an operation that has completed for the last time.
     pub(super) fn remove(&mut self, name: u64) -> Operation {
         let key = self.key(name);

@@ -11,7 +11,7 @@
 //! | `sending`, `files` | operations that take memory with them |
 //! | `sendfile` | files to sockets, by calls of our own |
 //! | `sockets`, `receive`, `accept` | multishot operations, and bounded running ahead |
-//! | `complete` | from completions to results |
+//! | `complete`, `ahead` | from completions to results |
 //! | `linked` | opening where links matter, which takes more than one call |
 //! | `wake`, `teardown` | unpark, and the end |
 //!
@@ -20,6 +20,7 @@
 //! it points to is owned by its entry in `inflight` until its final completion: see there.
 
 mod accept;
+mod ahead;
 mod buffers;
 mod complete;
 mod driver;
@@ -55,7 +56,7 @@ use crate::chunk::Pool;
 use crate::table::Table;
 use crate::tokens::Tokens;
 use crate::unpark::Unparker;
-use crate::{Completion, Config, Socket};
+use crate::{Completion, Config, Socket, Token};
 
 /// A driver on io_uring. Needs Linux 6.0.
 pub struct Uring {
@@ -74,6 +75,8 @@ pub struct Uring {
     files: FileSends,
     unparker: Arc<Unparker<Bell>>,
     events: Vec<Event>,
+    /// Only while completions are looked at: see `ahead`.
+    ahead: Vec<Token>,
     #[expect(clippy::vec_box, reason = "they keep their address when one is put to use")]
     messages: Vec<Box<Message>>,
     /// System calls beside those on the ring.
@@ -115,6 +118,7 @@ impl Uring {
             files: FileSends::default(),
             unparker,
             events: Vec::new(),
+            ahead: Vec::new(),
             messages: Vec::new(),
             calls: 3,
         };
