@@ -8,8 +8,9 @@ use clap::{Args, Subcommand};
 use phalanx::Kind;
 
 use crate::{
-    broker, concurrency, dial, failure, figure2, figure6, figure8, floor, interleave, kernel,
-    ladder, light, load, matching, op, overload, pipeline, report, runtimes, twin, web,
+    broker, concurrency, dial, failure, figure2, figure4, figure6, figure7, figure8, floor,
+    interleave, kernel, ladder, light, load, matching, op, overload, pipeline, report, runtimes,
+    twin, web,
 };
 
 /// The exit code of what was asked to end, as shells have it for SIGINT.
@@ -65,8 +66,12 @@ pub enum BenchCommand {
     Interleave(interleave::Options),
     /// The paper's Figure 2: cohorts of system calls with flushed caches
     Figure2(figure2::Options),
+    /// The paper's Figure 4: a profile of the live web server's stages
+    Figure4(figure4::Options),
     /// The paper's Figure 6: servers under the load of users who read and think
     Figure6(figure6::Options),
+    /// The paper's Figure 7: what a request costs in instructions, misses and cycles, staged and threaded
+    Figure7(figure7::Options),
     /// The paper's Figure 8: how long a publish takes, twin and staged, against the number of clients
     Figure8(figure8::Options),
     /// The web server's cost and latency against how long it may wait for cohorts
@@ -179,6 +184,8 @@ impl BenchCommand {
             BenchCommand::Figure2(options) => {
                 print("figure2", options.json, figure2::run(&options))
             }
+            BenchCommand::Figure4(options) => show("figure4", options.json, figure4::run(&options)),
+            BenchCommand::Figure7(options) => show("figure7", options.json, figure7::run(&options)),
             BenchCommand::Figure6(options) => show("figure6", options.json, figure6::run(&options)),
             BenchCommand::Figure8(options) => {
                 print("figure8", options.json, figure8::run(&options))

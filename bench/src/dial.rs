@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::load::{Report as Seen, seconds};
-use crate::stats::median;
+use crate::stats::{Spread, median, spread};
 use crate::web::arena::{Arena, Place, Plan};
 use crate::web::demands::Demands;
 use crate::web::lineup::ours;
@@ -100,6 +100,8 @@ pub struct Row {
     pub slices: usize,
     /// Of these, kept although others used our cores meanwhile.
     pub noisy_slices: usize,
+    /// Quartiles of the slices.
+    pub spread: Spread,
 }
 
 /// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
@@ -158,18 +160,21 @@ impl Row {
         };
         let pairs = |figure: &dyn Fn(&Seen, &Seen) -> f64| {
             let pairs = seen.iter().zip(first);
-            median(&pairs.map(|((this, _), (first, _))| figure(this, first)).collect::<Vec<_>>())
+            pairs.map(|((this, _), (first, _))| figure(this, first)).collect::<Vec<_>>()
         };
+        let over_first = pairs(&|this, first| cpu(this) / cpu(first));
+        let added = pairs(&|this, first| p50(this) - p50(first));
         Self {
             load,
             hold_us,
             cpu_us_per_request: of(&cpu),
-            cpu_over_first: pairs(&|this, first| cpu(this) / cpu(first)),
+            cpu_over_first: median(&over_first),
             p50_us: of(&p50),
-            p50_added_us: pairs(&|this, first| p50(this) - p50(first)),
+            p50_added_us: median(&added),
             p99_us: of(&|report| report.latency.p99_us),
             slices: seen.len(),
             noisy_slices: seen.iter().filter(|(_, noisy)| *noisy).count(),
+            spread: spread([("cpu_over_first", over_first), ("p50_added_us", added)]),
         }
     }
 }

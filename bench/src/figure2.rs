@@ -16,7 +16,8 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::pipeline::Scatter;
-use crate::stats::median;
+use crate::rounds::{self, Taken};
+use crate::stats::{Spread, median, spread};
 use crate::web::cores;
 
 const BLOCK: usize = 4096;
@@ -32,8 +33,11 @@ const FLUSH_BYTES: usize = 32 << 20;
 /// branch predictors hold nothing of use. Sizes take turns; figures are medians over the rounds. The
 /// paper's: k = 8 cost 0.32 of k = 1, k = 64 0.18.
 ///
-/// JSON: `cohorts[]` with `k`, `ns_per_call`, `over_k1`; `k8_over_k1`, `k64_over_k1` (medians of the
-/// rounds' ratios), `warm_ns` (a call among many, nothing flushed), `file_mib`, `rounds`.
+/// A round that others disturbed is taken again.
+///
+/// JSON: `cohorts[]` with `k`, `ns_per_call`, `over_k1` and their `spread` (quartiles); `k8_over_k1`, `k64_over_k1` (medians of the
+/// rounds' ratios), `warm_ns` (a call among many, nothing flushed), `file_mib`, `rounds`,
+/// `noisy_rounds`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Where the file is; otherwise the directory for temporary files
@@ -72,8 +76,12 @@ pub struct Report {
     pub warm_ns: f64,
     /// Size of the file.
     pub file_mib: usize,
+    /// Quartiles of the two ratios.
+    pub spread: Spread,
     /// Measured.
     pub rounds: usize,
+    /// Of these, kept although others used the machine.
+    pub noisy_rounds: usize,
 }
 
 /// One k.
@@ -85,6 +93,8 @@ pub struct Cohort {
     pub ns_per_call: f64,
     /// Over the same for k = 1: the median of the rounds' ratios.
     pub over_k1: f64,
+    /// Quartiles of the rounds.
+    pub spread: Spread,
 }
 
 /// A file of random blocks to write to.
@@ -149,36 +159,45 @@ pub fn run(options: &Options) -> io::Result<Report> {
     target.file.sync_all()?;
     let mut flush = Flush { memory: vec![1; FLUSH_BYTES / 8], scatter: Scatter::new() };
     let core = cores::Cores::choose(None, None)?.server;
-    let (times, warm) = cores::bound(core, || -> io::Result<_> {
-        let mut times: [Vec<f64>; COHORTS.len()] = Default::default();
-        let mut warm = Vec::new();
-        for _ in 0..rounds {
-            for (k, times) in COHORTS.iter().zip(&mut times) {
-                flush.run();
-                times.push(target.write(*k)?);
-            }
-            warm.push(target.write(256)?);
+    let mut round = || -> io::Result<_> {
+        let mut times = [0.0; COHORTS.len()];
+        for (k, time) in COHORTS.iter().zip(&mut times) {
+            flush.run();
+            *time = target.write(*k)?;
         }
-        Ok((times, warm))
-    })??;
-    let over = |n: usize| {
-        let pairs = times[n].iter().zip(&times[0]);
-        median(&pairs.map(|(k, one)| k / one).collect::<Vec<_>>())
+        Ok((times, target.write(256)?))
     };
-    let cohorts = COHORTS.iter().enumerate();
-    let cohorts: Vec<Cohort> = cohorts
-        .map(|(n, k)| Cohort { k: *k, ns_per_call: median(&times[n]), over_k1: over(n) })
-        .collect();
+    let taken = cores::bound(core, || rounds::take(rounds, &mut round))??;
+    let Taken { rounds: taken, noisy } = taken;
+    let times = |n: usize| taken.iter().map(|(times, _)| times[n]).collect::<Vec<f64>>();
+    let over = |n: usize| taken.iter().map(|(times, _)| times[n] / times[0]).collect::<Vec<f64>>();
+    let cohort = |(n, k): (usize, &usize)| Cohort {
+        k: *k,
+        ns_per_call: median(&times(n)),
+        over_k1: median(&over(n)),
+        spread: spread([("ns_per_call", times(n)), ("over_k1", over(n))]),
+    };
+    let cohorts: Vec<Cohort> = COHORTS.iter().enumerate().map(cohort).collect();
     let of = |k| cohorts.iter().find(|cohort| cohort.k == k).map_or(f64::NAN, |c| c.over_k1);
     let (k8_over_k1, k64_over_k1) = (of(8), of(64));
-    Ok(Report { cohorts, k8_over_k1, k64_over_k1, warm_ns: median(&warm), file_mib: mib, rounds })
+    let ratios = |k| COHORTS.iter().position(|other| *other == k).map_or(Vec::new(), over);
+    Ok(Report {
+        cohorts,
+        k8_over_k1,
+        k64_over_k1,
+        warm_ns: median(&taken.iter().map(|(_, warm)| *warm).collect::<Vec<_>>()),
+        file_mib: mib,
+        spread: spread([("k8_over_k1", ratios(8)), ("k64_over_k1", ratios(64))]),
+        rounds,
+        noisy_rounds: noisy,
+    })
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "a write of 4 KiB in a cohort of k, caches flushed before (medians)\n")?;
         writeln!(f, "{:>6}{:>14}{:>12}", "k", "ns per call", "over k = 1")?;
-        for Cohort { k, ns_per_call, over_k1 } in &self.cohorts {
+        for Cohort { k, ns_per_call, over_k1, .. } in &self.cohorts {
             writeln!(f, "{k:>6}{ns_per_call:>14.0}{over_k1:>12.2}")?;
         }
         writeln!(f, "{:>6}{:>14.0}", "warm", self.warm_ns)

@@ -13,7 +13,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::load::seconds;
-use crate::stats::median;
+use crate::stats::{Spread, median, spread};
 use crate::surge;
 use crate::web::arena::{Arena, Place, Plan};
 use crate::web::demands::Demands;
@@ -120,6 +120,8 @@ pub struct Row {
     pub slices: usize,
     /// Of these, kept although others used our cores meanwhile.
     pub noisy_slices: usize,
+    /// Quartiles of the slices.
+    pub spread: Spread,
 }
 
 /// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
@@ -163,15 +165,20 @@ pub fn run(options: &Options) -> Result<Report, Error> {
 
 impl Row {
     fn new(server: &'static str, users: usize, reports: &[(crate::load::Report, bool)]) -> Self {
-        let of = |figure: &dyn Fn(&crate::load::Report) -> f64| {
-            median(&reports.iter().map(|(report, _)| figure(report)).collect::<Vec<_>>())
+        let each = |figure: &dyn Fn(&crate::load::Report) -> f64| {
+            reports.iter().map(|(report, _)| figure(report)).collect::<Vec<_>>()
         };
+        let of = |figure: &dyn Fn(&crate::load::Report) -> f64| median(&each(figure));
+        let mib = |report: &crate::load::Report| {
+            report.bytes as f64 / report.seconds / f64::from(1 << 20)
+        };
+        let mean_ms = |report: &crate::load::Report| report.latency.mean_us / 1e3;
         Self {
             server,
             users,
             rps: of(&|report| report.requests_per_second),
-            mib_per_second: of(&|report| report.bytes as f64 / report.seconds / f64::from(1 << 20)),
-            mean_ms: of(&|report| report.latency.mean_us / 1e3),
+            mib_per_second: of(&mib),
+            mean_ms: of(&mean_ms),
             p99_ms: of(&|report| report.latency.p99_us / 1e3),
             cpu_us_per_request: of(&|report| report.server_cpu_us_per_request.unwrap_or(f64::NAN)),
             client_busy: of(&|report| {
@@ -180,6 +187,7 @@ impl Row {
             failed: reports.iter().map(|(report, _)| report.errors.total()).sum(),
             slices: reports.len(),
             noisy_slices: reports.iter().filter(|(_, noisy)| *noisy).count(),
+            spread: spread([("mib_per_second", each(&mib)), ("mean_ms", each(&mean_ms))]),
         }
     }
 }

@@ -17,6 +17,8 @@
 //! - [`matching`]: events against a million filters, one at a time and in cohorts.
 //! - [`broker`]: the MQTT broker beside mosquitto.
 //! - [`web`]: the web server beside both and beside the servers that others use.
+//! - [`figure4`]: a profile of its stages, live; [`figure7`]: what a request costs it and its twin in instructions, misses
+//!   and cycles.
 //! - [`figure6`]: both under the load of users who read and think.
 //! - [`figure8`]: a publish and its matches, through real sockets, threaded and staged.
 //! - [`dial`]: what waiting for larger cohorts saves, and what it costs.
@@ -30,13 +32,16 @@
 
 pub mod broker;
 mod cachegrind;
+mod calm;
 pub mod cli;
 mod clock;
 pub mod concurrency;
 pub mod dial;
 pub mod failure;
 pub mod figure2;
+pub mod figure4;
 pub mod figure6;
+pub mod figure7;
 pub mod figure8;
 pub mod floor;
 pub mod interleave;
@@ -51,6 +56,7 @@ pub mod pipeline;
 mod process;
 pub mod procfs;
 pub mod report;
+mod rounds;
 pub mod runtimes;
 pub mod stats;
 mod surge;

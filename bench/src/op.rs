@@ -4,6 +4,7 @@
 //! same small work each time: add a captured number to a sum.
 
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::mpsc;
@@ -13,7 +14,8 @@ use phalanx_core::{Graph, Processor, SharedStage, World};
 use serde::Serialize;
 
 use crate::clock::Clock;
-use crate::stats::median;
+use crate::rounds::{self, Taken};
+use crate::stats::{Spread, median, spread};
 
 /// Operations that wait together before they run.
 const COHORT: usize = 64;
@@ -35,8 +37,12 @@ pub struct Report {
     pub dispatch_over_boxed_fn: f64,
     /// The median of the rounds' ratios.
     pub tokio_over_call: f64,
+    /// Quartiles of the two ratios.
+    pub spread: Spread,
     /// Rounds measured.
     pub rounds: usize,
+    /// Of these, kept although others used the machine.
+    pub noisy_rounds: usize,
 }
 
 /// Measures over `rounds` rounds (at least 7) of `operations` each.
@@ -44,32 +50,34 @@ pub fn run(rounds: usize, operations: usize) -> Report {
     let rounds = rounds.max(7);
     let one = One::new();
     let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a tokio runtime");
-    let mut arms: [Vec<f64>; 5] = Default::default();
-    for round in 0..=rounds {
+    let round = || {
         // Those that are compared stand side by side, since the machine's speed changes.
         let dispatched = time(operations, || one.dispatch(operations));
         let boxed = time(operations, || boxed(operations));
         let called = time(operations, || one.call(operations));
         let spawned = time(operations, || tokio.block_on(spawn_all(operations)));
         let crossed = time(operations / 20, || cross(operations / 20));
-        let figures = [dispatched, called, crossed, boxed, spawned];
-        // The first round warms up.
-        if round > 0 {
-            arms.iter_mut().zip(figures).for_each(|(arm, figure)| arm.push(figure));
-        }
-    }
-    let ratios = |over: usize, under: usize| -> f64 {
-        median(&arms[over].iter().zip(&arms[under]).map(|(a, b)| a / b).collect::<Vec<_>>())
+        Ok::<_, Infallible>([dispatched, called, crossed, boxed, spawned])
     };
+    // The first round warms up.
+    let Ok(_) = round();
+    let Ok(Taken { rounds: taken, noisy }) = rounds::take(rounds, round);
+    let arm = |n: usize| median(&taken.iter().map(|figures| figures[n]).collect::<Vec<_>>());
+    let ratios = |over: usize, under: usize| -> Vec<f64> {
+        taken.iter().map(|figures| figures[over] / figures[under]).collect()
+    };
+    let (dispatch, tokio) = (ratios(0, 3), ratios(4, 1));
     Report {
-        dispatch_ns: median(&arms[0]),
-        call_ns: median(&arms[1]),
-        cross_ns: median(&arms[2]),
-        boxed_fn_ns: median(&arms[3]),
-        tokio_spawn_ns: median(&arms[4]),
-        dispatch_over_boxed_fn: ratios(0, 3),
-        tokio_over_call: ratios(4, 1),
+        dispatch_ns: arm(0),
+        call_ns: arm(1),
+        cross_ns: arm(2),
+        boxed_fn_ns: arm(3),
+        tokio_spawn_ns: arm(4),
+        dispatch_over_boxed_fn: median(&dispatch),
+        tokio_over_call: median(&tokio),
+        spread: spread([("dispatch_over_boxed_fn", dispatch), ("tokio_over_call", tokio)]),
         rounds,
+        noisy_rounds: noisy,
     }
 }
 

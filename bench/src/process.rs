@@ -133,7 +133,7 @@ impl ReservedPort {
     }
 
     /// Lets it go, for the server to take.
-    fn give_up(self) -> u16 {
+    pub(crate) fn give_up(self) -> u16 {
         let Self(listener, port) = self;
         drop(listener);
         port

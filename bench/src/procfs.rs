@@ -66,6 +66,21 @@ pub fn own_time() -> io::Result<f64> {
     parse_own(&fs::read_to_string("/proc/self/stat")?).ok_or_else(|| bad("self/stat"))
 }
 
+/// Seconds that these processes have run outside of the kernel, and in it, by `/proc/PID/stat`. The kernel may tell the
+/// two apart by samples: their sum is exact, their shares are when it is long enough.
+///
+/// # Errors
+/// When there is no such process, or no such file.
+pub fn user_and_system(processes: &[u32]) -> io::Result<(f64, f64)> {
+    let mut sum = (0.0, 0.0);
+    for process in processes {
+        let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
+        let (user, system) = parse_user_and_system(&text).ok_or_else(|| bad("stat"))?;
+        sum = (sum.0 + user, sum.1 + system);
+    }
+    Ok(sum)
+}
+
 fn bad(file: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("/proc has no {file} that can be read"))
 }
@@ -87,10 +102,20 @@ fn parse_stat(text: &str, core: usize) -> Option<f64> {
 }
 
 fn parse_own(text: &str) -> Option<f64> {
+    Some(process_times(text)?.iter().sum())
+}
+
+fn parse_user_and_system(text: &str) -> Option<(f64, f64)> {
+    let [user, system, ..] = process_times(text)?;
+    Some((user, system))
+}
+
+/// Seconds: its own outside of the kernel and in it, and the same of those that it has waited for.
+fn process_times(text: &str) -> Option<[f64; 4]> {
     // The second field, the program's name, may hold anything; the third begins behind its bracket.
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    let sum: Option<u64> = fields.get(11..15)?.iter().map(|field| field.parse::<u64>().ok()).sum();
-    Some(sum? as f64 / ticks())
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    let mut next = || Some(fields.next()?.parse::<u64>().ok()? as f64 / ticks());
+    Some([next()?, next()?, next()?, next()?])
 }
 
 fn ticks() -> f64 {
@@ -111,7 +136,8 @@ mod tests {
         assert_eq!(parse_stat(stat, 10), Some(100.0 / ticks()));
         assert_eq!(parse_stat(stat, 1), None);
         let own = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 10 20 30 40 20 0 1\n";
-        assert_eq!(parse_own(own), Some(100.0 / ticks()));
+        assert!((parse_own(own).unwrap() - 100.0 / ticks()).abs() < 1e-9);
+        assert_eq!(parse_user_and_system(own), Some((10.0 / ticks(), 20.0 / ticks())));
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! The little statistics that a noisy machine allows: minimum and median.
+//! The little statistics that a noisy machine allows: minimum, median and quartiles.
+
+use std::collections::BTreeMap;
 
 /// The median; the mean of the middle two for an even number.
 ///
@@ -31,6 +33,32 @@ pub fn maximum(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::max).expect("at least one value")
 }
 
+/// The first and the third quartile, by linear interpolation between the two values that are next: half of the values lie
+/// between them.
+///
+/// # Panics
+/// If there are no values, or one is not a number.
+pub fn quartiles(values: &[f64]) -> [f64; 2] {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
+    [0.25, 0.75].map(|part| {
+        let place = part * (sorted.len() - 1) as f64;
+        let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+        low + (high - low) * place.fract()
+    })
+}
+
+/// How far figures of a row spread over the rounds: the quartiles, by the figure's name.
+pub type Spread = BTreeMap<String, [f64; 2]>;
+
+/// Of all rounds' values, by the figure's name. What is not a number in some round is left out.
+pub fn spread<const N: usize>(figures: [(&str, Vec<f64>); N]) -> Spread {
+    let known = figures
+        .into_iter()
+        .filter(|(_, values)| !values.is_empty() && values.iter().all(|value| value.is_finite()));
+    known.map(|(name, values)| (name.to_owned(), quartiles(&values))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +69,14 @@ mod tests {
             (median(&[3.0, 1.0, 2.0]), median(&[4.0, 1.0]), minimum(&[2.0, 1.0])),
             (2.0, 2.5, 1.0)
         );
+    }
+
+    #[test]
+    fn half_lies_between_quartiles() {
+        assert_eq!(quartiles(&[5.0, 1.0, 4.0, 2.0, 3.0]), [2.0, 4.0]);
+        assert_eq!(quartiles(&[1.0, 2.0]), [1.25, 1.75]);
+        assert_eq!(quartiles(&[7.0]), [7.0, 7.0]);
+        let spread = spread([("us", vec![1.0, 2.0]), ("gone", vec![f64::NAN]), ("none", vec![])]);
+        assert_eq!(spread.into_iter().collect::<Vec<_>>(), [("us".to_owned(), [1.25, 1.75])]);
     }
 }

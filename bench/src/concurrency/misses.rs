@@ -1,17 +1,14 @@
 //! Under cachegrind: misses of a simulated second-level cache for each request.
 
-use std::io::{self, BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
+use std::io;
 
 use clap::ValueEnum;
-use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
-use super::arms::{ARMS, Allocator, Order, server};
+use super::arms::{self, ARMS, Allocator, Order};
 use super::measure::serve;
 use super::options::Options;
-use crate::cachegrind;
-use crate::load::Report as LoadReport;
+use crate::cachegrind::{self, server};
 use crate::web::site::Site;
 
 /// Misses of one arm.
@@ -81,13 +78,11 @@ pub(crate) fn walk(options: &Options, requests: usize) {
         (options.order.unwrap_or(Order::Bounded), options.allocator.unwrap_or(Allocator::Pools));
     let in_flight = options.in_flight.first().copied().unwrap_or(1);
     let cache = options.cache.unwrap_or(cachegrind::L2);
-    let mut server = server(arm, options.kib, 2 * in_flight, cache);
+    let mut server = arms::server(arm, options.kib, 2 * in_flight, cache);
     (0..in_flight).for_each(|_| server.offer(0));
     serve(&mut *server, requests);
 }
 
-/// Seconds of load, twice; what is more in the second is counted.
-const SECONDS: [u32; 2] = [2, 8];
 /// Descriptors that valgrind leaves.
 const MOST: usize = 1000;
 
@@ -102,44 +97,11 @@ pub(super) fn web(options: &Options) -> io::Result<Vec<WebMissRow>> {
     let mut rows = Vec::new();
     for connections in ends(&options.plan().0).into_iter().map(|n| n.min(MOST)) {
         eprintln!("phalanx web, {connections} connections, under valgrind");
-        let mut counts = Vec::new();
-        for seconds in SECONDS {
-            let mut server = cachegrind::command(&phalanx)
-                .arg("web")
-                .arg(&site.root)
-                .args(["--driver=poll", "--processors=1", "--listen=127.0.0.1:0"])
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .map_err(cachegrind::missing)?;
-            let mut ready = String::new();
-            if let Some(out) = server.stdout.take() {
-                BufReader::new(out).read_line(&mut ready)?;
-            }
-            let url = ready.trim().strip_prefix("listening on ").unwrap_or_default();
-            let load = Command::new(&phalanx)
-                .args(["load", &format!("{url}/"), &format!("--connections={connections}")])
-                .arg(format!("--duration={seconds}"))
-                .args(["--warmup=0", "--timeout=30", "--json", "--paths"])
-                .arg(&site.paths)
-                .stderr(Stdio::inherit())
-                .output();
-            if let Some(process) = Pid::from_raw(server.id() as i32) {
-                // It is our child, and not waited for yet.
-                kill_process(process, Signal::INT)?;
-            }
-            let mut said = String::new();
-            if let Some(mut errors) = server.stderr.take() {
-                errors.read_to_string(&mut said)?;
-            }
-            server.wait()?;
-            let load: LoadReport = serde_json::from_slice(&load?.stdout)?;
-            let failed = || io::Error::other(format!("valgrind said: {}", said.trim()));
-            counts.push((cachegrind::read(&said).ok_or_else(failed)?, load.completed as usize));
-        }
-        let [(few, fewer), (many, more)] = counts[..] else { continue };
-        let l2_misses_per_request = many.beyond(few, more.saturating_sub(fewer).max(1)).l2;
-        rows.push(WebMissRow { connections, l2_misses_per_request });
+        let each = server::each_request(&phalanx, &server::WEB, &site, connections, SECONDS)?;
+        rows.push(WebMissRow { connections, l2_misses_per_request: each.l2 });
     }
     Ok(rows)
 }
+
+/// Seconds of load, twice; what is more in the second is counted.
+const SECONDS: [u32; 2] = [2, 8];

@@ -3,7 +3,7 @@
 //! Clients publish one event after the other and wait for each answer, which is how many subscriptions it
 //! satisfies. The twin (the paper's THPS) has a thread for each client, which matches what it reads; the staged
 //! server has the same index and matches what has come from all clients piece by piece. Both are up at once, on
-//! one core, and are loaded in turn from the other.
+//! one core, and are loaded in turn from the other. Beside the staged server stand others whose cohorts are bounded.
 
 mod clients;
 mod options;
@@ -18,7 +18,8 @@ use std::time::Duration;
 use phalanx_matcher::{Attribute, Event, Snapshot, Value};
 
 use crate::matching::workload::{Generator, attributes};
-use crate::stats::median;
+use crate::rounds::{self, Taken};
+use crate::stats::{median, spread};
 use crate::web::cores::Cores;
 
 pub use options::Options;
@@ -38,7 +39,7 @@ const EVENTS: usize = 16 * 1024;
 pub fn run(options: &Options) -> io::Result<Report> {
     let mut options = options.clone();
     if options.quick {
-        (options.subscriptions, options.clients) = (2000, vec![1, 4]);
+        (options.subscriptions, options.clients, options.cohorts) = (2000, vec![1, 4], vec![4]);
         (options.rounds, options.slice) = (1, 30);
     }
     let cores = Cores::choose(None, None)?;
@@ -52,8 +53,18 @@ pub fn run(options: &Options) -> io::Result<Report> {
     let mut index = built.index;
     let snapshot = index.snapshot();
     let coder = Coder { known: attributes(&snapshot) };
-    let staged = staged::start(cores.server, snapshot.clone(), coder.clone())?;
+    let bounds = std::iter::once(None).chain(options.cohorts.iter().copied().map(Some));
+    let start = |bound| staged::start(cores.server, snapshot.clone(), coder.clone(), bound);
+    let staged = bounds.clone().map(start).collect::<io::Result<Vec<_>>>()?;
     let twin = twin::start(cores.server, snapshot, coder)?;
+    let name = |bound: Option<usize>| match bound {
+        None => "staged".to_owned(),
+        Some(most) => format!("staged-{most}"),
+    };
+    let staged_addresses = bounds.map(name).zip(staged.iter().map(staged::Staged::address));
+    // The first two are those that are compared.
+    let servers: Vec<(String, SocketAddr)> =
+        std::iter::once(("twin".to_owned(), twin.address())).chain(staged_addresses).collect();
     let mut generator = Generator::new(options.workload, options.seed.wrapping_add(1));
     let events: Vec<[u8; EVENT]> =
         (0..EVENTS).map(|_| generator.values().map(|value| value as u8)).collect();
@@ -62,33 +73,33 @@ pub fn run(options: &Options) -> io::Result<Report> {
     let mut report = Report::new(&options);
     for clients in options.clients.iter().copied() {
         eprintln!("{clients} clients");
-        let servers: [(&'static str, SocketAddr); 2] =
-            [("twin", twin.address()), ("staged", staged.address())];
-        let mut found = [Vec::new(), Vec::new()];
-        for _ in 0..options.rounds {
-            for ((_, address), found) in servers.iter().zip(&mut found) {
-                found.push(clients::load(cores.load, *address, clients, events, slice)?);
-            }
-        }
-        let ratios: Vec<f64> = found[0]
-            .iter()
-            .zip(&found[1])
-            .map(|(twin, staged)| twin.mean_us() / staged.mean_us())
-            .collect();
-        for ((server, _), found) in servers.iter().zip(&found) {
-            let of =
-                |f: fn(&clients::Found) -> f64| median(&found.iter().map(f).collect::<Vec<_>>());
+        let round = || -> io::Result<Vec<clients::Found>> {
+            let load = |(_, address): &(String, SocketAddr)| {
+                clients::load(cores.load, *address, clients, events, slice)
+            };
+            servers.iter().map(load).collect()
+        };
+        let Taken { rounds: taken, noisy } = rounds::take(options.rounds, round)?;
+        report.noisy_rounds.push(noisy);
+        let ratio = |found: &Vec<clients::Found>| found[0].mean_us() / found[1].mean_us();
+        let ratios: Vec<f64> = taken.iter().map(ratio).collect();
+        for (n, (server, _)) in servers.iter().enumerate() {
+            let each = |f: fn(&clients::Found) -> f64| {
+                taken.iter().map(|found| f(&found[n])).collect::<Vec<_>>()
+            };
+            let of = |f| median(&each(f));
             report.rows.push(Row {
-                server,
+                server: server.clone(),
                 clients,
                 mean_us: of(clients::Found::mean_us),
                 p99_us: of(clients::Found::p99_us),
                 events_per_s: of(clients::Found::rate),
+                spread: spread([("mean_us", each(clients::Found::mean_us))]),
             });
         }
         report.twin_over_staged.push(median(&ratios));
     }
-    staged.end();
+    staged.into_iter().for_each(staged::Staged::end);
     twin.end();
     Ok(report)
 }

@@ -11,8 +11,11 @@ use crate::matching::Workload;
 /// another core and ask again as soon as they are answered. The servers are loaded in turn; figures are medians
 /// of the rounds.
 ///
-/// JSON: `rows[]` with `server` (`twin` or `staged`), `clients`, `mean_us`, `p99_us`, `events_per_s`;
-/// `twin_over_staged[]` for each number of clients (above 1: the staged one answers sooner); `clients[]`,
+/// As in the paper, staged servers whose cohorts are bounded stand beside the one whose are not: where so many events wait
+/// to be matched, they are before another is taken in.
+///
+/// JSON: `rows[]` with `server` (`twin`, `staged`, `staged-4` and so on), `clients`, `mean_us`, `p99_us`, `events_per_s`;
+/// `twin_over_staged[]` for each number of clients (above 1: the staged one without a bound answers sooner); `clients[]`,
 /// `workload`, `subscriptions`, `access`, `rounds`, `seed`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
@@ -34,6 +37,11 @@ pub struct Options {
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
     pub clients: Vec<usize>,
 
+    /// Bounds of cohorts, a staged server each
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "4,10,20,64",
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    pub cohorts: Vec<usize>,
+
     /// How many times each server is loaded with each number of clients
     #[arg(long, value_name = "N", default_value_t = 7,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000))]
@@ -49,7 +57,7 @@ pub struct Options {
     pub seed: u64,
 
     /// Few filters and one round: only shows that it runs
-    #[arg(long, conflicts_with_all = ["subscriptions", "clients", "rounds", "slice"])]
+    #[arg(long, conflicts_with_all = ["subscriptions", "clients", "cohorts", "rounds", "slice"])]
     pub quick: bool,
 
     /// Write the report as JSON

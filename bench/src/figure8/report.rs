@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::Options;
+use crate::stats::Spread;
 
 /// All that was measured.
 #[derive(Clone, Debug, Serialize)]
@@ -23,6 +24,8 @@ pub struct Report {
     pub access: &'static str,
     /// Medians are over so many.
     pub rounds: usize,
+    /// Of these, for each number of clients, kept although others used the machine.
+    pub noisy_rounds: Vec<usize>,
     /// Of filters and events.
     pub seed: u64,
 }
@@ -30,8 +33,8 @@ pub struct Report {
 /// A server under so many clients; medians of the rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// `twin` or `staged`.
-    pub server: &'static str,
+    /// `twin`, `staged`, or `staged-` and the bound of its cohorts.
+    pub server: String,
     /// That published at the same time.
     pub clients: usize,
     /// Microseconds from a publish to its answer.
@@ -40,6 +43,8 @@ pub struct Row {
     pub p99_us: f64,
     /// Answers a second.
     pub events_per_s: f64,
+    /// Quartiles of the rounds.
+    pub spread: Spread,
 }
 
 impl Report {
@@ -52,6 +57,7 @@ impl Report {
             subscriptions: options.subscriptions,
             access: if options.chosen { "chosen" } else { "single" },
             rounds: options.rounds,
+            noisy_rounds: Vec::new(),
             seed: options.seed,
         }
     }
@@ -64,15 +70,15 @@ impl fmt::Display for Report {
             f,
             "{workload}, {subscriptions} filters, access {access}; medians of {rounds} rounds\n"
         )?;
-        writeln!(f, "  clients  server      mean µs    p99 µs   events/s  twin over staged")?;
+        writeln!(f, "  clients  server         mean µs    p99 µs   events/s  twin over staged")?;
         for row in &self.rows {
-            let Row { server, clients, mean_us, p99_us, events_per_s } = row;
+            let Row { server, clients, mean_us, p99_us, events_per_s, .. } = row;
             write!(
                 f,
-                "  {clients:>7}  {server:<7}  {mean_us:>10.1}{p99_us:>10.1}{events_per_s:>11.0}"
+                "  {clients:>7}  {server:<10}  {mean_us:>10.1}{p99_us:>10.1}{events_per_s:>11.0}"
             )?;
             let at = self.clients.iter().position(|other| other == clients);
-            match at.filter(|_| *server == "staged").map(|at| self.twin_over_staged[at]) {
+            match at.filter(|_| server == "staged").map(|at| self.twin_over_staged[at]) {
                 Some(ratio) => writeln!(f, "{ratio:>18.2}")?,
                 None => writeln!(f)?,
             }

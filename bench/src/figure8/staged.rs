@@ -23,14 +23,20 @@ pub(super) struct Staged {
     thread: JoinHandle<io::Result<()>>,
 }
 
-/// Listens on a free port; all of it on `core`.
-pub(super) fn start(core: usize, snapshot: Snapshot, coder: Coder) -> io::Result<Staged> {
+/// Listens on a free port; all of it on `core`. No more events than `cohort`, if there is a bound, wait to be matched
+/// together.
+pub(super) fn start(
+    core: usize,
+    snapshot: Snapshot,
+    coder: Coder,
+    cohort: Option<usize>,
+) -> io::Result<Staged> {
     let socket = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1)?.remove(0);
     let address = socket.local_addr()?;
     let (tell, told) = channel();
     let _bound = Bound::to(core)?;
     let thread = std::thread::spawn(move || {
-        serve(socket, snapshot, coder, |up| {
+        serve(socket, snapshot, coder, cohort, |up| {
             let _ = tell.send(up);
         })
     });
@@ -48,13 +54,15 @@ fn serve(
     socket: TcpListener,
     snapshot: Snapshot,
     coder: Coder,
+    cohort: Option<usize>,
     up: impl FnOnce(Control),
 ) -> io::Result<()> {
     let mut graph = Graph::new();
     let clients = graph.stage("clients").max_cohort(64).shared(());
-    let matching = Matching::declare(&mut graph, Options::default(), move |bytes: &Bytes, now| {
-        coder.code(now, bytes)
-    });
+    let own = Options::default();
+    let options = Options { capacity: cohort.unwrap_or(own.capacity), ..own };
+    let matching =
+        Matching::declare(&mut graph, options, move |bytes: &Bytes, now| coder.code(now, bytes));
     let socket = Mutex::new(Some((socket, snapshot)));
     let start = |_: &phalanx::Start| {
         let (socket, snapshot) = socket.lock().expect("no panic").take().expect("one processor");

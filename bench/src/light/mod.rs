@@ -11,7 +11,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::load::seconds;
-use crate::stats::median;
+use crate::stats::{Spread, median, spread};
 use crate::web::arena::{Arena, Place, Plan};
 use crate::web::demands::Demands;
 use crate::web::lineup::ours;
@@ -104,6 +104,8 @@ pub struct Row {
     pub slices: usize,
     /// Of these, kept although others used our cores meanwhile.
     pub noisy_slices: usize,
+    /// Quartiles of the slices.
+    pub spread: Spread,
 }
 
 /// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
@@ -182,9 +184,10 @@ impl Row {
         // Disturbed slices count only where there is no other.
         let quiet: Vec<_> = pairs.iter().filter(|pair| !pair[0].noisy && !pair[1].noisy).collect();
         let kept = if quiet.is_empty() { pairs.iter().collect() } else { quiet };
-        let of = |figure: &dyn Fn(&[Slice; 2]) -> f64| {
-            median(&kept.iter().map(|pair| figure(pair)).collect::<Vec<_>>())
+        let each = |figure: &dyn Fn(&[Slice; 2]) -> f64| {
+            kept.iter().map(|pair| figure(pair)).collect::<Vec<_>>()
         };
+        let of = |figure: &dyn Fn(&[Slice; 2]) -> f64| median(&each(figure));
         Self {
             load,
             rate,
@@ -196,6 +199,10 @@ impl Row {
             p99_over_twin: of(&|pair| pair[0].p99 / pair[1].p99.max(1e-3)),
             slices: pairs.len(),
             noisy_slices: pairs.iter().filter(|pair| pair[0].noisy || pair[1].noisy).count(),
+            spread: spread([
+                ("phalanx_p50_us", each(&|pair| pair[0].p50)),
+                ("twin_p50_us", each(&|pair| pair[1].p50)),
+            ]),
         }
     }
 }

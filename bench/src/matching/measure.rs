@@ -10,7 +10,7 @@ use phalanx_matcher::Event;
 use super::form::{Cohort, Form, Part, Place, forms};
 use super::workload::{Generator, attributes, code};
 use super::{Access, Build, Built, Options, Report, Row, Workload};
-use crate::stats::median;
+use crate::stats::{median, spread};
 use crate::web::cores;
 
 /// Events that are prepared: more than any cohort, and enough that a part of the index is not always met by
@@ -91,6 +91,7 @@ pub(super) fn run(
             cores: arm.cores,
             cohort: arm.form.cohort(),
             events_per_s: median(&arm.rates),
+            spread: spread([("events_per_s", arm.rates.clone())]),
             over_per_event: over(of(Form::Loop(Cohort::Fixed(0)), arm.cores)),
             over_one_core: over(of(here, 1).filter(|_| arm.cores > 1)),
             matches_per_event: found.0 as f64 / found.1.max(1) as f64,

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::workload::Generator;
 use super::{Access, Cohort, Row, Workload};
+use crate::stats::Spread;
 
 /// As many as it has time for.
 const EVENTS: usize = 4096;
@@ -55,6 +56,7 @@ pub(super) fn run(
         cores: 1,
         cohort: Cohort::Fixed(0),
         events_per_s: said.events_per_s,
+        spread: Spread::new(),
         over_per_event: None,
         over_one_core: None,
         matches_per_event: said.matches as f64 / said.events.max(1) as f64,

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{Access, Cohort, Options, tier};
+use crate::stats::Spread;
 
 /// All that was measured.
 #[derive(Clone, Debug, Serialize)]
@@ -71,6 +72,8 @@ pub struct Row {
     pub cohort: Cohort,
     /// The median of the rounds.
     pub events_per_s: f64,
+    /// Quartiles of the rounds.
+    pub spread: Spread,
     /// The median of the rounds' ratios to cohort 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_per_event: Option<f64>,

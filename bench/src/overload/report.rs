@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::options::Options;
 use super::{OBJECTIVE, SAME};
 use crate::load;
-use crate::stats::median;
+use crate::stats::{Spread, median, spread};
 use crate::web::Machine;
 use crate::web::arena::Arena;
 
@@ -109,6 +109,8 @@ pub struct Row {
     pub slices: usize,
     /// Of these, kept although others used our cores meanwhile.
     pub noisy_slices: usize,
+    /// Quartiles of the slices.
+    pub spread: Spread,
 }
 
 /// What `phalanx bench overload` reports. The figures before `rows` are Phalanx's.
@@ -191,15 +193,17 @@ fn rows(slices: &[Slice]) -> Vec<Row> {
         // Disturbed slices count only where there is no other.
         let quiet: Vec<&Slice> = all.iter().copied().filter(|slice| !slice.noisy).collect();
         let kept = if quiet.is_empty() { &all } else { &quiet };
-        let of = |figure: &dyn Fn(&Slice) -> f64| {
-            median(&kept.iter().map(|slice| figure(slice)).collect::<Vec<_>>())
+        let each = |figure: &dyn Fn(&Slice) -> f64| {
+            kept.iter().map(|slice| figure(slice)).collect::<Vec<_>>()
         };
+        let of = |figure: &dyn Fn(&Slice) -> f64| median(&each(figure));
+        let over_capacity = |slice: &Slice| slice.goodput / slice.capacity.max(1e-9);
         Row {
             server,
             load,
             capacity: of(&|slice| slice.capacity),
             goodput: of(&|slice| slice.goodput),
-            goodput_over_capacity: of(&|slice| slice.goodput / slice.capacity.max(1e-9)),
+            goodput_over_capacity: of(&over_capacity),
             goodput_over_best: 0.0,
             p50_ms: of(&|slice| slice.p50_ms),
             p99_ms: of(&|slice| slice.p99_ms),
@@ -210,6 +214,10 @@ fn rows(slices: &[Slice]) -> Vec<Row> {
             unanswered: all.iter().map(|slice| slice.unanswered).sum(),
             slices: all.len(),
             noisy_slices: all.len() - quiet.len(),
+            spread: spread([
+                ("goodput_over_capacity", each(&over_capacity)),
+                ("p99_ms", each(&|slice| slice.p99_ms)),
+            ]),
         }
     };
     let mut rows: Vec<Row> = keys.into_iter().map(row).collect();

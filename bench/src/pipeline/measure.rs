@@ -1,5 +1,6 @@
 //! One process: all arms in turn, round after round.
 
+use std::convert::Infallible;
 use std::io;
 use std::time::Instant;
 
@@ -8,7 +9,8 @@ use super::calls::Setting;
 use super::code::{self, STAGES};
 use super::options::Plan;
 use super::report::{Cohort, Report, Size};
-use crate::stats::{median, minimum};
+use crate::rounds::{self, Taken};
+use crate::stats::{median, minimum, spread};
 use crate::web::cores;
 
 /// Threads are so much dearer that a part of the requests is enough.
@@ -44,20 +46,25 @@ fn size(kib: u64, plan: &Plan) -> Size {
         (Line::new(arm, kib, count), count)
     });
     let found = lines[AUTO].0.settle(MOST_TO_SETTLE);
-    let mut times: [Vec<f64>; ARMS.len()] = Default::default();
-    for _ in 0..plan.rounds {
-        for ((line, count), times) in lines.iter_mut().zip(&mut times) {
+    let round = || {
+        let mut times = [0.0; ARMS.len()];
+        for ((line, count), time) in lines.iter_mut().zip(&mut times) {
             // The first time only warms caches and predictors up.
             line.run();
             let start = Instant::now();
             line.run();
-            times.push(start.elapsed().as_nanos() as f64 / *count as f64);
+            *time = start.elapsed().as_nanos() as f64 / *count as f64;
         }
-    }
-    let over = |arm: usize| {
-        let pairs = times[TO_COMPLETION].iter().zip(&times[arm]);
-        median(&pairs.map(|(rtc, other)| rtc / other).collect::<Vec<_>>())
+        Ok::<_, Infallible>(times)
     };
+    let Ok(Taken { rounds: taken, noisy }) = rounds::take(plan.rounds, round);
+    let times: [Vec<f64>; ARMS.len()] =
+        std::array::from_fn(|arm| taken.iter().map(|times| times[arm]).collect());
+    let ratios = |arm: usize| {
+        let ratio = |times: &[f64; ARMS.len()]| times[TO_COMPLETION] / times[arm];
+        taken.iter().map(ratio).collect::<Vec<f64>>()
+    };
+    let over = |arm: usize| median(&ratios(arm));
     let cohorts: Vec<Cohort> = ARMS
         .iter()
         .enumerate()
@@ -70,6 +77,7 @@ fn size(kib: u64, plan: &Plan) -> Size {
         .collect();
     let ratio = cohorts.iter().find(|c| c.cohort == 64).map_or(f64::NAN, |c| c.rtc_over_cohort);
     let auto = over(AUTO);
+    let sixty_four = ARMS.iter().position(|arm| *arm == Arm::Cohort(64));
     eprintln!(
         "  8 x {kib} KiB: run to completion over cohorts of 64: {ratio:.2}, over automatic: {auto:.2}"
     );
@@ -87,5 +95,11 @@ fn size(kib: u64, plan: &Plan) -> Size {
         rtc_over_auto_by_process: vec![auto],
         direct_ns: minimum(&times[DIRECT]),
         rtc_over_direct: over(DIRECT),
+        spread: spread([
+            ("rtc_over_cohort64", sixty_four.map_or(Vec::new(), ratios)),
+            ("rtc_over_auto", ratios(AUTO)),
+            ("rtc_over_direct", ratios(DIRECT)),
+        ]),
+        noisy_rounds: noisy,
     }
 }

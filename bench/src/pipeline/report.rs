@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::stats::{median, minimum};
+use crate::stats::{Spread, median, minimum, spread};
 
 /// Every size of stage. Times are in nanoseconds for one request through all stages, minima; ratios
 /// are medians of the rounds' pairs, and of the processes.
@@ -52,6 +52,10 @@ pub struct Size {
     pub direct_ns: f64,
     /// Below 1 by that cost.
     pub rtc_over_direct: f64,
+    /// Quartiles of the ratios: of the rounds in one process, of the processes in several.
+    pub spread: Spread,
+    /// Rounds kept although others used the machine, in all processes.
+    pub noisy_rounds: usize,
 }
 
 /// One size of cohort.
@@ -83,7 +87,16 @@ impl Report {
             size.auto_ns = minimum(&each(&|size| size.auto_ns));
             size.auto_found = median(&each(&|size| size.auto_found as f64)) as u64;
             size.direct_ns = minimum(&each(&|size| size.direct_ns));
-            size.rtc_over_direct = median(&each(&|size| size.rtc_over_direct));
+            let direct = each(&|size| size.rtc_over_direct);
+            size.rtc_over_direct = median(&direct);
+            size.noisy_rounds = reports.iter().map(|report| report.sizes[n].noisy_rounds).sum();
+            if reports.len() > 1 {
+                size.spread = spread([
+                    ("rtc_over_cohort64", size.rtc_over_cohort64_by_process.clone()),
+                    ("rtc_over_auto", size.rtc_over_auto_by_process.clone()),
+                    ("rtc_over_direct", direct),
+                ]);
+            }
             for (c, cohort) in size.cohorts.iter_mut().enumerate() {
                 cohort.ns = minimum(&each(&|size| size.cohorts[c].ns));
                 cohort.rtc_over_cohort = median(&each(&|size| size.cohorts[c].rtc_over_cohort));
@@ -139,6 +152,8 @@ mod tests {
                 rtc_over_auto_by_process: vec![ratio],
                 direct_ns: ns,
                 rtc_over_direct: ratio,
+                spread: Spread::new(),
+                noisy_rounds: 1,
             }],
             stages: 8,
             requests: 1,
@@ -149,6 +164,7 @@ mod tests {
         let size = &report.sizes[0];
         assert_eq!((size.run_to_completion_ns, size.rtc_over_cohort64), (7.0, 2.0));
         assert_eq!((size.cohorts[0].ns, size.cohorts[0].rtc_over_cohort), (7.0, 2.0));
+        assert_eq!((size.spread["rtc_over_auto"], size.noisy_rounds), ([1.5, 2.5], 3));
         assert_eq!((size.auto_ns, size.rtc_over_auto, size.auto_found), (7.0, 2.0, 2));
         assert_eq!((report.processes, size.rtc_over_cohort64_by_process.len()), (3, 3));
         assert!(report.to_string().contains("7 2.00x"), "{report}");

@@ -78,6 +78,12 @@ impl Entry {
     pub(super) fn figure(&self, pointer: &str) -> Option<f64> {
         self.report.as_ref()?.pointer(pointer)?.as_f64()
     }
+
+    /// Between which half of the rounds of a figure at the report's top level lie, where it tells.
+    pub(super) fn spread(&self, pointer: &str) -> Option<(f64, f64)> {
+        let spread = &self.report.as_ref()?["spread"][pointer.strip_prefix('/')?];
+        spread[0].as_f64().zip(spread[1].as_f64())
+    }
 }
 
 impl Document {

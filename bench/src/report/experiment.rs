@@ -3,6 +3,8 @@
 //! The benchmarks themselves know nothing of this: an experiment names a command, and fields of the JSON
 //! that the command prints.
 
+use super::table::Table;
+
 /// A benchmark, and what is to be said about it.
 pub(super) struct Experiment {
     /// As `--only` names it, and the page's links.
@@ -22,6 +24,9 @@ pub(super) struct Experiment {
     /// Ratios, which come first.
     pub(super) ratios: &'static [Ratio],
     pub(super) charts: &'static [Chart],
+    pub(super) tables: &'static [Table],
+    /// Where a drawing of its own stands, an SVG, as a JSON pointer.
+    pub(super) picture: Option<&'static str>,
 }
 
 impl Experiment {

@@ -4,7 +4,6 @@
 //! run), `document` (`report.json`) and `page` (`report.html`).
 
 mod baseline;
-mod calm;
 mod catalogue;
 mod child;
 mod document;
@@ -12,9 +11,11 @@ mod escape;
 mod experiment;
 mod options;
 mod page;
+mod picture;
 mod scale;
 mod series;
 mod svg;
+mod table;
 
 use std::fs;
 use std::io;
@@ -26,12 +27,15 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub use document::{Document, Entry};
 pub use options::Options;
 
-use calm::Calm;
 use child::Outcome;
 use experiment::{Command, Experiment};
 
 use crate::broker::mosquitto_version;
+use crate::calm::{Calm, is_noisy};
 use crate::web::{heed_signals, is_interrupted, machine, peer_versions};
+
+/// Steps of the loop beside each experiment: tens of milliseconds.
+const STEPS: u64 = 20_000_000;
 
 /// A command is ended after so many times the time that it takes here.
 const PATIENCE: u32 = 3;
@@ -115,7 +119,7 @@ fn measure_all(
 
     let total: u64 = chosen.iter().map(|own| own.command(options.full).seconds).sum();
     let bar = bar(total);
-    let (mut calm, mut done, mut interrupted) = (Calm::new(), 0, false);
+    let (mut calm, mut done, mut interrupted) = (Calm::new(STEPS), 0, false);
     for experiment in chosen {
         let command = experiment.command(options.full);
         let line = format!("phalanx bench {} --json", command.arguments.join(" "));
@@ -237,7 +241,7 @@ fn measure(
                 command: line.to_owned(),
                 seconds: took.as_secs_f64(),
                 slowdown,
-                noisy: slowdown.into_iter().any(calm::is_noisy),
+                noisy: slowdown.into_iter().any(is_noisy),
                 report: Some(report),
                 missing: None,
             },
@@ -272,6 +276,10 @@ fn draw(directory: &Path, document: &Document) -> Result<(), Error> {
         let Document { cores, kernel, .. } = document;
         let command = entry.command.trim_end_matches(" --json");
         let foot = format!("{processor}, {cores} cores, {kernel}: {command}");
+        let picture = experiment.picture.and_then(|at| report.pointer(at)?.as_str());
+        if let Some(picture) = picture {
+            write(&directory.join(format!("{}.svg", experiment.name)), picture.to_owned())?;
+        }
         for (n, chart) in experiment.charts.iter().enumerate() {
             let series = series::series(chart, report);
             if series.is_empty() {

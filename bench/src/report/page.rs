@@ -7,9 +7,11 @@ use super::catalogue;
 use super::document::{Document, Entry};
 use super::escape::escaped;
 use super::experiment::{Experiment, Ratio};
+use super::picture;
 use super::scale::number;
 use super::series::series;
 use super::svg::{Colours, plot, variables};
+use super::table;
 
 /// The page for `document`, and for what has moved since an earlier one, if there is one.
 pub(super) fn page(document: &Document, moves: Option<&[Move]>) -> String {
@@ -40,7 +42,7 @@ pub(super) fn page(document: &Document, moves: Option<&[Move]>) -> String {
 }
 
 const STYLE: &str = "body{max-width:44rem;margin:2rem auto;padding:0 1rem;background:var(--back);\
-    color:var(--text);font:16px/1.5 system-ui,sans-serif}a{color:var(--line0)}svg{width:100%;height:auto}\
+    color:var(--text);font:16px/1.5 system-ui,sans-serif}a{color:var(--line0)}svg,img{width:100%;height:auto}\
     table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.2rem .6rem .2rem 0;\
     border-bottom:1px solid var(--grid);vertical-align:top}td.n{text-align:right;white-space:nowrap}\
     code,pre{background:var(--soft);font-size:85%}pre{overflow:auto;max-height:24rem;padding:.5rem}\
@@ -64,6 +66,9 @@ fn where_and_how(html: &mut String, document: &Document) {
             true => "Nobody to compare with is installed.".to_owned(),
             false => format!("Beside it: {}.", escaped(&peers.join(", "))),
         }
+    );
+    html.push_str(
+        "<p>Figures are medians; between the whiskers of a point, and in brackets behind a ratio, lies half of its rounds.</p>",
     );
     if *quick {
         html.push_str(
@@ -145,15 +150,22 @@ fn section(html: &mut String, experiment: &Experiment, entry: &Entry) {
         experiment.ratios.iter().filter_map(|ratio| Some((ratio, entry.figure(ratio.at)?)));
     for (ratio, value) in judged {
         let paper = ratio.paper.map(|paper| format!("; in the paper {}", number(paper)));
+        let spread = entry.spread(ratio.at);
+        let spread = spread.map(|(low, high)| format!(" ({} to {})", number(low), number(high)));
         let _ = write!(
             html,
-            "<p><b>{}</b>: {}{}.</p>",
+            "<p><b>{}</b>{}: {}{}.</p>",
             number(value),
+            spread.unwrap_or_default(),
             escaped(ratio.says),
             paper.unwrap_or_default()
         );
     }
     if let Some(report) = &entry.report {
+        let drawn = experiment.picture.and_then(|at| report.pointer(at)?.as_str());
+        if let Some(svg) = drawn {
+            html.push_str(&picture::html(svg, experiment.title));
+        }
         for chart in experiment.charts {
             let series = series(chart, report);
             let _ = match series.is_empty() {
@@ -168,11 +180,19 @@ fn section(html: &mut String, experiment: &Experiment, entry: &Entry) {
                 ),
             };
         }
+        for table in experiment.tables {
+            html.push_str(&table::html(table, report).unwrap_or_default());
+        }
         let _ = write!(html, "<p>{}</p>", escaped(experiment.differs));
     }
     let _ = write!(html, "<p><code>{}</code>, {:.0} s</p>", escaped(&entry.command), entry.seconds);
     if let Some(report) = &entry.report {
-        let raw = serde_json::to_string_pretty(report).unwrap_or_default();
+        let mut report = report.clone();
+        // It stands above.
+        if let Some(picture) = experiment.picture.and_then(|at| report.pointer_mut(at)) {
+            picture.take();
+        }
+        let raw = serde_json::to_string_pretty(&report).unwrap_or_default();
         let _ = write!(
             html,
             "<details><summary>All figures</summary><pre>{}</pre></details>",

@@ -8,8 +8,17 @@ use super::experiment::{Chart, Lines};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Series {
     pub(super) name: String,
-    /// In the order of the rows.
-    pub(super) points: Vec<(f64, f64)>,
+    /// From left to right.
+    pub(super) points: Vec<Point>,
+}
+
+/// A figure of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Point {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    /// Between which half of the rounds lie, where the row tells.
+    pub(super) spread: Option<(f64, f64)>,
 }
 
 /// All lines of `chart` that `report` has points for, in the order in which they come.
@@ -21,30 +30,37 @@ pub(super) fn series(chart: &Chart, report: &Value) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for row in wanted {
         let Some(x) = row[chart.x.field].as_f64() else { continue };
-        let mut add = |name: String, y: Option<f64>| {
+        let mut add = |name: String, field: &str| {
             // What is not a number cannot be drawn, and neither can what has no logarithm.
             let drawn =
                 |value: f64, axis: &super::experiment::Axis| value > 0.0 || !axis.logarithmic;
-            let Some(y) = y.filter(|y| drawn(*y, &chart.y) && drawn(x, &chart.x)) else { return };
+            let Some(y) = row[field].as_f64().filter(|y| drawn(*y, &chart.y) && drawn(x, &chart.x))
+            else {
+                return;
+            };
+            let quartile = |n: usize| row["spread"][field][n].as_f64();
+            let spread = quartile(0).zip(quartile(1));
+            let spread = spread.filter(|(low, _)| drawn(*low, &chart.y));
+            let point = Point { x, y, spread };
             match all.iter_mut().find(|series| series.name == name) {
-                Some(series) => series.points.push((x, y)),
-                None => all.push(Series { name, points: vec![(x, y)] }),
+                Some(series) => series.points.push(point),
+                None => all.push(Series { name, points: vec![point] }),
             }
         };
         match &chart.lines {
             Lines::By { fields, y } => {
                 let names = fields.iter().map(|field| text(&row[*field]));
                 let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
-                add(names.join(" "), row[*y].as_f64());
+                add(names.join(" "), y);
             }
             Lines::Fields(fields) => {
                 for (name, field) in *fields {
-                    add((*name).to_owned(), row[*field].as_f64());
+                    add((*name).to_owned(), field);
                 }
             }
         }
     }
-    all.iter_mut().for_each(|series| series.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    all.iter_mut().for_each(|series| series.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
     all
 }
 
@@ -77,7 +93,8 @@ mod tests {
     #[test]
     fn rows_become_lines() {
         let report = serde_json::json!({ "rows": [
-            { "scene": "small", "server": "a", "driver": null, "n": 4, "us": 2.0, "p99": 0 },
+            { "scene": "small", "server": "a", "driver": null, "n": 4, "us": 2.0, "p99": 0,
+              "spread": { "us": [1.5, 2.5] } },
             { "scene": "small", "server": "b", "driver": "poll", "n": 1, "us": 5, "p99": 6 },
             { "scene": "large", "server": "a", "driver": null, "n": 1, "us": 7.0, "p99": 1 },
             { "scene": "small", "server": "a", "driver": null, "n": 1, "us": 3.0, "p99": 7 },
@@ -86,11 +103,16 @@ mod tests {
             let found = series(&chart(lines, logarithmic), &report);
             found.into_iter().map(|series| (series.name, series.points)).collect::<Vec<_>>()
         };
+        let point = |(x, y)| Point { x, y, spread: None };
         let by = Lines::By { fields: &["server", "driver"], y: "us" };
-        let wanted = [("a", vec![(1.0, 3.0), (4.0, 2.0)]), ("b poll", vec![(1.0, 5.0)])];
+        let spread = Point { spread: Some((1.5, 2.5)), ..point((4.0, 2.0)) };
+        let wanted = [("a", vec![point((1.0, 3.0)), spread]), ("b poll", vec![point((1.0, 5.0))])];
         assert_eq!(series(by, false), wanted.map(|(name, points)| (name.to_owned(), points)));
         let both = Lines::Fields(&[("mean", "us"), ("worst", "p99"), ("none", "none")]);
         // Zero has no logarithm.
-        assert_eq!(series(both, true)[1], ("worst".to_owned(), vec![(1.0, 6.0), (1.0, 7.0)]));
+        assert_eq!(
+            series(both, true)[1],
+            ("worst".to_owned(), [(1.0, 6.0), (1.0, 7.0)].map(point).to_vec())
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::escape::escaped;
 use super::experiment::Chart;
 use super::scale::{Scale, number};
-use super::series::Series;
+use super::series::{Point, Series};
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 300.0;
@@ -88,9 +88,13 @@ pub(super) fn plot(
     foot: Option<&str>,
 ) -> String {
     let points = || series.iter().flat_map(|series| &series.points);
-    let x = Scale::over(points().map(|point| point.0), chart.x.logarithmic);
-    let x = x.beginning_at(points().map(|point| point.0).fold(f64::INFINITY, f64::min));
-    let y = Scale::over(points().map(|point| point.1), chart.y.logarithmic);
+    let x = Scale::over(points().map(|point| point.x), chart.x.logarithmic);
+    let x = x.beginning_at(points().map(|point| point.x).fold(f64::INFINITY, f64::min));
+    let whole = |point: &Point| {
+        let (low, high) = point.spread.unwrap_or((point.y, point.y));
+        [low, point.y, high]
+    };
+    let y = Scale::over(points().flat_map(whole), chart.y.logarithmic);
     let legend = Legend::of(series);
     let named = HEIGHT + LEGEND * legend.rows as f64;
     let height = named + if foot.is_some() { HEAD + LEGEND } else { 0.0 };
@@ -164,7 +168,8 @@ fn line(
     down: impl Fn(f64) -> f64,
 ) {
     let colour = colours.line(n);
-    let places: Vec<_> = series.points.iter().map(|(x, y)| (across(*x), down(*y))).collect();
+    let places: Vec<_> =
+        series.points.iter().map(|point| (across(point.x), down(point.y))).collect();
     let path: Vec<_> = places.iter().map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
     let _ = write!(
         svg,
@@ -172,14 +177,23 @@ fn line(
         path.join("L"),
         LINES[n % LINES.len()].2
     );
-    for ((x, y), (at, value)) in places.iter().zip(&series.points) {
+    for ((x, y), point) in places.iter().zip(&series.points) {
+        if let Some((low, high)) = point.spread {
+            let (low, high) = (down(low), down(high));
+            let _ = write!(
+                svg,
+                "<path d=\"M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h6M{:.1} {high:.1}h6\" stroke=\"{colour}\"/>",
+                x - 3.0,
+                x - 3.0
+            );
+        }
         // What it is, for whoever points at it.
         let _ = write!(
             svg,
             "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"><title>{}: {} at {}</title></circle>",
             escaped(&series.name),
-            number(*value),
-            number(*at)
+            number(point.y),
+            number(point.x)
         );
     }
 }
@@ -239,11 +253,16 @@ mod tests {
             x: axis("users"),
             y: axis("ms"),
         };
-        let series = |name: &str, y| Series { name: name.into(), points: vec![(1.0, y), (2.0, y)] };
+        let point = |x, y| Point { x, y, spread: Some((y - 0.5, y + 0.5)) };
+        let series = |name: &str, y| Series {
+            name: name.into(),
+            points: vec![point(1.0, y), Point { spread: None, ..point(2.0, y) }],
+        };
         let many: Vec<_> = (0..9).map(|n| series(&format!("server & {n}"), n as f64)).collect();
         for colours in [Colours::Page, Colours::Light, Colours::Dark] {
             let svg = plot(&chart, &many, colours, None);
             assert_eq!(svg.matches("<circle").count(), 18);
+            assert_eq!(svg.matches("h6M").count(), 9, "whiskers where the spread is known");
             assert_eq!(svg.matches("server &amp; ").count(), 9 + 18);
             assert!(svg.contains("a &lt; b") && svg.contains(">users<") && !svg.contains("NaN"));
             assert_eq!(svg.contains("var("), colours == Colours::Page);

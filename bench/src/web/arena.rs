@@ -127,6 +127,16 @@ impl Arena {
         Ok(())
     }
 
+    /// The program that is measured.
+    pub(crate) fn phalanx(&self) -> &std::path::Path {
+        &self.phalanx
+    }
+
+    /// What is served.
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
+    }
+
     /// A slice of load on a server, repeated while others disturb it. True if it was to the end.
     pub(crate) fn slice(
         &self,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::options::Options;
 use super::scene::Scene;
 use super::slice::Figures;
-use crate::stats::{median, minimum};
+use crate::stats::{Spread, median, minimum, spread};
 
 /// What `phalanx bench web` reports.
 #[derive(Clone, Debug, Serialize)]
@@ -68,6 +68,8 @@ pub struct Row {
     /// Requests without an answer, or without one before their slice's end; in all slices. A server
     /// that leaves more than a tenth of its connections alone takes part in no ratio.
     pub failed: u64,
+    /// Quartiles of the slices, of the median of processor time.
+    pub spread: Spread,
 }
 
 /// Ratios of processor time per request, smallest to smallest, in one scene with one number of
@@ -150,6 +152,7 @@ impl Row {
             slices: slices.len(),
             noisy_slices: slices.iter().filter(|f| f.noisy).count(),
             failed: slices.iter().map(|f| f.failed).sum(),
+            spread: spread([("cpu_us_per_request_median", cpu)]),
         }
     }
 }

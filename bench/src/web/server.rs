@@ -66,15 +66,16 @@ fn ask(address: SocketAddr, tls: bool) -> io::Result<Vec<u8>> {
     let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
     match tls {
-        true => probe(Tls::to(&address.ip().to_string(), true, false)?.wrap(stream)?),
-        false => probe(stream),
+        true => get(Tls::to(&address.ip().to_string(), true, false)?.wrap(stream)?, PROBE),
+        false => get(stream, PROBE),
     }
 }
 
-/// The same over a connection that is there.
-fn probe(mut stream: impl Read + Write) -> io::Result<Vec<u8>> {
+/// The body of the answer to a GET of `path`, over a connection that is there. It is successful and has a length, or
+/// this is an error.
+pub(crate) fn get(mut stream: impl Read + Write, path: &str) -> io::Result<Vec<u8>> {
     let mut request = Vec::new();
-    phalanx_http::client::write_get(&mut request, "localhost", PROBE, false);
+    phalanx_http::client::write_get(&mut request, "localhost", path, false);
     stream.write_all(&request)?;
     let (mut bytes, mut chunk) = (Vec::new(), [0; 8192]);
     let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why);

@@ -17,6 +17,8 @@ pub(super) const FIGURE2: Experiment = Experiment {
     quick: command(2, &["figure2"]),
     full: command(30, &["figure2"]),
     peers: &[],
+    tables: &[],
+    picture: None,
     ratios: &[
         Ratio {
             at: "/k8_over_k1",
@@ -55,6 +57,8 @@ pub(super) const PIPELINE: Experiment = Experiment {
     quick: command(15, &["pipeline", "--kib", "4,8,32", "--processes", "2", "--rounds", "7"]),
     full: command(300, &["pipeline", "--kib", "1,2,4,8,16,32"]),
     peers: &[],
+    tables: &[],
+    picture: None,
     ratios: &[],
     charts: &[
         Chart {
@@ -84,20 +88,18 @@ pub(super) const PIPELINE: Experiment = Experiment {
     ],
 };
 
-pub(super) const FIGURE7: Experiment = Experiment {
-    name: "figure7",
-    title: "What a request misses (Figure 7 of the 2002 paper)",
-    paper: Some(
-        "The staged web server (2002, §5.1) took fewer cycles for an instruction than the threaded one, since it missed \
-         less often in the second-level cache.",
-    ),
+pub(super) const MISSES: Experiment = Experiment {
+    name: "misses",
+    title: "When cohorts pay: what a request misses",
+    paper: None,
     about: "Misses of a simulated first-level instruction cache (32 KiB, 8 ways) for a request through eight stages of generated \
             code, in cohorts of 1 and of 64, counted by cachegrind: no neighbour disturbs it.",
-    differs: "The paper counted a real processor's events, which a virtual machine does not show; what is counted here leaves out \
-              prefetching and the kernel.",
+    differs: "A cohort brings a stage's code into the cache once; what is counted leaves out prefetching and the kernel.",
     quick: command(5, &["pipeline", "--misses", "--kib", "2,8"]),
     full: command(60, &["pipeline", "--misses", "--kib", "1,2,4,8,16,32"]),
     peers: &[],
+    tables: &[],
+    picture: None,
     ratios: &[],
     charts: &[Chart {
         title: "Simulated misses of the instruction cache",
@@ -116,9 +118,11 @@ pub(super) const LADDER: Experiment = Experiment {
     about: "Five pipelines as above. The automatic setting is measured beside every size that it could have chosen, declared, and \
             beside run to completion.",
     differs: "Regret above 1 is what finding costs, or a size that was found in a bad moment.",
-    quick: command(30, &["ladder", "--processes", "1", "--rounds", "3"]),
+    quick: command(22, &["ladder", "--processes", "1", "--rounds", "2"]),
     full: command(240, &["ladder"]),
     peers: &[],
+    tables: &[],
+    picture: None,
     ratios: &[
         Ratio {
             at: "/worst_regret",
@@ -152,6 +156,8 @@ pub(super) const INTERLEAVE: Experiment = Experiment {
     quick: command(4, &["interleave", "--rounds", "5"]),
     full: command(60, &["interleave"]),
     peers: &[],
+    tables: &[],
+    picture: None,
     ratios: &[Ratio {
         at: "/speedup",
         says: "a lookup without the prefetch over one with it",

@@ -1,6 +1,7 @@
 //! What the runtime itself costs.
 
 use super::super::experiment::{Experiment, Goal, Ratio};
+use super::super::table::Table;
 use super::command;
 
 pub(super) const OPERATIONS: Experiment = Experiment {
@@ -13,6 +14,8 @@ pub(super) const OPERATIONS: Experiment = Experiment {
     quick: command(4, &["op", "--rounds", "7"]),
     full: command(30, &["op", "--rounds", "31"]),
     peers: &[],
+    tables: &[],
+    picture: None,
     ratios: &[
         Ratio {
             at: "/dispatch_over_boxed_fn",
@@ -42,6 +45,20 @@ pub(super) const RUNTIMES: Experiment = Experiment {
     full: command(50, &["runtimes", "--rounds", "11"]),
     // Without its program it is missing, and says how to get it.
     peers: &[],
+    tables: &[Table {
+        title: "Each runtime",
+        rows: "/rows",
+        columns: &[
+            ("runtime", "runtime"),
+            ("child_ns", "a child, ns"),
+            ("child_over", "over ours"),
+            ("cross_ns", "another thread, ns"),
+            ("cross_over", "over ours"),
+            ("echo_us", "an echo, µs"),
+            ("echo_over", "over ours"),
+        ],
+    }],
+    picture: None,
     ratios: &[
         Ratio {
             at: "/least_child_over",

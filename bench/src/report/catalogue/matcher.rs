@@ -25,6 +25,8 @@ pub(super) const MATCH: Experiment = Experiment {
     ),
     full: command(600, &["match", "--subscriptions", "1000000"]),
     peers: &[],
+    tables: &[],
+    picture: None,
     ratios: &[],
     charts: &[Chart {
         title: "Events a second by the size of the cohort",
@@ -62,6 +64,8 @@ pub(super) const INDEX: Experiment = Experiment {
         ],
     ),
     peers: &[],
+    tables: &[],
+    picture: None,
     ratios: &[],
     charts: &[Chart {
         title: "Events a second by the size of the index",
@@ -86,6 +90,8 @@ pub(super) const FIGURE8: Experiment = Experiment {
     quick: command(15, &["figure8", "--clients", "1,4,16,64", "--rounds", "3", "--slice", "150"]),
     full: command(300, &["figure8"]),
     peers: &[],
+    tables: &[],
+    picture: None,
     ratios: &[],
     charts: &[Chart {
         title: "Mean response time against publishing clients",

@@ -12,8 +12,10 @@ use super::experiment::{Axis, Command, Experiment};
 pub(super) fn all() -> Vec<&'static Experiment> {
     [
         &cohorts::FIGURE2,
+        &servers::FIGURE4,
         &servers::FIGURE6,
-        &cohorts::FIGURE7,
+        &servers::FIGURE7,
+        &cohorts::MISSES,
         &tux::CONCURRENCY,
         &tux::FAILURE,
         &cohorts::PIPELINE,
@@ -81,7 +83,12 @@ mod tests {
         assert!(time(|experiment| &experiment.full) <= 60 * 60);
         for (n, experiment) in all.iter().enumerate() {
             assert!(all[..n].iter().all(|other| other.name != experiment.name));
-            assert!(!experiment.ratios.is_empty() || !experiment.charts.is_empty());
+            let shows = [
+                !experiment.ratios.is_empty(),
+                !experiment.charts.is_empty(),
+                !experiment.tables.is_empty(),
+            ];
+            assert!(shows.contains(&true), "{}", experiment.name);
         }
     }
 }

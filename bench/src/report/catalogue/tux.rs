@@ -1,6 +1,7 @@
 //! The figures of the TUX paper.
 
 use super::super::experiment::{Chart, Experiment, Goal, Lines, Ratio};
+use super::super::table::Table;
 use super::servers::PEERS;
 use super::{command, linear, logarithmic};
 
@@ -23,6 +24,8 @@ pub(super) const CONCURRENCY: Experiment = Experiment {
     ),
     full: command(250, &["concurrency", "--rounds", "5"]),
     peers: PEERS,
+    tables: &[],
+    picture: None,
     ratios: &[
         Ratio {
             at: "/unbounded_general_over_bounded_pools",
@@ -81,6 +84,17 @@ pub(super) const FAILURE: Experiment = Experiment {
     quick: command(16, &["failure", "--rounds", "1", "--trial", "100"]),
     full: command(160, &["failure", "--rounds", "2"]),
     peers: &[],
+    tables: &[Table {
+        title: "Requests a second that a server bears",
+        rows: "/rows",
+        columns: &[
+            ("order", "order"),
+            ("allocator", "memory"),
+            ("stall_ms", "held up at first, ms"),
+            ("rate", "requests/s"),
+        ],
+    }],
+    picture: None,
     ratios: &[
         Ratio {
             at: "/bounded_over_unbounded",

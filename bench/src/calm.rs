@@ -1,10 +1,8 @@
-//! Whether the machine was calm: a loop that always does the same, timed beside each experiment.
+//! Whether the machine was calm: a loop that always does the same, timed beside what is measured.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Steps of the loop, each of which waits for the one before.
-const STEPS: u64 = 20_000_000;
 /// So much slower than its best the loop may be in a calm phase.
 const TOLERATED: f64 = 1.15;
 
@@ -13,19 +11,21 @@ const FIRST: usize = 5;
 
 /// The loop's times so far.
 #[derive(Debug)]
-pub(super) struct Calm {
+pub(crate) struct Calm {
+    steps: u64,
     best: Duration,
 }
 
 impl Calm {
-    pub(super) fn new() -> Self {
-        let best = (0..FIRST).map(|_| time()).min();
-        Self { best: best.expect("there are some") }
+    /// A loop of so many steps, each of which waits for the one before.
+    pub(crate) fn new(steps: u64) -> Self {
+        let best = (0..FIRST).map(|_| time(steps)).min();
+        Self { steps, best: best.expect("there are some") }
     }
 
     /// How much slower the machine is now than it was at its best: 1 is best.
-    pub(super) fn look(&mut self) -> f64 {
-        self.compare(time())
+    pub(crate) fn look(&mut self) -> f64 {
+        self.compare(time(self.steps))
     }
 
     fn compare(&mut self, time: Duration) -> f64 {
@@ -35,14 +35,14 @@ impl Calm {
 }
 
 /// Whether this is more than a calm machine's.
-pub(super) fn is_noisy(slowdown: f64) -> bool {
+pub(crate) fn is_noisy(slowdown: f64) -> bool {
     slowdown > TOLERATED
 }
 
-fn time() -> Duration {
+fn time(steps: u64) -> Duration {
     let begun = Instant::now();
     let mut state = black_box(1_u64);
-    for _ in 0..STEPS {
+    for _ in 0..steps {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     }
     black_box(state);
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn against_the_best_so_far() {
         let ms = Duration::from_millis;
-        let mut calm = Calm { best: ms(16) };
+        let mut calm = Calm { steps: 1, best: ms(16) };
         assert_eq!([ms(20), ms(10), ms(15)].map(|time| calm.compare(time)), [1.25, 1.0, 1.5]);
         assert!(is_noisy(1.5) && !is_noisy(1.0));
     }

@@ -1,0 +1,90 @@
+//! A server under cachegrind, with load from a process of its own.
+
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Counts, command, missing, read};
+use crate::load::Report;
+use crate::process::Group;
+use crate::web::site::Site;
+
+/// A server of ours: what stands before the site's folder on the command line of `phalanx`, and what behind it.
+pub(crate) struct Arguments(&'static [&'static str], &'static [&'static str]);
+
+/// The web server on one processor, by the driver that valgrind knows.
+pub(crate) const WEB: Arguments =
+    Arguments(&["web"], &["--driver=poll", "--processors=1", "--listen=127.0.0.1:0"]);
+/// Its threaded twin.
+pub(crate) const TWIN: Arguments = Arguments(&["bench", "twin-server"], &[]);
+
+/// What each request takes, as the difference of loads of so many seconds in closed loop: what happens once is left out.
+///
+/// # Errors
+/// When there is no valgrind (`NotFound`, and how to get it), or server or load fail.
+pub(crate) fn each_request(
+    phalanx: &Path,
+    arguments: &Arguments,
+    site: &Site,
+    connections: usize,
+    seconds: [u32; 2],
+) -> io::Result<Counts> {
+    let [few, many] = seconds.map(|seconds| {
+        let Arguments(before, behind) = arguments;
+        let root = [site.root.as_os_str()];
+        let before = before.iter().map(OsStr::new).chain(root);
+        let arguments: Vec<_> = before.chain(behind.iter().map(OsStr::new)).collect();
+        whole(phalanx, &arguments, site, connections, seconds)
+    });
+    let ((few, fewer), (many, more)) = (few?, many?);
+    if more <= fewer {
+        return Err(io::Error::other(format!("{fewer} requests, and {more} in more time")));
+    }
+    Ok(many.beyond(few, more - fewer))
+}
+
+/// A run of the server from its start to its end, and how many requests it has answered.
+fn whole(
+    phalanx: &Path,
+    arguments: &[&OsStr],
+    site: &Site,
+    connections: usize,
+    seconds: u32,
+) -> io::Result<(Counts, usize)> {
+    use std::os::unix::process::CommandExt;
+    let mut server = command(phalanx)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map(Group)
+        .map_err(missing)?;
+    let mut ready = String::new();
+    if let Some(out) = server.0.stdout.take() {
+        BufReader::new(out).read_line(&mut ready)?;
+    }
+    let url = ready.trim().strip_prefix("listening on ").unwrap_or_default();
+    let load = Command::new(phalanx)
+        .args(["load", &format!("{}/", url.trim_end_matches('/'))])
+        .args([&format!("--connections={connections}"), &format!("--duration={seconds}")])
+        .args(["--warmup=0", "--timeout=30", "--json", "--paths"])
+        .arg(&site.paths)
+        .stderr(Stdio::inherit())
+        .output();
+    if let Some(process) = Pid::from_raw(server.0.id().cast_signed()) {
+        // It is our child, and not waited for yet.
+        kill_process(process, Signal::INT)?;
+    }
+    let mut said = String::new();
+    if let Some(mut errors) = server.0.stderr.take() {
+        errors.read_to_string(&mut said)?;
+    }
+    server.0.wait()?;
+    let load: Report = serde_json::from_slice(&load?.stdout)?;
+    let failed = || io::Error::other(format!("valgrind said: {}", said.trim()));
+    Ok((read(&said).ok_or_else(failed)?, load.completed as usize))
+}

@@ -1,0 +1,114 @@
+//! `phalanx bench figure4`: a profile of the stages of the live web server.
+//!
+//! The 2002 paper's Figure 4 (§3.5) shows a staged program as its stages on each processor, with their queues, waits
+//! and times, and the operations between them. Every program on this runtime tells that of itself at its admin
+//! address; here it is the web server's, under load.
+
+mod report;
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use clap::Args;
+use phalanx::{Interval, Snapshot};
+
+use crate::load::seconds;
+use crate::process::{PATIENCE, ReservedPort};
+use crate::web::Error;
+use crate::web::arena::{Arena, Place, Plan};
+use crate::web::demands::Demands;
+use crate::web::lineup::ours;
+use crate::web::server::get;
+use crate::web::site::Site;
+use crate::web::slice::Shot;
+
+pub use report::{ArcRow, Report, Row};
+
+/// The profile is of this share of the slice, in its middle.
+const MIDDLE: f64 = 0.6;
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Take a profile of the web server's stages under load, as in the 2002 paper's Figure 4.
+///
+/// Small files over keep-alive connections in closed loop; the server has one core, the load another. What each stage
+/// did meanwhile is read at the server's admin address, and so is the picture of it that the server draws.
+///
+/// JSON: `rows[]`, one for each stage; `arcs[]`, the operations from stage to stage; `picture`, an SVG.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Connections at a time
+    #[arg(long, value_name = "N", default_value_t = 256,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=20_000))]
+    pub connections: usize,
+
+    /// How long the load lasts, in seconds; the profile is of its middle
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = seconds)]
+    pub slice: Duration,
+
+    /// Where
+    #[command(flatten)]
+    pub place: Place,
+
+    /// A short slice: only shows that it runs
+    #[arg(long, conflicts_with = "slice")]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+///
+/// # Errors
+/// When something cannot be measured; no process is left behind then either.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let slice = if options.quick { Duration::from_millis(500) } else { options.slice };
+    let (_, ours) = ours();
+    // Let go before the server takes it: nobody else here asks for one meanwhile.
+    let port = ReservedPort::take().map_err(Error::Io)?.give_up();
+    let admin = SocketAddr::from(([127, 0, 0, 1], port));
+    let plan = Plan {
+        wants: &|name| name == ours,
+        arguments: &["--admin", &admin.to_string()],
+        site: &Site::make,
+        check_noise: false,
+        cold: false,
+        demands: Demands::NONE,
+    };
+    let arena = Arena::start(&options.place, &plan)?;
+    let server = arena.servers.first().ok_or(Error::Nobody)?;
+    eprintln!("{} connections", options.connections);
+    let shot = Shot::closed(options.connections, 1, ANSWER);
+    let (load, seen) = std::thread::scope(|scope| {
+        let looking = scope.spawn(|| look(admin, slice));
+        let load = arena.slice(server, slice, shot);
+        (load, looking.join().expect("it does not panic"))
+    });
+    let ((load, _), (interval, picture)) = (load?, seen.map_err(Error::Io)?);
+    Ok(Report::new(options, &load, &interval, picture, arena.machine.clone()))
+}
+
+/// What happens in the middle of a slice that begins now, and how the server draws it.
+fn look(admin: SocketAddr, slice: Duration) -> std::io::Result<(Interval, String)> {
+    // The load warms up for a tenth of it.
+    std::thread::sleep(slice.mul_f64(1.1 - MIDDLE / 2.0 - 0.5));
+    let before = snapshot(admin)?;
+    let ms = slice.mul_f64(MIDDLE).as_millis().clamp(50, 10_000);
+    let picture = page(admin, &format!("/picture.svg?ms={ms}"))?;
+    let after = snapshot(admin)?;
+    let interval = Interval::between(&before, &after)
+        .ok_or_else(|| std::io::Error::other("the server was started anew meanwhile"))?;
+    Ok((interval, String::from_utf8(picture).map_err(std::io::Error::other)?))
+}
+
+fn snapshot(admin: SocketAddr) -> std::io::Result<Snapshot> {
+    serde_json::from_slice(&page(admin, "/snapshot.json")?).map_err(std::io::Error::other)
+}
+
+fn page(admin: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
+    let stream = TcpStream::connect_timeout(&admin, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE + Duration::from_secs(10)))?;
+    get(stream, path)
+}

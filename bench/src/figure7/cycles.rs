@@ -1,0 +1,25 @@
+//! Cycles of the time-stamp counter.
+
+use std::time::{Duration, Instant};
+
+/// Long enough that the two readings' own time does not count.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How often it counts in a microsecond. Where a processor has no such counter that can be relied on, nanoseconds.
+pub(super) fn per_microsecond() -> f64 {
+    let clock = quanta::Clock::new();
+    let (begun, first) = (Instant::now(), clock.raw());
+    std::thread::sleep(LOOK);
+    let counted = clock.raw() - first;
+    counted as f64 / (begun.elapsed().as_nanos() as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn it_counts_as_often_as_a_processor_may() {
+        let counted = super::per_microsecond();
+        // From nanoseconds to the quickest of processors.
+        assert!((500.0..10_000.0).contains(&counted), "{counted}");
+    }
+}

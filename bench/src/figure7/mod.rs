@@ -1,0 +1,102 @@
+//! `phalanx bench figure7`: what a request costs a staged and a threaded web server, in instructions, misses and cycles.
+//!
+//! The 2002 paper's Figure 7 (§5.1.3) shows cycles for an instruction and misses of the second-level cache for both
+//! servers, by a processor's own counters. A virtual machine shows none of these: instructions and misses are those of
+//! cachegrind here, and cycles those of the time-stamp counter.
+
+mod cycles;
+mod options;
+mod report;
+
+use std::time::Duration;
+
+use crate::cachegrind::server::{TWIN, WEB, each_request};
+use crate::procfs::user_and_system;
+use crate::stats::median;
+use crate::web::Error;
+use crate::web::arena::{Arena, Plan};
+use crate::web::demands::Demands;
+use crate::web::server::Server;
+use crate::web::site::Site;
+use crate::web::slice::Shot;
+
+pub use options::Options;
+pub use report::{Report, Row};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Seconds under valgrind, twice; what is more in the second is counted.
+const SECONDS: [u32; 2] = [1, 5];
+
+/// What one slice has shown of a server, for each request.
+struct Shown {
+    /// Cycles of processor time, the kernel's included.
+    all: f64,
+    /// Those outside of the kernel.
+    own: f64,
+}
+
+/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+///
+/// # Errors
+/// When something cannot be measured, as where valgrind is missing; no process is left behind then either.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let (slices, slice) = match options.quick {
+        true => (1, Duration::from_millis(300)),
+        false => (options.slices, options.slice),
+    };
+    let plan = Plan {
+        // By the same driver as under valgrind.
+        wants: &|name| name == "phalanx-poll" || name == "twin",
+        arguments: &[],
+        site: &Site::make,
+        check_noise: !options.quick,
+        cold: false,
+        demands: Demands::NONE,
+    };
+    let arena = Arena::start(&options.place, &plan)?;
+    let per_us = cycles::per_microsecond();
+    let mut rows = Vec::new();
+    for &connections in &options.connections {
+        let mut shown: Vec<Vec<Shown>> = arena.servers.iter().map(|_| Vec::new()).collect();
+        for seed in 1..=slices {
+            eprintln!("{connections} connections, slice {seed} of {slices}");
+            for (server, shown) in arena.servers.iter().zip(&mut shown) {
+                let shot = Shot::closed(connections, seed, PATIENCE);
+                shown.push(one(&arena, server, slice, shot, per_us)?);
+            }
+        }
+        for (server, shown) in arena.servers.iter().zip(&shown) {
+            let middle =
+                |of: fn(&Shown) -> f64| median(&shown.iter().map(of).collect::<Vec<f64>>());
+            let (cycles, own_cycles) = (middle(|shown| shown.all), middle(|shown| shown.own));
+            rows.push(Row::new(server.server, connections, cycles, own_cycles));
+        }
+    }
+    // What is simulated needs no calm, and its servers have a process of their own.
+    for row in &mut rows {
+        eprintln!("{}, {} connections, under valgrind", row.server, row.connections);
+        let arguments = if row.server == "twin" { &TWIN } else { &WEB };
+        let seconds = if options.quick { [1, 2] } else { SECONDS };
+        let each = each_request(arena.phalanx(), arguments, arena.site(), row.connections, seconds);
+        row.count(each.map_err(Error::Io)?);
+        crate::web::interrupted()?;
+    }
+    Ok(Report::new(rows, per_us, arena.machine.clone(), options.quick))
+}
+
+fn one(
+    arena: &Arena,
+    server: &Server,
+    slice: Duration,
+    shot: Shot,
+    per_us: f64,
+) -> Result<Shown, Error> {
+    let times = || user_and_system(&server.process.family).map_err(Error::Io);
+    let before = times()?;
+    let (load, _) = arena.slice(server, slice, shot)?;
+    let after = times()?;
+    let all = load.server_cpu_us_per_request.unwrap_or(f64::NAN) * per_us;
+    let (user, system) = (after.0 - before.0, after.1 - before.1);
+    Ok(Shown { all, own: all * user / (user + system).max(f64::MIN_POSITIVE) })
+}

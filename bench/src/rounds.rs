@@ -1,0 +1,68 @@
+//! Rounds that count: each is taken with the machine's speed looked at beside it, and one of a bad phase again.
+
+use crate::calm::{Calm, is_noisy};
+
+/// Steps of the loop beside a round: a few milliseconds.
+const STEPS: u64 = 2_000_000;
+
+/// What rounds have shown.
+#[derive(Debug)]
+pub(crate) struct Taken<T> {
+    pub(crate) rounds: Vec<T>,
+    /// Of these, kept although the machine was slower than it can be: it did not get better in as many rounds again.
+    pub(crate) noisy: usize,
+}
+
+/// Takes `count` rounds, and up to as many again in place of those in which others used the machine.
+pub(crate) fn take<T, E>(count: usize, round: impl FnMut() -> Result<T, E>) -> Result<Taken<T>, E> {
+    let mut calm = Calm::new(STEPS);
+    take_by(count, round, || calm.look())
+}
+
+/// The same, by any measure of how much slower the machine is than at its best.
+fn take_by<T, E>(
+    count: usize,
+    mut round: impl FnMut() -> Result<T, E>,
+    mut slowdown: impl FnMut() -> f64,
+) -> Result<Taken<T>, E> {
+    let (mut taken, mut again) = (Taken { rounds: Vec::with_capacity(count), noisy: 0 }, count);
+    while taken.rounds.len() < count {
+        let before = slowdown();
+        let shown = round()?;
+        let is_noisy = is_noisy(before.max(slowdown()));
+        if is_noisy && again > 0 {
+            again -= 1;
+            continue;
+        }
+        taken.noisy += usize::from(is_noisy);
+        taken.rounds.push(shown);
+    }
+    Ok(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    fn taken(count: usize, slowdown: impl FnMut() -> f64) -> Taken<u32> {
+        let mut next = 0..;
+        let Ok(taken) = take_by(count, || Ok::<_, Infallible>(next.next().unwrap()), slowdown);
+        taken
+    }
+
+    #[test]
+    fn what_was_disturbed_is_taken_again() {
+        // Before and behind each round: the second and the fourth are disturbed.
+        let mut slowdowns = [1.0, 1.1, 1.0, 1.5, 1.0, 1.0, 1.6, 1.0, 1.0, 1.0].into_iter();
+        let calm = taken(3, || slowdowns.next().unwrap());
+        assert_eq!((calm.rounds, calm.noisy), (vec![0, 2, 4], 0));
+    }
+
+    #[test]
+    fn where_it_is_never_calm_rounds_are_marked() {
+        let noisy = taken(3, || 2.0);
+        assert_eq!((noisy.rounds, noisy.noisy), (vec![3, 4, 5], 3));
+    }
+}
