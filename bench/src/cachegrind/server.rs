@@ -1,7 +1,7 @@
 //! A server under cachegrind, with load from a process of its own.
 
 use std::ffi::OsStr;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -55,10 +55,13 @@ fn whole(
     seconds: u32,
 ) -> io::Result<(Counts, usize)> {
     use std::os::unix::process::CommandExt;
+    // A file, since a pipe that nobody reads is full once valgrind has warned of some hundred system calls that it
+    // does not know, and then all stand still.
+    let mut errors = tempfile::tempfile()?;
     let mut server = command(phalanx)
         .args(arguments)
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stderr(errors.try_clone()?)
         .process_group(0)
         .spawn()
         .map(Group)
@@ -79,12 +82,15 @@ fn whole(
         // It is our child, and not waited for yet.
         kill_process(process, Signal::INT)?;
     }
-    let mut said = String::new();
-    if let Some(mut errors) = server.0.stderr.take() {
-        errors.read_to_string(&mut said)?;
-    }
     server.0.wait()?;
+    let mut said = String::new();
+    errors.rewind()?;
+    errors.read_to_string(&mut said)?;
     let load: Report = serde_json::from_slice(&load?.stdout)?;
-    let failed = || io::Error::other(format!("valgrind said: {}", said.trim()));
+    let last = said.trim().lines().last().unwrap_or_default();
+    let failed = || io::Error::other(format!("valgrind said: {last}"));
+    if load.errors.total() > 0 {
+        return Err(io::Error::other(format!("not all were answered: {:?}", load.errors)));
+    }
     Ok((read(&said).ok_or_else(failed)?, load.completed as usize))
 }
