@@ -6,11 +6,14 @@
 use super::event::Event;
 use super::group::{self, Group};
 use super::residual::Residual;
+use crate::simd::prefetch::prefetch;
 
 /// So many of one shape make a group.
 const WORTH: usize = 16;
 /// Loose words beyond which nobody counts shapes.
 const MANY: usize = 4096;
+/// Lines to begin with: the processor finds by itself that more are wanted.
+const FIRST: usize = 16;
 /// As a group's number: it is loose.
 pub(crate) const LOOSE: usize = 255;
 
@@ -162,6 +165,14 @@ impl Cluster {
             }
             other => other,
         });
+    }
+
+    /// Starts to load what is checked first.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        if let Some(group) = self.groups.first() {
+            group.lines.iter().take(FIRST).for_each(prefetch);
+        }
     }
 
     /// Tells of each loose subscription that an event satisfies.

@@ -11,6 +11,9 @@ use super::snapshot::{Snapshot, State};
 use super::writer::Subscription;
 use crate::simd;
 
+/// How many pairs ahead a cluster is begun to be loaded.
+const AHEAD: usize = 4;
+
 /// A part of a snapshot that can be matched alone; see [`Snapshot::pieces`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PieceId(u32);
@@ -279,8 +282,15 @@ impl State {
         if piece.clusters.len() > 1 {
             pairs.sort_unstable();
         }
-        let mut read = Read::default();
+        let (mut read, mut from) = (Read::default(), AHEAD);
         for run in pairs.chunk_by(|a, b| a >> 32 == b >> 32) {
+            // Each cluster once, while those before it are checked.
+            for soon in from..(from + run.len()).min(pairs.len()) {
+                if pairs[soon] >> 32 != pairs[soon - 1] >> 32 {
+                    piece.clusters[(pairs[soon] >> 32) as usize].prefetch();
+                }
+            }
+            from += run.len();
             let cluster = &piece.clusters[(run[0] >> 32) as usize];
             let bytes = cluster.bytes();
             read.clusters += 1;

@@ -19,6 +19,7 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+pub(crate) mod prefetch;
 mod scalar;
 
 /// Instructions for the checks. All give the same answers.

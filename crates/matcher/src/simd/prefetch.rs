@@ -1,0 +1,31 @@
+//! Starting to load lines before they are wanted.
+//!
+//! # Safety
+//! A prefetch is a hint: it reads nothing and never faults, whatever the address. The instruction
+//! touches no register and no flag of the program's.
+
+#![allow(unsafe_code)]
+
+use crate::index::event::Line;
+
+/// Starts to load a line; does nothing where there is no such instruction.
+#[inline(always)]
+pub(crate) fn prefetch(line: &Line) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint, see above.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch(std::ptr::from_ref(line).cast(), _MM_HINT_T0);
+    }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: the same.
+    unsafe {
+        std::arch::asm!(
+            "prfm pldl1keep, [{line}]",
+            line = in(reg) std::ptr::from_ref(line),
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    let _ = line;
+}
