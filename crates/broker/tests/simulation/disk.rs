@@ -201,7 +201,8 @@ fn who_publishes_is_not_left_waiting() {
 /// nothing.
 #[test]
 fn who_has_slept_refuses_nobody() {
-    for seed in [276, 576, 744, 2553] {
+    // Each was sent away by a broker that looked at the clock alone.
+    for seed in [124, 163, 287, 375, 381] {
         publishes_to_no_disk(seed);
     }
 }

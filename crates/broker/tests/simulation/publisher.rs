@@ -29,12 +29,14 @@ pub(crate) struct Memory {
 pub(crate) struct Said {
     pub(crate) topic: String,
     pub(crate) payload: String,
+    pub(crate) qos: QoS,
     pub(crate) retain: bool,
 }
 
 /// Its number, to a topic of its own.
 pub(crate) fn number(publisher: usize, number: usize) -> Said {
-    Said { topic: format!("from/{publisher}"), payload: number.to_string(), retain: false }
+    let (topic, payload) = (format!("from/{publisher}"), number.to_string());
+    Said { topic, payload, qos: qos(number), retain: false }
 }
 
 /// A publisher's number, and what it says.
@@ -183,11 +185,11 @@ async fn send(
     duplicate: bool,
 ) -> Result<(), Lost> {
     memory.borrow_mut().sent[number] += 1;
-    let delivery = match qos(number) {
+    let Said { topic, payload, qos, retain } = says(publisher, number);
+    let delivery = match qos {
         QoS::ExactlyOnce => Delivery::ExactlyOnce(id),
         _ => Delivery::AtLeastOnce(id),
     };
-    let Said { topic, payload, retain } = says(publisher, number);
     wire.say(&Packet::Publish(Publish {
         topic: &topic,
         payload: payload.as_bytes(),
