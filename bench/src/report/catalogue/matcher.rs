@@ -88,7 +88,7 @@ pub(super) const FIGURE8: Experiment = Experiment {
             code.",
     differs: "Cohorts need events that come together: with few clients there are none, and the two do the same.",
     quick: command(15, &["figure8", "--clients", "1,4,16,64", "--rounds", "3", "--slice", "150"]),
-    full: command(300, &["figure8"]),
+    full: command(110, &["figure8"]),
     peers: &[],
     tables: &[],
     picture: None,
