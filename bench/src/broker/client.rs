@@ -1,13 +1,13 @@
 //! A connection of the load: what it says first, waiting for each answer; and then as much as goes at once.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::num::NonZero;
 use std::time::Duration;
 
 use phalanx_mqtt::{
-    Connect, Frame, Packet, Properties, Property, PropertyBuffer, QoS, Reason, Subscribe,
-    SubscribeOptions, SubscriptionBuffer, Version,
+    Connect, Disconnect, Frame, Packet, Properties, Property, PropertyBuffer, QoS, Reason,
+    Subscribe, SubscribeOptions, SubscriptionBuffer, Version,
 };
 
 /// No answer in this time is an error.
@@ -117,6 +117,20 @@ impl Client {
         }
         self.out.clear();
         self.sent = 0;
+        Ok(())
+    }
+
+    /// Ends its session: where one were left, all that matches its filters would be kept for it while others are measured.
+    pub(super) fn leave(mut self) -> io::Result<()> {
+        let mut properties = PropertyBuffer::new();
+        properties.push(Property::SessionExpiry(0)).map_err(io::Error::other)?;
+        let leaving = Disconnect { reason: Reason::SUCCESS, properties: properties.get() };
+        let leaving = Packet::Disconnect(leaving);
+        leaving.encode(Version::V5, &mut self.out).map_err(io::Error::other)?;
+        self.stream.set_nonblocking(false)?;
+        self.flush()?;
+        self.stream.shutdown(Shutdown::Write)?;
+        while self.stream.read(&mut self.input)? > 0 {}
         Ok(())
     }
 }

@@ -156,6 +156,11 @@ impl Fleet {
         Ok(())
     }
 
+    /// Ends all sessions.
+    pub(super) fn leave(self) -> io::Result<()> {
+        self.clients.into_iter().try_for_each(Client::leave)
+    }
+
     /// Each publisher for which half of what it may have under way has arrived sends so much again.
     fn publish_all(&mut self) -> io::Result<()> {
         let window = self.setting.shape.window();

@@ -145,6 +145,9 @@ fn measure(
             slices.push(slice);
         }
     }
+    for (server, fleet) in servers.iter().zip(fleets) {
+        fleet.leave().map_err(|error| failed(server, error))?;
+    }
     for (n, (server, own)) in servers.iter().zip(&slices).enumerate() {
         let all = |of: fn(&Slice) -> f64| median(&own.iter().map(of).collect::<Vec<_>>());
         let over = |peer: &Vec<Slice>| {

@@ -68,7 +68,9 @@ pub(super) fn mosquitto(core: usize, directory: &Path) -> Result<Vec<Server>, Er
 pub(crate) fn mosquitto_version() -> Option<String> {
     let output = Command::new(process::find(MOSQUITTO)?).arg("-h").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
-    Some(text.lines().next()?.trim().to_owned())
+    // As in `mosquitto version 2.0.11`.
+    let line = text.lines().next()?.trim();
+    Some(line.strip_prefix("mosquitto version ").unwrap_or(line).to_owned())
 }
 
 fn start(

@@ -14,3 +14,23 @@ pub(super) fn escaped(text: &str) -> String {
     }
     out
 }
+
+/// The same for sentences, where what stands between backquotes is code.
+pub(super) fn prose(text: &str) -> String {
+    let parts = text.split('`').enumerate();
+    let part = |(n, part)| match n % 2 {
+        0 => escaped(part),
+        _ => format!("<code>{}</code>", escaped(part)),
+    };
+    parts.map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prose;
+
+    #[test]
+    fn code_is_set_as_code() {
+        assert_eq!(prose("a `b < c` & d"), "a <code>b &lt; c</code> &amp; d");
+    }
+}

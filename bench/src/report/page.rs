@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::baseline::Move;
 use super::catalogue;
 use super::document::{Document, Entry};
-use super::escape::escaped;
+use super::escape::{escaped, prose};
 use super::experiment::{Experiment, Ratio};
 use super::picture;
 use super::scale::number;
@@ -42,7 +42,7 @@ pub(super) fn page(document: &Document, moves: Option<&[Move]>) -> String {
 }
 
 const STYLE: &str = "body{max-width:44rem;margin:2rem auto;padding:0 1rem;background:var(--back);\
-    color:var(--text);font:16px/1.5 system-ui,sans-serif}a{color:var(--line0)}svg,img{width:100%;height:auto}\
+    color:var(--text);font:16px/1.5 system-ui,sans-serif}a{color:var(--line0)}svg{width:100%;height:auto}img{display:block;max-width:100%;max-height:56rem;margin:1rem auto}\
     table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.2rem .6rem .2rem 0;\
     border-bottom:1px solid var(--grid);vertical-align:top}td.n{text-align:right;white-space:nowrap}\
     code,pre{background:var(--soft);font-size:85%}pre{overflow:auto;max-height:24rem;padding:.5rem}\
@@ -132,9 +132,9 @@ fn section(html: &mut String, experiment: &Experiment, entry: &Entry) {
     let _ =
         write!(html, "<section id=\"{}\"><h2>{}</h2>", experiment.name, escaped(experiment.title));
     if let Some(paper) = experiment.paper {
-        let _ = write!(html, "<p class=\"paper\">{}</p>", escaped(paper));
+        let _ = write!(html, "<p class=\"paper\">{}</p>", prose(paper));
     }
-    let _ = write!(html, "<p>{}</p>", escaped(experiment.about));
+    let _ = write!(html, "<p>{}</p>", prose(experiment.about));
     if let Some(why) = &entry.missing {
         let _ = write!(html, "<p class=\"note\">Not measured: {}.</p>", escaped(why));
     }
@@ -183,7 +183,7 @@ fn section(html: &mut String, experiment: &Experiment, entry: &Entry) {
         for table in experiment.tables {
             html.push_str(&table::html(table, report).unwrap_or_default());
         }
-        let _ = write!(html, "<p>{}</p>", escaped(experiment.differs));
+        let _ = write!(html, "<p>{}</p>", prose(experiment.differs));
     }
     let _ = write!(html, "<p><code>{}</code>, {:.0} s</p>", escaped(&entry.command), entry.seconds);
     if let Some(report) = &entry.report {
