@@ -159,7 +159,7 @@ pub(super) const WEB: Experiment = Experiment {
     about: "Small files over connections that are kept alive; the servers share one core, the load has the other. The floor is a \
             bare loop on the same driver that gives one fixed answer.",
     differs: "Most of a request's time is the kernel's sending and receiving, which is the same for all.",
-    quick: command(36, &["web", "--connections", "64", "--slices", "5", "--slice", "0.2"]),
+    quick: command(36, &["web", "--connections", "64", "--slices", "6", "--slice", "0.15"]),
     full: command(290, &["web", "--connections", "64,256", "--slices", "7"]),
     peers: PEERS,
     tables: &[],
