@@ -23,6 +23,7 @@ mod descriptors;
 mod drain;
 mod encodings;
 mod fields;
+mod figures;
 mod files;
 mod frames;
 mod framing;

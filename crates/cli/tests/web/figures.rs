@@ -1,0 +1,46 @@
+//! `phalanx bench figure4` and `figure7`, in small: what the live server tells of its stages, and what a request costs it.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    command.arg("bench").args(arguments).args(["--quick", "--json"]).output().unwrap()
+}
+
+#[test]
+fn the_live_server_tells_of_its_stages() {
+    let output = bench(&["figure4", "--connections=16"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let control = rows.iter().find(|row| row["stage"] == "control").unwrap();
+    assert!(control["cohort_mean"].as_f64().unwrap() >= 1.0, "{control}");
+    assert!(control["share"].as_f64().unwrap() > 0.0, "{control}");
+    let arcs = report["arcs"].as_array().unwrap();
+    assert!(arcs.iter().any(|arc| arc["from"].is_null() && arc["to"] == "control"), "{arcs:?}");
+    let picture = report["picture"].as_str().unwrap();
+    assert!(picture.starts_with("<svg ") && picture.contains(">control</text>"), "{picture}");
+}
+
+#[test]
+fn requests_are_counted_staged_and_threaded() {
+    let output = bench(&["figure7", "--connections=4"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        assert!(said.contains("valgrind is not installed"), "{said}");
+        return;
+    }
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let servers: Vec<_> = rows.iter().map(|row| row["server"].as_str().unwrap()).collect();
+    assert_eq!(servers, ["phalanx", "twin"], "{said}");
+    for row in rows {
+        // A request is parsed, looked up and answered; and the cycles outside of the kernel are not all.
+        assert!(row["instructions"].as_f64().unwrap() > 1000.0, "{row}");
+        assert!(row["cycles"].as_f64().unwrap() > row["own_cycles"].as_f64().unwrap(), "{row}");
+    }
+    assert!(report["cycles_over_twin"].as_f64().unwrap() > 0.0, "{report}");
+}
