@@ -12,9 +12,7 @@ use serde::Serialize;
 use crate::load::{Report as Seen, seconds};
 use crate::stats::{Spread, median, spread};
 use crate::web::arena::{Arena, Place, Plan};
-use crate::web::demands::Demands;
 use crate::web::lineup::ours;
-use crate::web::site::Site;
 use crate::web::slice::Shot;
 use crate::web::{Error, Machine};
 
@@ -115,13 +113,10 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     };
     let (driver, ours) = ours();
     let first = options.holds[0].to_string();
+    let wants = |name: &str| name == ours;
     let plan = Plan {
-        wants: &|name| name == ours,
         arguments: &["--target-wait", "0", "--hold", &first],
-        site: &Site::make,
-        check_noise: !options.quick,
-        cold: false,
-        demands: Demands::NONE,
+        ..Plan::small(&wants, options.quick)
     };
     let mut arena = Arena::start(&options.place, &plan)?;
     for hold in &options.holds[1..] {

@@ -16,7 +16,6 @@ use crate::load::seconds;
 use crate::stats::{Spread, median, spread};
 use crate::surge;
 use crate::web::arena::{Arena, Place, Plan};
-use crate::web::demands::Demands;
 use crate::web::lineup::ours;
 use crate::web::site::Site;
 use crate::web::slice::Shot;
@@ -135,13 +134,11 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     };
     let (_, ours) = ours();
     let sizes = surge::sizes(files, &mut fastrand::Rng::with_seed(1));
+    let wants = |name: &str| name == ours || SERVERS.contains(&name);
     let plan = Plan {
-        wants: &|name| name == ours || SERVERS.contains(&name),
         arguments: &["--target-wait", "0", "--cache", CACHE],
         site: &|directory: &Path| Site::of(directory, &sizes, 1.0),
-        check_noise: !options.quick,
-        cold: false,
-        demands: Demands::NONE,
+        ..Plan::small(&wants, options.quick)
     };
     let arena = Arena::start(&options.place, &plan)?;
     let mut rows = Vec::new();

@@ -8,9 +8,7 @@ use super::options::Options;
 use crate::stats::minimum;
 use crate::web::Error;
 use crate::web::arena::{Arena, Plan};
-use crate::web::demands::Demands;
 use crate::web::lineup::ours;
-use crate::web::site::Site;
 use crate::web::slice::Shot;
 
 /// The length of a slice, and of one of a quick run.
@@ -34,15 +32,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<WebRow>, Error> {
     let (in_flight, rounds, _) = options.plan();
     let (_, ours) = ours();
     let wants = |name: &str| name == ours || ["twin", "nginx"].contains(&name);
-    let plan = Plan {
-        wants: &wants,
-        arguments: &[],
-        site: &Site::make,
-        check_noise: !options.quick,
-        cold: false,
-        demands: Demands::NONE,
-    };
-    let arena = Arena::start(&options.place, &plan)?;
+    let arena = Arena::start(&options.place, &Plan::small(&wants, options.quick))?;
     let mut rows = Vec::new();
     for connections in in_flight {
         eprintln!("servers with {connections} connections");

@@ -16,10 +16,8 @@ use crate::load::seconds;
 use crate::process::{PATIENCE, ReservedPort};
 use crate::web::Error;
 use crate::web::arena::{Arena, Place, Plan};
-use crate::web::demands::Demands;
 use crate::web::lineup::ours;
 use crate::web::server::get;
-use crate::web::site::Site;
 use crate::web::slice::Shot;
 
 pub use report::{ArcRow, Report, Row};
@@ -69,13 +67,11 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     // Let go before the server takes it: nobody else here asks for one meanwhile.
     let port = ReservedPort::take().map_err(Error::Io)?.give_up();
     let admin = SocketAddr::from(([127, 0, 0, 1], port));
+    let (wants, admin_address) = (|name: &str| name == ours, admin.to_string());
     let plan = Plan {
-        wants: &|name| name == ours,
-        arguments: &["--admin", &admin.to_string()],
-        site: &Site::make,
+        arguments: &["--admin", &admin_address],
         check_noise: false,
-        cold: false,
-        demands: Demands::NONE,
+        ..Plan::small(&wants, options.quick)
     };
     let arena = Arena::start(&options.place, &plan)?;
     let server = arena.servers.first().ok_or(Error::Nobody)?;
@@ -93,7 +89,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
 /// What happens in the middle of a slice that begins now, and how the server draws it.
 fn look(admin: SocketAddr, slice: Duration) -> std::io::Result<(Interval, String)> {
     // The load warms up for a tenth of it.
-    std::thread::sleep(slice.mul_f64(1.1 - MIDDLE / 2.0 - 0.5));
+    std::thread::sleep(slice.mul_f64(0.1 + (1.0 - MIDDLE) / 2.0));
     let before = snapshot(admin)?;
     let ms = slice.mul_f64(MIDDLE).as_millis().clamp(50, 10_000);
     let picture = page(admin, &format!("/picture.svg?ms={ms}"))?;

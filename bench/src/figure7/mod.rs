@@ -15,9 +15,7 @@ use crate::procfs::user_and_system;
 use crate::stats::median;
 use crate::web::Error;
 use crate::web::arena::{Arena, Plan};
-use crate::web::demands::Demands;
 use crate::web::server::Server;
-use crate::web::site::Site;
 use crate::web::slice::Shot;
 
 pub use options::Options;
@@ -45,18 +43,11 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         true => (1, Duration::from_millis(300)),
         false => (options.slices, options.slice),
     };
-    let plan = Plan {
-        // By the same driver as under valgrind.
-        wants: &|name| name == "phalanx-poll" || name == "twin",
-        arguments: &[],
-        site: &Site::make,
-        check_noise: !options.quick,
-        cold: false,
-        demands: Demands::NONE,
-    };
-    let arena = Arena::start(&options.place, &plan)?;
+    // By the same driver as under valgrind.
+    let wants = |name: &str| name == "phalanx-poll" || name == "twin";
+    let arena = Arena::start(&options.place, &Plan::small(&wants, options.quick))?;
     let per_us = cycles::per_microsecond();
-    let mut rows = Vec::new();
+    let mut measured = Vec::new();
     for &connections in &options.connections {
         let mut shown: Vec<Vec<Shown>> = arena.servers.iter().map(|_| Vec::new()).collect();
         for seed in 1..=slices {
@@ -69,17 +60,18 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         for (server, shown) in arena.servers.iter().zip(&shown) {
             let middle =
                 |of: fn(&Shown) -> f64| median(&shown.iter().map(of).collect::<Vec<f64>>());
-            let (cycles, own_cycles) = (middle(|shown| shown.all), middle(|shown| shown.own));
-            rows.push(Row::new(server.server, connections, cycles, own_cycles));
+            let shown = Shown { all: middle(|shown| shown.all), own: middle(|shown| shown.own) };
+            measured.push((server.server, connections, shown));
         }
     }
     // What is simulated needs no calm, and its servers have a process of their own.
-    for row in &mut rows {
-        eprintln!("{}, {} connections, under valgrind", row.server, row.connections);
-        let arguments = if row.server == "twin" { &TWIN } else { &WEB };
-        let seconds = if options.quick { [1, 2] } else { SECONDS };
-        let each = each_request(arena.phalanx(), arguments, arena.site(), row.connections, seconds);
-        row.count(each.map_err(Error::Io)?);
+    let seconds = if options.quick { [1, 2] } else { SECONDS };
+    let mut rows = Vec::new();
+    for (server, connections, shown) in measured {
+        eprintln!("{server}, {connections} connections, under valgrind");
+        let arguments = if server == "twin" { &TWIN } else { &WEB };
+        let each = each_request(arena.phalanx(), arguments, arena.site(), connections, seconds);
+        rows.push(Row::new(server, connections, &shown, each.map_err(Error::Io)?));
         crate::web::interrupted()?;
     }
     Ok(Report::new(rows, per_us, arena.machine.clone(), options.quick))

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::Shown;
 use crate::cachegrind::Counts;
 use crate::web::Machine;
 
@@ -48,30 +49,22 @@ pub struct Row {
 }
 
 impl Row {
-    /// With nothing counted yet.
     pub(super) fn new(
         server: &'static str,
         connections: usize,
-        cycles: f64,
-        own_cycles: f64,
+        shown: &Shown,
+        each: Counts,
     ) -> Self {
-        let none = f64::NAN;
         Self {
             server,
             connections,
-            instructions: none,
-            i1_misses: none,
-            l2_misses: none,
-            cycles,
-            own_cycles,
-            own_cycles_per_instruction: none,
+            instructions: each.instructions,
+            i1_misses: each.i1,
+            l2_misses: each.l2,
+            cycles: shown.all,
+            own_cycles: shown.own,
+            own_cycles_per_instruction: shown.own / each.instructions,
         }
-    }
-
-    pub(super) fn count(&mut self, each: Counts) {
-        let Counts { instructions, i1, l2 } = each;
-        (self.instructions, self.i1_misses, self.l2_misses) = (instructions, i1, l2);
-        self.own_cycles_per_instruction = self.own_cycles / instructions;
     }
 }
 

@@ -13,10 +13,8 @@ use serde::Serialize;
 use crate::load::seconds;
 use crate::stats::{Spread, median, spread};
 use crate::web::arena::{Arena, Place, Plan};
-use crate::web::demands::Demands;
 use crate::web::lineup::ours;
 use crate::web::server::Server;
-use crate::web::site::Site;
 use crate::web::slice::Shot;
 use crate::web::{Error, Machine};
 
@@ -119,15 +117,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     };
     let (_, ours) = ours();
     let wants = |name: &str| name == ours || name == "twin";
-    let plan = Plan {
-        wants: &wants,
-        arguments: &[],
-        site: &Site::make,
-        check_noise: !options.quick,
-        cold: false,
-        demands: Demands::NONE,
-    };
-    let arena = Arena::start(&options.place, &plan)?;
+    let arena = Arena::start(&options.place, &Plan::small(&wants, options.quick))?;
     let pair = |name: &str| arena.servers.iter().find(|server| server.server == name);
     let (Some(phalanx), Some(twin)) = (pair("phalanx"), pair("twin")) else {
         return Err(Error::Nobody);

@@ -16,7 +16,6 @@ use report::Slice;
 
 use crate::web::Error;
 use crate::web::arena::{Arena, Plan};
-use crate::web::demands::Demands;
 use crate::web::lineup::ours;
 use crate::web::server::Server;
 use crate::web::site::Site;
@@ -65,14 +64,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             Site::of(directory, &vec![bytes; SITE.div_ceil(bytes).clamp(1, 4096)], 0.0)
         }
     };
-    let plan = Plan {
-        wants: &wants,
-        arguments: &arguments,
-        site: &site,
-        check_noise: !options.quick,
-        cold: false,
-        demands: Demands::NONE,
-    };
+    let plan = Plan { arguments: &arguments, site: &site, ..Plan::small(&wants, options.quick) };
     let arena = Arena::start(&options.place, &plan)?;
     let calibration = (slice / 2).max(SHORTEST);
     let mut measured = Vec::new();

@@ -64,6 +64,20 @@ pub(crate) struct Plan<'a> {
     pub(crate) demands: Demands,
 }
 
+impl<'a> Plan<'a> {
+    /// Those servers with small files and nothing beside; where it is only to show that they run, noise does not matter.
+    pub(crate) fn small(wants: &'a dyn Fn(&str) -> bool, quick: bool) -> Self {
+        Self {
+            wants,
+            arguments: &[],
+            site: &Site::make,
+            check_noise: !quick,
+            cold: false,
+            demands: Demands::NONE,
+        }
+    }
+}
+
 impl Arena {
     /// Starts the servers, and binds this thread to the load's core for as long as they are up.
     pub(crate) fn start(place: &Place, plan: &Plan<'_>) -> Result<Self, Error> {
