@@ -4,12 +4,10 @@
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
 
 use phalanx::sim::{self, World};
 
-use crate::lives::{Cut, Everybody, Files, copied, handles, live};
-use crate::subscriber::Errand;
+use crate::lives::{Cut, Everybody, copied, handles, lives};
 use crate::{PUBLISHERS, Shared, publisher, subscriber};
 
 /// What everybody knows.
@@ -49,18 +47,8 @@ fn enter(world: &mut World, breaks: bool, known: &Known) -> Clients {
     own.absent.set(subscribers.iter().filter(|own| !own.is_subscribed).count());
     own.breaks.set(breaks);
     let (publishers, subscribers) = (handles(publishers), handles(subscribers));
-    for (number, memory) in subscribers.iter().enumerate() {
-        let errand = Errand::for_all(number, memory);
-        let (net, own, memory) = (world.net(), own.clone(), memory.clone());
-        world.client(async move {
-            subscriber::run(net, own, errand, memory.clone()).await;
-            memory.borrow().look();
-        });
-    }
-    for (number, memory) in publishers.iter().enumerate() {
-        let script = (number, publisher::number as fn(_, _) -> _);
-        world.client(publisher::run(world.net(), own.clone(), script, memory.clone()));
-    }
+    subscriber::enter(world, &own, &subscribers);
+    publisher::enter(world, &own, publisher::number, &publishers);
     Clients { publishers, subscribers }
 }
 
@@ -68,23 +56,19 @@ fn enter(world: &mut World, breaks: bool, known: &Known) -> Clients {
 fn what_is_acknowledged_survives_crashes() {
     let (torn, cleaned, begun) = (Cell::new(0), Cell::new(0), Cell::new(0));
     sim::explore_each(150, |seed| {
-        let cut = Cut { heard: 60, later: Duration::from_millis(2) };
-        let mut files = Files::new();
-        let mut known = Known {
+        let known = Known {
             publishers: vec![Default::default(); PUBLISHERS],
             subscribers: vec![Default::default(); 1 + seed as usize % 3],
         };
-        for life in 0..2 + seed % 3 {
-            (files, known) =
-                live(seed * 5 + life, &files, cut, |world, breaks| enter(world, breaks, &known));
-            let left = phalanx_store::recover(&files, Path::new("/")).unwrap();
+        lives(seed, Cut::MIDST, known, enter, |files| {
+            let left = phalanx_store::recover(files, Path::new("/")).unwrap();
             torn.set(torn.get() + usize::from(left.torn.is_some()));
             begun.set(
                 begun.get() + left.sessions.values().map(|own| own.incoming.len()).sum::<usize>(),
             );
             let is_cleaned = !files.is_empty() && !files.contains_key("000000000001.journal");
             cleaned.set(cleaned.get() + usize::from(is_cleaned));
-        }
+        });
     });
     // What is looked for did happen.
     let figures = [&torn, &cleaned, &begun].map(Cell::get);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use phalanx::sim::{self, World};
 use phalanx_mqtt::QoS;
 
-use crate::lives::{Cut, Everybody, Files, copied, handles, live};
+use crate::lives::{Cut, Everybody, copied, handles, lives};
 use crate::subscriber::Errand;
 use crate::{MESSAGES, PUBLISHERS, Shared, publisher, qos, subscriber};
 
@@ -99,10 +99,7 @@ fn enter(world: &mut World, breaks: bool, known: &Known, leaves_after: usize) ->
             look(&all.moment());
         });
     }
-    for (number, memory) in clients.publishers.iter().enumerate() {
-        let script = (number, publisher::number as fn(_, _) -> _);
-        world.client(publisher::run(world.net(), own.clone(), script, memory.clone()));
-    }
+    publisher::enter(world, &own, publisher::number, &clients.publishers);
     clients
 }
 
@@ -110,18 +107,14 @@ fn enter(world: &mut World, breaks: bool, known: &Known, leaves_after: usize) ->
 fn a_group_has_each_message_once_over_crashes() {
     let (left, both) = (Cell::new(0), Cell::new(0));
     sim::explore_each(20, |seed| {
-        let cut = Cut { heard: 60, later: Duration::from_millis(2) };
-        let mut files = Files::new();
-        let mut known = Known {
+        let known = Known {
             publishers: vec![Default::default(); PUBLISHERS],
             members: vec![Default::default(); 2 + seed as usize % 2],
         };
-        for life in 0..2 + seed % 3 {
-            let leaves_after = seed as usize % 8;
-            (files, known) = live(seed * 5 + life, &files, cut, |world, breaks| {
-                enter(world, breaks, &known, leaves_after)
-            });
-        }
+        let enter = |world: &mut World, breaks, known: &Known| {
+            enter(world, breaks, known, seed as usize % 8)
+        };
+        let known = lives(seed, Cut::MIDST, known, enter, |_| ());
         left.set(left.get() + usize::from(known.members[1].left.is_some()));
         let have_some = known.members.iter().filter(|own| !own.got("from/0").is_empty());
         both.set(both.get() + usize::from(have_some.count() > 1));

@@ -41,16 +41,39 @@ pub(crate) struct Cut {
     pub(crate) later: Duration,
 }
 
+impl Cut {
+    /// In the midst of what publishers publish.
+    pub(crate) const MIDST: Self = Self { heard: 60, later: Duration::from_millis(2) };
+}
+
 /// What a power cut would leave of a disk now, where segments had numbers to `highest` at the beginning.
 pub(crate) fn survivors(net: &Net, highest: u64) -> Files {
     let names = (1..highest + 1000).map(|number| format!("{number:012}.journal"));
     names.filter_map(|name| Some((name.clone(), net.survivors(&name)?))).collect()
 }
 
+/// Has brokers live one after the other, each with what the one before has left, among those who `enter` and go on with what
+/// they know. What is on the disk is shown to `left` each time. Gives what is known in the end.
+pub(crate) fn lives<E: Everybody>(
+    seed: u64,
+    cut: Cut,
+    mut known: E::Moment,
+    enter: impl Fn(&mut World, bool, &E::Moment) -> E,
+    mut left: impl FnMut(&Files),
+) -> E::Moment {
+    let mut files = Files::new();
+    for life in 0..2 + seed % 3 {
+        let enter = |world: &mut World, breaks| enter(world, breaks, &known);
+        (files, known) = live(seed * 5 + life, &files, cut, enter);
+        left(&files);
+    }
+    known
+}
+
 /// Has a broker go on with `files`, among those who `enter`, who are told whether connections break, until all are
 /// through. Gives what a power cut would have left at a moment on the way; what came behind it belongs to a future that
 /// has not been.
-pub(crate) fn live<E: Everybody>(
+fn live<E: Everybody>(
     seed: u64,
     files: &Files,
     cut: Cut,

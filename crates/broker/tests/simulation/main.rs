@@ -23,7 +23,7 @@ use phalanx::sim::{self, Faults, World};
 use phalanx_broker::{Broker, Config};
 use phalanx_mqtt::QoS;
 
-use crate::subscriber::Errand;
+use crate::lives::handles;
 use crate::wire::address;
 
 const PUBLISHERS: usize = 2;
@@ -70,18 +70,13 @@ fn world(world: &mut World) {
     });
     let subscribers = 1 + world.draw(3) as usize;
     shared.absent.set(subscribers);
-    for number in 0..subscribers {
-        let (net, shared, memory) = (world.net(), shared.clone(), Rc::default());
-        let errand = Errand::for_all(number, &memory);
-        world.client(async move {
-            subscriber::run(net, shared, errand, memory.clone()).await;
-            memory.borrow().look();
-        });
-    }
-    for number in 0..PUBLISHERS {
-        let script = (number, publisher::number as fn(_, _) -> _);
-        world.client(publisher::run(world.net(), shared.clone(), script, Rc::default()));
-    }
+    subscriber::enter(world, &shared, &handles(&vec![Default::default(); subscribers]));
+    publisher::enter(
+        world,
+        &shared,
+        publisher::number,
+        &handles(&[(); PUBLISHERS].map(|()| Default::default())),
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::sim::Net;
+use phalanx::sim::{Net, World};
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, QoS, Reason};
 
 use crate::wire::{Lost, Wire};
@@ -40,7 +40,7 @@ pub(crate) fn number(publisher: usize, number: usize) -> Said {
 }
 
 /// A publisher's number, and what it says.
-pub(crate) type Script = (usize, fn(usize, usize) -> Said);
+type Script = (usize, fn(usize, usize) -> Said);
 
 /// A message on its way.
 #[derive(Clone)]
@@ -51,8 +51,21 @@ struct Own {
     is_received: bool,
 }
 
+/// Has publishers enter, with what they know; all say the same under their numbers.
+pub(crate) fn enter(
+    world: &mut World,
+    shared: &Rc<Shared>,
+    says: fn(usize, usize) -> Said,
+    all: &[Rc<RefCell<Memory>>],
+) {
+    for (number, memory) in all.iter().enumerate() {
+        let (net, shared) = (world.net(), shared.clone());
+        world.client(run(net, shared, (number, says), memory.clone()));
+    }
+}
+
 /// Publishes all its messages that it has not yet.
-pub(crate) async fn run(net: Net, shared: Rc<Shared>, script: Script, memory: Rc<RefCell<Memory>>) {
+async fn run(net: Net, shared: Rc<Shared>, script: Script, memory: Rc<RefCell<Memory>>) {
     let (publisher, _) = script;
     while shared.absent.get() > 0 {
         net.sleep(Duration::from_millis(10)).await;

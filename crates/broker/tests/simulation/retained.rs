@@ -10,7 +10,7 @@ use phalanx::sim::{self, Net, World};
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, QoS, Reason};
 
 use crate::inbox::Inbox;
-use crate::lives::{Cut, Everybody, Files, copied, handles, live};
+use crate::lives::{Cut, Everybody, copied, handles, lives};
 use crate::publisher::Said;
 use crate::subscriber::{ask_for, look_at};
 use crate::wire::{Lost, Wire};
@@ -172,10 +172,7 @@ fn enter(world: &mut World, breaks: bool, known: &[publisher::Memory]) -> Client
     let own = Rc::new(Shared::default());
     own.breaks.set(breaks);
     let publishers = handles(known);
-    for (number, memory) in publishers.iter().enumerate() {
-        let script = (number, says as fn(_, _) -> _);
-        world.client(publisher::run(world.net(), own.clone(), script, memory.clone()));
-    }
+    publisher::enter(world, &own, says, &publishers);
     let (heard, is_over) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
     let asks = asks(world.net(), world.seed(), publishers.clone(), heard.clone());
     let over = is_over.clone();
@@ -189,12 +186,9 @@ fn enter(world: &mut World, breaks: bool, known: &[publisher::Memory]) -> Client
 #[test]
 fn what_is_retained_survives_crashes() {
     sim::explore_each(20, |seed| {
-        let cut = Cut { heard: 60, later: Duration::from_millis(2) };
-        let (mut files, mut known) = (Files::new(), vec![Default::default(); PUBLISHERS]);
-        for life in 0..2 + seed % 3 {
-            (files, known) =
-                live(seed * 5 + life, &files, cut, |world, breaks| enter(world, breaks, &known));
-        }
+        let known = vec![Default::default(); PUBLISHERS];
+        let enter = |world: &mut World, breaks, known: &Vec<_>| enter(world, breaks, known);
+        lives(seed, Cut::MIDST, known, enter, |_| ());
     });
 }
 

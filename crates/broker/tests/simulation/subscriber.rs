@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::sim::Net;
+use phalanx::sim::{Net, World};
 use phalanx::{First, first};
 use phalanx_mqtt::{
     Packet, PacketId, Properties, Publish, QoS, Reason, SubAck, Subscribe, SubscribeOptions,
@@ -46,7 +46,7 @@ pub(crate) struct Errand {
 
 impl Errand {
     /// Stays subscribed to `from/+` until it has all.
-    pub(crate) fn for_all(number: usize, memory: &Rc<RefCell<Memory>>) -> Self {
+    fn for_all(number: usize, memory: &Rc<RefCell<Memory>>) -> Self {
         let memory = memory.clone();
         Self {
             name: format!("subscriber {number}"),
@@ -59,6 +59,18 @@ impl Errand {
             }),
             lingers: Duration::from_secs(1),
         }
+    }
+}
+
+/// Has subscribers enter who want all messages, with what they know; in the end they look at what they have got.
+pub(crate) fn enter(world: &mut World, shared: &Rc<Shared>, all: &[Rc<RefCell<Memory>>]) {
+    for (number, memory) in all.iter().enumerate() {
+        let errand = Errand::for_all(number, memory);
+        let (net, shared, memory) = (world.net(), shared.clone(), memory.clone());
+        world.client(async move {
+            run(net, shared, errand, memory.clone()).await;
+            memory.borrow().look();
+        });
     }
 }
 
@@ -208,7 +220,7 @@ impl Memory {
     }
 
     /// Of QoS 2 exactly once, of QoS 1 at least; each in the order of its publisher.
-    pub(crate) fn look(&self) {
+    fn look(&self) {
         self.look_at_order();
         for of in (0..PUBLISHERS).map(|number| self.got(&format!("from/{number}"))) {
             let exactly = of.iter().filter(|own| own.1 == QoS::ExactlyOnce);

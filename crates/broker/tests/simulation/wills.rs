@@ -13,7 +13,7 @@ use phalanx::sim::{self, Net, World};
 use phalanx_mqtt::{Disconnect, Packet, Property, PropertyBuffer, QoS, Reason, Will};
 
 use crate::Shared;
-use crate::lives::{Cut, Everybody, Files, live};
+use crate::lives::{Cut, Everybody, lives};
 use crate::subscriber::{self, Errand};
 use crate::wire::{Asking, Wire};
 
@@ -172,7 +172,12 @@ impl Everybody for Clients {
 }
 
 /// Comes and goes.
-async fn lives(net: Net, shared: Rc<Shared>, memory: Rc<RefCell<Memory>>, is_over: Rc<Cell<bool>>) {
+async fn comes_and_goes(
+    net: Net,
+    shared: Rc<Shared>,
+    memory: Rc<RefCell<Memory>>,
+    is_over: Rc<Cell<bool>>,
+) {
     while shared.absent.get() > 0 {
         net.sleep(Duration::from_millis(10)).await;
     }
@@ -238,7 +243,7 @@ fn enter(world: &mut World, breaks: bool, known: &(Memory, subscriber::Memory)) 
     mortal.borrow_mut().goes_on();
     let clients = || Clients { mortal: mortal.clone(), watcher: watcher.clone() };
     let is_over = Rc::new(Cell::new(false));
-    world.client(lives(world.net(), own.clone(), mortal.clone(), is_over.clone()));
+    world.client(comes_and_goes(world.net(), own.clone(), mortal.clone(), is_over.clone()));
     let (net, of_mortal, all, look) = (world.net(), mortal.clone(), clients(), clients());
     let errand = Errand {
         name: "watcher".to_owned(),
@@ -265,11 +270,7 @@ fn wills_survive_crashes() {
         // Some are cut where a client has just asked, others while wills wait.
         let later = [Duration::from_millis(5), Duration::from_secs(5)][seed as usize % 2];
         let cut = Cut { heard: 20, later };
-        let (mut files, mut known) = (Files::new(), Default::default());
-        for life in 0..2 + seed % 3 {
-            (files, known) =
-                live(seed * 5 + life, &files, cut, |world, breaks| enter(world, breaks, &known));
-        }
+        let known = lives(seed, cut, Default::default(), enter, |_| ());
         let is_kept = |visit: &&Visit| visit.goodbye == Goodbye::Kept;
         kept.set(kept.get() + known.0.visits.iter().filter(is_kept).count());
         came.set(came.get() + known.1.got(TOPIC).len());
