@@ -6,74 +6,102 @@
 //! to its own segment's turn, and goes with it.
 //!
 //! It begins when the journal is twice as long as what is alive and two segments more, and ends at one
-//! and a half times and one segment more. In between it goes on piece by piece, a piece with each
-//! commit, so what it costs is spread over those who cause it: as many bytes are written again as
-//! were written where what is alive lies evenly, and up to twice as many where all of it is old.
+//! and a half times and one segment more. In between it goes on with each commit, by [`RATE`] times as
+//! many bytes as the commit's entries have: so who waits for a short one waits for little. While all of
+//! the journal is cleaned once, a fourth of its length is written besides, which is what there is
+//! between the two measures. And it grows by no more than a fourth of what is alive, should all of that
+//! be the oldest: so it is never longer than two and a quarter times the most that was alive since it
+//! was last within its measure, three segments and a batch.
+//!
+//! Where much was let go at once, it may be longer than that beside what is alive *now*. Then cleaning
+//! [hurries](Cleaning::hurries), and waits for no entries, until it is no longer.
+//!
+//! As many bytes are written again in the long run as were written where what is alive lies evenly, and
+//! up to twice as many where all of it is old.
 
-use phalanx::fs::Dir;
+use crate::frame::HEAD;
+use crate::piece::{Chore, Part, Piece};
+use crate::writer::{BATCH, Extent, Writer};
 
-use crate::entry::records;
-use crate::frame::{self, FRAME, HEAD};
-use crate::source::segment_name;
-use crate::writer::Writer;
+/// So many bytes are cleaned for one that is written.
+const RATE: i64 = 4;
 
-/// So much of a segment is cleaned at once, in bytes, unless a batch is longer.
-const PIECE: u64 = 256 << 10;
+/// So many bytes are read at once, and cleaned where it hurries; and more only where more are to be cleaned at once.
+const PIECE: i64 = 64 << 10;
 
 /// More segments than this, and two for each that its bytes would fill, are too many.
 const SEGMENTS: u64 = 32;
-
-/// A piece of the oldest segment: whole batches, read and checked.
-#[derive(Debug)]
-pub(crate) struct Piece {
-    chore: Chore,
-    /// The batches as they stand there.
-    bytes: Vec<u8>,
-    /// How many.
-    batches: u64,
-}
-
-/// What is to be cleaned next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chore {
-    segment: u64,
-    salt: u64,
-    /// From this byte of it, where batch `sequence` begins, up to `end`.
-    from: u64,
-    sequence: u64,
-    end: u64,
-}
 
 /// How far cleaning has come.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaning {
     on: bool,
+    /// The journal is too long, whatever is written now.
+    hurries: bool,
     /// Never again: a piece cannot be read.
     over: bool,
+    /// So many bytes were written again.
+    pub(crate) renewed: u64,
+    /// So many bytes are still to be cleaned for what was written; negative if the last record was longer.
+    owed: i64,
     /// How much of the oldest segment is done: bytes, and the number of the next batch. None for none.
     done: Option<(u64, u64)>,
+    /// What comes behind that.
+    piece: Option<Piece>,
+}
+
+impl Cleaning {
+    /// Whether it goes on with no entries to commit.
+    pub(crate) fn hurries(&self) -> bool {
+        self.hurries && self.piece.is_some()
+    }
+
+    /// What is to be cleaned with the next commit.
+    pub(crate) fn part(&self) -> Option<Part> {
+        let bytes = if self.hurries { self.owed.max(PIECE) } else { self.owed };
+        let piece = self.piece.as_ref().filter(|_| bytes > 0)?;
+        Some(piece.part(bytes as u64))
+    }
+
+    /// So many bytes of entries were written.
+    pub(crate) fn owes(&mut self, bytes: usize) {
+        self.owed += RATE * bytes as i64;
+    }
 }
 
 impl Writer {
-    /// What is to be cleaned next, if anything is.
+    /// What is to be read next to be cleaned, if anything is.
     pub(crate) fn chore(&mut self) -> Option<Chore> {
         let extent = self.extent();
         let segment = self.options.segment_bytes.max(HEAD as u64);
-        let many = extent.segments > SEGMENTS + 2 * (extent.bytes / segment);
-        let long = match self.cleaning.on {
-            false => extent.bytes > (2 * extent.live).saturating_add(2 * segment),
-            true => extent.bytes > (extent.live + extent.live / 2).saturating_add(segment),
-        };
         let was_on = self.cleaning.on;
-        self.cleaning.on = (long || many) && self.segments.len() > 1 && !self.cleaning.over;
-        if !self.cleaning.on {
+        let is_long = match was_on {
+            false => extent.is_beyond(2.0, 2 * segment),
+            true => extent.is_beyond(1.5, segment),
+        };
+        let is_many = |factor| extent.segments > factor * SEGMENTS + 2 * (extent.bytes / segment);
+        let cleaning = &mut self.cleaning;
+        cleaning.on = (is_long || is_many(1)) && self.segments.len() > 1 && !cleaning.over;
+        cleaning.hurries = cleaning.on && (extent.is_beyond(2.25, 4 * segment) || is_many(2));
+        if !cleaning.on {
+            (cleaning.owed, cleaning.piece) = (0, None);
             // What was cleaned goes when the next head is written: now, so that it does go.
             self.must_turn |= was_on && !self.spent.is_empty();
             return None;
         }
+        if cleaning.piece.is_some() || cleaning.owed <= 0 && !cleaning.hurries {
+            return None;
+        }
         let oldest = self.segments.front()?;
-        let (from, sequence) = self.cleaning.done.unwrap_or((HEAD as u64, oldest.sequence));
-        Some(Chore { segment: oldest.number, salt: self.salt, from, sequence, end: oldest.end })
+        let (from, sequence) = cleaning.done.unwrap_or((HEAD as u64, oldest.sequence));
+        let most = cleaning.owed.clamp(PIECE, RATE * BATCH as i64) as u64;
+        let (segment, salt, end) = (oldest.number, self.salt, oldest.end);
+        Some(Chore { segment, salt, from, sequence, end, most })
+    }
+
+    /// Cleans this next.
+    pub(crate) fn take_up(&mut self, piece: Piece) {
+        self.cleaning.piece = Some(piece);
     }
 
     /// Cleans no more.
@@ -81,84 +109,36 @@ impl Writer {
         self.cleaning.over = true;
     }
 
-    /// Appends what is alive of a piece to a batch.
-    pub(crate) fn renew(&self, piece: &Piece, batch: &mut Vec<u8>) {
-        let Some(oldest) = self.segments.front().filter(|it| it.number == piece.chore.segment)
-        else {
+    /// Appends what is alive of a part to a batch.
+    pub(crate) fn renew(&self, part: Part, batch: &mut Vec<u8>) {
+        let (Some(oldest), Some(piece)) = (self.segments.front(), &self.cleaning.piece) else {
             return;
         };
-        let mut at = 0;
-        for sequence in (piece.chore.sequence..).take(piece.batches as usize) {
-            let length = frame::length(&piece.bytes[at..], self.salt, sequence);
-            let end = at + length.expect("it was checked");
-            let body = &piece.bytes[at + FRAME..end];
-            for (record, range) in records(body) {
-                let record = record.expect("it was checked");
-                let place = oldest.base + piece.chore.from + (at + FRAME + range.start) as u64;
-                if let Some(record) = self.index.renewed(&record, place) {
-                    record.encode(batch);
-                }
+        for (record, at) in piece.records(part) {
+            if let Some(record) = self.index.renewed(&record, oldest.base + at) {
+                record.encode(batch);
             }
-            at = end;
         }
     }
 
-    /// Notes that a piece was cleaned.
-    pub(crate) fn advance(&mut self, piece: &Piece) {
-        let chore = &piece.chore;
-        if self.segments.front().is_none_or(|oldest| oldest.number != chore.segment) {
+    /// Notes that a part was cleaned.
+    pub(crate) fn advance(&mut self, part: Part) {
+        let cleaning = &mut self.cleaning;
+        cleaning.owed -= part.bytes as i64;
+        let Some(done) = cleaning.piece.as_mut().and_then(|piece| piece.advance(part)) else {
             return;
-        }
-        let done = (chore.from + piece.bytes.len() as u64, chore.sequence + piece.batches);
-        self.cleaning.done = Some(done);
-        if done.0 >= chore.end && self.segments.len() > 1 {
-            self.segments.pop_front();
-            self.spent.push(chore.segment);
+        };
+        (cleaning.piece, cleaning.done) = (None, Some(done));
+        if self.segments.len() > 1 && self.segments.front().is_some_and(|it| done.0 >= it.end) {
+            self.spent.extend(self.segments.pop_front().map(|oldest| oldest.number));
             self.cleaning.done = None;
         }
     }
 }
 
-impl Chore {
-    /// Reads the piece.
-    ///
-    /// # Errors
-    /// What is wrong with it, and where.
-    pub(crate) async fn read(self, directory: &Dir) -> Result<Piece, String> {
-        let name = segment_name(self.segment);
-        let told = |what: &dyn std::fmt::Display| format!("{name}: byte {}: {what}", self.from);
-        if self.from >= self.end {
-            return Ok(Piece { chore: self, bytes: Vec::new(), batches: 0 });
-        }
-        let file = directory.open_file(name.as_bytes(), false).await;
-        let file = file.map_err(|error| told(&error))?;
-        let most = (self.end - self.from).min(PIECE);
-        let mut length = most;
-        loop {
-            let bytes = file.read_at(self.from, length as usize).await;
-            let mut bytes = bytes.map_err(|error| told(&error))?;
-            let (end, batches) = self.whole(&bytes);
-            if batches > 0 {
-                bytes.truncate(end);
-                return Ok(Piece { chore: self, bytes, batches });
-            }
-            // Not even one: it is longer, or broken.
-            let first = frame::length(&bytes, self.salt, self.sequence).map(|first| first as u64);
-            match first.filter(|first| *first > length && self.from + first <= self.end) {
-                Some(first) => length = first,
-                None => return Err(told(&"the batch there is broken")),
-            }
-        }
-    }
-
-    /// How many batches are whole at the beginning of `bytes`, and where they end.
-    fn whole(&self, bytes: &[u8]) -> (usize, u64) {
-        let (mut at, mut batches) = (0, 0);
-        while let Some(body) = frame::open(&bytes[at..], self.salt, self.sequence + batches)
-            && records(body).all(|(record, _)| record.is_some())
-        {
-            (at, batches) = (at + FRAME + body.len(), batches + 1);
-        }
-        (at, batches)
+impl Extent {
+    /// Whether the journal is longer than so many times what is alive, and so many bytes more.
+    fn is_beyond(&self, times: f64, more: u64) -> bool {
+        self.bytes as f64 > self.live as f64 * times + more as f64
     }
 }

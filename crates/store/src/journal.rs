@@ -16,7 +16,6 @@ use phalanx::{
     BlockingStage, Cohort, Graph, PartitionedCohortStage, Reply, SharedStage, blocking, is_draining,
 };
 
-use crate::clean::Piece;
 use crate::entry::Entry;
 use crate::error::AppendError;
 use crate::source::segment_name;
@@ -189,37 +188,34 @@ impl Committing {
             let broken = AppendError::Broken { what };
             return waiting.into_iter().for_each(|(_, reply)| reply.send(Err(broken.clone())));
         };
-        let mut piece = None;
-        while piece.is_some() || keeper.is_waiting() {
+        let mut hurries = false;
+        while hurries || keeper.is_waiting() {
             let (entries, replies) = keeper.take(writer);
             self.in_the_middle = true;
-            let kept = writer.commit(piece.as_ref(), &entries).await;
+            let kept = writer.commit(&entries).await;
             self.in_the_middle = false;
             keeper.counters.committed(writer, entries.len(), &kept);
             replies.into_iter().for_each(|reply| reply.send(kept.clone()));
-            piece = match kept {
-                Ok(()) => keeper.clean(writer).await,
-                Err(_) => None, // after the next one that goes well
-            };
+            // After the next one that goes well, if not after this.
+            hurries = kept.is_ok() && keeper.clean(writer).await;
         }
     }
 }
 
 impl Keeper {
-    /// What is to be cleaned with the next commit, if anything is.
-    async fn clean(&self, writer: &mut Writer) -> Option<Piece> {
+    /// Makes ready what is to be cleaned with the next commit, if anything is. Whether that is to be soon, though there may
+    /// be nothing else to commit.
+    async fn clean(&self, writer: &mut Writer) -> bool {
         let chore = if is_draining() { None } else { writer.chore() };
-        let piece = match chore {
-            None => None,
-            Some(chore) => match chore.read(&self.directory).await {
-                Ok(piece) => Some(piece),
+        if let Some(chore) = chore {
+            match chore.read(&self.directory).await {
+                Ok(piece) => writer.take_up(piece),
                 Err(fault) => {
                     writer.stop_cleaning();
                     self.counters.fault(fault);
-                    None
                 }
-            },
-        };
+            }
+        }
         writer.turn().await;
         let removable = writer.take_removable();
         if !removable.is_empty() {
@@ -232,7 +228,7 @@ impl Keeper {
             };
             let _ = self.disk.dispatch(move |_| async move { drop(remover.call(remove).await) });
         }
-        piece
+        !is_draining() && writer.cleaning.hurries()
     }
 }
 

@@ -18,6 +18,7 @@
 //! | `source` | where segments are read from |
 //! | `writer` | the journal's end |
 //! | `clean` | what is alive in the oldest segment moves to the end, and the segment goes |
+//! | `piece` | what of it is read together, and cleaned a part at a time |
 //! | `journal` | the stages that do it |
 //! | `store` | opening and checking |
 //! | `options`, `status`, `error` | what can be set, seen, and go wrong |
@@ -34,6 +35,7 @@ mod frame;
 mod index;
 mod journal;
 mod options;
+mod piece;
 mod record;
 mod recovered;
 mod replay;

@@ -16,6 +16,8 @@ pub struct Status {
     pub commits: u64,
     /// Commits that came to nothing.
     pub failed: u64,
+    /// Bytes that were written again, as they were alive where the journal was cleaned.
+    pub renewed: u64,
     /// Files of the journal.
     pub segments: u64,
     /// Bytes in them.
@@ -32,6 +34,7 @@ pub(crate) struct Counters {
     entries: AtomicU64,
     commits: AtomicU64,
     failed: AtomicU64,
+    renewed: AtomicU64,
     segments: AtomicU64,
     bytes: AtomicU64,
     live: AtomicU64,
@@ -59,6 +62,7 @@ impl Counters {
         self.segments.store(extent.segments, Relaxed);
         self.bytes.store(extent.bytes, Relaxed);
         self.live.store(extent.live, Relaxed);
+        self.renewed.store(writer.cleaning.renewed, Relaxed);
     }
 
     pub(crate) fn fault(&self, fault: String) {
@@ -70,6 +74,7 @@ impl Counters {
             entries: self.entries.load(Relaxed),
             commits: self.commits.load(Relaxed),
             failed: self.failed.load(Relaxed),
+            renewed: self.renewed.load(Relaxed),
             segments: self.segments.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
             live: self.live.load(Relaxed),

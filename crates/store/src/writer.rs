@@ -11,7 +11,7 @@ use std::io;
 
 use phalanx::fs::{Dir, File};
 
-use crate::clean::{Cleaning, Piece};
+use crate::clean::Cleaning;
 use crate::entry::{Entry, records};
 use crate::error::AppendError;
 use crate::frame::{self, FRAME, HEAD, Head};
@@ -44,6 +44,8 @@ pub(crate) struct Writer {
     /// A head has said so.
     removable: Vec<u64>,
     pub(crate) cleaning: Cleaning,
+    /// The last commit has come to nothing.
+    has_failed: bool,
     broken: Option<String>,
 }
 
@@ -77,6 +79,7 @@ impl Writer {
             spent: Vec::new(),
             removable: Vec::new(),
             cleaning: Cleaning::default(),
+            has_failed: false,
             broken: None,
         }
     }
@@ -93,25 +96,30 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what is alive of a piece, and entries, and brings it to the disk. All of it or nothing.
-    pub(crate) async fn commit(
-        &mut self,
-        piece: Option<&Piece>,
-        entries: &[Entry],
-    ) -> Result<(), AppendError> {
+    /// Writes entries, and what is alive of what is to be cleaned with them, and brings it to the disk. All of it or nothing.
+    pub(crate) async fn commit(&mut self, entries: &[Entry]) -> Result<(), AppendError> {
         if let Some(what) = &self.broken {
             return Err(AppendError::Broken { what: what.clone() });
         }
         let mut batch = vec![0; FRAME];
-        if let Some(piece) = piece {
-            self.renew(piece, &mut batch);
+        // Nothing besides where the last has failed: it goes sooner without.
+        let part = if self.has_failed { None } else { self.cleaning.part() };
+        self.has_failed = true;
+        if let Some(part) = part {
+            self.renew(part, &mut batch);
         }
+        let renewed = batch.len();
         entries.iter().for_each(|entry| batch.extend_from_slice(entry.bytes()));
+        // With the frame, if it is theirs.
+        let written = if entries.is_empty() { 0 } else { FRAME + batch.len() - renewed };
         if batch.len() > FRAME {
             self.write(batch).await?;
         }
-        if let Some(piece) = piece {
-            self.advance(piece);
+        self.has_failed = false;
+        self.cleaning.owes(written);
+        if let Some(part) = part {
+            self.advance(part);
+            self.cleaning.renewed += (renewed - FRAME) as u64;
         }
         Ok(())
     }

@@ -1,0 +1,153 @@
+//! What cleaning costs who waits, and how long the journal becomes: in proportion to what is written, and to what is alive.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use phalanx::{Control, Graph, Runtime, sleep};
+use phalanx_store::{
+    DeliveryId, Entry, Journal, MessageId, Options, Phase, Record, SessionId, Store, check,
+};
+
+const SEGMENT: u64 = 4096;
+const OPTIONS: Options =
+    Options { segment_bytes: SEGMENT, most_bytes: 1 << 20, most_waiting: 1 << 20, salt: None };
+
+/// So many messages stay where they are.
+const OLD: u64 = 600;
+
+/// Runs `work` with a new store in `path`.
+fn with<F: Future<Output = ()> + 'static>(
+    path: &Path,
+    work: impl Fn(Journal) -> F + Send + Sync + 'static,
+) {
+    let (store, _) = Store::open(path, OPTIONS).unwrap();
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let journal = store.declare(&mut graph);
+    let runtime = Runtime::new().processors(1).signals(false);
+    let is_done = Arc::new(AtomicBool::new(false));
+    let of_work = is_done.clone();
+    runtime
+        .run(graph, move |start| {
+            let (ending, is_done) = (Ending(start.control()), of_work.clone());
+            let work = work(journal.clone());
+            stage.dispatch(move |_| async move {
+                let _ending = ending;
+                work.await;
+                is_done.store(true, Ordering::Relaxed);
+            })?;
+            Ok(())
+        })
+        .unwrap();
+    assert!(is_done.load(Ordering::Relaxed), "it has panicked");
+}
+
+/// Has the program end with the work, however that ends.
+struct Ending(Control);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.drain();
+    }
+}
+
+/// A message that is retained.
+fn retain(entry: &mut Entry, number: u64, topic: u64) {
+    let (message, topic) = (MessageId(number), format!("t/{topic}"));
+    let (payload, properties) = (&[7; 60][..], &b"p"[..]);
+    entry.push(&Record::Message {
+        message,
+        topic: &topic,
+        payload,
+        properties,
+        flags: 1,
+        expires: 0,
+    });
+    entry.push(&Record::Retain { topic: &topic, message });
+}
+
+/// All that is alive is the oldest, but for one, which is put in place of itself again and again. Whoever waits for that
+/// waits for a few records more, and the journal is cleaned as long as it is too long.
+#[test]
+fn who_writes_little_cleans_little() {
+    let home = tempfile::tempdir().unwrap();
+    with(home.path(), |journal| async move {
+        for some in 0..OLD / 20 {
+            let mut entry = Entry::new();
+            (some * 20..some * 20 + 20).for_each(|n| retain(&mut entry, n + 1, n));
+            journal.append(entry).await.unwrap();
+        }
+        let (mut longest, mut shortest) = (0.0_f64, f64::MAX);
+        let mut before = journal.status();
+        for number in 0..2500 {
+            let mut entry = Entry::new();
+            retain(&mut entry, OLD + 1 + number, OLD);
+            let length = entry.len() as u64;
+            journal.append(entry).await.unwrap();
+            let now = journal.status();
+            let renewed = now.renewed - before.renewed;
+            // With the frame; and a part may be cut short by a segment's end, and the rest be owed.
+            assert!(
+                renewed <= 8 * (length + 16) + 150,
+                "{renewed} bytes again for {length}: {now:?}"
+            );
+            // Beside the segments' heads.
+            let more = 3 * SEGMENT + 84 * now.segments + 5 * length;
+            let over = now.bytes as f64 - more as f64;
+            longest = longest.max(over / now.live as f64);
+            if now.renewed > 2 * now.live {
+                shortest = shortest.min(over / now.live as f64);
+            }
+            before = now;
+        }
+        assert!(longest <= 2.25 && longest > 1.8, "{longest} times what is alive");
+        assert!(shortest < 1.5, "{shortest} times what is alive");
+        assert!(before.renewed < 2 * 2500 * 90, "{before:?}");
+    });
+    assert_eq!(check(home.path()).unwrap().0.counts.retained, OLD + 1);
+}
+
+/// A session ends with all that waits for it, for which one short record is enough.
+#[test]
+fn what_is_let_go_at_once_is_cleaned_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    with(home.path(), |journal| async move {
+        let session = SessionId(1);
+        let mut entry = Entry::new();
+        entry.push(&Record::Session { session, client: "one", expiry: 60, left: 0, will: &[] });
+        journal.append(entry).await.unwrap();
+        for some in 0..OLD / 20 {
+            let mut entry = Entry::new();
+            for number in some * 20 + 1..some * 20 + 21 {
+                retain(&mut entry, number, number % 30);
+                let (delivery, message) = (DeliveryId(number), MessageId(number));
+                let (options, properties, phase) = (1, &[][..], Phase::Queued);
+                entry.push(&Record::Queue {
+                    session,
+                    delivery,
+                    message,
+                    options,
+                    properties,
+                    phase,
+                });
+            }
+            journal.append(entry).await.unwrap();
+        }
+        let before = journal.status();
+        let mut entry = Entry::new();
+        entry.push(&Record::SessionEnd { session });
+        journal.append(entry).await.unwrap();
+        for _ in 0..1000 {
+            let now = journal.status();
+            if now.bytes <= now.live * 9 / 4 + 4 * SEGMENT {
+                assert!(now.bytes < before.bytes / 2, "{before:?}, then {now:?}");
+                return;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{:?}", journal.status());
+    });
+    assert_eq!(check(home.path()).unwrap().0.counts.retained, 30);
+}
