@@ -45,7 +45,7 @@ pub struct Matches {
     visits: Vec<Visit>,
     sorted: Vec<u64>,
     counts: Vec<u32>,
-    lines: Vec<Line>,
+    room: Room,
 }
 
 impl Matches {
@@ -134,7 +134,7 @@ impl Snapshot {
             return self.matches(event, matches);
         }
         let state = &*self.0;
-        let Matches { found, several, visits, sorted, counts, lines, .. } = matches;
+        let Matches { found, several, visits, sorted, counts, room, .. } = matches;
         visits.clear();
         for (at, event) in events.iter().enumerate() {
             state.owns(event);
@@ -146,12 +146,13 @@ impl Snapshot {
         }
         sort_by_piece(visits, state.pieces.len(), counts, sorted);
         let (of, mut from) = (|at: u32| &events[at as usize], 0);
+        let line = |at: u32| &events[at as usize].line;
         // After the sort a count is where its piece's pairs end.
         for (piece, end) in state.pieces.iter().zip(counts) {
             let pairs = &mut sorted[from..*end as usize];
             from = *end as usize;
             if !pairs.is_empty() {
-                state.match_pairs(piece, pairs, of, lines, &mut |at, id| {
+                state.match_pairs(piece, pairs, line, of, room, &mut |at, id| {
                     Matches::push(found, several, at, id);
                 });
             }
@@ -184,6 +185,15 @@ impl Snapshot {
     }
 }
 
+/// What a piece is matched in, kept from one to the next.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Room {
+    /// Of the events of a cluster.
+    lines: Vec<Line>,
+    counts: Vec<u32>,
+    sorted: Vec<u64>,
+}
+
 /// An event comes to a cluster of a piece.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
@@ -208,6 +218,25 @@ fn sort_by_piece(visits: &[Visit], bound: usize, counts: &mut Vec<u32>, sorted: 
     for visit in visits {
         let place = &mut counts[visit.piece as usize];
         sorted[*place as usize] = visit.pair;
+        *place += 1;
+    }
+}
+
+/// Sorts pairs by their clusters, which are below `bound`, keeping the order of equals.
+fn sort_by_cluster(pairs: &[u64], bound: usize, counts: &mut Vec<u32>, sorted: &mut Vec<u64>) {
+    counts.clear();
+    counts.resize(bound, 0);
+    for pair in pairs {
+        counts[(pair >> 32) as usize] += 1;
+    }
+    let mut from = 0;
+    for count in counts.iter_mut() {
+        from += std::mem::replace(count, from);
+    }
+    sorted.resize(pairs.len(), 0);
+    for pair in pairs {
+        let place = &mut counts[(pair >> 32) as usize];
+        sorted[*place as usize] = *pair;
         *place += 1;
     }
 }
@@ -244,17 +273,23 @@ impl State {
     /// Tells of each row of a cluster that an event satisfies.
     #[inline]
     pub(crate) fn check(&self, cluster: &Cluster, event: &Event, mut found: impl FnMut(u32)) {
+        self.check_line(cluster, &event.line, &mut found);
+        cluster.check_loose(event, found);
+    }
+
+    /// The same of those in columns.
+    #[inline]
+    fn check_line(&self, cluster: &Cluster, line: &Line, mut found: impl FnMut(u32)) {
         for group in &cluster.groups {
-            simd::check(self.tier, group, std::slice::from_ref(&event.line), &mut |_, row| {
+            simd::check(self.tier, group, std::slice::from_ref(line), &mut |_, row| {
                 found(group.ids[row]);
             });
         }
-        cluster.check_loose(event, found);
     }
 
     fn match_piece(&self, piece: &Piece, events: &[Event], chosen: &[u32], matches: &mut Matches) {
         let schema = &*self.schemas[piece.schema as usize];
-        let Matches { found, several, pairs, lines, .. } = matches;
+        let Matches { found, several, pairs, room, .. } = matches;
         pairs.clear();
         for at in chosen {
             if let Some(key) = schema.key(&events[*at as usize])
@@ -264,24 +299,36 @@ impl State {
             }
         }
         let of = |at: u32| &events[at as usize];
-        self.match_pairs(piece, pairs, of, lines, &mut |at, id| {
+        let line = |at: u32| &events[at as usize].line;
+        self.match_pairs(piece, pairs, line, of, room, &mut |at, id| {
             Matches::push(found, several, at, id);
         });
     }
 
     /// Matches events with the clusters that they come to in a piece. A pair is the cluster in its high word and
-    /// in its low one the event's place, which `event` leads to. Returns what was read.
+    /// in its low one the event's place, which `event` leads to, and `line` to its codes of a byte. Returns what was read.
     pub(crate) fn match_pairs<'a>(
         &self,
         piece: &Piece,
         pairs: &mut [u64],
+        line: impl Fn(u32) -> &'a Line,
         event: impl Fn(u32) -> &'a Event,
-        lines: &mut Vec<Line>,
+        room: &mut Room,
         found: &mut impl FnMut(u32, u32),
     ) -> Read {
-        if piece.clusters.len() > 1 {
-            pairs.sort_unstable();
-        }
+        let Room { lines, counts, sorted } = room;
+        let pairs = match piece.clusters.len() {
+            1 => &*pairs,
+            // Counting takes a look at each cluster.
+            clusters if clusters <= 2 * pairs.len() => {
+                sort_by_cluster(pairs, clusters, counts, sorted);
+                &*sorted
+            }
+            _ => {
+                pairs.sort_unstable();
+                &*pairs
+            }
+        };
         let (mut read, mut from) = (Read::default(), AHEAD);
         for run in pairs.chunk_by(|a, b| a >> 32 == b >> 32) {
             // Each cluster once, while those before it are checked.
@@ -298,11 +345,12 @@ impl State {
             read.compared += bytes / size_of::<Line>() * run.len();
             if let [pair] = run {
                 let at = *pair as u32;
-                self.check(cluster, event(at), |id| found(at, id));
+                self.check_line(cluster, line(at), |id| found(at, id));
+                cluster.check_loose(event(at), |id| found(at, id));
                 continue;
             }
             lines.clear();
-            lines.extend(run.iter().map(|pair| event(*pair as u32).line));
+            lines.extend(run.iter().map(|pair| *line(*pair as u32)));
             for group in &cluster.groups {
                 simd::check(self.tier, group, lines, &mut |at, row| {
                     found(run[at] as u32, group.ids[row]);

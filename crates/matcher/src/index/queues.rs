@@ -12,12 +12,15 @@ use std::collections::VecDeque;
 use super::choice::Choice;
 use super::event::{Event, Line};
 use super::location::SEVERAL;
+use super::matching::Room;
 use super::snapshot::Snapshot;
 use super::writer::Subscription;
 
 /// Events for each cluster of a piece that make the piece worth running: with so many, what it takes to
-/// read the cluster hardly counts.
-const WORTH: usize = 128;
+/// read the cluster hardly counts, and fewer would leave a remainder for which it is read once more.
+const WORTH: usize = 256;
+/// Of an event's word, beside the number of pieces that it still waits at: a subscription may be found twice.
+const TWICE: u32 = 1 << 31;
 
 /// Events on their way through one [`Snapshot`]. `T` is what the caller knows an event by, and has it inside.
 ///
@@ -46,13 +49,16 @@ const WORTH: usize = 128;
 #[derive(Debug)]
 pub struct Queues<T> {
     snapshot: Snapshot,
-    /// A ring: an event's place is its number modulo the capacity.
+    /// Rings: an event has the same place in all. What is looked at for each piece is short and stands apart.
     items: Vec<Option<T>>,
-    found: Vec<Found>,
+    coded: Vec<Line>,
+    words: Vec<u32>,
+    found: Vec<Vec<Subscription>>,
     capacity: usize,
-    /// Numbers of the oldest event that is here, and of the next to come.
-    oldest: u64,
-    next: u64,
+    /// Places of the oldest event that is here, if one is, and of the next to come; and how many are here.
+    oldest: usize,
+    next: usize,
+    len: usize,
     pieces: Vec<Queue>,
     /// Pieces at which events wait, and perhaps some at which none wait any more. The oldest first.
     touched: VecDeque<u32>,
@@ -60,7 +66,7 @@ pub struct Queues<T> {
     ready: VecDeque<u32>,
     /// By schema.
     choices: Vec<Choice>,
-    lines: Vec<Line>,
+    room: Room,
 }
 
 /// The events that wait at a piece.
@@ -68,26 +74,27 @@ pub struct Queues<T> {
 struct Queue {
     /// For each its cluster, in the high word, and its place.
     pairs: Vec<u64>,
+    /// So many are worth running the piece.
+    worth: usize,
     is_touched: bool,
     is_ready: bool,
 }
 
-/// What is known of an event so far.
-#[derive(Clone, Debug, Default)]
-struct Found {
-    /// Pieces that it still waits at.
-    left: u32,
-    /// Whether a subscription may be among them twice.
-    several: bool,
-    subscriptions: Vec<Subscription>,
+impl Queue {
+    /// Whether the latest pair is one at which the queue is to be noted: the first, or the one that makes it worth it.
+    #[inline]
+    fn is_to_note(&self) -> bool {
+        self.pairs.len() == 1 || self.pairs.len() == self.worth
+    }
 }
 
-impl Found {
-    #[inline]
-    fn add(&mut self, id: u32) {
-        self.several |= id & SEVERAL != 0;
-        self.subscriptions.push(Subscription(id & !SEVERAL));
+/// A subscription goes to an event's others.
+#[inline]
+fn note(word: &mut u32, found: &mut Vec<Subscription>, id: u32) {
+    if id & SEVERAL != 0 {
+        *word |= TWICE;
     }
+    found.push(Subscription(id & !SEVERAL));
 }
 
 impl<T: Borrow<Event>> Queues<T> {
@@ -101,15 +108,18 @@ impl<T: Borrow<Event>> Queues<T> {
         let mut queues = Queues {
             snapshot: snapshot.clone(),
             items: Vec::new(),
+            coded: Vec::new(),
+            words: Vec::new(),
             found: Vec::new(),
             capacity,
             oldest: 0,
             next: 0,
+            len: 0,
             pieces: Vec::new(),
             touched: VecDeque::new(),
             ready: VecDeque::new(),
             choices: Vec::new(),
-            lines: Vec::new(),
+            room: Room::default(),
         };
         queues.adopt(snapshot);
         queues
@@ -124,7 +134,7 @@ impl<T: Borrow<Event>> Queues<T> {
     /// How many events are here, those included that are done and not [settled](Queues::settle).
     #[must_use]
     pub fn len(&self) -> usize {
-        (self.next - self.oldest) as usize
+        self.len
     }
 
     /// Whether no event is here.
@@ -158,37 +168,53 @@ impl<T: Borrow<Event>> Queues<T> {
     /// If there is no room, or another snapshot has coded the event.
     pub fn push(&mut self, item: T) {
         assert!(self.has_room(), "{} events are here already; settle some", self.capacity);
-        let place = (self.next % self.capacity as u64) as usize;
-        if place == self.items.len() {
-            self.items.push(None);
-            self.found.push(Found::default());
-        }
         let (state, event) = (&*self.snapshot.0, item.borrow());
         state.owns(event);
-        let found = &mut self.found[place];
+        let place = self.next;
+        if place == self.items.len() {
+            self.items.push(None);
+            self.coded.push(event.line);
+            self.words.push(0);
+            self.found.push(Vec::new());
+        }
+        self.coded[place] = event.line;
+        let mut word = 0;
         for (schema, choice) in state.schemas.iter().zip(&mut self.choices) {
             let Some(key) = schema.key(event) else { continue };
             for at in &schema.buckets[schema.bucket(key)].pieces {
                 let piece = &*state.pieces[*at as usize];
                 let Some(cluster) = piece.map.get(&key) else { continue };
                 if !choice.queues() {
-                    state.check(&piece.clusters[*cluster as usize], event, |id| found.add(id));
+                    let found = &mut self.found[place];
+                    let cluster = &piece.clusters[*cluster as usize];
+                    state.check(cluster, event, |id| note(&mut word, found, id));
                     continue;
                 }
-                found.left += 1;
+                word += 1;
                 let queue = &mut self.pieces[*at as usize];
                 queue.pairs.push(u64::from(*cluster) << 32 | place as u64);
-                if !std::mem::replace(&mut queue.is_touched, true) {
-                    self.touched.push_back(*at);
-                }
-                if queue.pairs.len() >= WORTH * piece.clusters.len() && !queue.is_ready {
-                    queue.is_ready = true;
-                    self.ready.push_back(*at);
+                if queue.is_to_note() {
+                    if !std::mem::replace(&mut queue.is_touched, true) {
+                        self.touched.push_back(*at);
+                    }
+                    if queue.pairs.len() == queue.worth
+                        && !std::mem::replace(&mut queue.is_ready, true)
+                    {
+                        self.ready.push_back(*at);
+                    }
                 }
             }
         }
+        self.words[place] = word;
         self.items[place] = Some(item);
-        self.next += 1;
+        self.next = self.after(place);
+        self.len += 1;
+    }
+
+    /// The place behind another.
+    #[inline]
+    fn after(&self, place: usize) -> usize {
+        if place + 1 == self.capacity { 0 } else { place + 1 }
     }
 
     /// Runs a piece that is worth it; none if there is no such. Returns how much work it was: how often a line
@@ -215,15 +241,16 @@ impl<T: Borrow<Event>> Queues<T> {
     fn run(&mut self, at: usize) -> usize {
         let state = &*self.snapshot.0;
         let piece = &*state.pieces[at];
-        let Queues { items, found, lines, .. } = self;
+        let Queues { items, coded, words, found, room, .. } = self;
         let pairs = &mut self.pieces[at].pairs;
+        let line = |place: u32| &coded[place as usize];
         let event = |place: u32| items[place as usize].as_ref().expect("it waits").borrow();
-        let read = state.match_pairs(piece, pairs, event, lines, &mut |place, id| {
-            found[place as usize].add(id);
+        let read = state.match_pairs(piece, pairs, line, event, room, &mut |place, id| {
+            note(&mut words[place as usize], &mut found[place as usize], id);
         });
         self.choices[piece.schema as usize].note(pairs.len(), read);
         for pair in pairs.drain(..) {
-            found[pair as u32 as usize].left -= 1;
+            words[pair as u32 as usize] -= 1;
         }
         read.compared
     }
@@ -232,20 +259,22 @@ impl<T: Borrow<Event>> Queues<T> {
     /// waits. Each comes with the subscriptions that it satisfies, each once, in no order; their memory is used
     /// again unless it is taken.
     pub fn settle(&mut self, mut each: impl FnMut(T, &mut Vec<Subscription>)) {
-        while self.oldest < self.next {
-            let place = (self.oldest % self.capacity as u64) as usize;
-            let found = &mut self.found[place];
-            if found.left > 0 {
+        while self.len > 0 {
+            let place = self.oldest;
+            let word = self.words[place];
+            if word & !TWICE > 0 {
                 return;
             }
-            if std::mem::take(&mut found.several) {
-                found.subscriptions.sort_unstable();
-                found.subscriptions.dedup();
-            }
-            self.oldest += 1;
+            self.oldest = self.after(place);
+            self.len -= 1;
             let item = self.items[place].take().expect("it came and has not gone");
-            each(item, &mut found.subscriptions);
-            found.subscriptions.clear();
+            let found = &mut self.found[place];
+            if word & TWICE != 0 {
+                found.sort_unstable();
+                found.dedup();
+            }
+            each(item, found);
+            found.clear();
         }
     }
 
@@ -258,10 +287,11 @@ impl<T: Borrow<Event>> Queues<T> {
         self.ready.clear();
         self.touched.clear();
         self.pieces.truncate(snapshot.0.pieces.len());
-        for queue in &mut self.pieces {
-            (queue.is_touched, queue.is_ready) = (false, false);
-        }
         self.pieces.resize_with(snapshot.0.pieces.len(), Queue::default);
+        for (queue, piece) in self.pieces.iter_mut().zip(&snapshot.0.pieces) {
+            (queue.is_touched, queue.is_ready) = (false, false);
+            queue.worth = WORTH * piece.clusters.len();
+        }
         self.choices.resize_with(snapshot.0.schemas.len(), Choice::default);
         self.snapshot = snapshot;
     }
