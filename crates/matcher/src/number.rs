@@ -161,6 +161,14 @@ fn exponent(text: &str) -> Result<i32, NumberError> {
     Ok(if text.starts_with('-') { -value } else { value })
 }
 
+impl Number {
+    /// The least number beyond the cut just before this one, or just `after` it: numbers are integers, so there is one.
+    #[inline]
+    pub(crate) fn cut(self, after: bool) -> Number {
+        Number(self.0 + i128::from(after))
+    }
+}
+
 impl From<i64> for Number {
     fn from(value: i64) -> Number {
         Number(i128::from(value) * ONE)

@@ -318,6 +318,30 @@ fn an_event_of_another_snapshot_is_refused() {
 }
 
 #[test]
+fn constants_that_few_of_many_name_are_there_too() {
+    let filters = |count: usize, text: &dyn Fn(usize) -> String| -> Vec<Filter> {
+        (0..count).map(|n| Filter::parse(&text(n)).unwrap()).collect()
+    };
+    let mut index = Index::new(Options::default());
+    let first = filters(9000, &|n| format!("a = {} AND b > {}", n % 90, n % 10));
+    let mut all = index.insert_all(&first);
+    // Each second is passed over by the sample whose constants get their labels first.
+    let more = filters(9000, &|n| format!("a = {} AND b > {} AND c < {}", n % 90, n % 301, n % 90));
+    all.extend(index.insert_all(&more));
+    for n in 0..40 {
+        let event = [("a", (n * 2 + n % 2).into()), ("b", (n * 7).into()), ("c", 40.into())];
+        let mut matches = Matches::new();
+        index.matches(&index.event(&event), &mut matches);
+        let mut found = matches.subscriptions();
+        found.sort_unstable();
+        let filters = first.iter().chain(&more).zip(&all);
+        let expected: Vec<_> =
+            filters.filter(|(filter, _)| filter.matches(&event)).map(|(_, id)| *id).collect();
+        assert_eq!(found, expected, "event {n}");
+    }
+}
+
+#[test]
 fn what_cannot_match_and_what_always_does() {
     let mut index = Index::new(Options::default());
     let never = index.insert(&Filter::parse("a = 1 AND a = 2").unwrap());

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::Index;
-use super::column::{Column, NONE, NULL, NULL8, OTHER8, Order, Room};
+use super::column::{Column, NULL, NULL8, OTHER8, Order, Room};
 use super::dictionary::{Dictionary, NARROW_SLOTS, Use};
 use super::residual::{self, Residual};
 use super::snapshot::State;
@@ -47,11 +47,17 @@ impl Index {
     /// Codes a conjunction, into `coded`.
     pub(crate) fn code(&mut self, conjunction: &Conjunction, coded: &mut Coded) {
         self.credit = self.credit.saturating_add(CREDIT);
-        // A new label may move others, so all are made before any is read.
-        for Condition { name, plain } in conjunction {
-            if let Plain::Inside(range) | Plain::Outside(range) = plain {
-                self.make_labels(name, range);
+        let before = coded.rest.len();
+        // Mostly all labels are there, and are looked up once.
+        if !self.code_ranges(conjunction, true, &mut coded.rest) {
+            coded.rest.truncate(before);
+            // A new label may move others, so all are made before any is read.
+            for Condition { name, plain } in conjunction {
+                if let Plain::Inside(range) | Plain::Outside(range) = plain {
+                    self.make_labels(name, range);
+                }
             }
+            self.code_ranges(conjunction, false, &mut coded.rest);
         }
         for Condition { name, plain } in conjunction {
             match plain {
@@ -76,10 +82,23 @@ impl Index {
                     };
                     coded.rest.extend(two);
                 }
-                Plain::Inside(range) => self.range(name, range, true, &mut coded.rest),
-                Plain::Outside(range) => self.range(name, range, false, &mut coded.rest),
+                Plain::Inside(_) | Plain::Outside(_) => {}
             }
         }
+    }
+
+    /// Codes a conjunction's ranges. False, and only some are coded, if one has no `narrow` labels and such are wanted.
+    fn code_ranges(
+        &self,
+        conjunction: &Conjunction,
+        narrow: bool,
+        out: &mut Vec<Residual>,
+    ) -> bool {
+        conjunction.iter().all(|Condition { name, plain }| match plain {
+            Plain::Inside(range) => self.range(name, range, true, narrow, out),
+            Plain::Outside(range) => self.range(name, range, false, narrow, out),
+            _ => true,
+        })
     }
 
     fn dictionary(&mut self) -> &mut Dictionary {
@@ -118,10 +137,18 @@ impl Index {
         }
     }
 
-    /// The conditions for lying inside of a range, or outside. Its cuts have labels.
-    fn range(&self, name: &str, range: &Range, inside: bool, out: &mut Vec<Residual>) {
+    /// The conditions for lying inside of a range, or outside; none and false if a cut has no label, or no `narrow` one
+    /// and such are wanted.
+    fn range(
+        &self,
+        name: &str,
+        range: &Range,
+        inside: bool,
+        narrow: bool,
+        out: &mut Vec<Residual>,
+    ) -> bool {
         let dictionary = &self.state().dictionary;
-        let slot = dictionary.slot(name, Use::Order(range.kind)).unwrap_or(NONE);
+        let Some(slot) = dictionary.slot(name, Use::Order(range.kind)) else { return false };
         let order = self.order(slot);
         let label = |cut: &Option<Cut>, none| match cut {
             Some(cut) => order.narrow(cut),
@@ -135,7 +162,10 @@ impl Index {
                 true => out.push(residual::range8(slot, low, high)),
                 false => out.extend([residual::known8(slot), residual::range8(slot, high, low)]),
             }
-            return;
+            return true;
+        }
+        if narrow {
+            return false;
         }
         let label = |cut: &Option<Cut>, none| {
             cut.as_ref().and_then(|cut| order.wide_label(cut)).unwrap_or(none)
@@ -145,6 +175,7 @@ impl Index {
             true => out.push(residual::range(slot, low, high)),
             false => out.extend([residual::known(slot), residual::range(slot, high, low)]),
         }
+        true
     }
 
     fn order(&self, slot: u32) -> &Order {
@@ -223,17 +254,18 @@ impl Index {
         for Condition { name, plain } in conditions {
             if let Plain::Inside(range) | Plain::Outside(range) = plain {
                 let slot = self.slot(name, Use::Order(range.kind));
-                let of_slot = cuts.entry(slot).or_default();
-                of_slot.extend(range.low.iter().chain(&range.high));
+                let order = self.order(slot);
+                if slot < NARROW_SLOTS as u32 && order.has_room() {
+                    let new = |cut: &&Cut| order.narrow(cut).is_none();
+                    let new = range.low.iter().chain(&range.high).filter(new);
+                    new.for_each(|cut| _ = cuts.entry(slot).or_default().insert(cut));
+                }
             }
         }
         for (slot, cuts) in cuts {
-            let new = |cut: &&&Cut| self.order(slot).narrow(cut).is_none();
-            let mut more: Vec<Cut> = cuts.iter().filter(new).map(|cut| (*cut).clone()).collect();
-            if slot < NARROW_SLOTS as u32 && !more.is_empty() && self.order(slot).has_room() {
-                more.sort_unstable();
-                self.spread(slot, more);
-            }
+            let mut more: Vec<Cut> = cuts.into_iter().cloned().collect();
+            more.sort_unstable();
+            self.spread(slot, more);
         }
     }
 }

@@ -102,6 +102,8 @@ impl Equal {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     narrow: Vec<(Cut, u8)>,
+    /// Where these lie, if they are cuts of numbers: all integers, and found in a fraction of the time.
+    places: Vec<Number>,
     wide: BTreeMap<Cut, u64>,
 }
 
@@ -130,14 +132,31 @@ impl Order {
     }
 
     /// The label of a cut that has a narrow one.
+    #[inline]
     pub(crate) fn narrow(&self, cut: &Cut) -> Option<u8> {
-        let at = self.narrow.binary_search_by(|(other, _)| other.cmp(cut)).ok()?;
-        Some(self.narrow[at].1)
+        Some(self.narrow[self.find(cut).ok()?].1)
+    }
+
+    /// Where a narrow cut stands, or would stand.
+    #[inline]
+    fn find(&self, cut: &Cut) -> Result<usize, usize> {
+        match &cut.at {
+            Constant::Number(number) => self.places.binary_search(&number.cut(cut.after)),
+            _ => self.narrow.binary_search_by(|(other, _)| other.cmp(cut)),
+        }
+    }
+
+    /// Puts a narrow cut where it would stand.
+    fn put(&mut self, at: usize, cut: Cut, label: u8) {
+        if let Constant::Number(number) = &cut.at {
+            self.places.insert(at, number.cut(cut.after));
+        }
+        self.narrow.insert(at, (cut, label));
     }
 
     /// Gives a new cut a narrow label in the middle of its gap.
     pub(crate) fn add_narrow(&mut self, cut: &Cut) -> Room {
-        let Err(at) = self.narrow.binary_search_by(|(other, _)| other.cmp(cut)) else {
+        let Err(at) = self.find(cut) else {
             return Room::Full;
         };
         if self.narrow.len() == NARROW_CUTS {
@@ -149,32 +168,31 @@ impl Order {
             return Room::Crowded;
         }
         let label = below + (above - below) / 2;
-        self.narrow.insert(at, (cut.clone(), label));
+        self.put(at, cut.clone(), label);
         Room::Label(label)
     }
 
     /// Spreads the narrow labels evenly, with some more cuts. Returns the new label of each old one; the
     /// bounds 0 and 255 stay.
     pub(crate) fn spread(&mut self, more: Vec<Cut>) -> [u8; 256] {
-        let old = std::mem::take(&mut self.narrow);
-        let mut cuts: Vec<(Cut, Option<u8>)> =
-            old.into_iter().map(|(cut, label)| (cut, Some(label))).collect();
+        let mut old: Vec<u8> = self.narrow.iter().map(|(_, label)| *label).collect();
         for cut in more {
-            if cuts.len() < NARROW_CUTS
-                && let Err(at) = cuts.binary_search_by(|(other, _)| other.cmp(&cut))
+            if self.narrow.len() < NARROW_CUTS
+                && let Err(at) = self.find(&cut)
             {
-                cuts.insert(at, (cut, None));
+                self.put(at, cut, 0);
+                // No cut has the label 0, which stays.
+                old.insert(at, 0);
             }
         }
         let mut moved = [0; 256];
         moved[255] = 255;
-        let parts = cuts.len() + 1;
-        for (at, (cut, old)) in cuts.into_iter().enumerate() {
-            let label = ((at + 1) * 255 / parts) as u8;
-            if let Some(old) = old {
-                moved[usize::from(old)] = label;
+        let parts = self.narrow.len() + 1;
+        for (at, ((_, label), old)) in self.narrow.iter_mut().zip(old).enumerate() {
+            *label = ((at + 1) * 255 / parts) as u8;
+            if old > 0 {
+                moved[usize::from(old)] = *label;
             }
-            self.narrow.push((cut, label));
         }
         moved
     }
@@ -210,31 +228,60 @@ impl Order {
     /// The codes of a value, narrow and wide.
     pub(crate) fn number(&self, number: Option<Number>) -> (u8, u64) {
         let Some(number) = number else { return (NULL8, NULL) };
-        let value = Constant::Number(number);
-        self.codes(value, |cut| matches!(&cut.at, Constant::Number(at) if *at < number || *at == number && !cut.after))
+        let at = self.places.partition_point(|place| *place <= number);
+        self.codes(at, || Constant::Number(number))
     }
 
     /// The same for a text.
     pub(crate) fn bytes(&self, text: Option<&str>) -> (u8, u64) {
         let Some(text) = text else { return (NULL8, NULL) };
         let below = |cut: &Cut| matches!(&cut.at, Constant::Bytes(at) if **at < *text.as_bytes() || **at == *text.as_bytes() && !cut.after);
-        let value = match self.has_wide() {
-            true => Constant::Bytes(text.as_bytes().into()),
-            false => Constant::Boolean(false), // not looked at
-        };
-        self.codes(value, below)
+        let at = self.narrow.partition_point(|(cut, _)| below(cut));
+        self.codes(at, || Constant::Bytes(text.as_bytes().into()))
     }
 
-    fn codes(&self, value: Constant, below: impl Fn(&Cut) -> bool) -> (u8, u64) {
-        let at = self.narrow.partition_point(|(cut, _)| below(cut));
+    /// The codes of a value that lies beyond so many narrow cuts.
+    fn codes(&self, at: usize, value: impl FnOnce() -> Constant) -> (u8, u64) {
         let narrow = if at == 0 { 0 } else { self.narrow[at - 1].1 };
         let wide = match self.has_wide() {
             false => 0,
             true => {
-                let end = Cut { at: value, after: false };
+                let end = Cut { at: value(), after: false };
                 self.wide.range(..=end).next_back().map_or(0, |(_, label)| *label)
             }
         };
         (narrow, wide)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(number: i64, after: bool) -> Cut {
+        Cut { at: Constant::Number(number.into()), after }
+    }
+
+    #[test]
+    fn a_number_has_the_label_of_the_last_cut_that_it_lies_beyond() {
+        let mut order = Order::default();
+        let cuts = [(7, true), (3, false), (7, false), (9, true), (3, true)];
+        for (number, after) in cuts {
+            assert!(matches!(order.add_narrow(&cut(number, after)), Room::Label(_)));
+        }
+        let moved = order.spread(vec![cut(5, false), cut(7, true), cut(5, false)]);
+        assert_eq!((moved[0], moved[255]), (0, 255));
+        let rising = [(3, false), (3, true), (5, false), (7, false), (7, true), (9, true)];
+        let label = |(number, after): (i64, bool)| order.narrow(&cut(number, after)).unwrap();
+        let labels = rising.map(label);
+        assert!(labels.is_sorted_by(|a, b| a < b), "{labels:?}");
+        let code = |number: i64| order.number(Some(number.into())).0;
+        assert_eq!([2, 3, 4].map(code), [0, labels[0], labels[1]]);
+        assert_eq!([5, 6, 7].map(code), [labels[2], labels[2], labels[3]]);
+        assert_eq!([8, 9, 10].map(code), [labels[4], labels[4], labels[5]]);
+        // Just after a number and just before the next is one place.
+        let next = Number::parse("7.000000000000000001").unwrap();
+        let next = Cut { at: Constant::Number(next), after: false };
+        assert_eq!(order.narrow(&next), Some(labels[4]));
     }
 }
