@@ -61,28 +61,31 @@ pub(crate) fn lives<E: Everybody>(
     enter: impl Fn(&mut World, bool, &E::Moment) -> E,
     mut left: impl FnMut(&Files),
 ) -> E::Moment {
-    let mut files = Files::new();
+    let (mut files, mut begins) = (Files::new(), None);
     for life in 0..2 + seed % 3 {
         let enter = |world: &mut World, breaks| enter(world, breaks, &known);
-        (files, known) = live(seed * 5 + life, &files, cut, enter);
+        let ended;
+        (files, known, ended) = live(seed * 5 + life, (&files, begins), cut, enter);
+        begins = Some(ended);
         left(&files);
     }
     known
 }
 
-/// Has a broker go on with `files`, among those who `enter`, who are told whether connections break, until all are
-/// through. Gives what a power cut would have left at a moment on the way; what came behind it belongs to a future that
-/// has not been.
+/// Has a broker go on with `files`, from a time of day on, among those who `enter`, who are told whether connections break,
+/// until all are through. Gives what a power cut would have left at a moment on the way, and when that was; what came behind
+/// it belongs to a future that has not been.
 fn live<E: Everybody>(
     seed: u64,
-    files: &Files,
+    (files, begins): (&Files, Option<Duration>),
     cut: Cut,
     enter: impl FnOnce(&mut World, bool) -> E,
-) -> (Files, E::Moment) {
+) -> (Files, E::Moment, Duration) {
     let left = Rc::new(Cell::new(None));
     let of_world = left.clone();
     sim::run(seed, move |world| {
         world.set_most_steps(4_000_000);
+        begins.into_iter().for_each(|begins| world.set_time_of_day(begins));
         let breaks = world.draw(3) > 0;
         let faults = if world.draw(2) == 0 { Faults::MILD } else { Faults::drawn(seed) };
         // A disk that refuses has clients send again later, in another order.
@@ -98,7 +101,8 @@ fn live<E: Everybody>(
             if net.draw(2) == 0 {
                 net.sleep(Duration::from_micros(net.draw(cut.later.as_micros() as u64))).await;
             }
-            of_world.set(Some((survivors(&net, highest), everybody.moment())));
+            let left = (survivors(&net, highest), everybody.moment(), net.time_of_day());
+            of_world.set(Some(left));
         });
     });
     left.take().expect("the cut has come")
@@ -121,7 +125,8 @@ pub(crate) fn begin(world: &mut World, seed: u64, files: &Files) {
     let store = Store::open_in(files, world.root(), Path::new("/"), options);
     let store = store.unwrap_or_else(|error| panic!("{error}"));
     let mut graph = Graph::new();
-    let broker = Broker::declare_on(&mut graph, &config(world), store, Duration::ZERO).unwrap();
+    let broker =
+        Broker::declare_on(&mut graph, &config(world), store, world.time_of_day()).unwrap();
     let listeners = RefCell::new(world.listen(address()));
     world.program(graph, move |start| {
         broker.begin(start);

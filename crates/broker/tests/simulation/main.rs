@@ -9,6 +9,7 @@ mod inbox;
 mod lives;
 mod publisher;
 mod retained;
+mod returning;
 mod subscriber;
 mod wills;
 mod wire;

@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::sim::{Net, World};
-use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, QoS, Reason};
+use phalanx_mqtt::{
+    Ack, Delivery, Packet, PacketId, Property, PropertyBuffer, Publish, QoS, Reason,
+};
 
 use crate::wire::{Lost, Wire};
 use crate::{MESSAGES, Shared, qos};
@@ -23,6 +25,8 @@ pub(crate) struct Memory {
     own: VecDeque<Own>,
     /// How often each was sent.
     sent: [u32; MESSAGES],
+    /// The times of day when each was sent first, and when it was answered last.
+    times: [(Duration, Duration); MESSAGES],
 }
 
 /// What a publisher publishes under a number.
@@ -31,12 +35,14 @@ pub(crate) struct Said {
     pub(crate) payload: String,
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
+    /// Seconds after which it is worth nothing.
+    pub(crate) expiry: Option<u32>,
 }
 
 /// Its number, to a topic of its own.
 pub(crate) fn number(publisher: usize, number: usize) -> Said {
     let (topic, payload) = (format!("from/{publisher}"), number.to_string());
-    Said { topic, payload, qos: qos(number), retain: false }
+    Said { topic, payload, qos: qos(number), retain: false, expiry: None }
 }
 
 /// A publisher's number, and what it says.
@@ -101,6 +107,12 @@ impl Memory {
         number < self.next && !self.own.iter().any(|own| own.number == number && !own.is_received)
     }
 
+    /// The times of day between which the broker has got this message, which was sent.
+    pub(crate) fn times(&self, number: usize) -> (Duration, Duration) {
+        let (first, answered) = self.times[number];
+        (first, if self.is_answered(number) { answered } else { Duration::MAX })
+    }
+
     /// How often a message was sent.
     pub(crate) fn sent(&self, number: usize) -> u32 {
         self.sent[number]
@@ -130,9 +142,11 @@ impl Memory {
         own
     }
 
-    fn is_received(&mut self, id: PacketId) {
-        let of = self.own.iter_mut().find(|own| own.id == id);
-        of.expect("it was published").is_received = true;
+    /// The broker has a message, and says so at this time.
+    fn is_received(&mut self, id: PacketId, now: Duration) {
+        let of = self.own.iter_mut().find(|own| own.id == id).expect("it was published");
+        of.is_received = true;
+        self.times[of.number].1 = now;
     }
 
     fn is_done(&mut self, id: PacketId) {
@@ -152,7 +166,7 @@ async fn publish(
     for message in again {
         match message.is_received {
             true => wire.say(&Packet::PubRel(Ack::of(message.id))).await?,
-            false => send(wire, script, memory, &message, true).await?,
+            false => send((net, wire), script, memory, &message, true).await?,
         }
     }
     for _ in 0..steps {
@@ -161,7 +175,7 @@ async fn publish(
         }
         if memory.borrow().may_begin() && net.draw(2) == 0 {
             let message = memory.borrow_mut().begin();
-            send(wire, script, memory, &message, false).await?;
+            send((net, wire), script, memory, &message, false).await?;
             continue;
         }
         if memory.borrow().own.is_empty() {
@@ -172,11 +186,12 @@ async fn publish(
         match came.packet() {
             Packet::PubAck(ack) => {
                 assert!(!ack.reason.is_failure(), "{ack:?}");
+                memory.borrow_mut().is_received(ack.id, net.time_of_day());
                 memory.borrow_mut().is_done(ack.id);
             }
             Packet::PubRec(ack) => {
                 assert!(!ack.reason.is_failure(), "{ack:?}");
-                memory.borrow_mut().is_received(ack.id);
+                memory.borrow_mut().is_received(ack.id, net.time_of_day());
                 wire.say(&Packet::PubRel(Ack::of(ack.id))).await?;
             }
             Packet::PubComp(ack) => memory.borrow_mut().is_done(ack.id),
@@ -191,14 +206,19 @@ async fn publish(
 }
 
 async fn send(
-    wire: &mut Wire,
+    (net, wire): (&Net, &mut Wire),
     (publisher, says): Script,
     memory: &RefCell<Memory>,
     &Own { number, id, .. }: &Own,
     duplicate: bool,
 ) -> Result<(), Lost> {
+    if memory.borrow().sent[number] == 0 {
+        memory.borrow_mut().times[number].0 = net.time_of_day();
+    }
     memory.borrow_mut().sent[number] += 1;
-    let Said { topic, payload, qos, retain } = says(publisher, number);
+    let Said { topic, payload, qos, retain, expiry } = says(publisher, number);
+    let mut properties = PropertyBuffer::new();
+    expiry.into_iter().for_each(|own| properties.push(Property::MessageExpiry(own)).unwrap());
     let delivery = match qos {
         QoS::ExactlyOnce => Delivery::ExactlyOnce(id),
         _ => Delivery::AtLeastOnce(id),
@@ -209,7 +229,7 @@ async fn send(
         delivery,
         retain,
         duplicate,
-        properties: Properties::NONE,
+        properties: properties.get(),
     }))
     .await
 }

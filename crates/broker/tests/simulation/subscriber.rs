@@ -9,8 +9,8 @@ use std::time::Duration;
 use phalanx::sim::{Net, World};
 use phalanx::{First, first};
 use phalanx_mqtt::{
-    Packet, PacketId, Properties, Publish, QoS, Reason, SubAck, Subscribe, SubscribeOptions,
-    SubscriptionBuffer, Unsubscribe,
+    Packet, PacketId, Properties, Property, Publish, QoS, Reason, SubAck, Subscribe,
+    SubscribeOptions, SubscriptionBuffer, Unsubscribe,
 };
 
 use crate::inbox::Inbox;
@@ -36,8 +36,8 @@ pub(crate) struct Errand {
     pub(crate) leaves_after: usize,
     /// The numbers from which on nothing may come any more, of each publisher, if it has left now.
     pub(crate) from_now: Box<dyn Fn() -> Vec<usize>>,
-    /// Looks at a message's number when it has come.
-    pub(crate) comes: Box<dyn Fn(usize)>,
+    /// Looks at a message when it has come: its number, and in how many seconds it expires.
+    pub(crate) comes: Box<dyn Fn(usize, Option<u32>)>,
     /// Whether there is nothing to wait for any more.
     pub(crate) is_done: Box<dyn Fn() -> bool>,
     /// It stays for so long then, to see what comes too much.
@@ -53,7 +53,7 @@ impl Errand {
             filter: "from/+",
             leaves_after: usize::MAX,
             from_now: Box::new(Vec::new),
-            comes: Box::new(|_| ()),
+            comes: Box::new(|_, _| ()),
             is_done: Box::new(move || {
                 memory.borrow().has_all() && memory.borrow().inbox.is_at_rest()
             }),
@@ -181,13 +181,21 @@ async fn receive(
         if let Some(publish) = new {
             assert_ne!(publish.delivery.qos(), QoS::AtMostOnce, "none is published so");
             let number = memory.borrow_mut().note(&publish);
-            (errand.comes)(number);
+            (errand.comes)(number, expiry(&publish));
         }
         if let Some(answer) = answer {
             wire.say(&answer).await?;
         }
     }
     Err(Lost)
+}
+
+/// In how many seconds a message expires, if it does.
+pub(crate) fn expiry(publish: &Publish<'_>) -> Option<u32> {
+    publish.properties.iter().find_map(|own| match own {
+        Property::MessageExpiry(seconds) => Some(seconds),
+        _ => None,
+    })
 }
 
 impl Memory {
@@ -221,7 +229,7 @@ impl Memory {
 
     /// Of QoS 2 exactly once, of QoS 1 at least; each in the order of its publisher.
     fn look(&self) {
-        self.look_at_order();
+        self.look_at_order(|_, _| true);
         for of in (0..PUBLISHERS).map(|number| self.got(&format!("from/{number}"))) {
             let exactly = of.iter().filter(|own| own.1 == QoS::ExactlyOnce);
             let expected = (0..MESSAGES).filter(|n| qos(*n) == QoS::ExactlyOnce);
@@ -229,13 +237,13 @@ impl Memory {
         }
     }
 
-    /// Each is in the order of its publisher; of QoS 2 none has come twice.
-    pub(crate) fn look_at_order(&self) {
-        for of in self.got.values() {
+    /// Each is in the order of its publisher; of QoS 2 none has come twice. Of QoS 1 only those are looked at that count.
+    pub(crate) fn look_at_order(&self, counts: impl Fn(&str, usize) -> bool) {
+        for (topic, of) in &self.got {
             let exactly = of.iter().filter(|own| own.1 == QoS::ExactlyOnce);
             assert!(exactly.map(|own| own.0).is_sorted_by(|a, b| a < b), "QoS 2: {of:?}");
             let mut first = Vec::new();
-            for own in of.iter().filter(|own| own.1 == QoS::AtLeastOnce) {
+            for own in of.iter().filter(|own| own.1 == QoS::AtLeastOnce && counts(topic, own.0)) {
                 if !first.contains(&own.0) {
                     first.push(own.0);
                 }

@@ -14,12 +14,15 @@ use phalanx_mqtt::{Disconnect, Packet, Property, PropertyBuffer, QoS, Reason, Wi
 
 use crate::Shared;
 use crate::lives::{Cut, Everybody, lives};
+use crate::retained::{Found, ask};
 use crate::subscriber::{self, Errand};
 use crate::wire::{Asking, Wire};
 
 /// So often a client is let in.
 const TIMES: usize = 5;
 const TOPIC: &str = "will";
+/// Some wills are worth something for so many seconds: longer than a world lasts.
+const LASTS: u32 = 100_000;
 
 /// What a client has said in the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +43,9 @@ struct Visit {
     expiry: u32,
     clean_start: bool,
     qos: QoS,
+    /// Whether its will is retained, and the seconds for which that is worth something.
+    retain: bool,
+    lasts: Option<u32>,
     is_let_in: bool,
     /// Its will is to come.
     must: bool,
@@ -89,6 +95,8 @@ impl Memory {
             expiry: [0, 1, 4, 1000][net.draw(4) as usize],
             clean_start: net.draw(4) == 0,
             qos: [QoS::AtLeastOnce, QoS::ExactlyOnce][net.draw(2) as usize],
+            retain: net.draw(2) == 0,
+            lasts: [None, Some(LASTS)][net.draw(2) as usize],
             is_new: true,
             lives: 1,
             ..Visit::default()
@@ -112,7 +120,7 @@ impl Memory {
     }
 
     /// Looks at a will that has come.
-    fn comes(&self, number: usize, now: Duration) {
+    fn comes(&self, number: usize, lasts: Option<u32>, now: Duration) {
         let visit = &self.visits[number];
         assert_eq!(visit.goodbye, Goodbye::None, "the will {number} has come: {visit:?}");
         let is_last = number + 1 == self.visits.len();
@@ -123,7 +131,11 @@ impl Memory {
                 earliest.is_some_and(|at| at <= now),
                 "{number} has come at {now:?}: {visit:?}"
             );
+            // From when it is published on, and that is not before.
+            let least = LASTS - (now - earliest.unwrap_or(now)).as_secs() as u32 - 1;
+            assert!(lasts.is_none_or(|own| own >= least), "{number} is worth {lasts:?}: {visit:?}");
         }
+        assert!(lasts.is_some() == visit.lasts.is_some() && lasts <= visit.lasts, "{lasts:?}");
     }
 }
 
@@ -138,6 +150,21 @@ impl Clients {
         let has_come = |number| watcher.got(TOPIC).iter().any(|own| own.0 == number);
         let visits = &self.mortal.borrow().visits;
         visits.iter().enumerate().filter(|(n, visit)| visit.must && !has_come(*n)).count()
+    }
+
+    /// What is retained in the end is the last will that was to be, of those that have come.
+    fn look_at_retained(&self, found: Option<&Found>) {
+        let (watcher, mortal) = (self.watcher.borrow(), self.mortal.borrow());
+        let numbers = watcher.got(TOPIC).iter().map(|own| own.0);
+        let came: Vec<_> = numbers.filter(|number| mortal.visits[*number].retain).collect();
+        let Some(found) = found else { return assert!(came.is_empty(), "nothing of {came:?}") };
+        let last = came.iter().rposition(|own| *own == found.number);
+        // What was not acknowledged comes again, behind others.
+        let later =
+            last.and_then(|last| came[last + 1..].iter().find(|own| !came[..last].contains(own)));
+        assert!(last.is_some() && later.is_none(), "{found:?}, of {came:?}");
+        let visit = &mortal.visits[found.number];
+        assert!(found.qos == visit.qos && found.expires.is_some() == visit.lasts.is_some());
     }
 
     /// None has come too often. (Of QoS 1 each may be sent again.)
@@ -187,8 +214,10 @@ async fn comes_and_goes(
         let (number, visit) = memory.borrow_mut().asks(&net);
         let mut properties = PropertyBuffer::new();
         properties.push(Property::WillDelay(visit.delay.as_secs() as u32)).unwrap();
+        let lasts = visit.lasts.map(Property::MessageExpiry);
+        lasts.into_iter().for_each(|lasts| properties.push(lasts).unwrap());
         let payload = number.to_string();
-        let (topic, payload, qos, retain) = (TOPIC, payload.as_bytes(), visit.qos, false);
+        let (topic, payload, qos, retain) = (TOPIC, payload.as_bytes(), visit.qos, visit.retain);
         let will = Some(Will { topic, payload, qos, retain, properties: properties.get() });
         let Visit { expiry, clean_start, .. } = visit;
         let asking = Asking { name: "mortal", expiry, clean_start, will };
@@ -250,15 +279,22 @@ fn enter(world: &mut World, breaks: bool, known: &(Memory, subscriber::Memory)) 
         filter: TOPIC,
         leaves_after: usize::MAX,
         from_now: Box::new(Vec::new),
-        comes: Box::new(move |number| of_mortal.borrow().comes(number, net.now())),
+        comes: Box::new(move |number, lasts| of_mortal.borrow().comes(number, lasts, net.now())),
         is_done: Box::new(move || is_over.get() && all.missing() == 0),
         // Whatever was to be has been.
         lingers: Duration::from_secs(20),
     };
     let run = subscriber::run(world.net(), own, errand, watcher.clone());
+    let (net, name) = (world.net(), format!("heir {}", world.seed()));
     world.client(async move {
         run.await;
         look.look();
+        for round in 0.. {
+            let name = format!("{name} {round}");
+            if let Ok(found) = ask(&net, (&name, TOPIC), &Cell::new(0)).await {
+                return look.look_at_retained(found.get(TOPIC));
+            }
+        }
     });
     clients()
 }

@@ -4,14 +4,21 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// The day on which every world begins, in seconds since 1970.
+/// The time of day at which worlds begin, since 1970.
 const DAY: Duration = Duration::from_secs(1_800_000_000);
 
-#[derive(Default)]
 pub(crate) struct Clock {
     /// Nanoseconds since the beginning.
     pub(crate) now: u64,
+    /// The time of day then.
+    day: Duration,
     arrivals: BinaryHeap<Reverse<u64>>,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self { now: 0, day: DAY, arrivals: BinaryHeap::new() }
+    }
 }
 
 impl Clock {
@@ -39,6 +46,10 @@ impl Clock {
     }
 
     pub(super) fn time_of_day(&self) -> Duration {
-        DAY + Duration::from_nanos(self.now)
+        self.day + Duration::from_nanos(self.now)
+    }
+
+    pub(super) fn set_time_of_day(&mut self, time: Duration) {
+        self.day = time.saturating_sub(Duration::from_nanos(self.now));
     }
 }

@@ -143,6 +143,11 @@ impl World {
         self.state().clock.time_of_day()
     }
 
+    /// Sets the clock that tells the time of day.
+    pub fn set_time_of_day(&self, time: Duration) {
+        self.state().clock.set_time_of_day(time);
+    }
+
     /// A number that grows whenever something has happened that a client may wait for.
     pub fn changes(&self) -> u64 {
         self.state().changes

@@ -61,6 +61,11 @@ impl Net {
         Duration::from_nanos(self.0.now())
     }
 
+    /// The time of day, since 1970.
+    pub fn time_of_day(&self) -> Duration {
+        self.0.time_of_day()
+    }
+
     /// A number below `bound`, from the seed.
     ///
     /// # Panics

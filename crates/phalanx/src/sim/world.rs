@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use fastrand::Rng;
 use phalanx_core::Graph;
@@ -75,6 +76,18 @@ impl World {
     /// Says how many processors the program will have, in place of the seed.
     pub fn set_processors(&mut self, count: usize) {
         self.processors = count;
+    }
+
+    /// The time of day at which the world begins, since 1970. The same in all worlds, unless it is
+    /// [set](Self::set_time_of_day).
+    pub fn time_of_day(&self) -> Duration {
+        self.outside.time_of_day()
+    }
+
+    /// Has the world begin at this time of day, since 1970: for one that goes on where another has
+    /// [ended](Net::time_of_day).
+    pub fn set_time_of_day(&mut self, time: Duration) {
+        self.outside.set_time_of_day(time);
     }
 
     /// How often the network and the disk fail. [`Faults::MILD`] unless said otherwise;

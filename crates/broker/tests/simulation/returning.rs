@@ -1,0 +1,162 @@
+//! Somebody who asks once for what is retained, in the midst of it, and whose session goes on: what was retained then waits for
+//! it over crashes, and so does what is published from then on.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::sim::Net;
+use phalanx::{First, first};
+use phalanx_mqtt::{Packet, Publish, QoS, Reason};
+
+use crate::inbox::Inbox;
+use crate::retained::{ByTopics, Publishers, by_topics, deletes, expiry, of_topic, qos};
+use crate::subscriber::{ask_for, look_at};
+use crate::wire::{Lost, Wire, until};
+use crate::{Shared, publisher};
+
+/// What it would keep on a disk of its own.
+#[derive(Clone, Default)]
+pub(crate) struct Memory {
+    inbox: Inbox,
+    heard: u64,
+    /// So often it has asked.
+    times: usize,
+    asked: Option<Asked>,
+    /// The numbers of messages that it has got, by topics; and whether they were retained.
+    got: BTreeMap<String, Vec<(usize, bool)>>,
+}
+
+/// What there was to get when it asked.
+#[derive(Clone)]
+struct Asked {
+    /// Messages that had been answered before.
+    answered: ByTopics,
+    /// Messages that had been sent when it was told that it is subscribed.
+    sent: ByTopics,
+}
+
+impl Memory {
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard
+    }
+
+    fn note(&mut self, publish: &Publish<'_>) {
+        // Others see to it that what is deleted stays so.
+        if !publish.payload.is_empty() {
+            let number = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
+            let of = self.got.entry(publish.topic.to_owned()).or_default();
+            of.push((number, publish.retain));
+        }
+    }
+
+    /// Whether it has all: of each topic what was retained, and what was published since. Of
+    /// what expires nobody knows.
+    pub(crate) fn has_all(&self) -> bool {
+        let Some(Asked { answered, sent }) = &self.asked else { return false };
+        let has_all = |topic: &String| {
+            let (publisher, all) = of_topic(topic);
+            let got = self.got.get(topic).map_or(&[][..], Vec::as_slice);
+            let has = |number: usize, retained: bool| {
+                let comes = |own: &(usize, bool)| own.0 == number && (own.1 || !retained);
+                deletes(publisher, number) || got.iter().any(comes)
+            };
+            let has_later = |first: usize| all.clone().all(|n| n < first || has(n, false));
+            let last = answered[topic].last();
+            let mut may = sent[topic].iter().filter(|number| Some(*number) >= last);
+            let expires = all.clone().any(|number| expiry(number).is_some());
+            let was_nothing = last.is_none() && has_later(0);
+            expires || was_nothing || may.any(|own| has(*own, true) && has_later(own + 1))
+        };
+        sent.keys().all(has_all)
+    }
+
+    /// Of QoS 2 nothing has come twice that was published once, and nothing was retained for it that it has not asked for.
+    fn look(&self) {
+        for (topic, got) in &self.got {
+            for own in got.iter().filter(|own| qos(own.0) == QoS::ExactlyOnce) {
+                let times = got.iter().filter(|other| *other == own).count();
+                let most = if own.1 { self.times } else { 1 };
+                assert!(times <= most, "{own:?} of {topic} has come {times} times, not {most}");
+            }
+        }
+    }
+}
+
+/// Asks, and receives until it has all.
+pub(crate) async fn run(
+    net: Net,
+    shared: Rc<Shared>,
+    publishers: Publishers,
+    memory: Rc<RefCell<Memory>>,
+) {
+    net.sleep(Duration::from_millis(net.draw(100))).await;
+    let mut breaks = 4;
+    let mut done = pin!(async {
+        until(|| memory.borrow().has_all() && memory.borrow().inbox.is_at_rest()).await;
+        net.sleep(Duration::from_secs(1)).await;
+    });
+    loop {
+        let mut wire = Wire::connect(&net, "returning").await;
+        memory.borrow_mut().heard += 1;
+        let is_known = memory.borrow().asked.is_some();
+        assert!(wire.is_present || !is_known, "its session is lost");
+        let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
+        let steps = if fails { net.draw(12) } else { u64::MAX };
+        breaks -= u32::from(fails);
+        if receive(&mut wire, &publishers, &memory, steps, done.as_mut()).await.is_ok() {
+            return memory.borrow().look();
+        }
+        if fails && net.draw(2) == 0 {
+            wire.reset();
+        }
+        net.sleep(Duration::from_millis(net.draw(30))).await;
+    }
+}
+
+/// Takes what comes, and asks first if it has not yet. `Ok` once it has all.
+async fn receive(
+    wire: &mut Wire,
+    publishers: &Publishers,
+    memory: &RefCell<Memory>,
+    steps: u64,
+    mut done: Pin<&mut impl Future<Output = ()>>,
+) -> Result<(), Lost> {
+    let mut answered = None;
+    if memory.borrow().asked.is_none() {
+        memory.borrow_mut().times += 1;
+        answered = Some(by_topics(publishers, publisher::Memory::is_answered));
+        ask_for(wire, &["kept/#"]).await?;
+    }
+    for _ in 0..steps {
+        let came = match first(done.as_mut(), wire.next()).await {
+            First::One(()) => return Ok(()),
+            First::Other(came) => came?,
+        };
+        memory.borrow_mut().heard += 1;
+        let packet = match came.packet() {
+            Packet::SubAck(ack) => {
+                look_at(&ack)?;
+                let sent = by_topics(publishers, |own, number| number < own.next());
+                let answered = answered.take().expect("it has asked once");
+                memory.borrow_mut().asked = Some(Asked { answered, sent });
+                continue;
+            }
+            // The disk takes long.
+            Packet::Disconnect(why) if why.reason == Reason::SERVER_UNAVAILABLE => {
+                return Err(Lost);
+            }
+            packet => packet,
+        };
+        let (new, answer) = memory.borrow_mut().inbox.take(packet);
+        if let Some(publish) = new {
+            memory.borrow_mut().note(&publish);
+        }
+        if let Some(answer) = answer {
+            wire.say(&answer).await?;
+        }
+    }
+    Err(Lost)
+}
