@@ -7,7 +7,7 @@
 //! unseen, for up to that turn. And since a request passes the stages one after the other, their
 //! waits are added: a bound on the worst alone would be one on each, and where work is short and
 //! the turn long they all wait alike. What waits in the outside's own queues (files for a turn of the
-//! driver's) is told of once an interval, and added.
+//! driver's, what has come while nothing was taken in) is told of once an interval, and added.
 //!
 //! One comparison for each cohort and each turn; no clock of its own.
 
@@ -68,11 +68,20 @@ pub(crate) struct Congestion {
 }
 
 impl Congestion {
-    /// A turn began at `now`. What it has `received` came since the one before.
+    /// A turn began at `now`. What it has `received` came since the last one that took anything in; none for
+    /// one that does not.
     #[inline(always)]
-    pub(crate) fn turn(&self, now: u64, received: bool, stages: &[LocalStage], world: &impl World) {
-        let before = self.turned.replace(now);
-        self.outside.add(if received && before != 0 { now.saturating_sub(before) } else { 0 });
+    pub(crate) fn turn(
+        &self,
+        now: u64,
+        received: Option<bool>,
+        stages: &[LocalStage],
+        world: &impl World,
+    ) {
+        if let Some(received) = received {
+            let before = self.turned.replace(now);
+            self.outside.add(if received && before != 0 { now.saturating_sub(before) } else { 0 });
+        }
         let turns = self.turns.get() + 1;
         self.turns.set(turns);
         if now.saturating_sub(self.began.get()) >= INTERVAL && turns >= TURNS {
@@ -113,8 +122,13 @@ impl Congestion {
 
     /// Whether work waits for long, or is kept from it by a limit that was there lately.
     pub(crate) fn is_congested(&self) -> bool {
+        self.wait.get() >= CONGESTED || self.is_limited()
+    }
+
+    /// Whether an admission limits what is begun, or did lately.
+    pub(crate) fn is_limited(&self) -> bool {
         let limited = self.limited.get();
-        self.wait.get() >= CONGESTED || limited > 0 && self.intervals.get() - limited <= LATELY
+        limited > 0 && self.intervals.get() - limited <= LATELY
     }
 
     /// When the interval under way began.

@@ -39,6 +39,7 @@ mod histogram;
 mod hold;
 mod home;
 mod inside;
+mod intake;
 mod invoke;
 mod join;
 mod ladder;

@@ -23,6 +23,7 @@ use crate::direct::Direct;
 use crate::error::CallError;
 use crate::graph::{Declared, LocalState};
 use crate::hold::holding;
+use crate::intake::Intake;
 use crate::operation::Slot;
 use crate::order::Orders;
 use crate::outbox::Outbox;
@@ -103,6 +104,7 @@ pub struct Processor {
     pub(crate) orders: Orders,
     pub(crate) sessions: Sessions,
     pub(crate) congestion: Congestion,
+    pub(crate) intake: Intake,
     pub(crate) joins: Joins,
     /// Empty between cohorts.
     pub(crate) interleaved: Interleaved,
@@ -217,6 +219,7 @@ impl Seed {
             orders: Orders::default(),
             sessions: Sessions::default(),
             congestion: Congestion::default(),
+            intake: Intake::default(),
             joins: Joins::default(),
             interleaved: Interleaved::default(),
             wheel: RefCell::new(Wheel::new()),

@@ -59,7 +59,8 @@ impl<'p> Steps<'p> {
             let mut received = world.reap();
             received |= processor.open_post();
             // Here a turn begins; admission goes by what it measures.
-            processor.congestion.turn(processor.now.get(), received, &processor.stages, world);
+            let now = processor.now.get();
+            processor.congestion.turn(now, Some(received), &processor.stages, world);
             received
         })
     }

@@ -23,6 +23,12 @@ pub trait World {
     fn reap(&self) -> bool;
     /// Hands the I/O that operations have started to the kernel.
     fn submit(&self);
+    /// As [`submit`](Self::submit), while operations wait here for their turn: what comes meanwhile is better left
+    /// outside than to wait among them, and the next [`reap`](Self::reap) may be some turns away. No different by default.
+    #[inline]
+    fn hand_over(&self) {
+        self.submit();
+    }
     /// Submits, then sleeps until something has completed, the processor's
     /// [`Unpark`](crate::Unpark) is called, or `timeout` nanoseconds are over.
     fn park(&self, timeout: Option<u64>);
@@ -54,9 +60,8 @@ pub trait World {
     fn worked(&self) -> u64 {
         self.now()
     }
-    /// Nanoseconds that work which operations have asked for, and which costs this thread's time, has
-    /// waited out here for its turn: of each time that some was done the wait of the oldest, and of
-    /// these the smallest since this was asked last. [`Admission`](crate::Admission) adds it to what is
+    /// Nanoseconds that what costs this thread's time has waited out here for its turn: work that operations have asked for,
+    /// and what has come and was [left outside](Self::hand_over). [`Admission`](crate::Admission) adds it to what is
     /// waited in the stages. None by default; asked some hundred times a second.
     fn waited(&self) -> u64 {
         0
@@ -137,9 +142,10 @@ impl Processor {
         self.climb(world);
         // What was invoked between two turns goes first.
         self.flush_outbox();
-        let mut received = world.reap();
+        let open = self.takes_in();
+        let mut received = open && world.reap();
         received |= self.open_post();
-        self.congestion.turn(self.now.get(), received, &self.stages, world);
+        self.congestion.turn(self.now.get(), open.then_some(received), &self.stages, world);
         self.fire_timers();
         self.balance();
         let mut held = 0;
@@ -147,7 +153,7 @@ impl Processor {
             0 => self.sweep(world, &mut held),
             _ => self.sweep_by_priority(world, &mut held, 0),
         };
-        world.submit();
+        self.submit(world);
         if ran > 0 && self.ready.get() != 0 {
             // What was handed to the kernel may have taken long.
             self.now.set(world.now());
@@ -163,7 +169,7 @@ impl Processor {
             held &= held - 1;
             ran += self.visit(stage, world);
         }
-        world.submit();
+        self.submit(world);
         self.flush_outbox();
         self.counters.turns.add(1);
         if self.counters.turns.get().is_multiple_of(PUBLISH) {
@@ -172,6 +178,15 @@ impl Processor {
         self.say_how_busy();
         self.auto.turned(ran);
         Turn { ran, received }
+    }
+
+    #[inline]
+    fn submit(&self, world: &impl World) {
+        if self.leaves_outside() {
+            world.hand_over();
+        } else {
+            world.submit();
+        }
     }
 
     /// Forward: only the stages that have something, also those that get it while this is under way.

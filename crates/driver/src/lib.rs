@@ -40,6 +40,7 @@ mod mapped;
 mod offload;
 mod request;
 mod sendfile;
+mod sounding;
 mod table;
 mod tokens;
 mod unpark;
@@ -148,6 +149,15 @@ pub trait Driver {
     /// Only when the kernel refuses the driver as a whole; errors of requests are completions.
     fn submit(&mut self) -> io::Result<()>;
 
+    /// As [`submit`](Driver::submit), but what has come meanwhile is not taken in where that can be
+    /// kept apart: for callers who have enough to do.
+    ///
+    /// # Errors
+    /// As [`submit`](Driver::submit).
+    fn hand_over(&mut self) -> io::Result<()> {
+        self.submit()
+    }
+
     /// Appends what has completed to `into`, without blocking, and returns how many.
     ///
     /// # Errors
@@ -175,10 +185,11 @@ pub trait Driver {
     /// As [`submit`](Driver::submit).
     fn gather(&mut self, completions: usize, limit: Duration) -> io::Result<()>;
 
-    /// How long files on their way to sockets had to wait for their turn although there was room for
-    /// them, since this was asked last: the smallest, over the turns, of the longest wait in each. Zero
-    /// where none did. What waits for its client is not meant.
-    fn files_waited(&mut self) -> Duration {
+    /// How long work for this thread had to wait for its turn, as far as it was seen since this was asked last. Of files on
+    /// their way to sockets with room for them: the smallest, over the turns, of the longest wait in
+    /// each. Of what has come from outside and was not taken in at once: that of something that came when this was
+    /// asked. Both added; zero where nothing did. What waits for its client is not meant.
+    fn waited(&mut self) -> Duration {
         Duration::ZERO
     }
 

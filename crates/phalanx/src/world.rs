@@ -95,6 +95,13 @@ impl World for DriverWorld {
         });
     }
 
+    fn hand_over(&self) {
+        self.io.driver(|driver| {
+            driver.hand_over().unwrap_or_else(|error| fail("hand over", &error));
+            self.system_calls.store(driver.system_calls(), Ordering::Relaxed);
+        });
+    }
+
     #[inline]
     fn gather(&self, timeout: Option<u64>) {
         let Some(gathering) = &self.gathering else { return };
@@ -118,7 +125,7 @@ impl World for DriverWorld {
     }
 
     fn waited(&self) -> u64 {
-        self.io.driver(|driver| driver.files_waited()).as_nanos() as u64
+        self.io.driver(|driver| driver.waited()).as_nanos() as u64
     }
 
     fn panicked(&self, stage: &'static str, message: &str) {

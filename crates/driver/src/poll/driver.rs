@@ -114,6 +114,11 @@ impl Driver for Poll {
         Ok(())
     }
 
+    fn hand_over(&mut self) -> io::Result<()> {
+        self.sounding.left_outside();
+        self.submit()
+    }
+
     fn reap(&mut self, into: &mut Vec<Completion>) -> io::Result<usize> {
         if !std::mem::take(&mut self.polled) {
             self.take_events(Some(Duration::ZERO))?;
@@ -148,8 +153,8 @@ impl Driver for Poll {
         Ok(())
     }
 
-    fn files_waited(&mut self) -> Duration {
-        self.waits.take()
+    fn waited(&mut self) -> Duration {
+        self.waits.take() + self.sounding.waited(&self.unparker.wake)
     }
 
     fn unparker(&self) -> Arc<dyn Unpark> {

@@ -33,6 +33,7 @@ use self::sockets::State;
 use crate::chunk::Pool;
 use crate::offload::Inbox;
 use crate::sendfile::Waits;
+use crate::sounding::Sounding;
 use crate::table::Table;
 use crate::tokens::Tokens;
 use crate::unpark::{Unparker, Wake};
@@ -62,6 +63,7 @@ pub struct Poll {
     next_job: u64,
     inbox: Arc<Inbox>,
     unparker: Arc<Unparker<Bell>>,
+    sounding: Sounding,
     calls: u64,
     /// Where skipped bytes would go if they went anywhere.
     #[cfg(target_os = "linux")]
@@ -119,6 +121,7 @@ impl Poll {
             next_job: 0,
             inbox: Inbox::new(Arc::clone(&unparker) as Arc<dyn Unpark>),
             unparker,
+            sounding: Sounding::default(),
             #[cfg(target_os = "linux")]
             nowhere: Vec::new(),
             calls: 4,
@@ -170,8 +173,9 @@ impl Poll {
             done => done?,
         }
         for event in &self.events {
-            // The waker's own flag says it all.
+            // The waker's own flag says it all, or this was to come by here.
             if event.token() == WAKER {
+                self.sounding.came_by();
                 continue;
             }
             let Some(socket) = self.sockets.at(event.token().0 as u32) else { continue };

@@ -52,8 +52,9 @@ impl Uring {
         }
         let name = event.data;
         match self.inflight.get_mut(name) {
-            // The flag of the unparker says it all; this only ended the sleep.
+            // The flag of the unparker says it all; this only ended the sleep, or was to come by here.
             Operation::Listen => {
+                self.sounding.came_by();
                 if !event.more() {
                     let ended = self.inflight.is_cancelled(name);
                     self.inflight.remove(name);

@@ -128,10 +128,17 @@ impl Driver for Uring {
         if self.ring.has_submissions() || self.ring.holds_back() {
             self.ring.submit()?;
         }
-        // Behind all else, which is short. What then waits for room is for the next submission to say.
-        if self.files.is_ready() {
-            self.send_files();
+        self.go_on_with_files();
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> io::Result<()> {
+        self.sounding.left_outside();
+        self.replenish(false);
+        if self.ring.has_submissions() {
+            self.ring.hand_over()?;
         }
+        self.go_on_with_files();
         Ok(())
     }
 
@@ -170,8 +177,8 @@ impl Driver for Uring {
         }
     }
 
-    fn files_waited(&mut self) -> Duration {
-        self.files.waited()
+    fn waited(&mut self) -> Duration {
+        self.files.waited() + self.sounding.waited(&self.unparker.wake)
     }
 
     fn unparker(&self) -> Arc<dyn Unpark> {

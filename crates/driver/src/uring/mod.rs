@@ -53,6 +53,7 @@ use self::sending::Message;
 use self::sockets::{RECEIVE_AHEAD, State};
 use self::wake::Bell;
 use crate::chunk::Pool;
+use crate::sounding::Sounding;
 use crate::table::Table;
 use crate::tokens::Tokens;
 use crate::unpark::Unparker;
@@ -74,6 +75,7 @@ pub struct Uring {
     linked: Linked,
     files: FileSends,
     unparker: Arc<Unparker<Bell>>,
+    sounding: Sounding,
     events: Vec<Event>,
     /// Only while completions are looked at: see `ahead`.
     ahead: Vec<Token>,
@@ -117,6 +119,7 @@ impl Uring {
             linked: Linked::new(&unparker),
             files: FileSends::default(),
             unparker,
+            sounding: Sounding::default(),
             events: Vec::new(),
             ahead: Vec::new(),
             messages: Vec::new(),

@@ -128,6 +128,15 @@ impl Ring {
         self.enter(0, None).map(drop)
     }
 
+    /// As [`submit`](Self::submit), but only what is complete at once completes: what else has happened is left to the kernel.
+    pub(super) fn hand_over(&mut self) -> io::Result<()> {
+        let flags = self.flags;
+        self.flags &= !EnterFlags::GETEVENTS.bits();
+        let done = self.submit();
+        self.flags = flags;
+        done
+    }
+
     /// As [`submit`](Self::submit), then sleeps until there are as many completions as `wanted` or
     /// `timeout` is over.
     pub(super) fn wait(&mut self, wanted: u32, timeout: Option<Duration>) -> io::Result<()> {

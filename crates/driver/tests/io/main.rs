@@ -7,6 +7,7 @@ mod cost;
 mod disk;
 mod files;
 mod harness;
+mod left_outside;
 mod model;
 mod parking;
 mod peer;

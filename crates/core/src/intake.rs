@@ -1,0 +1,140 @@
+//! What comes from outside stays there while a stage has more than its last cohort took.
+//!
+//! Taken in, it would wait all the same, only elsewhere: among those of its stage, as bytes that were received into
+//! the cache and have left it again when they are read. And a stage runs whom it pleases first (the
+//! newest, mostly), so that of ten thousand connections some would wait ten times as long as others; the
+//! outside keeps them in line. This is the budget's idea (TUX paper, §4.5.2) for what has not
+//! even begun; that one is for graphs that say what their requests need.
+//!
+//! Not for long: a stage may have much to do that has nothing to do with what comes. And not while an
+//! [admission](crate::Admission) refuses: to be refused early all must be taken in, and then the newest first is best.
+
+use std::cell::Cell;
+
+use crate::processor::Processor;
+
+/// Turns in a row in which nothing is taken in. With cohorts of a tenth of a millisecond, who comes waits for half of one.
+const MOST: u32 = 3;
+
+#[derive(Default)]
+pub(crate) struct Intake {
+    /// Stages whose last cohort has left something.
+    behind: Cell<u64>,
+    /// For how many turns nothing was taken in.
+    closed: Cell<u32>,
+}
+
+impl Intake {
+    /// A cohort of `stage` is over, and has left something, or not.
+    #[inline(always)]
+    pub(crate) fn cohort_ended(&self, stage: usize, left: bool) {
+        self.behind.set(self.behind.get() & !(1 << stage) | u64::from(left) << stage);
+    }
+}
+
+impl Processor {
+    /// Whether this turn begins with what has come. Asked once a turn.
+    #[inline]
+    pub(crate) fn takes_in(&self) -> bool {
+        let closed = self.leaves_outside();
+        let turns = &self.intake.closed;
+        turns.set(if closed { turns.get() + 1 } else { 0 });
+        !closed
+    }
+
+    /// Whether what comes now is better left where it is.
+    #[inline]
+    pub(crate) fn leaves_outside(&self) -> bool {
+        let Intake { behind, closed } = &self.intake;
+        behind.get() & self.ready.get() != 0 && closed.get() < MOST && !self.congestion.is_limited()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::RefCell;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Graph, World};
+
+    /// Notes what a turn does out there.
+    #[derive(Default)]
+    struct Outside(RefCell<String>);
+
+    impl World for Outside {
+        fn now(&self) -> u64 {
+            0
+        }
+        fn reap(&self) -> bool {
+            self.0.borrow_mut().push('r');
+            false
+        }
+        fn submit(&self) {
+            self.0.borrow_mut().push('s');
+        }
+        fn hand_over(&self) {
+            self.0.borrow_mut().push('h');
+        }
+        fn park(&self, _: Option<u64>) {}
+    }
+
+    /// What so many turns do, each behind a bar, when `operations` were dispatched to a stage of four in a cohort.
+    fn turns(turns: usize, operations: usize, prepare: impl FnOnce(&Processor)) -> String {
+        turns_holding(1, turns, operations, prepare)
+    }
+
+    /// As `turns`, and the stage waits until there are as many as `held`.
+    fn turns_holding(
+        held: usize,
+        turns: usize,
+        operations: usize,
+        prepare: impl FnOnce(&Processor),
+    ) -> String {
+        let mut graph = Graph::new();
+        let stage =
+            graph.stage("stage").max_cohort(4).hold(held, Duration::from_secs(1)).shared(());
+        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let outside = Outside::default();
+        processor.enter(|| {
+            prepare(&processor);
+            (0..operations).for_each(|_| stage.dispatch(|_| async {}).unwrap());
+            (0..turns).for_each(|_| {
+                outside.0.borrow_mut().push('|');
+                processor.turn(&outside);
+            });
+        });
+        outside.0.take()
+    }
+
+    #[test]
+    fn what_comes_is_taken_in_where_a_cohort_takes_all() {
+        assert_eq!(turns(2, 4, |_| ()), "|rss|rss");
+        // The way back is a cohort, too.
+        assert_eq!(turns(2, 8, |_| ()), "|rhs|rss");
+    }
+
+    #[test]
+    fn what_comes_is_left_outside_for_some_turns_at_most() {
+        assert_eq!(turns(3, 16, |_| ()), "|rhh|hs|rss");
+        // The fifth takes in what the fourth has let in.
+        assert_eq!(turns(6, 40, |_| ()), "|rhh|hh|hh|ss|rhs|rss");
+    }
+
+    #[test]
+    fn what_waits_for_more_to_come_leaves_nothing_outside() {
+        assert_eq!(turns_holding(4, 2, 10, |_| ()), "|rhs|rss");
+    }
+
+    #[test]
+    fn whoever_refuses_takes_in_all() {
+        let limited = |processor: &Processor| {
+            for _ in 0..3 {
+                let (congestion, stages) = (&processor.congestion, &processor.stages);
+                congestion.turn(20_000_000, Some(false), stages, &Outside::default());
+            }
+            processor.congestion.note_limit();
+        };
+        assert_eq!(turns(3, 16, limited), "|rss|rss|rss");
+    }
+}

@@ -1,0 +1,43 @@
+//! What has come while its caller has enough to do.
+
+use std::time::Duration;
+
+use crate::harness::{Harness, Kind, read_slowly, write_all};
+
+const MOMENT: Duration = Duration::from_millis(5);
+
+// A simulation has no line to wait in.
+crate::on_both!(how_long_it_waits_is_told);
+crate::on_all!(what_is_left_outside_comes_later, what_is_handed_over_is_done);
+
+fn what_is_left_outside_comes_later(io: &mut Harness) {
+    let (socket, peer) = io.pair();
+    let token = io.receive(socket);
+    io.driver.submit().unwrap();
+    write_all(&peer, *b"x").join().unwrap();
+    io.driver.hand_over().unwrap();
+    assert_eq!(&io.chunk(token).unwrap()[..], b"x");
+}
+
+fn what_is_handed_over_is_done(io: &mut Harness) {
+    let (socket, peer) = io.pair();
+    let (token, got) = (io.send(socket, b"", "hello".as_bytes()), read_slowly(peer, 5));
+    io.driver.hand_over().unwrap();
+    if io.kind == Kind::Sim {
+        io.sent(token).unwrap();
+    }
+    // The others have sent it: nobody turns the driver meanwhile.
+    assert_eq!(got.join().unwrap(), b"hello");
+}
+
+fn how_long_it_waits_is_told(io: &mut Harness) {
+    io.idle(MOMENT);
+    assert_eq!(io.driver.waited(), Duration::ZERO, "nothing was left outside");
+    io.driver.hand_over().unwrap();
+    assert_eq!(io.driver.waited(), Duration::ZERO, "something is sent now to find out");
+    std::thread::sleep(MOMENT);
+    assert!(io.driver.waited() >= MOMENT, "it still waits");
+    io.idle(MOMENT);
+    assert!(io.driver.waited() >= MOMENT, "it has come by since");
+    assert_eq!(io.driver.waited(), Duration::ZERO, "nothing was left outside since");
+}
