@@ -128,6 +128,11 @@ impl Message {
         self.from.is_some() && (self.retain || self.qos != QoS::AtMostOnce)
     }
 
+    /// Whether it is kept for nobody, whoever gets it.
+    pub(crate) fn is_passed_on_only(&self) -> bool {
+        self.qos == QoS::AtMostOnce && !self.retain
+    }
+
     /// When it expires, by the runtime's clock.
     pub(crate) fn expires(&self) -> Option<Duration> {
         self.expires

@@ -191,6 +191,18 @@ impl Pass {
         join(calls).await.iter().all(Result::is_ok)
     }
 
+    /// Answers those who have published nothing that is kept, as others in this pass may have. Their next messages come behind
+    /// these, which are with the sessions.
+    pub(crate) fn answer_unkept(&mut self) {
+        let unkept = |(_, answer): &mut (_, Answer)| match answer {
+            Answer::Published(own) => {
+                own.messages.iter().all(|message| message.is_passed_on_only())
+            }
+            _ => false,
+        };
+        self.answers.extract_if(.., unkept).for_each(|(reply, answer)| reply.send(answer));
+    }
+
     /// Answers all whom it was for.
     pub(crate) fn answer(mut self: Box<Self>) {
         self.answers.drain(..).for_each(|(reply, answer)| reply.send(answer));

@@ -32,7 +32,7 @@ pub(crate) fn declare(
 }
 
 /// One pass over a cohort. Callers are answered once what they have published is with those whom it is for, and on
-/// the disk if somebody's session is kept.
+/// the disk if anything of it may be kept.
 fn route(
     router: &mut Router,
     cohort: &mut Cohort<Item, Answer>,
@@ -94,6 +94,9 @@ fn route(
         }
         // Not before: what a client that is back sends next is to come behind these.
         pass.set_routed();
+        if !ledger.is_durable(ticket) {
+            pass.answer_unkept();
+        }
         match ledger.durable_while_written(ticket).await {
             Ok(()) => pass.answer(),
             Err(Broken) => pass.answer_late(),

@@ -1,10 +1,12 @@
 //! The disk takes no writes: who would have to wait for it is told so, and others are served.
 
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::sim::{self, Faults};
+use phalanx::{First, first};
 use phalanx_mqtt::{
     Ack, Delivery, Packet, PacketId, Properties, Publish, QoS, Reason, Subscribe, SubscribeOptions,
     SubscriptionBuffer,
@@ -195,6 +197,46 @@ fn who_publishes_is_not_left_waiting() {
     });
     let alone = std::env::var_os("PHALANX_SEED").is_some();
     assert!(alone || closed.get() > 0 && refused.get() > 0, "{closed:?} {refused:?}");
+}
+
+/// Who publishes what is kept nowhere does not wait for the disk, though others wait for it who have published at the same time.
+#[test]
+fn qos_0_does_not_wait_for_others() {
+    sim::explore_each(60, |seed| {
+        let files = with_a_session(seed);
+        sim::run(seed, |world| {
+            world.set_faults(Faults::NONE);
+            world.set_processors(1);
+            begin(world, seed, &files);
+            let net = world.net();
+            world.client(async move {
+                let mut guests = Vec::new();
+                for n in 0..8 {
+                    let name = format!("guest {n}");
+                    guests.push(Wire::ask(&net, &name, 0).await.ok().expect("it is let in").0);
+                }
+                let mut writer = Wire::connect(&net, "writer").await;
+                net.set_faults(Faults { full: 1000, ..Faults::NONE });
+                let said = publish(&mut writer, Delivery::AtLeastOnce(id(1)), false).await;
+                assert!(said.is_ok());
+                for guest in &mut guests {
+                    assert!(publish(guest, Delivery::AtMostOnce, false).await.is_ok());
+                    assert!(guest.say(&Packet::PingReq).await.is_ok());
+                }
+                let answered = pin!(answer(&mut writer));
+                let all = async {
+                    for guest in &mut guests {
+                        let Ok(came) = guest.next().await else { panic!("not answered") };
+                        assert!(matches!(came.packet(), Packet::PingResp), "{:?}", came.packet());
+                    }
+                };
+                let First::One(()) = first(pin!(all), answered).await else {
+                    panic!("the writer is answered before guests are");
+                };
+                net.set_faults(Faults::NONE);
+            });
+        });
+    });
 }
 
 /// Where time jumps by seconds, as it does for who was suspended, a disk that is well is not taken for one that takes
