@@ -76,6 +76,7 @@ mod room;
 mod rules;
 mod session;
 mod slab;
+mod spinning;
 mod stage;
 mod stepping;
 mod sync;

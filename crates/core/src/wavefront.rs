@@ -9,6 +9,7 @@ use crate::post::Inbox;
 use crate::processor::Processor;
 use crate::program::Phase;
 use crate::rendezvous::contain;
+use crate::spinning::Spinning;
 
 /// Gauges are published every so many turns, and before each sleep.
 const PUBLISH: u64 = 256;
@@ -93,11 +94,14 @@ pub(crate) fn last(stages: u64) -> Option<usize> {
 
 impl Processor {
     /// Runs until the program has been drained or ended and nothing is left. `spin` is how many
-    /// nanoseconds to look for work before sleeping.
+    /// nanoseconds to look for work before sleeping, at most: where it always came later, lately, for none.
     pub fn run(&self, world: &impl World, spin: u64) {
         self.enter(|| {
             self.now.set(world.now());
             let mut last_work = self.now.get();
+            let mut spinning = Spinning::new(spin);
+            // When there was still nothing to do, if there was not.
+            let mut idle = None;
             let mut ended = false;
             loop {
                 let turn = self.turn(world);
@@ -112,6 +116,9 @@ impl Processor {
                     return;
                 }
                 if turn.ran > 0 || turn.received {
+                    if let Some(idle) = idle.take() {
+                        spinning.came(u64::saturating_sub(idle, last_work));
+                    }
                     last_work = self.now.get();
                     if phase == Phase::Running && self.is_quiet() {
                         world.gather(self.next_timer());
@@ -119,10 +126,12 @@ impl Processor {
                 } else if self.ready.get() != 0 || !self.outbox.borrow().is_empty() {
                     // Another processor is in our exclusive stage, or has a full post.
                     world.relax();
-                } else if self.now.get().saturating_sub(last_work) < spin {
+                } else if self.now.get().saturating_sub(last_work) < spinning.moment() {
+                    idle = Some(self.now.get());
                     world.relax();
                 } else {
                     self.sleep(world);
+                    idle = Some(world.now());
                 }
             }
         });

@@ -140,7 +140,8 @@ impl Runtime {
         self
     }
 
-    /// How long a processor that finds nothing to do looks again before it sleeps.
+    /// How long a processor that finds nothing to do looks again before it sleeps, at most: it stops looking while work
+    /// comes later than that time after time.
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {
         self.spin = spin;

@@ -1,0 +1,82 @@
+//! Whether a processor that has nothing to do looks again for a moment before it sleeps.
+//!
+//! To sleep and be woken takes some microseconds and makes who comes wait for them; to look again takes all the
+//! time that nobody comes. So it is worth it where somebody mostly comes within the moment, and for nothing where
+//! it is always later. Which of both it is shows by when somebody came the last times, slept or not, as a branch predictor
+//! goes by its last branches: a processor at light load stops looking, and begins again when the load grows.
+
+/// Somebody who came within the moment counts so much more than one who came later: their answers were earlier for it.
+const IN_TIME: u8 = 3;
+/// As many that came later end the looking, when before all came in time.
+const MOST: u8 = 16;
+
+/// How a processor has been found idle lately.
+pub(crate) struct Spinning {
+    /// Nanoseconds to look for at most.
+    moment: u64,
+    /// Above zero it is worth it.
+    score: u8,
+}
+
+impl Spinning {
+    /// Looks for `moment` nanoseconds at most; hopeful at first.
+    pub(crate) fn new(moment: u64) -> Self {
+        Self { moment, score: MOST }
+    }
+
+    /// Nanoseconds for which to look before sleeping.
+    #[inline]
+    pub(crate) fn moment(&self) -> u64 {
+        if self.score > 0 { self.moment } else { 0 }
+    }
+
+    /// Work came when there had been none for `idle` nanoseconds.
+    #[inline]
+    pub(crate) fn came(&mut self, idle: u64) {
+        self.score = match idle < self.moment {
+            true => (self.score + IN_TIME).min(MOST),
+            false => self.score.saturating_sub(1),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For how long is looked after each of them has come.
+    fn moments(idle: impl IntoIterator<Item = u64>) -> Vec<u64> {
+        let mut spinning = Spinning::new(20);
+        let after = |idle| {
+            spinning.came(idle);
+            spinning.moment()
+        };
+        idle.into_iter().map(after).collect()
+    }
+
+    #[test]
+    fn who_always_comes_later_is_not_looked_for() {
+        let moments = moments([1000; 40]);
+        assert_eq!((moments[0], moments[39]), (20, 0));
+    }
+
+    #[test]
+    fn who_often_comes_in_time_is() {
+        assert!(
+            moments((0..1000).map(|n| if n % 3 == 0 { 10 } else { 1000 })).iter().all(|m| *m == 20)
+        );
+    }
+
+    #[test]
+    fn who_comes_in_time_again_is_looked_for_again() {
+        let moments = moments([1000; 40].into_iter().chain([10]));
+        assert_eq!((moments[39], moments[40]), (0, 20));
+    }
+
+    #[test]
+    fn nobody_is_looked_for_without_a_moment() {
+        let mut spinning = Spinning::new(0);
+        spinning.came(0);
+        assert_eq!(spinning.moment(), 0);
+    }
+}
