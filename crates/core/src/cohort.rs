@@ -416,7 +416,7 @@ impl Processor {
         if left == 0 && self.post.stages[stage].len() == 0 {
             self.ready.set(self.ready.get() & !(1 << stage));
         }
-        self.intake.cohort_ended(stage, left > 0 && !self.holds(stage));
+        self.intake.cohort_ended(stage, waiting > tally.size.get() && !self.holds(stage));
         let size = tally.size.get() as u64;
         let counters = &self.counters.stages[stage];
         counters.queue_length.set(waiting as u64);

@@ -68,8 +68,8 @@ pub(crate) struct Congestion {
 }
 
 impl Congestion {
-    /// A turn began at `now`. What it has `received` came since the last one that took anything in; none for
-    /// one that does not.
+    /// A turn began at `now`. What it has `received` came since the one before, as far as the world does not say
+    /// that it has waited for longer; none for a turn that takes nothing in, which tells nothing of the outside.
     #[inline(always)]
     pub(crate) fn turn(
         &self,
@@ -78,12 +78,11 @@ impl Congestion {
         stages: &[LocalStage],
         world: &impl World,
     ) {
-        if let Some(received) = received {
-            let before = self.turned.replace(now);
-            self.outside.add(if received && before != 0 { now.saturating_sub(before) } else { 0 });
-        }
+        let before = self.turned.replace(now);
         let turns = self.turns.get() + 1;
         self.turns.set(turns);
+        let Some(received) = received else { return };
+        self.outside.add(if received && before != 0 { now.saturating_sub(before) } else { 0 });
         if now.saturating_sub(self.began.get()) >= INTERVAL && turns >= TURNS {
             self.interval_over(now, stages, world.waited());
         }

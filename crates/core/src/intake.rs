@@ -25,7 +25,7 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    /// A cohort of `stage` is over, and has left something, or not.
+    /// A cohort of `stage` is over, and has left some of those that it found, or not.
     #[inline(always)]
     pub(crate) fn cohort_ended(&self, stage: usize, left: bool) {
         self.behind.set(self.behind.get() & !(1 << stage) | u64::from(left) << stage);
@@ -53,6 +53,8 @@ impl Processor {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::cell::RefCell;
+    use std::future::poll_fn;
+    use std::task::Poll;
     use std::time::Duration;
 
     use super::*;
@@ -127,12 +129,53 @@ mod tests {
     }
 
     #[test]
+    fn who_goes_on_by_itself_leaves_nothing_outside() {
+        let mut graph = Graph::new();
+        let stage = graph.shared("stage", ());
+        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let outside = Outside::default();
+        processor.enter(|| {
+            let mut left = 3;
+            let yields = poll_fn(move |context| {
+                left -= 1;
+                context.waker().wake_by_ref();
+                if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+            });
+            stage.dispatch(move |_| yields).unwrap();
+            for _ in 0..3 {
+                processor.turn(&outside);
+            }
+        });
+        assert_eq!(outside.0.take(), "rss".repeat(3));
+        assert_eq!(processor.live(), 0);
+    }
+
+    #[test]
+    fn a_turn_that_takes_nothing_in_tells_nothing_of_the_outside() {
+        let processor = Graph::new().build(1).remove(0).grow(Box::new(|| ()));
+        let turn = |at: u64, received| {
+            let (congestion, stages) = (&processor.congestion, &processor.stages);
+            congestion.turn(at * 1_000_000, received, stages, &Outside::default());
+            (congestion.interval(), congestion.wait())
+        };
+        for (at, received) in [(11, Some(true)), (19, Some(true)), (22, None), (33, None)] {
+            assert_eq!(turn(at, received), (0, 0));
+        }
+        // Since the turn before.
+        assert_eq!(turn(40, Some(true)), (1, 0));
+        assert_eq!(turn(48, Some(true)), (1, 0));
+        assert_eq!(turn(55, None), (1, 0));
+        assert_eq!(turn(61, Some(true)), (2, 6_000_000));
+    }
+
+    #[test]
     fn whoever_refuses_takes_in_all() {
         let limited = |processor: &Processor| {
             for _ in 0..3 {
                 let (congestion, stages) = (&processor.congestion, &processor.stages);
                 congestion.turn(20_000_000, Some(false), stages, &Outside::default());
             }
+            assert_eq!(processor.congestion.interval(), 1);
             processor.congestion.note_limit();
         };
         assert_eq!(turns(3, 16, limited), "|rss|rss|rss");

@@ -3,12 +3,15 @@
 //! To sleep and be woken takes some microseconds and makes who comes wait for them; to look again takes all the
 //! time that nobody comes. So it is worth it where somebody mostly comes within the moment, and for nothing where
 //! it is always later. Which of both it is shows by when somebody came the last times, slept or not, as a branch predictor
-//! goes by its last branches: a processor at light load stops looking, and begins again when the load grows.
+//! goes by its last branches: a processor at light load stops looking, and begins again when the load grows. To be woken takes time, so who wakes
+//! a sleeper seems to come later than it did: now and then the processor looks, to find out.
 
 /// Somebody who came within the moment counts so much more than one who came later: their answers were earlier for it.
 const IN_TIME: u8 = 3;
 /// As many that came later end the looking, when before all came in time.
 const MOST: u8 = 16;
+/// Of so many times one is to find out.
+const TRIES: u8 = 32;
 
 /// How a processor has been found idle lately.
 pub(crate) struct Spinning {
@@ -16,23 +19,26 @@ pub(crate) struct Spinning {
     moment: u64,
     /// Above zero it is worth it.
     score: u8,
+    /// How many have come since it was last tried.
+    untried: u8,
 }
 
 impl Spinning {
     /// Looks for `moment` nanoseconds at most; hopeful at first.
     pub(crate) fn new(moment: u64) -> Self {
-        Self { moment, score: MOST }
+        Self { moment, score: MOST, untried: 0 }
     }
 
     /// Nanoseconds for which to look before sleeping.
     #[inline]
     pub(crate) fn moment(&self) -> u64 {
-        if self.score > 0 { self.moment } else { 0 }
+        if self.score > 0 || self.untried == TRIES - 1 { self.moment } else { 0 }
     }
 
     /// Work came when there had been none for `idle` nanoseconds.
     #[inline]
     pub(crate) fn came(&mut self, idle: u64) {
+        self.untried = (self.untried + 1) % TRIES;
         self.score = match idle < self.moment {
             true => (self.score + IN_TIME).min(MOST),
             false => self.score.saturating_sub(1),
@@ -56,8 +62,10 @@ mod tests {
 
     #[test]
     fn who_always_comes_later_is_not_looked_for() {
-        let moments = moments([1000; 40]);
-        assert_eq!((moments[0], moments[39]), (20, 0));
+        let moments = moments([1000; 1000]);
+        assert_eq!(moments[..15], [20; 15]);
+        let looked = moments[16..].iter().filter(|moment| **moment > 0).count();
+        assert_eq!(looked, 31, "to find out");
     }
 
     #[test]

@@ -38,6 +38,14 @@ impl Sounding {
         }
     }
 
+    /// The caller sleeps, since there is nothing to do: what was is no more.
+    pub(crate) fn sleeps(&mut self) {
+        self.left = false;
+        if let Line::Through(_) = self.line {
+            self.line = Line::Empty;
+        }
+    }
+
     /// How long the last one has waited, so far if it still does, and sends the next one if anything was left outside. Zero
     /// without one.
     pub(crate) fn waited(&mut self, bell: &impl Wake) -> Duration {

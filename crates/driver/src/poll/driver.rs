@@ -136,6 +136,9 @@ impl Driver for Poll {
         // What is queued again has more to do, and no event will say so.
         let more = !self.done.is_empty() || !self.queue.is_empty();
         let ready = self.unparker.take() || more;
+        if !ready {
+            self.sounding.sleeps();
+        }
         self.take_events(if ready { Some(Duration::ZERO) } else { timeout })?;
         self.polled = true;
         self.unparker.take();

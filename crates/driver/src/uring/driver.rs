@@ -161,6 +161,7 @@ impl Driver for Uring {
         if ready || timeout.is_some_and(|timeout| timeout.is_zero()) {
             return self.submit();
         }
+        self.sounding.sleeps();
         self.ring.wait(1, timeout)?;
         self.unparker.take();
         Ok(())

@@ -186,3 +186,39 @@ impl Ring {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    use crate::uring::Uring;
+    use crate::{Config, Done, Driver, Payload, Request, Token};
+
+    /// What is handed over is done at once, and what has come meanwhile is left where it is.
+    #[test]
+    fn only_what_is_handed_over_completes() {
+        let Ok(mut uring) = Uring::open(&Config::default()) else {
+            return println!("skipped: no io_uring");
+        };
+        if !uring.ring.ring.params().is_setup_single_issuer() {
+            return println!("skipped: this kernel takes in whenever it is called");
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = uring.adopt(listener.accept().unwrap().0.into()).unwrap();
+        uring.start(Token(1), Request::Receive { socket });
+        uring.submit().unwrap();
+        peer.write_all(b"x").unwrap();
+        let payload = Payload { head: b"y".to_vec(), body: Default::default() };
+        uring.start(Token(2), Request::Send { socket, payload });
+        uring.hand_over().unwrap();
+        let mut completed = Vec::new();
+        uring.complete();
+        completed.append(&mut uring.done);
+        assert!(matches!(&completed[..], [sent] if matches!(sent.result, Ok(Done::Sent(_)))));
+        uring.submit().unwrap();
+        uring.reap(&mut completed).unwrap();
+        assert!(matches!(&completed[1].result, Ok(Done::Received(chunk)) if chunk[..] == *b"x"));
+    }
+}

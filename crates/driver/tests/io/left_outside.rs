@@ -7,7 +7,7 @@ use crate::harness::{Harness, Kind, read_slowly, write_all};
 const MOMENT: Duration = Duration::from_millis(5);
 
 // A simulation has no line to wait in.
-crate::on_both!(how_long_it_waits_is_told);
+crate::on_both!(how_long_it_waits_is_told, who_has_slept_has_left_nobody_waiting);
 crate::on_all!(what_is_left_outside_comes_later, what_is_handed_over_is_done);
 
 fn what_is_left_outside_comes_later(io: &mut Harness) {
@@ -37,7 +37,17 @@ fn how_long_it_waits_is_told(io: &mut Harness) {
     assert_eq!(io.driver.waited(), Duration::ZERO, "something is sent now to find out");
     std::thread::sleep(MOMENT);
     assert!(io.driver.waited() >= MOMENT, "it still waits");
-    io.idle(MOMENT);
+    io.driver.submit().unwrap();
+    io.driver.reap(&mut Vec::new()).unwrap();
     assert!(io.driver.waited() >= MOMENT, "it has come by since");
     assert_eq!(io.driver.waited(), Duration::ZERO, "nothing was left outside since");
+}
+
+fn who_has_slept_has_left_nobody_waiting(io: &mut Harness) {
+    io.idle(MOMENT);
+    io.driver.hand_over().unwrap();
+    io.driver.waited();
+    std::thread::sleep(MOMENT);
+    io.idle(2 * MOMENT);
+    assert_eq!(io.driver.waited(), Duration::ZERO);
 }
