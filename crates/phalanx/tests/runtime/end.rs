@@ -38,14 +38,15 @@ impl Drop for Alive {
 }
 
 fn what_is_under_way_is_finished(driver: Choice) {
-    let finished = Arc::new(AtomicUsize::new(0));
+    let [begun, finished] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let ran = program(driver, 2).run(graph, |start| {
         for n in 0..10 {
-            let finished = finished.clone();
+            let (begun, finished) = (begun.clone(), finished.clone());
             stage.dispatch(move |_| async move {
                 assert!(!is_draining());
+                begun.fetch_add(1, Ordering::SeqCst);
                 // Waiting again for what has come is no wait.
                 let mut told = draining();
                 (&mut told).await;
@@ -62,10 +63,17 @@ fn what_is_under_way_is_finished(driver: Choice) {
         stage.dispatch(|_| async {
             let _ = phalanx::timeout(Duration::from_millis(1), draining()).await;
         })?;
-        let control = start.control();
+        let (control, begun) = (start.control(), begun.clone());
         stage.dispatch(move |_| async move {
-            sleep(Duration::from_millis(30)).await;
-            assert_eq!(control.phase(), Phase::Running);
+            // On the other processor, too.
+            loop {
+                let phase = control.phase();
+                if begun.load(Ordering::SeqCst) == 20 {
+                    break;
+                }
+                assert_eq!(phase, Phase::Running);
+                sleep(Duration::from_millis(1)).await;
+            }
             control.drain();
             assert_eq!(control.phase(), Phase::Draining);
             control.drain();
