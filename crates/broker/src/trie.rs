@@ -13,7 +13,8 @@ pub(crate) fn is_shallow(path: &str) -> bool {
     path.bytes().filter(|byte| *byte == b'/').count() < MOST_LEVELS
 }
 
-/// In order, since all that lie beneath are told in it: a simulation is to go the same way again.
+/// In an order that only what was filed and taken out decides, since all that lie beneath are told in it: a simulation is
+/// to go the same way again.
 type Edges = IndexMap<Box<str>, u32, foldhash::fast::RandomState>;
 
 /// Values by topic, or by topic filter.
