@@ -7,14 +7,27 @@
 //!
 //! It begins when the journal is twice as long as what is alive and two segments more, and ends at one
 //! and a half times and one segment more. In between it goes on with each commit, by [`RATE`] times as
-//! many bytes as the commit's entries have: so who waits for a short one waits for little. While all of
+//! many bytes as entries were written: so who waits for a short one waits for little. While all of
 //! the journal is cleaned once, a fourth of its length is written besides, which is what there is
 //! between the two measures. And it grows by no more than a fourth of what is alive, should all of that
-//! be the oldest: so it is never longer than two and a quarter times the most that was alive since it
-//! was last within its measure, three segments and a batch.
+//! be the oldest; and the oldest segment is there until all of it is cleaned.
 //!
-//! Where much was let go at once, it may be longer than that beside what is alive *now*. Then cleaning
-//! [hurries](Cleaning::hurries), and waits for no entries, until it is no longer.
+//! What a commit owes is cleaned with the next, which may be a short entry's. That is not to wait for
+//! all that a long one owes: so no commit cleans more than a [`PIECE`] and what its own entries owe
+//! twice (and the rest of a record), and what is left stays owed. That is never more than the longest
+//! commit's, twice at most, by a fourth of which the journal may be longer. Only what is to be cleaned
+//! with more long ones is read at once, right behind the first, up to [`LONGEST_PIECE`].
+//!
+//! Where a session ends, say, much is let go at once, and the journal is too long however little is
+//! written. Beyond two and a quarter times what is alive *now* and four segments more cleaning
+//! [hurries](Cleaning::hurries): it waits for no entries, and goes on by a piece at a time.
+//!
+//! So this is what there may be: **two and a quarter times the most that was alive since the journal
+//! was last within its measure, four segments and a batch; and on the disk a segment more**, since a
+//! file that was cleaned may not go before a later segment's head has said that it does not count. Such
+//! a head is written when a segment is full, and when cleaning ends or hurries no longer. (A batch is
+//! [`BATCH`], or an entry that is longer. One after the other that are longer than twice that outrun
+//! the cleaning: so much is not read at once.)
 //!
 //! As many bytes are written again in the long run as were written where what is alive lies evenly, and
 //! up to twice as many where all of it is old.
@@ -26,8 +39,11 @@ use crate::writer::{BATCH, Extent, Writer};
 /// So many bytes are cleaned for one that is written.
 const RATE: i64 = 4;
 
-/// So many bytes are read at once, and cleaned where it hurries; and more only where more are to be cleaned at once.
+/// So many bytes are read at once, and cleaned where it hurries or more is owed than by the commit itself.
 const PIECE: i64 = 64 << 10;
+
+/// No more are read at once, unless a batch is longer.
+const LONGEST_PIECE: i64 = 2 * RATE * BATCH as i64;
 
 /// More segments than this, and two for each that its bytes would fill, are too many.
 const SEGMENTS: u64 = 32;
@@ -44,6 +60,8 @@ pub(crate) struct Cleaning {
     pub(crate) renewed: u64,
     /// So many bytes are still to be cleaned for what was written; negative if the last record was longer.
     owed: i64,
+    /// So many bytes of entries the last commit had. The next one's are likely to be as many.
+    last: usize,
     /// How much of the oldest segment is done: bytes, and the number of the next batch. None for none.
     done: Option<(u64, u64)>,
     /// What comes behind that.
@@ -56,9 +74,9 @@ impl Cleaning {
         self.hurries && self.piece.is_some()
     }
 
-    /// What is to be cleaned with the next commit.
-    pub(crate) fn part(&self) -> Option<Part> {
-        let bytes = if self.hurries { self.owed.max(PIECE) } else { self.owed };
+    /// What is to be cleaned with a commit that has so many bytes of entries.
+    pub(crate) fn part(&self, bytes: usize) -> Option<Part> {
+        let bytes = self.due().min(at_once(bytes));
         let piece = self.piece.as_ref().filter(|_| bytes > 0)?;
         Some(piece.part(bytes as u64))
     }
@@ -66,7 +84,19 @@ impl Cleaning {
     /// So many bytes of entries were written.
     pub(crate) fn owes(&mut self, bytes: usize) {
         self.owed += RATE * bytes as i64;
+        self.last = bytes;
     }
+
+    /// So many bytes are to be cleaned, if not all at once.
+    fn due(&self) -> i64 {
+        if self.hurries { self.owed.max(PIECE) } else { self.owed }
+    }
+}
+
+/// So many bytes at most are cleaned with a commit that has so many of entries. Twice what these owe, since a part may be
+/// cut short where a piece ends: so what is left is made up for.
+fn at_once(bytes: usize) -> i64 {
+    PIECE + 2 * RATE * bytes as i64
 }
 
 impl Writer {
@@ -74,7 +104,7 @@ impl Writer {
     pub(crate) fn chore(&mut self) -> Option<Chore> {
         let extent = self.extent();
         let segment = self.options.segment_bytes.max(HEAD as u64);
-        let was_on = self.cleaning.on;
+        let Cleaning { on: was_on, hurries: has_hurried, .. } = self.cleaning;
         let is_long = match was_on {
             false => extent.is_beyond(2.0, 2 * segment),
             true => extent.is_beyond(1.5, segment),
@@ -83,18 +113,19 @@ impl Writer {
         let cleaning = &mut self.cleaning;
         cleaning.on = (is_long || is_many(1)) && self.segments.len() > 1 && !cleaning.over;
         cleaning.hurries = cleaning.on && (extent.is_beyond(2.25, 4 * segment) || is_many(2));
+        // What was cleaned goes when the next head is written: now, so that it does go though nothing more may be written.
+        let ends = was_on && !cleaning.on || has_hurried && !cleaning.hurries;
+        self.must_turn |= ends && !self.spent.is_empty();
         if !cleaning.on {
             (cleaning.owed, cleaning.piece) = (0, None);
-            // What was cleaned goes when the next head is written: now, so that it does go.
-            self.must_turn |= was_on && !self.spent.is_empty();
             return None;
         }
-        if cleaning.piece.is_some() || cleaning.owed <= 0 && !cleaning.hurries {
+        if cleaning.piece.is_some() || cleaning.due() <= 0 {
             return None;
         }
         let oldest = self.segments.front()?;
         let (from, sequence) = cleaning.done.unwrap_or((HEAD as u64, oldest.sequence));
-        let most = cleaning.owed.clamp(PIECE, RATE * BATCH as i64) as u64;
+        let most = cleaning.due().min(at_once(cleaning.last)).clamp(PIECE, LONGEST_PIECE) as u64;
         let (segment, salt, end) = (oldest.number, self.salt, oldest.end);
         Some(Chore { segment, salt, from, sequence, end, most })
     }

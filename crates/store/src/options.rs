@@ -5,8 +5,9 @@
 pub struct Options {
     /// A segment that is longer gets a successor. In bytes, 64 MiB by default.
     pub segment_bytes: u64,
-    /// What is alive may have so many bytes; then [`Full`](crate::AppendError::Full). 8 GiB by default. On the
-    /// disk it is up to two and a quarter times that, three segments and a batch.
+    /// What is alive may have so many bytes; then [`Full`](crate::AppendError::Full). 8 GiB by default. The
+    /// journal has up to two and a quarter times that, four segments and a batch, and a segment more lies on the
+    /// disk until it may go.
     pub most_bytes: u64,
     /// What waits for the disk may have so many bytes; then [`Busy`](crate::AppendError::Busy). 64 MiB by
     /// default; a single entry may be longer.

@@ -18,7 +18,7 @@ pub struct Status {
     pub failed: u64,
     /// Bytes that were written again, as they were alive where the journal was cleaned.
     pub renewed: u64,
-    /// Files of the journal.
+    /// Files of the journal. Those that were cleaned do not count, though they may lie on the disk a while longer.
     pub segments: u64,
     /// Bytes in them.
     pub bytes: u64,

@@ -102,16 +102,17 @@ impl Writer {
             return Err(AppendError::Broken { what: what.clone() });
         }
         let mut batch = vec![0; FRAME];
+        let length = entries.iter().map(Entry::len).sum::<usize>();
+        // With the frame, if it is theirs.
+        let written = if entries.is_empty() { 0 } else { FRAME + length };
         // Nothing besides where the last has failed: it goes sooner without.
-        let part = if self.has_failed { None } else { self.cleaning.part() };
+        let part = if self.has_failed { None } else { self.cleaning.part(written) };
         self.has_failed = true;
         if let Some(part) = part {
             self.renew(part, &mut batch);
         }
         let renewed = batch.len();
         entries.iter().for_each(|entry| batch.extend_from_slice(entry.bytes()));
-        // With the frame, if it is theirs.
-        let written = if entries.is_empty() { 0 } else { FRAME + batch.len() - renewed };
         if batch.len() > FRAME {
             self.write(batch).await?;
         }
