@@ -92,6 +92,9 @@ impl Admission {
     pub fn with_target(target: Duration) -> Self {
         let target = target.as_nanos().try_into().unwrap_or(u64::MAX);
         processor::current(|p| {
+            if target < u64::MAX {
+                p.congestion.note_admission();
+            }
             Self(Rc::new(Entry {
                 credits: RefCell::new(Credits::new(target)),
                 identity: p.identity(),

@@ -65,6 +65,7 @@ pub(crate) struct Congestion {
     wait: Cell<u64>,
     /// The last interval at whose end an admission had a limit; zero for none yet.
     limited: Cell<u64>,
+    has_admission: Cell<bool>,
 }
 
 impl Congestion {
@@ -121,13 +122,19 @@ impl Congestion {
 
     /// Whether work waits for long, or is kept from it by a limit that was there lately.
     pub(crate) fn is_congested(&self) -> bool {
-        self.wait.get() >= CONGESTED || self.is_limited()
+        let limited = self.limited.get();
+        self.wait.get() >= CONGESTED || limited > 0 && self.intervals.get() - limited <= LATELY
     }
 
-    /// Whether an admission limits what is begun, or did lately.
-    pub(crate) fn is_limited(&self) -> bool {
-        let limited = self.limited.get();
-        limited > 0 && self.intervals.get() - limited <= LATELY
+    /// There is an admission here, with a target.
+    pub(crate) fn note_admission(&self) {
+        self.has_admission.set(true);
+    }
+
+    /// Whether there is, or was.
+    #[inline]
+    pub(crate) fn has_admission(&self) -> bool {
+        self.has_admission.get()
     }
 
     /// When the interval under way began.

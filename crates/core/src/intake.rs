@@ -6,8 +6,9 @@
 //! outside keeps them in line. This is the budget's idea (TUX paper, §4.5.2) for what has not
 //! even begun; that one is for graphs that say what their requests need.
 //!
-//! Not for long: a stage may have much to do that has nothing to do with what comes. And not while an
-//! [admission](crate::Admission) refuses: to be refused early all must be taken in, and then the newest first is best.
+//! Not for long: a stage may have much to do that has nothing to do with what comes. And not where an
+//! [admission](crate::Admission) decides who begins: it goes by what it sees waiting, all must be taken in to be refused early,
+//! and under overload the newest first is best.
 
 use std::cell::Cell;
 
@@ -46,7 +47,9 @@ impl Processor {
     #[inline]
     pub(crate) fn leaves_outside(&self) -> bool {
         let Intake { behind, closed } = &self.intake;
-        behind.get() & self.ready.get() != 0 && closed.get() < MOST && !self.congestion.is_limited()
+        behind.get() & self.ready.get() != 0
+            && closed.get() < MOST
+            && !self.congestion.has_admission()
     }
 }
 
@@ -58,7 +61,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Graph, World};
+    use crate::{Admission, Graph, World};
 
     /// Notes what a turn does out there.
     #[derive(Default)]
@@ -169,15 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn whoever_refuses_takes_in_all() {
-        let limited = |processor: &Processor| {
-            for _ in 0..3 {
-                let (congestion, stages) = (&processor.congestion, &processor.stages);
-                congestion.turn(20_000_000, Some(false), stages, &Outside::default());
-            }
-            assert_eq!(processor.congestion.interval(), 1);
-            processor.congestion.note_limit();
-        };
-        assert_eq!(turns(3, 16, limited), "|rss|rss|rss");
+    fn whoever_may_refuse_takes_in_all() {
+        let admits = |_: &Processor| drop(Admission::new());
+        assert_eq!(turns(3, 16, admits), "|rss|rss|rss");
+        let endless = |_: &Processor| drop(Admission::with_target(Duration::MAX));
+        assert_eq!(turns(3, 16, endless), "|rhh|hs|rss", "it never refuses");
     }
 }
