@@ -3,8 +3,8 @@
 //! To sleep and be woken takes some microseconds and makes who comes wait for them; to look again takes all the
 //! time that nobody comes. So it is worth it where somebody mostly comes within the moment, and for nothing where
 //! it is always later. Which of both it is shows by when somebody came the last times, slept or not, as a branch predictor
-//! goes by its last branches: a processor at light load stops looking, and begins again when the load grows. To be woken takes time, so who wakes
-//! a sleeper seems to come later than it did: now and then the processor looks, to find out.
+//! goes by its last branches: a processor at light load stops looking, and begins again when the load grows. To be
+//! woken takes time, so who wakes a sleeper seems to come later than it did: now and then the processor looks, to find out.
 
 /// Somebody who came within the moment counts so much more than one who came later: their answers were earlier for it.
 const IN_TIME: u8 = 3;

@@ -130,8 +130,7 @@ impl Processor {
                     idle = Some(self.now.get());
                     world.relax();
                 } else {
-                    self.sleep(world);
-                    idle = Some(world.now());
+                    idle = Some(self.sleep(world));
                 }
             }
         });
@@ -330,19 +329,23 @@ impl Processor {
         self.wheel.borrow().next().map(|at| at.saturating_sub(self.now.get()))
     }
 
-    fn sleep(&self, world: &impl World) {
+    /// Sleeps, unless something is to be done already. The time behind it.
+    fn sleep(&self, world: &impl World) -> u64 {
         let now = world.now();
         let timeout = self.wheel.borrow().next().map(|at| at.saturating_sub(now));
         self.publish();
         if timeout == Some(0) {
-            return;
+            return now;
         }
-        if self.post.parking.may_sleep(|| self.post.pending.is_quiet()) {
-            world.park(timeout);
-            self.post.parking.woke();
-            self.congestion.slept();
-            self.counters.parks.add(1);
-            self.counters.parked.add(world.now().saturating_sub(now));
+        if !self.post.parking.may_sleep(|| self.post.pending.is_quiet()) {
+            return now;
         }
+        world.park(timeout);
+        self.post.parking.woke();
+        self.congestion.slept();
+        self.counters.parks.add(1);
+        let woken = world.now();
+        self.counters.parked.add(woken.saturating_sub(now));
+        woken
     }
 }
