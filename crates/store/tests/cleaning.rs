@@ -1,11 +1,11 @@
 //! What cleaning costs who waits, and how long the journal becomes: in proportion to what is written, and to what is alive.
 
+mod common;
+
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use phalanx::{Control, Graph, Runtime, sleep};
+use phalanx::{Graph, sleep};
 use phalanx_store::{
     DeliveryId, Entry, Journal, MessageId, Options, Phase, Record, SessionId, Store, check,
 };
@@ -25,33 +25,8 @@ fn with<F: Future<Output = ()> + 'static>(
 ) {
     let (store, _) = Store::open(path, options).unwrap();
     let mut graph = Graph::new();
-    let stage = graph.shared("test", ());
     let journal = store.declare(&mut graph);
-    let runtime = Runtime::new().processors(1).signals(false);
-    let is_done = Arc::new(AtomicBool::new(false));
-    let of_work = is_done.clone();
-    runtime
-        .run(graph, move |start| {
-            let (ending, is_done) = (Ending(start.control()), of_work.clone());
-            let work = work(journal.clone());
-            stage.dispatch(move |_| async move {
-                let _ending = ending;
-                work.await;
-                is_done.store(true, Ordering::Relaxed);
-            })?;
-            Ok(())
-        })
-        .unwrap();
-    assert!(is_done.load(Ordering::Relaxed), "it has panicked");
-}
-
-/// Has the program end with the work, however that ends.
-struct Ending(Control);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        self.0.drain();
-    }
+    common::run(graph, 1, move || work(journal.clone()));
 }
 
 /// A message that is retained.

@@ -1,11 +1,13 @@
 //! What is wrong in a journal's middle is told with file and place, and nothing is guessed; what a crash
 //! may have left at its end is left out, and all before it is there.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use phalanx::{Graph, Runtime};
+use phalanx::Graph;
 use phalanx_store::{Entry, OpenError, Options, Record, Recovered, SessionId, Store, recover};
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -24,11 +26,10 @@ fn journal() -> &'static Files {
         let options = Options { segment_bytes: 600, ..Options::default() };
         let (store, _) = Store::open(home.path(), options).unwrap();
         let mut graph = Graph::new();
-        let stage = graph.shared("test", ());
         let journal = store.declare(&mut graph);
-        let start = move |start: &phalanx::Start| {
-            let (control, journal) = (start.control(), journal.clone());
-            stage.dispatch(move |_| async move {
+        common::run(graph, 1, move || {
+            let journal = journal.clone();
+            async move {
                 for number in 1..=SESSIONS {
                     let mut entry = Entry::new();
                     let (session, client) = (SessionId(number), "somebody");
@@ -36,11 +37,8 @@ fn journal() -> &'static Files {
                     entry.push(&Record::Session { session, client, expiry, left, will });
                     journal.append(entry).await.unwrap();
                 }
-                control.drain();
-            })?;
-            Ok(())
-        };
-        Runtime::new().processors(1).signals(false).run(graph, start).unwrap();
+            }
+        });
         let files = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap());
         let files = files.map(|entry| {
             let name = entry.file_name().into_string().unwrap();

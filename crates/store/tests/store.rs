@@ -1,10 +1,12 @@
 //! A store on a real disk, as a broker uses it: what was acknowledged is there again, whatever was cleaned
 //! meanwhile, and what is wrong is told.
 
+mod common;
+
 use std::future::Future;
 use std::path::Path;
 
-use phalanx::{Graph, Runtime};
+use phalanx::Graph;
 use phalanx_store::{
     AppendError, DeliveryId, Entry, Journal, MessageId, OpenError, Options, Phase, Record,
     Recovered, SessionId, Store, check,
@@ -14,7 +16,7 @@ use phalanx_store::{
 const SMALL: Options =
     Options { segment_bytes: 4096, most_bytes: 1 << 20, most_waiting: 1 << 20, salt: None };
 
-/// Runs `work` with the store in `path`; what had been in it before.
+/// Runs `work` with the store in `path`, and fails as it does; what had been in it before.
 fn with<F>(
     path: &Path,
     options: Options,
@@ -25,21 +27,8 @@ where
 {
     let (store, recovered) = Store::open(path, options).unwrap();
     let mut graph = Graph::new();
-    let stage = graph.shared("test", ());
     let journal = store.declare(&mut graph);
-    let runtime = Runtime::new().processors(2).signals(false);
-    runtime
-        .run(graph, move |start| {
-            if start.processor() == 0 {
-                let (control, work) = (start.control(), work(journal.clone()));
-                stage.dispatch(move |_| async move {
-                    work.await;
-                    control.drain();
-                })?;
-            }
-            Ok(())
-        })
-        .unwrap();
+    common::run(graph, 2, move || work(journal.clone()));
     recovered
 }
 
@@ -215,4 +204,11 @@ fn many_share_a_sync() {
         let status = journal.status();
         assert!(status.entries == 1001 && status.commits < 200, "{status:?}");
     });
+}
+
+#[test]
+#[should_panic = "panicked: what is asked for is not so"]
+fn who_panics_fails_its_test() {
+    let home = tempfile::tempdir().unwrap();
+    with(home.path(), SMALL, |_| async { panic!("what is asked for is not so") });
 }
