@@ -155,10 +155,8 @@ impl BenchCommand {
         match self {
             BenchCommand::Op(command) => command.run(),
             BenchCommand::Web(options) => {
-                let report = web::run(&options);
-                let interrupted = report.as_ref().is_ok_and(|report| !report.missing.is_empty());
-                let printed = show("web", options.json, report);
-                if interrupted { ExitCode::from(INTERRUPTED) } else { printed }
+                let is_cut = |report: &web::Report| !report.missing.is_empty();
+                show_cut("web", options.json, web::run(&options), is_cut)
             }
             BenchCommand::Broker(options) => show("broker", options.json, broker::run(&options)),
             BenchCommand::Pipeline(options) => measure_pipeline(&options),
@@ -167,7 +165,10 @@ impl BenchCommand {
                     concurrency::walk(&options, requests);
                     ExitCode::SUCCESS
                 }
-                None => show("concurrency", options.json, concurrency::run(&options)),
+                None => {
+                    let is_cut = |report: &concurrency::Report| report.interrupted;
+                    show_cut("concurrency", options.json, concurrency::run(&options), is_cut)
+                }
             },
             BenchCommand::Failure(options) => {
                 print("failure", options.json, failure::run(&options))
@@ -186,17 +187,27 @@ impl BenchCommand {
             }
             BenchCommand::Figure4(options) => show("figure4", options.json, figure4::run(&options)),
             BenchCommand::Figure7(options) => show("figure7", options.json, figure7::run(&options)),
-            BenchCommand::Figure6(options) => show("figure6", options.json, figure6::run(&options)),
+            BenchCommand::Figure6(options) => {
+                let is_cut = |report: &figure6::Report| report.cut.is_some();
+                show_cut("figure6", options.json, figure6::run(&options), is_cut)
+            }
             BenchCommand::Figure8(options) => {
                 print("figure8", options.json, figure8::run(&options))
             }
-            BenchCommand::Dial(options) => show("dial", options.json, dial::run(&options)),
+            BenchCommand::Dial(options) => {
+                let is_cut = |report: &dial::Report| report.cut.is_some();
+                show_cut("dial", options.json, dial::run(&options), is_cut)
+            }
             BenchCommand::Runtimes(options) => {
                 show("runtimes", options.json, runtimes::run(&options))
             }
-            BenchCommand::Light(options) => show("light", options.json, light::run(&options)),
+            BenchCommand::Light(options) => {
+                let is_cut = |report: &light::Report| report.cut.is_some();
+                show_cut("light", options.json, light::run(&options), is_cut)
+            }
             BenchCommand::Overload(options) => {
-                show("overload", options.json, overload::run(&options))
+                let is_cut = |report: &overload::Report| report.cut.is_some();
+                show_cut("overload", options.json, overload::run(&options), is_cut)
             }
             BenchCommand::Match(options) => {
                 let simulated = options.misses || options.walk.is_some();
@@ -256,6 +267,21 @@ where
     let of_arguments = matches!(report, Err(web::Error::Nobody));
     let printed = print(bench, json, report);
     if of_arguments { ExitCode::from(2) } else { printed }
+}
+
+/// Prints a report on servers that may have been cut short: its exit code says so.
+fn show_cut<R>(
+    bench: &str,
+    json: bool,
+    report: Result<R, web::Error>,
+    is_cut: impl Fn(&R) -> bool,
+) -> ExitCode
+where
+    R: serde::Serialize + std::fmt::Display,
+{
+    let is_cut = report.as_ref().is_ok_and(is_cut);
+    let printed = show(bench, json, report);
+    if is_cut { ExitCode::from(INTERRUPTED) } else { printed }
 }
 
 /// The exit code is 0, 1 if something was not measured, 2 for bad arguments, 130 if it was interrupted.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use crate::cut::{self, Cut};
 use crate::load::{Report as Seen, seconds};
 use crate::stats::{Spread, median, spread};
 use crate::web::arena::{Arena, Place, Plan};
@@ -73,6 +74,8 @@ pub struct Report {
     pub driver: Option<&'static str>,
     /// Where this was measured.
     pub machine: Machine,
+    /// How far it came, if it was interrupted.
+    pub cut: Option<Cut>,
     /// Whether it was only to show that it runs: then the figures mean nothing.
     pub quick: bool,
 }
@@ -102,10 +105,11 @@ pub struct Row {
     pub spread: Spread,
 }
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on: what was measured before them is
+/// reported.
 ///
 /// # Errors
-/// When something cannot be measured; no process is left behind then either.
+/// When something cannot be measured, or a signal comes before anything was; no process is left behind then either.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let (slices, slice) = match options.quick {
         true => (1, Duration::from_millis(300)),
@@ -123,17 +127,15 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         arena.add_web(driver, &["--target-wait", "0", "--hold", &hold.to_string()])?;
     }
     let capacity = arena.capacity(&arena.servers[0], slice, options.connections)?;
+    let (measured, cut) = cut::each(&LOADS, slices, |load, seed| {
+        eprintln!("{:.0} % of {capacity:.0}/s, slice {seed} of {slices}", load * 100.0);
+        let shot = Shot::closed(options.connections, seed, PATIENCE);
+        let shot = Shot { rate: Some(capacity * load), ..shot };
+        arena.servers.iter().map(|server| arena.slice(server, slice, shot)).collect()
+    })?;
     let mut rows = Vec::new();
-    for load in LOADS {
-        let mut seen: Vec<Vec<(Seen, bool)>> = options.holds.iter().map(|_| Vec::new()).collect();
-        for seed in 1..=slices {
-            eprintln!("{:.0} % of {capacity:.0}/s, slice {seed} of {slices}", load * 100.0);
-            for (server, seen) in arena.servers.iter().zip(&mut seen) {
-                let shot = Shot::closed(options.connections, seed, PATIENCE);
-                let shot = Shot { rate: Some(capacity * load), ..shot };
-                seen.push(arena.slice(server, slice, shot)?);
-            }
-        }
+    for (load, rounds) in LOADS.into_iter().zip(measured) {
+        let seen = cut::by_server(rounds);
         let row = |(hold, of): (&u64, &Vec<_>)| Row::new(load, *hold, of, &seen[0]);
         rows.extend(options.holds.iter().zip(&seen).map(row));
     }
@@ -141,6 +143,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         rows,
         capacity,
         driver: arena.servers[0].driver,
+        cut,
         machine: arena.machine.clone(),
         quick: options.quick,
     })
@@ -202,6 +205,9 @@ impl fmt::Display for Report {
                 write!(f, "  {} of {} slices disturbed", row.noisy_slices, row.slices)?;
             }
             writeln!(f)?;
+        }
+        if let Some(cut) = self.cut {
+            writeln!(f, "\n  {cut}")?;
         }
         if self.quick {
             writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;

@@ -12,11 +12,13 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use crate::cut::{self, Cut};
 use crate::load::seconds;
 use crate::stats::{Spread, median, spread};
 use crate::surge;
 use crate::web::arena::{Arena, Place, Plan};
 use crate::web::lineup::ours;
+use crate::web::server::Server;
 use crate::web::site::Site;
 use crate::web::slice::Shot;
 use crate::web::{Error, Machine};
@@ -89,6 +91,8 @@ pub struct Report {
     pub site_bytes: u64,
     /// Where this was measured.
     pub machine: Machine,
+    /// How far it came, if it was interrupted.
+    pub cut: Option<Cut>,
     /// Whether it was only to show that it runs: then the figures mean nothing.
     pub quick: bool,
 }
@@ -123,10 +127,11 @@ pub struct Row {
     pub spread: Spread,
 }
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on: what was measured before them is
+/// reported.
 ///
 /// # Errors
-/// When something cannot be measured; no process is left behind then either.
+/// When something cannot be measured, or a signal comes before anything was; no process is left behind then either.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let (users, files, slices, slice) = match options.quick {
         true => (vec![16, 64], 256, 1, Duration::from_millis(300)),
@@ -141,23 +146,19 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         ..Plan::small(&wants, options.quick)
     };
     let arena = Arena::start(&options.place, &plan)?;
+    let (measured, cut) = cut::each(&users, slices, |&users, seed| {
+        eprintln!("{users} users, slice {seed} of {slices}");
+        let shot = Shot { think: Some(options.think), ..Shot::closed(users, seed, PATIENCE) };
+        arena.servers.iter().map(|server| arena.slice(server, slice, shot)).collect()
+    })?;
     let mut rows = Vec::new();
-    for &users in &users {
-        let mut reports: Vec<Vec<_>> = arena.servers.iter().map(|_| Vec::new()).collect();
-        for seed in 1..=slices {
-            eprintln!("{users} users, slice {seed} of {slices}");
-            for (server, reports) in arena.servers.iter().zip(&mut reports) {
-                let shot =
-                    Shot { think: Some(options.think), ..Shot::closed(users, seed, PATIENCE) };
-                reports.push(arena.slice(server, slice, shot)?);
-            }
-        }
-        let row = |(server, reports): (&crate::web::server::Server, &Vec<_>)| {
-            Row::new(server.server, users, reports)
-        };
+    for (users, rounds) in users.into_iter().zip(measured) {
+        let reports = cut::by_server(rounds);
+        let row = |(server, reports): (&Server, &Vec<_>)| Row::new(server.server, users, reports);
         rows.extend(arena.servers.iter().zip(&reports).map(row));
     }
-    Ok(Report::new(rows, options, sizes.iter().map(|size| *size as u64).sum(), &arena))
+    let site_bytes = sizes.iter().map(|size| *size as u64).sum();
+    Ok(Report { cut, ..Report::new(rows, options, site_bytes, &arena) })
 }
 
 impl Row {
@@ -209,6 +210,7 @@ impl Report {
             rows,
             think: options.think.as_secs_f64(),
             site_bytes,
+            cut: None,
             machine: arena.machine.clone(),
             quick: options.quick,
         }
@@ -256,6 +258,9 @@ impl fmt::Display for Report {
         writeln!(f, "\n  mean latency with the most users over that with the fewest")?;
         for (server, growth) in &self.latency_growth {
             writeln!(f, "  {server:<12}{growth:>10.1}")?;
+        }
+        if let Some(cut) = self.cut {
+            writeln!(f, "\n  {cut}")?;
         }
         if self.quick {
             writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;

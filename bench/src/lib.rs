@@ -36,6 +36,7 @@ mod calm;
 pub mod cli;
 mod clock;
 pub mod concurrency;
+mod cut;
 pub mod dial;
 pub mod failure;
 pub mod figure2;

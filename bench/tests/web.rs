@@ -138,21 +138,10 @@ fn nobody_is_left_behind() {
 
 /// Interrupted in the second round of the first of two numbers of connections.
 fn what_was_measured_is_told() {
-    let arguments = "bench web --only=twin --connections=4,8 --slices=1000 --slice=0.1 --json";
-    let mut bench = Command::new(std::env::current_exe().unwrap())
-        .args(arguments.split(' '))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(bench.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(said.any(|line| line.contains("slice 2 of 1000")), "it goes on for long");
-    let pid = rustix::process::Pid::from_raw(bench.id().cast_signed()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let said: Vec<String> = said.collect();
-    let printed = bench.wait_with_output().unwrap();
-    assert_eq!(printed.status.code(), Some(130), "{said:?}");
-    let report: serde_json::Value = serde_json::from_slice(&printed.stdout).unwrap();
+    let report = interrupted(
+        "bench web --only=twin --connections=4,8 --slices=1000 --slice=0.1 --json",
+        "slice 2 of 1000",
+    );
     let slices = report["rows"][0]["slices"].as_u64().unwrap();
     assert!((1..1000).contains(&slices) && report["rows"].as_array().unwrap().len() == 1);
     let missing = serde_json::json!([
@@ -160,6 +149,31 @@ fn what_was_measured_is_told() {
         { "scene": "small", "connections": 8, "slices": 0, "of": 1000 },
     ]);
     assert_eq!(report["missing"], missing);
+    let report = interrupted(
+        "bench overload --only=twin --connections=8 --loads=0.5 --small --slices=1000 --slice=0.1 --json",
+        "round 2 of 1000",
+    );
+    let slices = report["rows"][0]["slices"].as_u64().unwrap();
+    assert!((1..1000).contains(&slices));
+    assert_eq!(report["cut"], serde_json::json!({ "rounds": slices, "of": 1000 }));
+}
+
+/// The report of a benchmark that is interrupted once it has said so much.
+fn interrupted(arguments: &str, so_far: &str) -> serde_json::Value {
+    let mut bench = Command::new(std::env::current_exe().unwrap())
+        .args(arguments.split(' '))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(bench.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.contains(so_far)), "{arguments} goes on for long");
+    let pid = rustix::process::Pid::from_raw(bench.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let said: Vec<String> = said.collect();
+    let printed = bench.wait_with_output().unwrap();
+    assert_eq!(printed.status.code(), Some(130), "{said:?}");
+    serde_json::from_slice(&printed.stdout).unwrap()
 }
 
 fn the_other_loads_run() {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::arms::{ARMS, Server, server};
 use super::options::Options;
 use super::report::Row;
-use crate::web::cores;
+use crate::web::{cores, is_interrupted};
 
 /// Measures in this process; the thread stays bound to one core for so long.
 pub(super) fn run(options: &Options) -> io::Result<Vec<Row>> {
@@ -22,7 +22,8 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<Row>> {
         rows.map(|((order, allocator), times)| Row::new(*order, *allocator, in_flight, times))
             .collect::<Vec<_>>()
     };
-    cores::bound(here, || in_flight.iter().flat_map(|n| each(*n)).collect())
+    let levels = in_flight.into_iter().take_while(|_| !is_interrupted());
+    cores::bound(here, || levels.flat_map(each).collect())
 }
 
 /// How servers are measured that take turns.

@@ -24,25 +24,31 @@ pub(crate) use arms::{ARMS, Server, server};
 pub(crate) use measure::second_level;
 pub(crate) use misses::walk;
 
-use crate::web::Error;
+use crate::web::{Error, heed_signals, is_interrupted};
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on: what was measured before them is
+/// reported.
 ///
 /// # Errors
-/// When something cannot be measured; no process is left behind then either.
+/// When something cannot be measured, or a signal comes before anything was; no process is left behind then either.
 pub fn run(options: &Options) -> Result<Report, Error> {
+    heed_signals()?;
     let rows = measure::run(options).map_err(Error::Io)?;
-    let waits = waits::run(options).map_err(Error::Io)?;
-    let with_misses = !options.without_misses();
-    let (mut misses, mut web, mut web_misses) = (Vec::new(), Vec::new(), Vec::new());
-    if with_misses {
-        misses = misses::run(options).map_err(Error::Io)?;
+    if rows.is_empty() && is_interrupted() {
+        return Err(Error::Interrupted);
     }
-    if !options.no_servers {
-        web = servers::run(options)?;
-    }
-    if !options.no_servers && with_misses {
-        web_misses = misses::web(options).map_err(Error::Io)?;
-    }
+    let (simulated, served) = (!options.without_misses(), !options.no_servers);
+    let waits = part(true, || waits::run(options).map_err(Error::Io))?;
+    let misses = part(simulated, || misses::run(options).map_err(Error::Io))?;
+    let web = part(served, || servers::run(options))?;
+    let web_misses = part(simulated && served, || misses::web(options).map_err(Error::Io))?;
     Ok(Report::new(options, rows, waits, misses, web, web_misses))
+}
+
+/// A part of it, where it is wanted: nothing of it once somebody wants an end, which also ends what runs for it.
+fn part<T>(wanted: bool, measure: impl FnOnce() -> Result<Vec<T>, Error>) -> Result<Vec<T>, Error> {
+    if !wanted || is_interrupted() {
+        return Ok(Vec::new());
+    }
+    measure().or_else(|error| if is_interrupted() { Ok(Vec::new()) } else { Err(error) })
 }

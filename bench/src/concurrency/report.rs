@@ -11,6 +11,7 @@ use super::request::BYTES;
 use super::servers::WebRow;
 use super::waits::WaitRow;
 use crate::stats::{median, minimum};
+use crate::web::is_interrupted;
 
 /// One arm with so many requests in flight.
 #[derive(Clone, Debug, Serialize)]
@@ -68,6 +69,8 @@ pub struct Report {
     pub kib_per_stage: u64,
     /// Of everything.
     pub rounds: usize,
+    /// Whether it was ended early: what was not measured is missing.
+    pub interrupted: bool,
     /// Whether it was only to show that it runs: then the figures mean nothing.
     pub quick: bool,
 }
@@ -127,6 +130,7 @@ impl Report {
             bytes_per_request: BYTES,
             kib_per_stage: options.kib,
             rounds,
+            interrupted: is_interrupted(),
             quick: options.quick,
         }
     }
@@ -209,6 +213,9 @@ impl fmt::Display for Report {
             if let Some(figure) = figure {
                 writeln!(f, "{name:<48}{figure:>10.2}")?;
             }
+        }
+        if self.interrupted {
+            writeln!(f, "\ninterrupted: what is missing was not measured")?;
         }
         Ok(())
     }

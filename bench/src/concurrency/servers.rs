@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::options::Options;
+use crate::cut;
 use crate::stats::minimum;
 use crate::web::Error;
 use crate::web::arena::{Arena, Plan};
@@ -33,21 +34,21 @@ pub(super) fn run(options: &Options) -> Result<Vec<WebRow>, Error> {
     let (_, ours) = ours();
     let wants = |name: &str| name == ours || ["twin", "nginx"].contains(&name);
     let arena = Arena::start(&options.place, &Plan::small(&wants, options.quick))?;
+    let (measured, _) = cut::each(&in_flight, rounds, |&connections, round| {
+        eprintln!("servers with {connections} connections, round {round} of {rounds}");
+        let shot = Shot::closed(connections, round, Duration::from_secs(10));
+        let slice = if options.quick { QUICK } else { SLICE };
+        let one = |server| {
+            let (report, _) = arena.slice(server, slice, shot)?;
+            let cpu = report.server_cpu_us_per_request;
+            Ok(cpu.map(|cpu| (cpu, -report.successes_per_second())))
+        };
+        arena.servers.iter().map(one).collect()
+    })?;
     let mut rows = Vec::new();
-    for connections in in_flight {
-        eprintln!("servers with {connections} connections");
-        let mut figures = vec![Vec::new(); arena.servers.len()];
-        for round in 1..=rounds {
-            for (server, figures) in arena.servers.iter().zip(&mut figures) {
-                let shot = Shot::closed(connections, round, Duration::from_secs(10));
-                let slice = if options.quick { QUICK } else { SLICE };
-                let (report, _) = arena.slice(server, slice, shot)?;
-                if let Some(cpu) = report.server_cpu_us_per_request {
-                    figures.push((cpu, -report.successes_per_second()));
-                }
-            }
-        }
-        for (server, figures) in arena.servers.iter().zip(figures) {
+    for (connections, figures) in in_flight.into_iter().zip(measured) {
+        for (server, figures) in arena.servers.iter().zip(cut::by_server(figures)) {
+            let figures: Vec<(f64, f64)> = figures.into_iter().flatten().collect();
             if figures.is_empty() {
                 continue;
             }

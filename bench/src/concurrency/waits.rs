@@ -9,7 +9,7 @@ use super::arms::waiting;
 use super::measure::{Turns, second_level};
 use super::options::Options;
 use crate::stats::{median, minimum};
-use crate::web::cores;
+use crate::web::{cores, is_interrupted};
 
 /// Milliseconds.
 const WAITS: [u64; 2] = [1, 5];
@@ -51,5 +51,6 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<WaitRow>> {
             bounded_over_unbounded: median(&pairs.collect::<Vec<_>>()),
         }
     };
-    cores::bound(here, || WAITS.map(each).to_vec())
+    let waits = WAITS.into_iter().take_while(|_| !is_interrupted());
+    cores::bound(here, || waits.map(each).collect())
 }

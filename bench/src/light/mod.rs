@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use crate::cut::{self, Cut};
 use crate::load::seconds;
 use crate::stats::{Spread, median, spread};
 use crate::web::arena::{Arena, Place, Plan};
@@ -75,6 +76,8 @@ pub struct Report {
     pub driver: Option<&'static str>,
     /// Where this was measured.
     pub machine: Machine,
+    /// How far it came, if it was interrupted.
+    pub cut: Option<Cut>,
     /// Whether it was only to show that it runs: then the figures mean nothing.
     pub quick: bool,
 }
@@ -106,10 +109,11 @@ pub struct Row {
     pub spread: Spread,
 }
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on: what was measured before them is
+/// reported.
 ///
 /// # Errors
-/// When something cannot be measured; no process is left behind then either.
+/// When something cannot be measured, or a signal comes before anything was; no process is left behind then either.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let (slices, slice) = match options.quick {
         true => (QUICK, Duration::from_millis(300)),
@@ -124,21 +128,15 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     };
     let full = |server| arena.capacity(server, slice, FULL);
     let capacity = full(phalanx)?.min(full(twin)?);
-    let mut rows = Vec::new();
-    for load in LOADS {
-        let mut pairs = Vec::new();
-        for seed in 1..=slices {
-            eprintln!("load {load}, slice {seed} of {slices}");
-            let rate = Some(capacity * load);
-            let patience = Duration::from_secs(5);
-            let shot = Shot { rate, ..Shot::closed(options.connections, seed, patience) };
-            pairs.push([
-                measure(&arena, phalanx, slice, shot)?,
-                measure(&arena, twin, slice, shot)?,
-            ]);
-        }
-        rows.push(Row::new(load, capacity * load, &pairs));
-    }
+    let (measured, cut) = cut::each(&LOADS, slices, |load, seed| {
+        eprintln!("load {load}, slice {seed} of {slices}");
+        let rate = Some(capacity * load);
+        let patience = Duration::from_secs(5);
+        let shot = Shot { rate, ..Shot::closed(options.connections, seed, patience) };
+        Ok([measure(&arena, phalanx, slice, shot)?, measure(&arena, twin, slice, shot)?])
+    })?;
+    let row = |(load, pairs): (f64, Vec<_>)| Row::new(load, capacity * load, &pairs);
+    let rows: Vec<Row> = LOADS.into_iter().zip(measured).map(row).collect();
     let worst = |of: fn(&Row) -> f64| rows.iter().map(of).fold(0.0, f64::max);
     Ok(Report {
         p50_over_twin: worst(|row| row.p50_over_twin),
@@ -146,6 +144,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         rows,
         capacity,
         driver: phalanx.driver,
+        cut,
         machine: arena.machine.clone(),
         quick: options.quick,
     })
@@ -231,6 +230,9 @@ impl fmt::Display for Report {
                 0 => writeln!(f)?,
                 noisy => writeln!(f, "  {noisy} disturbed")?,
             }
+        }
+        if let Some(cut) = self.cut {
+            writeln!(f, "\n  {cut}")?;
         }
         if self.quick {
             writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;

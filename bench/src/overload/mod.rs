@@ -14,6 +14,7 @@ pub use report::{Report, Row};
 
 use report::Slice;
 
+use crate::cut;
 use crate::web::Error;
 use crate::web::arena::{Arena, Plan};
 use crate::web::lineup::ours;
@@ -41,10 +42,11 @@ const CLIENT_BOUND: f64 = 0.85;
 /// The goal for an answer.
 pub(crate) const OBJECTIVE: Duration = Duration::from_millis(50);
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on: what was measured before them is
+/// reported.
 ///
 /// # Errors
-/// When something cannot be measured; no process is left behind then either.
+/// When something cannot be measured, or a signal comes before anything was; no process is left behind then either.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let (loads, slices, slice) = options.plan();
     let (_, ours) = ours();
@@ -67,22 +69,22 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let plan = Plan { arguments: &arguments, site: &site, ..Plan::small(&wants, options.quick) };
     let arena = Arena::start(&options.place, &plan)?;
     let calibration = (slice / 2).max(SHORTEST);
-    let mut measured = Vec::new();
-    for round in 1..=slices {
-        for server in &arena.servers {
-            eprintln!("round {round} of {slices}: {}", server.name);
-            let fastest = fastest(&arena, server, options, calibration)?;
-            let capacity = || capacity(&arena, server, options, fastest, calibration);
-            let mut before = capacity()?;
-            for &load in &loads {
-                let shot = measure(&arena, server, options, before, load, round, slice)?;
-                let after = capacity()?;
-                measured.push(shot.between(before, after));
-                before = after;
-            }
+    let rounds = (1..=slices).flat_map(|round| arena.servers.iter().map(move |one| (round, one)));
+    let (measured, cut) = cut::each(&rounds.collect::<Vec<_>>(), 1, |&(round, server), _| {
+        eprintln!("round {round} of {slices}: {}", server.name);
+        let fastest = fastest(&arena, server, options, calibration)?;
+        let capacity = || capacity(&arena, server, options, fastest, calibration);
+        let mut before = capacity()?;
+        let mut shots = Vec::new();
+        for &load in &loads {
+            let shot = measure(&arena, server, options, before, load, round, slice)?;
+            let after = capacity()?;
+            shots.push(shot.between(before, after));
+            before = after;
         }
-    }
-    Ok(Report::new(options, &arena, &measured))
+        Ok(shots)
+    })?;
+    Ok(Report { cut, ..Report::new(options, &arena, &measured.concat().concat()) })
 }
 
 /// By poll the load has the kernel drop what it need not see of large answers.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::options::Options;
 use super::{OBJECTIVE, SAME};
+use crate::cut::Cut;
 use crate::load;
 use crate::stats::{Spread, median, spread};
 use crate::web::Machine;
@@ -146,6 +147,8 @@ pub struct Report {
     pub machine: Machine,
     /// The versions of the others; none for those that are not installed.
     pub peers: BTreeMap<&'static str, Option<String>>,
+    /// How far it came, if it was interrupted.
+    pub cut: Option<Cut>,
     /// Whether it was only to show that it runs: then the figures mean nothing.
     pub quick: bool,
 }
@@ -174,6 +177,7 @@ impl Report {
             target_wait_ms: options.target_wait(),
             machine: arena.machine.clone(),
             peers,
+            cut: None,
             quick: options.quick,
         }
     }

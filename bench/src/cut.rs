@@ -1,0 +1,99 @@
+//! Measuring that somebody may end before its time: what there is by then is told all the same.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::web::Error;
+
+/// How far a measurement came that was interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Cut {
+    /// Rounds that were measured, of all settings together.
+    pub rounds: usize,
+    /// Rounds that there would have been.
+    pub of: usize,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "interrupted: measured were {} of {} rounds", self.rounds, self.of)
+    }
+}
+
+/// Measures `rounds` rounds, counted from 1, of each setting, one setting after the other. What the rounds have shown
+/// comes back in the settings' order: when interrupted, of so many settings as there is a whole round of.
+///
+/// # Errors
+/// The first of a round; [`Error::Interrupted`] only where no round is whole.
+pub(crate) fn each<S, T>(
+    settings: &[S],
+    rounds: usize,
+    mut round: impl FnMut(&S, usize) -> Result<T, Error>,
+) -> Result<(Vec<Vec<T>>, Option<Cut>), Error> {
+    let mut shown: Vec<Vec<T>> = Vec::new();
+    let mut measured = 0;
+    for setting in settings {
+        for n in 1..=rounds {
+            match round(setting, n) {
+                Ok(one) if n == 1 => shown.push(vec![one]),
+                Ok(one) => shown.last_mut().expect("the first round has been").push(one),
+                Err(Error::Interrupted) if measured > 0 => {
+                    let cut = Cut { rounds: measured, of: rounds * settings.len() };
+                    return Ok((shown, Some(cut)));
+                }
+                Err(error) => return Err(error),
+            }
+            measured += 1;
+        }
+    }
+    Ok((shown, None))
+}
+
+/// Of rounds that have each visited the same servers: each server's rounds.
+pub(crate) fn by_server<T>(rounds: Vec<Vec<T>>) -> Vec<Vec<T>> {
+    let mut servers: Vec<Vec<T>> = Vec::new();
+    for round in rounds {
+        servers.resize_with(round.len(), Vec::new);
+        servers.iter_mut().zip(round).for_each(|(server, one)| server.push(one));
+    }
+    servers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Shown = (Vec<Vec<(char, usize)>>, Option<Cut>);
+
+    /// Interrupted in the round of this number of all.
+    fn interrupted_in(last: usize) -> Result<Shown, Error> {
+        let mut begun = 0;
+        each(&['a', 'b'], 3, |setting, n| {
+            begun += 1;
+            if begun == last { Err(Error::Interrupted) } else { Ok((*setting, n)) }
+        })
+    }
+
+    #[test]
+    fn whole_rounds_are_kept() {
+        let a = [('a', 1), ('a', 2), ('a', 3)].to_vec();
+        let (shown, cut) = interrupted_in(5).unwrap();
+        assert_eq!(shown, [a.clone(), vec![('b', 1)]]);
+        assert_eq!(cut, Some(Cut { rounds: 4, of: 6 }));
+        let (shown, cut) = interrupted_in(4).unwrap();
+        assert_eq!((shown, cut), (vec![a], Some(Cut { rounds: 3, of: 6 })), "nothing of b");
+        let (shown, cut) = interrupted_in(7).unwrap();
+        assert_eq!((shown.concat().len(), cut), (6, None));
+    }
+
+    #[test]
+    fn without_a_whole_round_there_is_nothing() {
+        assert!(matches!(interrupted_in(1), Err(Error::Interrupted)));
+    }
+
+    #[test]
+    fn rounds_are_sorted_by_server() {
+        assert_eq!(by_server(vec![vec![1, 2], vec![3, 4]]), [[1, 3], [2, 4]]);
+    }
+}
