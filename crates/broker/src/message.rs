@@ -128,9 +128,10 @@ impl Message {
         self.from.is_some() && (self.retain || self.qos != QoS::AtMostOnce)
     }
 
-    /// Whether it is kept for nobody, whoever gets it.
-    pub(crate) fn is_passed_on_only(&self) -> bool {
-        self.qos == QoS::AtMostOnce && !self.retain
+    /// Whether its publisher is answered only when what is kept of it is on the disk: of QoS 0 nothing is promised. But where
+    /// `much` waits for the disk, who has more kept waits with it.
+    pub(crate) fn is_awaited(&self, much: bool) -> bool {
+        self.qos != QoS::AtMostOnce || much && self.retain
     }
 
     /// When it expires, by the runtime's clock.

@@ -41,6 +41,8 @@ struct Shared {
     is_full: AtomicBool,
     /// The disk does not take it, or is behind: as far as that is known.
     is_behind: AtomicBool,
+    /// Much waits for the disk.
+    is_long: AtomicBool,
     /// How long the disk has taken nothing of what is to be committed, in milliseconds in which the broker was awake.
     taken_nothing: AtomicU64,
     /// What is alive may have so many bytes.
@@ -66,6 +68,10 @@ pub(crate) const PIECE: usize = 1 << 20;
 /// So many bytes may wait for the disk; then there is no room for more.
 const MOST_WAITING: usize = 64 << 20;
 
+/// Beyond so many, who has more kept that is promised nothing waits with the disk, too: what it says takes as long to write, and
+/// others wait behind it.
+pub(crate) const LONG: usize = 4 * PIECE;
+
 /// What the disk has not taken is tried again after so long; and so often when the program is to end.
 const AGAIN: Duration = Duration::from_millis(100);
 const AT_THE_END: u32 = 10;
@@ -85,6 +91,7 @@ impl Ledger {
             durable: AtomicU64::new(0),
             is_full,
             is_behind: AtomicBool::new(false),
+            is_long: AtomicBool::new(false),
             taken_nothing: AtomicU64::new(0),
             most_bytes,
             next_session: AtomicU64::new(next_session),
@@ -110,6 +117,11 @@ impl Ledger {
         })
     }
 
+    /// Whether so much waits for the disk that even those who are promised nothing wait with it.
+    pub(crate) fn is_long(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| shared.is_long.load(Ordering::Relaxed))
+    }
+
     /// A number for a session; 0 if none is kept.
     pub(crate) fn session(&self) -> u64 {
         self.0.as_ref().map_or(0, |shared| shared.next_session.fetch_add(1, Ordering::Relaxed))
@@ -132,6 +144,9 @@ impl Ledger {
             _ => line.open.push_back(std::mem::take(entry)),
         }
         let ticket = Ticket(line.first + line.open.len() as u64 - 1);
+        if line.bytes > LONG {
+            shared.is_long.store(true, Ordering::Relaxed);
+        }
         if line.bytes > MOST_WAITING {
             shared.is_full.store(true, Ordering::Relaxed);
             shared.is_behind.store(true, Ordering::Relaxed);
@@ -269,7 +284,9 @@ impl Shared {
 
     /// Looks whether there is room for more.
     fn look(&self) {
-        let is_behind = self.line().bytes > MOST_WAITING;
+        let bytes = self.line().bytes;
+        let is_behind = bytes > MOST_WAITING;
+        self.is_long.store(bytes > LONG, Ordering::Relaxed);
         self.is_behind.store(is_behind, Ordering::Relaxed);
         let is_full = is_behind || self.journal.status().live >= self.most_bytes;
         self.is_full.store(is_full, Ordering::Relaxed);

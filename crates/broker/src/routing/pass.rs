@@ -31,7 +31,9 @@ thread_local! {
 pub(crate) struct Pass {
     /// By the partitions' numbers.
     pub(crate) batches: Vec<Batch>,
-    pub(crate) answers: Vec<(Reply<Answer>, Answer)>,
+    answers: Vec<(Reply<Answer>, Answer)>,
+    /// Who has asked for something else, of which nothing is kept here.
+    done: Vec<Reply<Answer>>,
     /// Published with no change of the table between them, and not yet routed.
     messages: Vec<Arc<Message>>,
     /// Who has published them, and how many.
@@ -58,6 +60,7 @@ impl Pass {
         }
         self.batches.iter_mut().for_each(Batch::clear);
         clear(&mut self.answers);
+        clear(&mut self.done);
         clear(&mut self.messages);
         clear(&mut self.owed);
         clear(&mut self.reasons);
@@ -78,6 +81,14 @@ impl Pass {
         let count = own.messages.len();
         self.messages.append(&mut own.messages);
         self.owed.push((reply, own, count));
+    }
+
+    /// Something else was done that somebody has asked for, who waits for the disk if anything `is_kept` of it.
+    pub(crate) fn is_done(&mut self, reply: Reply<Answer>, is_kept: bool) {
+        match is_kept {
+            true => self.answers.push((reply, Answer::Done)),
+            false => self.done.push(reply),
+        }
     }
 
     /// Somebody was let in with this, and is a part of the pass.
@@ -191,21 +202,21 @@ impl Pass {
         join(calls).await.iter().all(Result::is_ok)
     }
 
-    /// Answers those who have published nothing that is kept, as others in this pass may have. Their next messages come behind
-    /// these, which are with the sessions.
-    pub(crate) fn answer_unkept(&mut self) {
+    /// Answers those who do not wait for the disk, as others in this pass do; `much` waits for it or not. What they publish next
+    /// comes behind these messages, which are with the sessions.
+    pub(crate) fn answer_unkept(&mut self, much: bool) {
         let unkept = |(_, answer): &mut (_, Answer)| match answer {
-            Answer::Published(own) => {
-                own.messages.iter().all(|message| message.is_passed_on_only())
-            }
+            Answer::Published(own) => !own.messages.iter().any(|message| message.is_awaited(much)),
             _ => false,
         };
         self.answers.extract_if(.., unkept).for_each(|(reply, answer)| reply.send(answer));
+        self.done.drain(..).for_each(|reply| reply.send(Answer::Done));
     }
 
     /// Answers all whom it was for.
     pub(crate) fn answer(mut self: Box<Self>) {
         self.answers.drain(..).for_each(|(reply, answer)| reply.send(answer));
+        self.done.drain(..).for_each(|reply| reply.send(Answer::Done));
         self.end();
     }
 

@@ -281,6 +281,11 @@ impl Router {
         Owing { client: key, wanted }
     }
 
+    /// Whether what waits for this client is kept.
+    pub(crate) fn is_kept(&self, client: ClientKey) -> bool {
+        self.indices.get(&client).is_some_and(|index| self.clients[*index as usize].kept != 0)
+    }
+
     /// Adds retained messages to `batch` for a client that has subscribed to them, if it is still there. Says how many it
     /// has left out, as there are too many.
     pub(crate) fn send_retained(

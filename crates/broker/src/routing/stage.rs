@@ -32,7 +32,7 @@ pub(crate) fn declare(
 }
 
 /// One pass over a cohort. Callers are answered once what they have published is with those whom it is for, and on
-/// the disk if anything of it may be kept.
+/// the disk if anything is promised of it that may be kept.
 fn route(
     router: &mut Router,
     cohort: &mut Cohort<Item, Answer>,
@@ -50,10 +50,12 @@ fn route(
         }
         // What was published before is for those who have subscribed before.
         pass.route(router, (policy, now));
+        let mut is_kept = false;
         match item {
             Item::Publish(_) => (),
             Item::System(messages) => router.tell(&messages, &mut pass.batches, (policy, now)),
             Item::Subscribe { client, wanted } => {
+                is_kept = client.kept != 0;
                 let owing = router.subscribe(client, wanted);
                 if !owing.wanted.is_empty() {
                     if under_way.holds_back(None) || pass.room() == 0 {
@@ -69,13 +71,14 @@ fn route(
                     reply.send(Answer::Owing(owing));
                     continue;
                 }
+                is_kept = router.is_kept(owing.client);
                 retained(router, &mut pass, &owing, (now, policy, counters));
             }
             Item::Unsubscribe { client, keys } => router.unsubscribe(client, &keys),
             Item::Forget { client, keys } => router.forget(client, &keys),
             Item::Presence { client, online } => router.present(client, online),
         }
-        pass.answers.push((reply, Answer::Done));
+        pass.is_done(reply, is_kept);
     }
     pass.route(router, (policy, now));
     pass.begin();
@@ -95,7 +98,7 @@ fn route(
         // Not before: what a client that is back sends next is to come behind these.
         pass.set_routed();
         if !ledger.is_durable(ticket) {
-            pass.answer_unkept();
+            pass.answer_unkept(ledger.is_long());
         }
         match ledger.durable_while_written(ticket).await {
             Ok(()) => pass.answer(),
