@@ -46,6 +46,18 @@ pub(crate) enum Item {
     Presence { client: ClientKey, online: bool },
 }
 
+impl Item {
+    /// Whether there may be something to note or to deliver of it.
+    fn may_be_noted(&self) -> bool {
+        match self {
+            Self::Publish(_) | Self::System(_) | Self::Subscribe { .. } | Self::Retained(..) => {
+                true
+            }
+            Self::Unsubscribe { .. } | Self::Forget { .. } | Self::Presence { .. } => false,
+        }
+    }
+}
+
 /// Somebody who subscribes.
 pub(crate) struct Subscriber {
     pub(crate) key: ClientKey,

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::{Call, Reply, join};
+use phalanx::{Call, CallError, Reply, join, sleep};
 use phalanx_mqtt::Reason;
 
 use crate::access::Policy;
@@ -16,6 +16,9 @@ use crate::routing::delivery::Batch;
 use crate::routing::under_way::Share;
 use crate::routing::{Answer, Publication, Router, UnderWay};
 use crate::session::SessionStage;
+
+/// What there is no place for is handed over again after so long.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// So many are kept for later: one is routed while others are delivered, or wait for the disk.
 const KEPT: usize = 8;
@@ -31,6 +34,8 @@ thread_local! {
 pub(crate) struct Pass {
     /// By the partitions' numbers.
     pub(crate) batches: Vec<Batch>,
+    /// Those that partitions have just now.
+    lent: Vec<Arc<Batch>>,
     answers: Vec<(Reply<Answer>, Answer)>,
     /// Who has asked for something else, of which nothing is kept here.
     done: Vec<Reply<Answer>>,
@@ -177,29 +182,60 @@ impl Pass {
     }
 
     async fn hand_over(&mut self, sessions: SessionStage) -> bool {
-        let mut full = (0..).zip(&self.batches).filter(|(_, batch)| !batch.deliveries.is_empty());
-        let only = match (full.next(), full.next()) {
-            (None, _) => return true,
-            (Some((partition, _)), None) => Some(partition),
-            _ => None,
-        };
-        if let Some(partition) = only {
-            let batch = std::mem::take(&mut self.batches[partition]);
-            return match sessions.deliver(partition, batch).await {
-                Ok(back) => {
-                    self.batches[partition] = back;
-                    true
+        self.lent.resize_with(self.batches.len(), Arc::default);
+        loop {
+            let mut full = (0..self.batches.len()).filter(|own| self.is_full(*own));
+            let is_lost = match (full.next(), full.next()) {
+                (None, _) => return true,
+                (Some(only), None) => {
+                    let handed = self.lend(only, sessions).await;
+                    !self.take_back(only, handed)
                 }
-                Err(_) => false,
+                _ => {
+                    let full: Vec<_> =
+                        (0..self.batches.len()).filter(|own| self.is_full(*own)).collect();
+                    let calls: Vec<_> = full.iter().map(|own| self.lend(*own, sessions)).collect();
+                    let handed = full.into_iter().zip(join(calls).await);
+                    let taken = handed.map(|(own, handed)| self.take_back(own, handed));
+                    !taken.fold(true, |all, own| all & own)
+                }
             };
+            if is_lost {
+                return false;
+            }
+            if !self.is_for_nobody() {
+                // The others have theirs, and for these there is no place yet.
+                sleep(AGAIN).await;
+            }
         }
-        let each = self.batches.iter_mut().enumerate();
-        let each = each.filter(|(_, batch)| !batch.deliveries.is_empty());
-        let hand = |(partition, batch): (usize, &mut Batch)| -> Call<Batch> {
-            sessions.deliver(partition, std::mem::take(batch))
-        };
-        let calls: Vec<_> = each.map(hand).collect();
-        join(calls).await.iter().all(Result::is_ok)
+    }
+
+    fn is_full(&self, partition: usize) -> bool {
+        !self.batches[partition].deliveries.is_empty()
+    }
+
+    /// Lends a partition its batch, whose memory is used again.
+    fn lend(&mut self, partition: usize, sessions: SessionStage) -> Call<()> {
+        let batch = std::mem::take(&mut self.batches[partition]);
+        match Arc::get_mut(&mut self.lent[partition]) {
+            Some(lent) => *lent = batch,
+            None => self.lent[partition] = Arc::new(batch),
+        }
+        sessions.deliver(partition, self.lent[partition].clone())
+    }
+
+    /// Takes it back: with nothing in it if the partition has what was in it, and as it was if there was no place for that, and
+    /// anything in it is kept. What was noted has happened, so it is not refused. False for all else.
+    fn take_back(&mut self, partition: usize, handed: Result<(), CallError>) -> bool {
+        let lent = Arc::get_mut(&mut self.lent[partition]);
+        let Some(mut batch) = lent.map(std::mem::take) else { return handed.is_ok() };
+        match handed {
+            Ok(()) => batch.clear(),
+            Err(CallError::Full { .. }) if batch.deliveries.iter().any(|own| own.number != 0) => (),
+            Err(_) => return false,
+        }
+        self.batches[partition] = batch;
+        true
     }
 
     /// Answers those who do not wait for the disk, as others in this pass do; `much` waits for it or not. What they publish next

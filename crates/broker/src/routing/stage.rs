@@ -1,13 +1,15 @@
 //! The routing stage's cohort operation, and the delivery of what it comes to.
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::{Cohort, CohortStage, Graph, Place, SharedStage, now};
 
 use crate::access::{Access, Policy};
 use crate::counters::Counters;
-use crate::durable::Ledger;
 use crate::durable::ledger::Broken;
+use crate::durable::{Ledger, Ticket};
 use crate::routing::pass::Pass;
 use crate::routing::{Answer, Item, Owing, Router, UnderWay};
 use crate::session::SessionStage;
@@ -43,7 +45,14 @@ fn route(
 ) {
     let now = now();
     let mut pass = Pass::new(partitions, under_way);
+    // What is noted has happened and cannot be refused: so whoever delivers it has its place before.
+    let place = ledger.keeps().then(|| Reserved::new(delivery, sessions, ledger));
+    let has_none = place.as_ref().is_some_and(Option::is_none);
     for (item, reply) in cohort.drain() {
+        if has_none && item.may_be_noted() {
+            // The reply is dropped: whoever has asked is told that there is no room.
+            continue;
+        }
         if let Item::Publish(own) = item {
             pass.add(own, reply, under_way);
             continue;
@@ -89,22 +98,66 @@ fn route(
         pass.set_routed();
         return pass.answer();
     }
-    let ledger = ledger.clone();
-    // Refused where the processor is full: the replies are dropped, so nobody takes a message for delivered.
-    let _ = delivery.dispatch(move |_| async move {
-        if !pass.deliver(sessions).await {
-            return;
-        }
-        // Not before: what a client that is back sends next is to come behind these.
-        pass.set_routed();
-        if !ledger.is_durable(ticket) {
-            pass.answer_unkept(ledger.is_long());
-        }
-        match ledger.durable_while_written(ticket).await {
-            Ok(()) => pass.answer(),
-            Err(Broken) => pass.answer_late(),
-        }
-    });
+    match place.flatten() {
+        Some(place) => place.begin(pass, ticket),
+        // Refused where the processor is full: the replies are dropped, so nobody takes a message for delivered.
+        None => drop(delivery.dispatch({
+            let ledger = ledger.clone();
+            move |_| deliver(pass, ticket, sessions, ledger)
+        })),
+    }
+}
+
+/// Delivers what a pass has come to, and answers.
+async fn deliver(mut pass: Box<Pass>, ticket: Ticket, sessions: SessionStage, ledger: Ledger) {
+    if !pass.deliver(sessions).await {
+        return;
+    }
+    // Not before: what a client that is back sends next is to come behind these.
+    pass.set_routed();
+    if !ledger.is_durable(ticket) {
+        pass.answer_unkept(ledger.is_long());
+    }
+    match ledger.durable_while_written(ticket).await {
+        Ok(()) => pass.answer(),
+        Err(Broken) => pass.answer_late(),
+    }
+}
+
+/// The place of an operation that will deliver what a pass comes to, if that is anything.
+struct Reserved(Handed);
+
+type Handed = Rc<Cell<Option<(Box<Pass>, Ticket)>>>;
+
+/// So many are used again.
+const KEPT: usize = 8;
+
+thread_local! {
+    static IDLE: RefCell<Vec<Handed>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Reserved {
+    /// None if there is no room for it.
+    fn new(stage: SharedStage<()>, sessions: SessionStage, ledger: &Ledger) -> Option<Self> {
+        let handed = IDLE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        let (own, ledger) = (Self(handed.clone()), ledger.clone());
+        let delivers = stage.dispatch(move |_| async move {
+            let pass = handed.take();
+            IDLE.with_borrow_mut(|idle| {
+                if idle.len() < KEPT {
+                    idle.push(handed);
+                }
+            });
+            if let Some((pass, ticket)) = pass {
+                deliver(pass, ticket, sessions, ledger).await;
+            }
+        });
+        delivers.is_ok().then_some(own)
+    }
+
+    fn begin(self, pass: Box<Pass>, ticket: Ticket) {
+        self.0.set(Some((pass, ticket)));
+    }
 }
 
 /// Adds the retained messages to a pass that somebody is to be sent.

@@ -100,12 +100,11 @@ impl SessionStage {
         self.settle(sessions, after, routes).await;
     }
 
-    /// Hands a batch to a partition's sessions. It comes back with nothing in it.
-    pub(crate) fn deliver(self, partition: usize, mut batch: Batch) -> Call<Batch> {
+    /// Hands a batch to a partition's sessions. Nobody has it any more when that is answered.
+    pub(crate) fn deliver(self, partition: usize, batch: Arc<Batch>) -> Call<()> {
         self.0.call_partition(partition, move |sessions| async move {
             sessions.with(|sessions| sessions.deliver(&batch, now()));
-            batch.clear();
-            batch
+            drop(batch);
         })
     }
 

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::Graph;
 use phalanx::net::Listener;
 use phalanx::sim::{self, Faults, Net, World};
+use phalanx::{CallError, Graph, Start};
 use phalanx_broker::Broker;
 use phalanx_store::{Options, Store};
 
@@ -114,6 +114,16 @@ fn number(name: &str) -> u64 {
 
 /// The broker, with what there is.
 pub(crate) fn begin(world: &mut World, seed: u64, files: &Files) {
+    begin_beside(world, seed, files, (Graph::new(), |_: &Start| Ok(())));
+}
+
+/// The same beside others, who have stages in the same graph and a start of their own.
+pub(crate) fn begin_beside(
+    world: &mut World,
+    seed: u64,
+    files: &Files,
+    (mut graph, others): (Graph, impl Fn(&Start) -> Result<(), CallError> + 'static),
+) {
     files.iter().for_each(|(name, bytes)| world.file(name, bytes.clone()));
     let options = Options {
         // Some are cleaned on the way.
@@ -124,12 +134,12 @@ pub(crate) fn begin(world: &mut World, seed: u64, files: &Files) {
     };
     let store = Store::open_in(files, world.root(), Path::new("/"), options);
     let store = store.unwrap_or_else(|error| panic!("{error}"));
-    let mut graph = Graph::new();
     let broker =
         Broker::declare_on(&mut graph, &config(world), store, world.time_of_day()).unwrap();
     let listeners = RefCell::new(world.listen(address()));
     world.program(graph, move |start| {
         broker.begin(start);
+        others(start)?;
         let listener = listeners.borrow_mut().pop().expect("one for each");
         Ok(broker.accept(Listener::new(listener)?)?)
     });

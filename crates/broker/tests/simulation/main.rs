@@ -3,6 +3,7 @@
 //! publisher's messages of one QoS in their order; and when all are through nothing is left.
 
 mod crashes;
+mod crowded;
 mod disk;
 mod groups;
 mod inbox;
