@@ -76,12 +76,14 @@ impl World for DriverWorld {
         self.epoch.elapsed().as_nanos() as u64
     }
 
+    /// What has come is taken in before any wait is given up: whoever stood still for longer than a limit finds what came
+    /// in time.
     fn reap(&self) -> bool {
+        let completions = self.io.reap().unwrap_or_else(|error| fail("reap", &error));
         if self.control.phase() > Phase::Running && self.io.tell_draining() {
             self.caller.say(Event::Drains);
         }
         self.io.expire(phalanx_core::now());
-        let completions = self.io.reap().unwrap_or_else(|error| fail("reap", &error));
         if let Some(gathering) = &self.gathering {
             gathering.borrow_mut().came(completions, phalanx_core::now());
         }

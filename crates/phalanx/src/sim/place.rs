@@ -135,11 +135,12 @@ impl phalanx_core::World for Outside {
     }
 
     fn reap(&self) -> bool {
+        let came = self.io.reap().expect("a simulated driver does not fail as a whole") > 0;
         if self.control.phase() > Phase::Running {
             self.io.tell_draining();
         }
         self.io.expire(Duration::from_nanos(self.world.now()));
-        self.io.reap().expect("a simulated driver does not fail as a whole") > 0
+        came
     }
 
     fn submit(&self) {

@@ -162,11 +162,13 @@ fn panics_are_contained(driver: Choice) {
         let (first, go) = occupy(slow).await;
         drop(first);
         go.send(()).unwrap();
-        let bomb = slow.call(|_| {
-            thread::sleep(Duration::from_millis(20));
+        let (go, wait) = channel();
+        let bomb = slow.call(move |slow| {
+            slow.wait(&AtomicBool::new(false), &wait);
             Bomb
         });
         assert!(timeout(Duration::from_millis(1), bomb).await.is_err());
+        go.send(()).unwrap();
         assert_eq!(slow.call(|_| 7).await, Ok(7), "the thread goes on");
     });
 }
@@ -235,8 +237,10 @@ fn the_end_waits_for_threads(driver: Choice) {
         stage.dispatch(move |_| async move {
             let count = done.clone();
             let seen = begun.clone();
+            // Goes with this operation, behind the calls: until then the first goes on, and the second waits.
+            let (_go, wait) = channel::<()>();
             let first = slow.call(move |()| {
-                begun.store(true, Ordering::SeqCst);
+                Slow.wait(&begun, &wait);
                 thread::sleep(Duration::from_millis(100));
                 count.fetch_add(1, Ordering::SeqCst);
             });

@@ -120,8 +120,8 @@ fn endless(runtime: Runtime, alive: &Arc<AtomicUsize>, ready: impl FnOnce(&Contr
     let ran = runtime.run_and(graph, start, |up| {
         assert_eq!(alive.load(Ordering::SeqCst), 8);
         thread::sleep(Duration::from_millis(50));
-        ready(&up.control);
         asked = Some(Instant::now());
+        ready(&up.control);
     });
     ran.unwrap();
     assert_eq!(alive.load(Ordering::SeqCst), 0, "all of them are gone");

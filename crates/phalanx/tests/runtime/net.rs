@@ -8,6 +8,7 @@ use std::thread;
 
 use phalanx::net::{Listener, Stream, bind};
 use phalanx::{Bytes, Choice, Graph, Patience, Payload, SharedStage};
+use socket2::{Domain, Socket, Type};
 
 use crate::harness::{LONG, listener, one, patient, pattern, program};
 use crate::on_each_driver;
@@ -121,14 +122,17 @@ fn both_ends(driver: Choice) {
 }
 
 fn refused(driver: Choice) {
-    let (listener, address) = listener();
-    drop(listener);
+    // Bound and not listening: nobody else gets it, and nobody answers.
+    let taken = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    taken.bind(&std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+    let address = taken.local_addr().unwrap().as_socket().unwrap();
     one(driver, move |_| async move {
         for _ in 0..10 {
             let error = Stream::connect(address, Patience::ENDLESS).await.err().unwrap();
             assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         }
     });
+    drop(taken);
 }
 
 fn a_taken_address(driver: Choice) {

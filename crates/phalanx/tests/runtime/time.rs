@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use phalanx::{Choice, First, TimedOut, first, join, now, sleep, timeout, yield_now};
+use phalanx::{Choice, First, TimedOut, event, first, join, now, sleep, timeout, yield_now};
 
 use crate::harness::{LONG, one};
 use crate::on_each_driver;
@@ -15,24 +15,25 @@ const MS: Duration = Duration::from_millis(1);
 
 fn sleeps_end_in_order(driver: Choice) {
     one(driver, |stage| async move {
-        let order = Rc::new(RefCell::new(Vec::new()));
+        let (begun, order) = (Instant::now(), Rc::new(RefCell::new(Vec::new())));
         let calls: Vec<_> = [90, 30, 0, 60, 120, 31]
             .map(|wait| {
                 let order = order.clone();
                 stage.call(move |_| async move {
-                    let (begun, began) = (Instant::now(), now());
+                    let due = now() + wait * MS;
                     sleep(wait * MS).await;
-                    assert!(now() - began >= wait * MS, "by the runtime's clock");
+                    assert!(now() >= due, "by the runtime's clock");
                     // By another clock: the runtime's stands still during a cohort.
                     assert!(begun.elapsed() + 5 * MS >= wait * MS);
-                    order.borrow_mut().push(wait);
+                    order.borrow_mut().push(due);
                 })
             })
             .into();
         for result in join(calls).await {
             result.unwrap();
         }
-        assert_eq!(*order.borrow(), [0, 30, 31, 60, 90, 120]);
+        // Those that did not begin in one cohort need not end as they would have.
+        assert!(order.borrow().len() == 6 && order.borrow().is_sorted(), "{order:?}");
     });
 }
 
@@ -60,12 +61,14 @@ fn timeouts(driver: Choice) {
         // An operation that is waited for no longer runs on.
         let done = Rc::new(Cell::new(false));
         let flag = done.clone();
+        let (trigger, told) = event();
         let call = stage.call(move |_| async move {
-            sleep(40 * MS).await;
+            told.await;
             flag.set(true);
         });
         assert_eq!(timeout(5 * MS, call).await, Err(TimedOut));
         assert!(!done.get());
+        trigger.fire(());
         while !done.get() {
             sleep(5 * MS).await;
         }
@@ -90,7 +93,7 @@ fn the_first_of_two(driver: Choice) {
     one(driver, |_| async move {
         assert_eq!(first(async { 1 }, async { 2 }).await, First::One(1), "both: the first one");
         assert_eq!(first(sleep(LONG), async { 2 }).await, First::Other(2));
-        assert_eq!(first(sleep(50 * MS), sleep(5 * MS)).await, First::Other(()));
+        assert_eq!(first(sleep(LONG), sleep(5 * MS)).await, First::Other(()));
         assert_eq!(first(sleep(5 * MS), sleep(LONG)).await, First::One(()));
         let dropped = Rc::new(Cell::new(false));
         let noted = Noted(dropped.clone());
