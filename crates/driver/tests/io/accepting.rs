@@ -1,10 +1,11 @@
 //! Accepting and connecting.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener};
+use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
 use phalanx_driver::{Done, Request};
+use socket2::{Domain, Socket, Type};
 
 use crate::harness::Harness;
 
@@ -90,7 +91,10 @@ fn connections_before_anybody_asks(io: &mut Harness) {
 }
 
 fn a_refused_connect_says_so(io: &mut Harness) {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Bound and not listening: nobody else gets it, and nobody answers.
+    let taken = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    taken.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let address = taken.local_addr().unwrap().as_socket().unwrap();
     let connect = io.start(Request::Connect { address });
     assert_eq!(io.error(connect), libc::ECONNREFUSED);
 }

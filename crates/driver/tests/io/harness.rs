@@ -112,11 +112,16 @@ impl Harness {
         error.raw_os_error().unwrap_or_else(|| panic!("{error}"))
     }
 
-    /// Runs the driver for a while without expecting anything.
+    /// Runs the driver for a while without expecting anything: for some turns at least, however long
+    /// one of them takes.
     pub(crate) fn idle(&mut self, time: Duration) {
         let end = Instant::now() + time;
-        while let Some(left) = end.checked_duration_since(Instant::now()) {
-            self.turn(left.min(Duration::from_millis(5)));
+        for turns in 0.. {
+            let left = end.saturating_duration_since(Instant::now());
+            if turns >= 4 && left.is_zero() {
+                return;
+            }
+            self.turn(left.clamp(Duration::from_millis(1), Duration::from_millis(5)));
         }
     }
 

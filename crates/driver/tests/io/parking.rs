@@ -102,7 +102,7 @@ fn many_unparks_lose_no_wakeup(io: &mut Harness) {
                 unparker.unpark();
                 // In lock step at times, racing ahead at others.
                 while round % 3 == 0 && seen.load(Ordering::Acquire) < round {
-                    std::hint::spin_loop();
+                    thread::yield_now();
                 }
             }
         }
@@ -120,9 +120,12 @@ fn many_unparks_lose_no_wakeup(io: &mut Harness) {
 }
 
 fn park_of_nothing_is_for_nothing(io: &mut Harness) {
-    let start = Instant::now();
-    for _ in 0..100 {
+    // A machine that stands still does so now and then, and not each time.
+    let slow = (0..100).filter(|_| {
+        let start = Instant::now();
         io.driver.park(Some(Duration::ZERO)).unwrap();
-    }
-    assert!(start.elapsed() < Duration::from_secs(1));
+        start.elapsed() > Duration::from_millis(10)
+    });
+    let slow = slow.count();
+    assert!(slow < 50, "{slow} of 100");
 }
