@@ -167,6 +167,10 @@ impl Link {
                 }
                 continue;
             }
+            // Not before what came in front of that, which may say why.
+            if self.closed {
+                return Err(Failure::Broker("the broker has closed the connection".into()));
+            }
             let now = Instant::now();
             if until.is_some_and(|until| until <= now) {
                 return Ok(Happened::Late);
@@ -226,7 +230,7 @@ impl Link {
             match self.wire.read(&mut chunk) {
                 Ok(0) => {
                     self.closed = true;
-                    return Err(Failure::Broker("the broker has closed the connection".into()));
+                    return Ok(());
                 }
                 Ok(count) => self.input.extend_from_slice(&chunk[..count]),
                 Err(error) => match error.kind() {
@@ -263,5 +267,83 @@ impl Link {
                 Err(failure) => return Err(failure),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+
+    use phalanx_mqtt::{ConnAck, Properties};
+    use rustls::crypto::ring;
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection};
+
+    use super::*;
+
+    /// A server that says why it refuses, and goodbye, in one piece: as Mosquitto does.
+    fn refuses(listener: &TcpListener, config: Arc<ServerConfig>) {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut session = ServerConnection::new(config).unwrap();
+        while session.is_handshaking() {
+            session.complete_io(&mut socket).unwrap();
+        }
+        let refusal = ConnAck {
+            session_present: false,
+            reason: Reason::BAD_USER_NAME_OR_PASSWORD,
+            properties: Properties::NONE,
+        };
+        let mut packet = Vec::new();
+        Packet::ConnAck(refusal).encode(Version::V5, &mut packet).unwrap();
+        session.writer().write_all(&packet).unwrap();
+        session.send_close_notify();
+        let mut piece = Vec::new();
+        while session.wants_write() {
+            session.write_tls(&mut piece).unwrap();
+        }
+        socket.write_all(&piece).unwrap();
+        // Until the client goes, too.
+        let _ = socket.read_to_end(&mut Vec::new());
+    }
+
+    #[test]
+    fn what_is_said_at_the_end_is_heard() {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap().der().clone();
+        let provider = || Arc::new(ring::default_provider());
+        let server = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![certificate.clone()],
+                PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+            )
+            .unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate).unwrap();
+        let client = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| refuses(&listener, Arc::new(server)));
+            let wire = Wire::seal(stream, "localhost", Arc::new(client), PATIENCE).unwrap();
+            let mut link = Link::new(wire, Version::V5, 0).unwrap();
+            let until = Some(Instant::now() + PATIENCE);
+            // All of it is there before the client looks.
+            std::thread::sleep(Duration::from_millis(100));
+            let Ok(Happened::Came(came)) = link.next(until, None) else { panic!("not heard") };
+            let packet = came.packet().unwrap_or_else(|_| panic!("no packet"));
+            let Packet::ConnAck(ack) = packet else { panic!("not why") };
+            assert_eq!(ack.reason, Reason::BAD_USER_NAME_OR_PASSWORD);
+            // Then the end, and not the end of patience.
+            assert!(matches!(link.next(until, None), Err(Failure::Broker(_))));
+        });
     }
 }
