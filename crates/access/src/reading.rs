@@ -85,7 +85,14 @@ fn rule(first: &Word<'_>, named: bool) -> Result<Rule, (usize, String)> {
         _ => None,
     };
     let (access, topic, column) = match access {
-        // A topic may have spaces in it.
+        // A topic may have spaces in it; but a `deny` that is misspelt must not become one.
+        None if !second.rest.is_empty() => {
+            let what = format!(
+                "found `{}`, expected `read`, `write`, `readwrite` or `deny`, which a topic with spaces needs",
+                second.word
+            );
+            return Err((second.column, what));
+        }
         None => (Access::ReadWrite, first.rest, first.rest_column),
         Some(_) if second.rest.is_empty() => {
             let what = format!("expected a topic behind `{}`", second.word);

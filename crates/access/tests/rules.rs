@@ -118,7 +118,7 @@ proptest! {
 
 #[test]
 fn sections_are_for_whom_they_name() {
-    let rules = "topic read open/#\nuser eve\ntopic own of/eve\ntopic write w\nclient c 1\ntopic read c\n\
+    let rules = "topic read open/#\nuser eve\ntopic readwrite own of/eve\ntopic write w\nclient c 1\ntopic read c\n\
                  user eve\ntopic r\npattern p/%u-%c/x";
     let rules = Rules::parse(rules).unwrap();
     let nobody = Who { user: None, client: "c 1" };
@@ -152,6 +152,8 @@ fn what_is_wrong_is_told_with_its_place() {
         ("\n  user", 2, 7, "expected a name"),
         ("topic", 1, 6, "expected a topic"),
         ("topic read ", 1, 11, "expected a topic behind `read`"),
+        ("topic dney a/#", 1, 7, "found `dney`, expected `read`, `write`, `readwrite` or `deny`"),
+        ("pattern raed %u", 1, 9, "found `raed`"),
         ("topic read a/#/b", 1, 14, "at the end only"),
         ("topic\ta/b+/c", 1, 10, "a whole level"),
         ("topic write a/b#", 1, 16, "alone"),
