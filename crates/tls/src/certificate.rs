@@ -13,6 +13,7 @@ use rustls::sign::CertifiedKey;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
+use x509_parser::x509::X509Version;
 
 /// From when on an end that is near is told.
 const SOON: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -88,6 +89,7 @@ pub enum CertificateError {
 pub(crate) fn load(certificate: &Path, key: &Path) -> Result<CertifiedKey, CertificateError> {
     let chain = chain(certificate)?;
     let private = private_key(key)?;
+    let old = chain.iter().take(1).any(|first| is_old(first));
     CertifiedKey::from_der(chain, private, &ring::default_provider()).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => {
             CertificateError::Mismatch { certificate: certificate.into(), key: key.into() }
@@ -95,9 +97,19 @@ pub(crate) fn load(certificate: &Path, key: &Path) -> Result<CertifiedKey, Certi
         error => CertificateError::Unusable {
             certificate: certificate.into(),
             key: key.into(),
-            why: error.to_string(),
+            why: if old { OLD.to_owned() } else { error.to_string() },
         },
     })
+}
+
+/// What `openssl x509 -req` makes by itself, and no client of today takes.
+const OLD: &str = "the certificate is of X.509's version 1 or 2; expected one of version 3, which `openssl x509 -req` \
+    makes with -extfile FILE and `subjectAltName=DNS:…` in it";
+
+/// Whether a certificate is from before version 3 (RFC 5280 §4.1.2.1): it can name no hosts.
+fn is_old(certificate: &CertificateDer<'_>) -> bool {
+    let parsed = X509Certificate::from_der(certificate);
+    parsed.is_ok_and(|(_, parsed)| parsed.version() != X509Version::V3)
 }
 
 /// Whether the chain in `certificate` and its key in `key` can be used. May block.
@@ -180,4 +192,36 @@ fn is_for(certificate: &X509Certificate<'_>, name: &str) -> bool {
         },
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `openssl req -new` and `openssl x509 -req` make it, without an -extfile.
+    const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBFDCBuwIUB5ioxNOL3R/s5dZZ6SmzoWwEKkgwCgYIKoZIzj0EAwIwDDEKMAgG
+A1UEAwwBYTAgFw0yNjExMjMwNzQ5MTBaGA8yMTI2MTAzMDA3NDkxMFowDDEKMAgG
+A1UEAwwBYTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABPO2keafz3sNV2i5aayX
+HRC/4SkcEM0uGjsrso7hL+vALiINBvYui73VnvlhSBxbc1gBObyYk+l37WJHOTAO
+M9MwCgYIKoZIzj0EAwIDSAAwRQIgFuHZOG+ZhdO9dD6q+pq7oXYLnSkInWIozXH8
+QR5S1lECIQDXK69Bla96JkA5126BRIUpfDD1jEIG70ISFgwpsJtFRQ==
+-----END CERTIFICATE-----
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg/JIvbECGZT5Nrkco
+NnwZ0OQfutXdwlc4LHQFic5GFV+hRANCAATztpHmn897DVdouWmslx0Qv+EpHBDN
+Lho7K7KO4S/rwC4iDQb2Lou91Z75YUgcW3NYATm8mJPpd+1iRzkwDjPT
+-----END PRIVATE KEY-----
+";
+
+    #[test]
+    fn a_certificate_of_version_1_is_called_so() {
+        let place = tempfile::tempdir().unwrap();
+        let both = place.path().join("both.pem");
+        fs::write(&both, VERSION_1).unwrap();
+        let error = check(&both, &both).unwrap_err().to_string();
+        let told = ["both.pem", "version 1", "-extfile"].iter().all(|part| error.contains(part));
+        assert!(told && error.lines().count() == 1, "{error}");
+    }
 }
