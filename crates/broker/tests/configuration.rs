@@ -27,6 +27,17 @@ fn mistakes_name_their_place() {
         ("listen = 'x'", "b.toml:1:10: listen: found 'x', expected a list", "mqtts://"),
         ("listen = 'http://127.0.0.1:1'", "b.toml:1:10: listen: ", "wss://"),
         ("listen = []", "b.toml:1:10: listen: ", "no address"),
+        (
+            "listen = ['127.0.0.1:1883', 'ws://[::1]:1883', 'ws://127.0.0.1:1883']",
+            "b.toml:1:10: listen: 127.0.0.1:1883 stands there twice",
+            "",
+        ),
+        (
+            "ws-origin = 'example.org'",
+            "b.toml:1:13: ws-origin: found \"example.org\", ",
+            "https://",
+        ),
+        ("ws-origin = ['*', 'https://a/']", "b.toml:1:13: ws-origin: found \"https://a/\", ", ""),
         ("listen = '0.0.0.0:1883'", "b.toml:1:10: listen: 0.0.0.0:1883 ", "--allow-anonymous"),
         ("listen = 'mqtts://127.0.0.1:8883'", "b.toml:1:10: listen: ", "--tls-certificate"),
         ("\n[tls]\nkey = 'k'", "b.toml:2:1: tls: `certificate` is missing", ""),

@@ -57,8 +57,11 @@ impl<'r> Reader<'r> {
     fn expected(&mut self, value: &Spanned<DeValue<'_>>, key: &str, expected: &str, why: &str) {
         let span = value.span();
         let found = self.text.get(span.clone()).unwrap_or_default();
-        let found = found.lines().next().unwrap_or_default();
-        let found: String = found.chars().take(40).collect();
+        let line = found.lines().next().unwrap_or_default();
+        let mut found: String = line.chars().take(40).collect();
+        if found.len() < line.len() {
+            found.push('…');
+        }
         let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
         self.mistake(span.start, key, format!("found {found}{why}, expected {expected}"));
     }

@@ -235,7 +235,17 @@ impl<T: Value> Value for Vec<T> {
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         match value {
-            DeValue::Array(array) => array.iter().map(|item| T::read(item.get_ref())).collect(),
+            DeValue::Array(array) => {
+                let one = |item: &DeValue<'_>| {
+                    // In a long list one has to be told which it is.
+                    let which = |why: String| match item.as_str() {
+                        Some(text) if why.is_empty() => format!("not {text:?}"),
+                        _ => why,
+                    };
+                    T::read(item).map_err(which)
+                };
+                array.iter().map(|item| one(item.get_ref())).collect()
+            }
             _ => Ok(vec![T::read(value)?]),
         }
     }

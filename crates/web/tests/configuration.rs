@@ -41,7 +41,27 @@ fn mistakes_name_their_place() {
         ("[runtime]\nprocessors = 0", "web.toml:2:14: runtime.processors: ", "1 to 1024"),
         ("[runtime]\ndriver = 'epoll'", "web.toml:2:10: runtime.driver: ", "\"poll\""),
         ("[runtime]\nadmin = '0.0.0.0:1'", "web.toml:2:9: runtime.admin: ", "admin-public"),
-        ("max-connections = 0", "web.toml:1:19: max-connections: ", ""),
+        ("max-connections = 0", "web.toml:1:19: max-connections: ", "1 at least"),
+        ("[limits]\nrequest-line = 0", "web.toml:2:16: limits.request-line: ", "1 at least"),
+        ("[limits]\nhead = 0", "web.toml:2:8: limits.head: ", "1 at least"),
+        ("[limits]\nheaders = 0", "web.toml:2:11: limits.headers: ", "1 at least"),
+        ("[per-address]\nconnections = 0", "web.toml:2:15: per-address.connections: ", "false"),
+        (
+            "[per-address]\nrequests-per-second = 0",
+            "web.toml:2:23: per-address.requests-per-second: ",
+            "false",
+        ),
+        (
+            "listen = ['[::1]:80', '127.0.0.1:80', 'tls:127.0.0.1:80']\n\
+             host.tls = { certificate = 'c', key = 'k' }",
+            "web.toml:1:10: listen: 127.0.0.1:80 stands there twice",
+            "",
+        ),
+        (
+            "listen = ['127.0.0.1:80', '127.0.0.1', '127.0.0.1:81']",
+            "web.toml:1:10: listen: found ['127.0.0.1:80', '127.0.0.1', '127.0.0.1… (not \"127.0.0.1\"), ",
+            "expected a list",
+        ),
         ("health = 'up'", "web.toml:1:10: health: ", "slash"),
         ("[host]\nlisting = 'yes'", "web.toml:2:11: host.listing: ", "true or false"),
         ("[host]\nerrors = { 200 = 'a' }", "web.toml:2:10: host.errors: ", "200"),

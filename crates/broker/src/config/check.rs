@@ -3,6 +3,7 @@
 use phalanx_config::Mistake;
 
 use crate::config::Config;
+use crate::listen::Listen;
 use crate::routing::MOST_PACKET;
 
 impl Config {
@@ -28,6 +29,19 @@ impl Config {
                  on 127.0.0.1, or say --allow-anonymous"
             );
             wrong(public && open, "listen", &what);
+        }
+        for (n, one) in listen.iter().enumerate() {
+            let same = |other: &Listen| other.address == one.address && one.address.port() != 0;
+            let what = format!("{} stands there twice", one.address);
+            wrong(listen[..n].iter().any(same), "listen", &what);
+        }
+        for origin in &security.origins {
+            // It is compared with what browsers say of a page (RFC 6454 §6.2), which ends there.
+            let host = origin.split_once("://").map_or("", |(_, host)| host);
+            let what = format!(
+                "found {origin:?}, expected what a browser says of a page: \"https://app.example.org\", or \"*\" for all"
+            );
+            wrong(origin != "*" && (host.is_empty() || host.contains('/')), "ws-origin", &what);
         }
         match &security.tls {
             Some(tls) => {

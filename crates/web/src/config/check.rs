@@ -1,6 +1,6 @@
 //! What a configuration must be beyond its form.
 
-use crate::config::{Config, Mistake};
+use crate::config::{Config, Listen, Mistake};
 use crate::site::rules::Rules;
 
 impl Config {
@@ -22,8 +22,31 @@ impl Config {
             let what = "an address redirects to TLS, and none has it";
             wrong("listen".into(), what.into());
         }
-        if self.max_connections == 0 {
-            wrong("max-connections".into(), "found 0, expected 1 at least".into());
+        for (n, one) in self.listen.iter().enumerate() {
+            let same = |other: &&Listen| other.address == one.address && one.address.port() != 0;
+            if self.listen[..n].iter().any(|other| same(&other)) {
+                wrong("listen".into(), format!("{} stands there twice", one.address));
+            }
+        }
+        let limits = &self.limits;
+        for (key, bound) in [
+            ("max-connections", self.max_connections),
+            ("limits.request-line", limits.request_line),
+            ("limits.head", limits.head),
+            ("limits.headers", limits.headers),
+        ] {
+            if bound == 0 {
+                wrong(key.into(), "found 0, which would serve nobody; expected 1 at least".into());
+            }
+        }
+        let address = &self.per_address;
+        if address.connections == Some(0) {
+            let what = "found 0, expected 1 at least, or false for none";
+            wrong("per-address.connections".into(), what.into());
+        }
+        if address.requests_per_second == Some(0.0) {
+            let what = "found 0, expected more, or false for none";
+            wrong("per-address.requests-per-second".into(), what.into());
         }
         for (name, time) in [
             ("request", self.timeouts.request),
