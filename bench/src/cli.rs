@@ -149,8 +149,8 @@ fn kind(text: &str) -> Result<Kind, String> {
 }
 
 impl BenchCommand {
-    /// Measures and prints. The exit code is 0, 1 when something could not be measured, or 2 for bad arguments; of what
-    /// prints what it has when it is interrupted, 130 then.
+    /// Measures and prints. The exit code is 0, 1 when something could not be measured, or 2 for bad arguments; 130
+    /// when it was interrupted.
     pub fn run(self) -> ExitCode {
         match self {
             BenchCommand::Op(command) => command.run(),
@@ -264,9 +264,14 @@ fn show<R>(bench: &str, json: bool, report: Result<R, web::Error>) -> ExitCode
 where
     R: serde::Serialize + std::fmt::Display,
 {
-    let of_arguments = matches!(report, Err(web::Error::Nobody));
+    let code = match report {
+        Err(web::Error::Nobody) => Some(2),
+        // Before anything was measured.
+        Err(web::Error::Interrupted) => Some(INTERRUPTED),
+        _ => None,
+    };
     let printed = print(bench, json, report);
-    if of_arguments { ExitCode::from(2) } else { printed }
+    code.map_or(printed, ExitCode::from)
 }
 
 /// Prints a report on servers that may have been cut short: its exit code says so.
@@ -347,5 +352,17 @@ fn finish(result: std::io::Result<()>) -> ExitCode {
             eprintln!("phalanx bench: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interruption_is_told_by_the_exit_code() {
+        let code = |error| format!("{:?}", show::<String>("web", false, Err(error)));
+        assert_eq!(code(web::Error::Interrupted), format!("{:?}", ExitCode::from(130)));
+        assert_eq!(code(web::Error::Nobody), format!("{:?}", ExitCode::from(2)));
     }
 }
