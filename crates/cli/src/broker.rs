@@ -13,7 +13,7 @@ use clap::Args;
 use phalanx_broker::{Config, Listen, Mistake, OpenError, Origins, ServeError, WhenFull, operate};
 
 use self::service::Service;
-use crate::settings::{self, FileArgs, RuntimeArgs, set};
+use crate::settings::{self, FileArgs, RuntimeArgs, set, yes_or_no};
 use crate::tell;
 
 /// Run an MQTT broker, for MQTT 5 and 3.1.1.
@@ -81,7 +81,7 @@ pub(crate) struct Broker {
     data: Option<PathBuf>,
 
     /// Keep all in memory only, which is so without --data, too; with it nothing is said about that.
-    #[arg(long, env = "PHALANX_EPHEMERAL")]
+    #[arg(long, env = "PHALANX_EPHEMERAL", value_parser = yes_or_no())]
     ephemeral: bool,
 
     /// Look at what a directory has, of a broker that does not run, say so, and end. Nothing is changed.
@@ -97,7 +97,7 @@ pub(crate) struct Broker {
     access: Option<PathBuf>,
 
     /// Let in those without a user's name too, wherever they come from.
-    #[arg(long, env = "PHALANX_ALLOW_ANONYMOUS")]
+    #[arg(long, env = "PHALANX_ALLOW_ANONYMOUS", value_parser = yes_or_no())]
     allow_anonymous: bool,
 
     /// Bytes of the longest packet that clients may send; with --data at most 134217728. [default: 1048576]
@@ -127,7 +127,7 @@ pub(crate) struct Broker {
 
     /// Of messages that wait for one client, and are as many as may, drop those of QoS 0 that have waited longest,
     /// not those that come.
-    #[arg(long, env = "PHALANX_DROP_OLDEST")]
+    #[arg(long, env = "PHALANX_DROP_OLDEST", value_parser = yes_or_no())]
     drop_oldest: bool,
 
     /// The longest keep-alive that a client of MQTT 5 may have; who asks for more, or for none, is told this
@@ -264,6 +264,12 @@ impl Broker {
 /// Says what a directory has, and whether that is well.
 fn check(path: &Path) -> ExitCode {
     match phalanx_broker::check_data(path) {
+        // A wrong directory must not pass for a backup.
+        Ok(checked) if checked.segments == 0 => {
+            let what = "there is no journal in it: no broker has kept anything there";
+            tell::lines(format_args!("{}: {what}", path.display()));
+            ExitCode::from(2)
+        }
         Ok(checked) => {
             print!("{checked}");
             ExitCode::SUCCESS

@@ -3,6 +3,8 @@
 use clap::Args;
 use phalanx_web::HostConfig;
 
+use crate::settings::yes_or_no;
+
 /// What is sent.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "What is sent")]
@@ -13,7 +15,7 @@ pub(crate) struct Content {
     index: Vec<String>,
 
     /// List directories without an index: as a page, or as JSON for who asks for that.
-    #[arg(long, env = "PHALANX_LISTING")]
+    #[arg(long, env = "PHALANX_LISTING", value_parser = yes_or_no())]
     listing: bool,
 
     /// The file that is sent, with 200, to browsers that open a page where there is nothing: for
@@ -27,11 +29,11 @@ pub(crate) struct Content {
 
     /// Send file.br, file.zst or file.gz in the place of file to clients that take it, where it is
     /// there and not older.
-    #[arg(long, env = "PHALANX_PRECOMPRESSED")]
+    #[arg(long, env = "PHALANX_PRECOMPRESSED", value_parser = yes_or_no())]
     precompressed: bool,
 
     /// Compress text in the cache, once for each file, for clients that take it.
-    #[arg(long, env = "PHALANX_COMPRESS")]
+    #[arg(long, env = "PHALANX_COMPRESS", value_parser = yes_or_no())]
     compress: bool,
 }
 

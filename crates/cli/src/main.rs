@@ -12,11 +12,12 @@ mod service;
 mod settings;
 mod tell;
 mod top;
+mod variables;
 mod web;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Servers that run similar work of different requests together.
 #[derive(Parser)]
@@ -44,7 +45,15 @@ enum Command {
 
 fn main() -> ExitCode {
     // Bad arguments: clap tells what and how on stderr, and exits with 2.
-    match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        let _ = error.print();
+        let variable = |name: &str| std::env::var(name).ok();
+        if let Some(name) = variables::blamed(&error, &Cli::command(), variable) {
+            tell::lines(format_args!("{name} in the environment says so"));
+        }
+        std::process::exit(error.exit_code())
+    });
+    match cli.command {
         Command::Web(web) => web.run(),
         Command::Broker(broker) => broker.run(),
         Command::Pub(publish) => publish.run(),

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::BoolishValueParser;
 use phalanx::Choice;
 use phalanx_config::{Mistake, Origins};
 use phalanx_service::RuntimeConfig;
@@ -74,7 +75,7 @@ pub(crate) struct RuntimeArgs {
     admin: Option<SocketAddr>,
 
     /// Allow an --admin address that others can reach.
-    #[arg(long, requires = "admin", env = "PHALANX_ADMIN_PUBLIC")]
+    #[arg(long, requires = "admin", env = "PHALANX_ADMIN_PUBLIC", value_parser = yes_or_no())]
     admin_public: bool,
 
     /// Seconds to finish what is under way after a signal, before it is ended. [default: 10]
@@ -104,7 +105,7 @@ pub(crate) struct RuntimeArgs {
     core_cache: Option<usize>,
 
     /// Do not bind processors to cores.
-    #[arg(long, env = "PHALANX_NO_PIN")]
+    #[arg(long, env = "PHALANX_NO_PIN", value_parser = yes_or_no())]
     no_pin: bool,
 }
 
@@ -131,6 +132,11 @@ impl RuntimeArgs {
         }
         runtime.admin_public |= self.admin_public;
     }
+}
+
+/// What a flag without a value may be in the environment: `1`, `yes`, `on`, `true`, and their opposites.
+pub(crate) fn yes_or_no() -> BoolishValueParser {
+    BoolishValueParser::new()
 }
 
 /// Sets what is there.

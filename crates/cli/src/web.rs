@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::content::Content;
 use crate::service::Service;
-use crate::settings::{self, FileArgs, RuntimeArgs, set};
+use crate::settings::{self, FileArgs, RuntimeArgs, set, yes_or_no};
 use crate::tell;
 use clap::Args;
 use phalanx_web::{Config, Inherited, Listen, Mistake, Origins, Tls, operate};
@@ -59,7 +59,7 @@ pub(crate) struct Web {
     redirect_http: Option<SocketAddr>,
 
     /// Speak HTTP/2 without TLS too, to clients that begin with it.
-    #[arg(long, env = "PHALANX_H2C")]
+    #[arg(long, env = "PHALANX_H2C", value_parser = yes_or_no())]
     h2c: bool,
 
     /// Memory for files' contents, over all processors. [default: 256M]

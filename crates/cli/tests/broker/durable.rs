@@ -332,6 +332,9 @@ fn data_is_checked(driver: &str) {
     let data = home.path().join("data");
     assert_eq!(check(&data).status.code(), Some(2), "it is in use");
     assert_eq!(check(&home.path().join("missing")).status.code(), Some(2));
+    let output = check(home.path());
+    assert_eq!(output.status.code(), Some(2), "a wrong directory is no backup: {output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no journal"), "{output:?}");
     let mut reader = lasting(&broker, "reader");
     reader.subscribe("t", QoS::AtLeastOnce);
     Client::new(&broker, "writer").publish("t", "x");

@@ -1,0 +1,44 @@
+//! Bad arguments that stand in the environment: clap names the flag, which whoever has set a variable never wrote.
+
+use clap::error::{ContextKind, ContextValue};
+use clap::{Command, Error};
+
+/// The variable that a wrong value comes from, if it comes from one.
+pub(crate) fn blamed(
+    error: &Error,
+    command: &Command,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Option<String> {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
+    let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else {
+        return None;
+    };
+    let long = flag.split_whitespace().next()?.strip_prefix("--")?;
+    let commands = command.get_subcommands();
+    let names = commands
+        .flat_map(Command::get_arguments)
+        .filter(|argument| argument.get_long() == Some(long))
+        .filter_map(|argument| argument.get_env()?.to_str());
+    let said = |name: &&str| variable(name).is_some_and(|said| said.contains(value.as_str()));
+    names.map(|name| name.to_owned()).find(|name| said(&name.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_is_blamed_for_what_it_says() {
+        let command =
+            Command::new("all").subcommand(Command::new("web").arg(
+                clap::arg!(--idle <SECONDS>).env("IDLE").value_parser(clap::value_parser!(u8)),
+            ));
+        let parse = |value: &str| {
+            command.clone().try_get_matches_from(["all", "web", "--idle", value]).unwrap_err()
+        };
+        let variable = |name: &str| (name == "IDLE").then(|| "ten".to_owned());
+        assert_eq!(blamed(&parse("ten"), &command, variable).as_deref(), Some("IDLE"));
+        assert_eq!(blamed(&parse("two"), &command, variable), None, "the command line says that");
+        assert_eq!(blamed(&parse("ten"), &command, |_| None), None);
+    }
+}
