@@ -37,6 +37,11 @@ mod stages;
 mod system;
 mod terms;
 mod trie;
+/// What simulated clients of the broker speak, here and in `tests`.
+#[cfg(test)]
+#[path = "../tests/simulation/wire.rs"]
+#[expect(dead_code, reason = "others need more of it")]
+mod wire;
 
 pub use config::{Config, Limits, Mistake, Origins, RuntimeConfig, Security, Tls, WhenFull};
 pub use listen::Listen;

@@ -207,6 +207,11 @@ impl Broker {
         Self { context, live }
     }
 
+    #[cfg(test)]
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.context.counters
+    }
+
     /// What is under way from the router to the sessions.
     #[cfg(test)]
     pub(crate) fn under_way(&self) -> &UnderWay {

@@ -6,6 +6,8 @@
 pub(crate) mod accept;
 mod connect;
 mod door;
+#[cfg(test)]
+mod goodbye;
 pub(crate) mod guest;
 mod outbox;
 mod pace;
@@ -17,10 +19,11 @@ mod transport;
 mod websocket;
 
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{CallError, Patience, is_draining, now, sleep};
+use phalanx::{CallError, First, Patience, first, is_draining, now, sleep};
 use phalanx_mqtt::{
     Ack, Disconnect, Error, Frame, Kind, Packet, PacketId, Properties, Property, PropertyBuffer,
     Reason, Version,
@@ -116,7 +119,8 @@ pub(crate) async fn serve(stream: Transport, context: Context, guest: Guest) {
         context,
     };
     let end = connection.listen(&mut input).await;
-    connection.end(end).await;
+    // Boxed likewise, as what it ends with.
+    Box::pin(connection.end(end)).await;
 }
 
 impl Connection {
@@ -273,6 +277,7 @@ impl Connection {
 
     /// The connection is over: says why, and leaves the session.
     async fn end(self, end: End) {
+        let has_left = matches!(end, End::Left(_));
         let closing = match end {
             End::Left(closing) => closing,
             End::Lost => Closing { will: true, expiry: None },
@@ -290,17 +295,28 @@ impl Connection {
                 Closing { will: true, expiry: None }
             }
         };
-        self.outbox.close();
         let Context { stages, counters, .. } = self.context;
         counters.connected.add(-1);
-        loop {
-            let close = stages.sessions.close(self.key, self.link, closing, stages.routing);
-            match close.await {
-                // There is room for nothing. A session that is not left would be nobody's.
-                Err(CallError::Full { .. }) => sleep(AGAIN).await,
-                _ => return,
+        let mut left = pin!(async {
+            loop {
+                let close = stages.sessions.close(self.key, self.link, closing, stages.routing);
+                match close.await {
+                    // There is room for nothing. A session that is not left would be nobody's.
+                    Err(CallError::Full { .. }) => sleep(AGAIN).await,
+                    _ => return,
+                }
+            }
+        });
+        if has_left {
+            // Who waits until its connection is closed may be back at once, on another processor: it is not to find its session
+            // before its goodbye has, which would have its will published. For a will that it asks for it does not wait long.
+            self.outbox.leave();
+            if let First::One(()) = first(left.as_mut(), sleep(GOODBYE)).await {
+                return self.outbox.close();
             }
         }
+        self.outbox.close();
+        left.await;
     }
 
     /// Properties with a reason in words, if the client wants one and there is one.
@@ -312,6 +328,9 @@ impl Connection {
         buffer.get()
     }
 }
+
+/// Who has said goodbye waits for no longer until its connection is closed.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// What could not be handed over for want of room is tried again after so long.
 const AGAIN: Duration = Duration::from_millis(10);

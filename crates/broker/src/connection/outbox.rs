@@ -14,6 +14,8 @@ const MOST: usize = 64 * 1024;
 pub(crate) struct Outbox {
     version: Version,
     bytes: RefCell<Vec<u8>>,
+    /// The client has said goodbye: what is here is sent, and then nothing is said until it is closed.
+    is_left: Cell<bool>,
     /// Nothing comes behind them.
     is_closed: Cell<bool>,
     /// And the client is to have time to read them.
@@ -28,6 +30,7 @@ impl Outbox {
         Self {
             version,
             bytes: RefCell::default(),
+            is_left: Cell::new(false),
             is_closed: Cell::new(false),
             lingers: Cell::new(false),
             sender: Bell::default(),
@@ -52,6 +55,16 @@ impl Outbox {
     /// Wakes the sender, which has something to send that is not here.
     pub(crate) fn nudge(&self) {
         self.sender.ring();
+    }
+
+    /// The client has said goodbye. The connection stays until its session knows of that.
+    pub(crate) fn leave(&self) {
+        self.is_left.set(true);
+        self.sender.ring();
+    }
+
+    pub(crate) fn is_left(&self) -> bool {
+        self.is_left.get()
     }
 
     /// Nothing more comes.

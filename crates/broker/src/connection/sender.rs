@@ -33,6 +33,9 @@ pub(crate) async fn send(
             bytes = outbox.take(std::mem::take(&mut spare));
         } else if outbox.is_closed() {
             break;
+        } else if outbox.is_left() {
+            outbox.filled().await;
+            continue;
         } else {
             let filled = outbox.filled();
             let spare = &mut spare;
@@ -42,8 +45,10 @@ pub(crate) async fn send(
                     pull = None;
                     bytes = pulled;
                 }
-                // The reader has ended it, and has said why.
-                First::One(Ok(Pulled::Closed(_))) if outbox.is_closed() => pull = None,
+                // The reader has ended it, and has said why, if the client has not.
+                First::One(Ok(Pulled::Closed(_))) if outbox.is_closed() || outbox.is_left() => {
+                    pull = None;
+                }
                 First::One(Ok(Pulled::Closed(reason))) => {
                     // Nothing may follow the farewell, so what was said meanwhile goes before it.
                     bytes = outbox.take(Vec::new());

@@ -12,13 +12,8 @@ use phalanx_mqtt::{
     SubscriptionBuffer,
 };
 
-use self::wire::{Wire, address, until};
+use crate::wire::{Wire, address, until};
 use crate::{Broker, Config};
-
-/// What simulated clients of the broker speak, here and in `tests`.
-#[path = "../../tests/simulation/wire.rs"]
-#[expect(dead_code, reason = "others need more of it")]
-mod wire;
 
 const PUBLISHERS: usize = 5;
 const SUBSCRIBERS: usize = 4;

@@ -1,0 +1,47 @@
+//! A client says goodbye, waits until its connection is closed, and may be back at once, on another processor: its session is to know
+//! of the goodbye then, as what the client asks next is no answer to that.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::net::Listener;
+use phalanx::sim;
+use phalanx_mqtt::{Disconnect, Packet, Reason};
+
+use crate::wire::{Wire, address};
+use crate::{Broker, Config};
+
+const CLIENTS: usize = 8;
+
+#[test]
+fn its_session_knows_of_it_when_the_connection_is_closed() {
+    sim::explore_each(60, |seed| {
+        sim::run(seed, |world| {
+            let mut config = Config::new();
+            config.runtime.processors = world.processors();
+            let hour = Duration::from_secs(3600);
+            (config.limits.connect, config.limits.send) = (hour, hour);
+            let mut graph = Graph::new();
+            let broker = Broker::declare(&mut graph, &config);
+            let counters = broker.counters().clone();
+            let listeners = RefCell::new(world.listen(address()));
+            world.program(graph, move |_| {
+                let listener = listeners.borrow_mut().pop().expect("one for each");
+                Ok(broker.accept(Listener::new(listener)?)?)
+            });
+            let net = world.net();
+            world.client(async move {
+                for number in 0..CLIENTS {
+                    // Its session ends with its connection.
+                    let asked = Wire::ask(&net, &format!("client {number}"), 0).await;
+                    let (mut wire, _) = asked.ok().expect("it is let in");
+                    assert_eq!(counters.sessions.get(), 1);
+                    let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
+                    assert!(wire.say(&goodbye).await.is_ok() && wire.is_closed().await);
+                    assert_eq!(counters.sessions.get(), 0, "client {number} is still there");
+                }
+            });
+        });
+    });
+}
