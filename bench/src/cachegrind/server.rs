@@ -21,7 +21,11 @@ pub(crate) const WEB: Arguments =
 /// Its threaded twin.
 pub(crate) const TWIN: Arguments = Arguments(&["bench", "twin-server"], &[]);
 
+/// A machine on which more than this does not bring one request more is no use.
+const MOST_SECONDS: u32 = 60;
+
 /// What each request takes, as the difference of loads of so many seconds in closed loop: what happens once is left out.
+/// Where a machine is so slow that the second has answered no more, it is taken again, and longer.
 ///
 /// # Errors
 /// When there is no valgrind (`NotFound`, and how to get it), or server or load fail.
@@ -32,18 +36,25 @@ pub(crate) fn each_request(
     connections: usize,
     seconds: [u32; 2],
 ) -> io::Result<Counts> {
-    let [few, many] = seconds.map(|seconds| {
+    let run = |seconds| {
         let Arguments(before, behind) = arguments;
         let root = [site.root.as_os_str()];
         let before = before.iter().map(OsStr::new).chain(root);
         let arguments: Vec<_> = before.chain(behind.iter().map(OsStr::new)).collect();
         whole(phalanx, &arguments, site, connections, seconds)
-    });
-    let ((few, fewer), (many, more)) = (few?, many?);
-    if more <= fewer {
-        return Err(io::Error::other(format!("{fewer} requests, and {more} in more time")));
+    };
+    let [short, mut long] = seconds;
+    let (few, fewer) = run(short)?;
+    loop {
+        let (many, more) = run(long)?;
+        if more > fewer {
+            return Ok(many.beyond(few, more - fewer));
+        }
+        if long > MOST_SECONDS {
+            return Err(io::Error::other(format!("{fewer} requests, and {more} in more time")));
+        }
+        long *= 2;
     }
-    Ok(many.beyond(few, more - fewer))
 }
 
 /// A run of the server from its start to its end, and how many requests it has answered.

@@ -173,12 +173,23 @@ impl Arena {
             let after = Moment::take(self.cores, &all).map_err(Error::Io)?;
             let foreign = before.foreign_until(&after, self.cores);
             let disturbed = foreign > noise::TOLERATED;
-            // A short slice may fail for want of a core; that says nothing about the server.
-            let again = disturbed && (self.check_noise || report.errors.total() > 0);
+            // A short slice may fail for want of a core; that says nothing about the server. Nor does a closed loop in which
+            // the machine stood still for as long as a short slice, which nobody has used meanwhile.
+            let failed = report.errors.total() > 0;
+            let short = !self.check_noise && shot.rate.is_none() && (failed || report.starved > 0);
+            let nothing = report.requests_per_second == 0.0;
+            let again = nothing || short || disturbed && (self.check_noise || failed);
             if !again || left == 0 {
                 return Ok((report, disturbed && self.check_noise));
             }
-            eprintln!("  {}: others used {:.0} % of a core; again", server.name, foreign * 100.0);
+            match disturbed {
+                true => eprintln!(
+                    "  {}: others used {:.0} % of a core; again",
+                    server.name,
+                    foreign * 100.0
+                ),
+                false => eprintln!("  {}: not all was answered; again", server.name),
+            }
             left -= 1;
         }
     }
