@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -136,6 +137,7 @@ fn what_was_answered_survives_a_kill() {
     let mut answered = Vec::new();
     for round in 0..3 {
         let mut server = Server::start(home.path());
+        let count = &AtomicUsize::new(0);
         std::thread::scope(|scope| {
             let clients = (0..8).map(|n| {
                 let mut client = server.client();
@@ -150,18 +152,22 @@ fn what_was_answered_survives_a_kill() {
                             Some(place) => answered.push((place, line)),
                             None => break,
                         }
+                        count.fetch_add(1, Ordering::Relaxed);
                     }
                     answered
                 })
             });
             let clients: Vec<_> = clients.collect();
-            std::thread::sleep(Duration::from_millis(100));
+            let begun = Instant::now();
+            while count.load(Ordering::Relaxed) < 100 && begun.elapsed() < LONG {
+                std::thread::sleep(Duration::from_millis(10));
+            }
             server.process.kill().unwrap();
             clients.into_iter().for_each(|client| answered.extend(client.join().unwrap()));
         });
     }
     let log = fs::read_to_string(home.path().join("log")).unwrap();
-    assert!(!answered.is_empty());
+    assert!(answered.len() >= 300, "{} answers", answered.len());
     for (place, line) in answered {
         assert_eq!(at(&log, place), line);
     }

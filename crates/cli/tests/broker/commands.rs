@@ -149,8 +149,8 @@ fn ends_have_their_codes(driver: &str) {
         (output.status.code(), said(&output))
     };
     let url = url(&broker);
-    assert_eq!(end("sub", &url, &["-t", "t", "--timeout=1", "--quiet"]), (Some(0), String::new()));
-    let (code, said) = end("sub", &url, &["-t", "t", "--timeout=1", "-n2"]);
+    assert_eq!(end("sub", &url, &["-t", "t", "--timeout=3", "--quiet"]), (Some(0), String::new()));
+    let (code, said) = end("sub", &url, &["-t", "t", "--timeout=3", "-n2"]);
     assert!(code == Some(3) && said.ends_with("the time is up; 2 are missing\n"), "{said}");
     let (code, said) = end("sub", &url, &["-t", "a#"]);
     assert!(code == Some(1) && said.contains("topic filter invalid"), "{said}");
@@ -170,7 +170,10 @@ fn ends_have_their_codes(driver: &str) {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(2) && said.contains(says), "{arguments:?}: {said}");
     }
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Bound and not listening: nobody else gets it, and nobody answers.
+    let taken = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    taken.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let nobody = taken.local_addr().unwrap().as_socket().unwrap();
     let (code, said) = end("pub", &format!("{nobody}"), &["-t", "a", "-m", "x"]);
     assert!(code == Some(1) && said.contains("cannot reach mqtt://"), "{said}");
     // More than the broker takes in a packet, with nobody who answers: it is told all the same.

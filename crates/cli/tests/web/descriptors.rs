@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -66,13 +66,18 @@ fn more_clients_than_descriptors(driver: &'static str) {
     site.file("other", "other");
     assert!([200, 503].contains(&first.get("/other").status));
     drop(crowd);
-    eventually("a place for another", || {
-        let mut client = Client::of(TcpStream::connect(server.address).ok()?);
-        client.stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-        client.send("GET /file HTTP/1.0\r\n\r\n");
-        client.more().ok().filter(|count| *count > 0)
-    });
-    assert_eq!(get(server.address, "/other").body, b"other");
+    // Which is for as many as there are descriptors for by then.
+    for (path, content) in [("/file", "content"), ("/other", "other")] {
+        eventually("a place for another", || {
+            let mut client = Client::of(TcpStream::connect(server.address).ok()?);
+            client.stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+            let asked = format!("GET {path} HTTP/1.0\r\n\r\n");
+            client.stream.write_all(asked.as_bytes()).ok()?;
+            let mut answer = Vec::new();
+            client.stream.read_to_end(&mut answer).ok()?;
+            answer.ends_with(format!("\r\n\r\n{content}").as_bytes()).then_some(())
+        });
+    }
 }
 
 /// Some processors start and some cannot: then the program ends, and says why.
@@ -85,16 +90,20 @@ fn more_processors_than_descriptors(driver: &'static str) {
         inner.args(["web", "--listen", "127.0.0.1:0", "--processors", "8", "--driver", driver]);
         inner.args(["--admin", "127.0.0.1:0"]).arg(&root);
         let mut command = limited(limit, &inner);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // It may also have enough; then it waits for the signal.
-        let begun = Instant::now();
+        // It may also have enough; then it says so, and waits for the signal.
+        let (begun, mut stdout) = (Instant::now(), BufReader::new(child.stdout.take().unwrap()));
+        let ready = thread::spawn(move || stdout.read_line(&mut String::new()).map(|_| stdout));
+        let (mut ready, mut stdout) = (Some(ready), None);
         let status = loop {
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
-            if begun.elapsed() > Duration::from_millis(500) {
-                kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+            if let Some(ready) = ready.take_if(|ready| ready.is_finished()) {
+                stdout = Some(ready.join().unwrap().unwrap());
+                // Which may have ended without a word.
+                let _ = kill_process(Pid::from_child(&child), Signal::INT);
             }
             if begun.elapsed() > LONG {
                 child.kill().unwrap();
@@ -102,6 +111,7 @@ fn more_processors_than_descriptors(driver: &'static str) {
             }
             thread::sleep(Duration::from_millis(20));
         };
+        drop(stdout);
         let mut stderr = String::new();
         child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         assert!(matches!(status.code(), Some(0 | 1)), "{limit}: {status}: {stderr}");

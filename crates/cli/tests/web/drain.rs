@@ -1,6 +1,7 @@
 //! The end, as it is asked for: what is under way is finished, and nothing new begun.
 
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -134,27 +135,23 @@ fn under_load(driver: &'static str) {
     site.file("middle", noise(2, 100_000));
     let mut server = Server::start(driver, &site.root());
     let address = server.address;
-    let clients: Vec<_> = (0..4)
-        .map(|_| {
-            thread::spawn(move || {
+    let answers: [AtomicUsize; 4] = Default::default();
+    thread::scope(|scope| {
+        for answers in &answers {
+            scope.spawn(move || {
                 let wanted = noise(2, 100_000);
-                let mut answers = 0;
-                loop {
-                    match one_request(address) {
-                        Some(response) => same(&response.body, &wanted),
-                        None => return answers,
-                    }
-                    answers += 1;
+                while let Some(response) = one_request(address) {
+                    same(&response.body, &wanted);
+                    answers.fetch_add(1, Ordering::Relaxed);
                 }
-            })
-        })
-        .collect();
-    thread::sleep(Duration::from_millis(300));
-    server.signal(Signal::TERM);
-    server.exits_well(LONG);
-    for client in clients {
-        assert!(client.join().unwrap() > 0);
-    }
+            });
+        }
+        eventually("answers for each", || {
+            answers.iter().all(|answers| answers.load(Ordering::Relaxed) > 5).then_some(())
+        });
+        server.signal(Signal::TERM);
+        server.exits_well(LONG);
+    });
 }
 
 /// None if the connection is refused, or closed before a single byte of an answer.

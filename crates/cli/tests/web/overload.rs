@@ -101,8 +101,9 @@ fn files_that_wait_to_be_sent_are_an_overload(driver: &'static str) {
     eventually("a refusal", || {
         let output = load.output().unwrap();
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert!(report["status"]["2xx"].as_u64().unwrap() > 0, "{report}");
-        (report["status"]["5xx"].as_u64().unwrap() > 0).then_some(())
+        let answers = |kind: &str| report["status"][kind].as_u64().unwrap();
+        // Not all are refused: by a machine that stands still meanwhile, some of the times.
+        (answers("2xx") > 0 && answers("5xx") > 0).then_some(())
     });
     assert!(shed(&server) > 0);
 }

@@ -180,8 +180,8 @@ fn a_broken_renewal_leaves_the_old(driver: &'static str) {
     let before = shown(&server);
     let old = fs::read(&pair.key).unwrap();
     for broken in ["not a key", "-----BEGIN PRIVATE KEY-----\n!\n-----END PRIVATE KEY-----\n"] {
-        replace(&pair.key, broken);
         let told = server.stderr().len();
+        replace(&pair.key, broken);
         eventually("a word about it", || {
             assert_eq!(shown(&server), before);
             server.stderr()[told..].contains("the certificate from before stays").then_some(())
