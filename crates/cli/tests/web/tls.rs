@@ -209,6 +209,7 @@ fn plain_requests_are_told(driver: &'static str) {
     let response = client.get("/small");
     assert_eq!(response.status, 400);
     assert!(response.says_close());
+    assert!(response.body.windows(8).any(|it| it == b"https://"), "what to do is said");
     // Neither text nor TLS: an alert, and the end.
     let mut client = Client::connect(server.address);
     client.send([0x16, 3, 1, 0, 4, 1, 2, 3, 4]);

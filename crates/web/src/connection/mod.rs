@@ -31,14 +31,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::{Admission, Patience, Permit, is_draining, now};
-use phalanx_http::{Body, Discard, Parse, Reply, Scan, Status, error_page};
+use phalanx_http::{Body, Discard, Parse, Reply, Scan, Status};
 
-use crate::connection::clock::with_date;
 use crate::connection::exchange::{Asking, admit, written};
 use crate::connection::guest::Guest;
 use crate::connection::network::{Buffers, Received, converse};
 use crate::connection::outgoing::{Outgoing, To};
 use crate::connection::pace::Pace;
+use crate::connection::refusal::page;
 use crate::connection::respond::respond;
 use crate::connection::transport::Transport;
 use crate::connection::watch::Answer;
@@ -132,7 +132,7 @@ impl Connection {
 
     /// Tells a client that TLS is spoken here, as it did not.
     pub(crate) async fn misled(mut self) {
-        if let Ok(Next::Linger) = self.refuse(Status::BadRequest).await {
+        if let Ok(Next::Linger) = self.refuse(Status::BadRequest, refusal::misled).await {
             Leaving::written(self.notes());
             self.linger().await;
         }
@@ -200,7 +200,7 @@ impl Connection {
             Err(_) if site.h2c && https.is_none() && is_http2(&input[..], *taken) => {
                 return Ok(Next::Http2);
             }
-            Err(reject) => return self.refuse(reject.status).await,
+            Err(reject) => return self.refuse(reject.status, page).await,
         };
         if let Some(journal) = journal {
             journal.request(&request, begun.unwrap_or_else(now));
@@ -215,7 +215,7 @@ impl Connection {
             body => match Discard::new(body, &site.limits) {
                 Ok(discard) => Some(discard),
                 // Too large to be passed over: said now, for after the answer it could not be.
-                Err(reject) => return self.refuse(reject.status).await,
+                Err(reject) => return self.refuse(reject.status, page).await,
             },
         };
         let expects = body.is_some() && request.expect_continue;
@@ -247,7 +247,11 @@ impl Connection {
     }
 
     /// Answers with an error of the request itself; the connection cannot go on after it.
-    async fn refuse(&mut self, status: Status) -> io::Result<Next> {
+    async fn refuse(
+        &mut self,
+        status: Status,
+        page: fn(&mut Vec<u8>, Status, Reply),
+    ) -> io::Result<Next> {
         let Self { out, guest, .. } = self;
         if let Some(journal) = &mut guest.journal
             && !out.answer.is_watched()
@@ -256,7 +260,7 @@ impl Connection {
             out.answer.begins(&out.bytes);
         }
         let reply = Reply::to_refused(&self.input[self.taken..]);
-        with_date(|date| error_page(&mut out.bytes, status, date, reply));
+        page(&mut out.bytes, status, reply);
         written(out, &mut guest.journal);
         out.send().await?;
         Ok(Next::Linger)
@@ -284,7 +288,9 @@ impl Connection {
                 self.begun.get_or_insert_with(now);
                 Ok(Next::Request)
             }
-            Received::TimedOut if self.begun.is_some() => self.refuse(Status::RequestTimeout).await,
+            Received::TimedOut if self.begun.is_some() => {
+                self.refuse(Status::RequestTimeout, page).await
+            }
             _ => Ok(Next::Close),
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use phalanx::net::Stream;
 use phalanx::{Bytes, Patience, Payload, SharedStage, now};
-use phalanx_http::{Head, Reply, Status};
+use phalanx_http::{Head, Reply, Status, error_page};
 
 use crate::connection::clock::with_date;
 
@@ -41,6 +41,24 @@ pub(crate) fn refuse_for(out: &mut Vec<u8>, wait: Duration, reply: Reply) {
             .length(0)
             .finish();
     });
+}
+
+/// Adds the page of an error of the request itself.
+pub(crate) fn page(out: &mut Vec<u8>, status: Status, reply: Reply) {
+    with_date(|date| error_page(out, status, date, reply));
+}
+
+/// Adds the answer to who speaks plain HTTP where TLS is spoken: mostly somebody at a browser.
+#[cold]
+pub(crate) fn misled(out: &mut Vec<u8>, status: Status, reply: Reply) {
+    const TEXT: &[u8] = b"TLS is spoken here: ask for the same with https:// in front.\n";
+    with_date(|date| {
+        Head::new(out, status, date, reply)
+            .block(b"Content-Type: text/plain; charset=utf-8\r\n")
+            .length(TEXT.len() as u64)
+            .finish();
+    });
+    out.extend_from_slice(TEXT);
 }
 
 /// Turns away a connection there is no room for: of the server's, or with 429 of its address's.
