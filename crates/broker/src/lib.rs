@@ -23,6 +23,7 @@ mod config;
 mod connection;
 mod content;
 mod counters;
+mod descriptors;
 mod durable;
 mod listen;
 mod message;

@@ -12,6 +12,7 @@ use phalanx_tls::{Certificates, Clients};
 
 use crate::access::Access;
 use crate::config::{Config, Tls};
+use crate::descriptors;
 use crate::serve::{ServeError, source};
 use crate::terms::{Live, Terms};
 
@@ -44,7 +45,8 @@ impl Reloader {
     /// # Errors
     /// When the configuration is wrong, or something that it names cannot be had. Then nothing changes.
     pub fn reload(&mut self, new: Config) -> Result<Reloaded, ServeError> {
-        let followed = new.over(&self.running);
+        let mut followed = new.over(&self.running);
+        descriptors::reserve(&mut followed);
         // A new one that is well may not be so together with what stays of the old one.
         for config in [&new, &followed] {
             let mistakes = config.check();

@@ -21,6 +21,7 @@ use crate::connection::accept::accept;
 use crate::connection::guest::Guard;
 use crate::connection::place::Places;
 use crate::counters::Counters;
+use crate::descriptors;
 use crate::durable::Ledger;
 use crate::durable::restored::Restored;
 use crate::listen::Listen;
@@ -256,7 +257,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
 
 /// As [`serve`]; `hears` may have a thread of its own for as long as the broker runs.
 pub(crate) fn run(
-    config: Config,
+    mut config: Config,
     hears: impl FnOnce(Reloader) -> Option<Hangups>,
     ready: impl FnOnce(&Serving<'_>),
 ) -> Result<(), ServeError> {
@@ -264,6 +265,7 @@ pub(crate) fn run(
     if !mistakes.is_empty() {
         return Err(ServeError::Config(mistakes));
     }
+    descriptors::reserve(&mut config);
     let bind = |&Listen { address, .. }: &Listen| {
         Listeners::bind(address, config.runtime.processors)
             .map_err(|source| ServeError::Listen { address, source })

@@ -36,6 +36,19 @@ impl Broker {
         Self::run(driver, &["--ephemeral"], command)
     }
 
+    /// One that may have so many descriptors.
+    pub(crate) fn start_limited(driver: &str, descriptors: u32) -> Self {
+        let program = bare();
+        let mut command = Command::new("sh");
+        let script = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
+        command.args(["-c", &script]).arg(program.get_program());
+        command.args(["broker", "--listen", "127.0.0.1:0"]);
+        for (name, _) in program.get_envs() {
+            command.env_remove(name);
+        }
+        Self::run(driver, &["--ephemeral"], command)
+    }
+
     /// It has two processors, so that much goes from one to the other.
     fn launch(driver: &str, arguments: &[&str]) -> Self {
         let mut command = bare();

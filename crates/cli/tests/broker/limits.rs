@@ -14,6 +14,7 @@ crate::on_each_driver!(
     connections_that_come_too_often,
     messages_that_come_too_often,
     the_oldest_goes,
+    more_clients_than_descriptors,
 );
 
 fn subscriptions_of_a_client(driver: &str) {
@@ -120,4 +121,21 @@ fn the_oldest_goes(driver: &str) {
         }
     }
     assert!(count < 200, "nothing was dropped");
+}
+
+/// Whoever finds no descriptor is told so, and does not wait where nobody looks.
+fn more_clients_than_descriptors(driver: &str) {
+    let broker = Broker::start_limited(driver, 64);
+    let all: Vec<_> = (0..32).map(|n| Client::new(&broker, &format!("c{n}"))).collect();
+    for _ in 0..8 {
+        let refused = Client::refused(&broker, &Begin::of(Version::V5, "late"));
+        assert_eq!(refused, Reason::SERVER_BUSY);
+    }
+    all.into_iter().for_each(Client::leave);
+    eventually("a place", || {
+        let mut client = Client::silent(&broker, Version::V5);
+        client.connect(&Begin::of(Version::V5, "after"));
+        let came = client.next();
+        matches!(came.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
+    });
 }
