@@ -26,7 +26,11 @@ impl FromStr for Address {
             Some(("ws" | "wss", _)) => {
                 return Err("mqtt:// and mqtts:// are spoken here, and no WebSocket".into());
             }
-            Some((other, _)) => return Err(format!("{other}:// is no way to reach a broker")),
+            Some((other, _)) => {
+                return Err(format!(
+                    "{other}:// is no way to reach a broker; mqtt:// and mqtts:// are"
+                ));
+            }
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         if rest.contains('/') {
@@ -104,7 +108,7 @@ mod tests {
         );
         for (text, says) in [
             ("wss://a", "no WebSocket"),
-            ("http://a", "http://"),
+            ("http://a", "mqtts:// are"),
             ("mqtt://ann:secret@a", "PHALANX_PASSWORD"),
             ("mqtt://a:0", "no port"),
             ("mqtt://a:x", "no port"),
