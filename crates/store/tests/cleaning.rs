@@ -170,7 +170,7 @@ fn what_is_let_go_at_once_is_cleaned_at_once() {
             let mut entry = Entry::new();
             entry.push(&Record::SessionEnd { session });
             journal.append(entry).await.unwrap();
-            for _ in 0..500 {
+            for _ in 0..3000 {
                 let (now, on_disk) = (journal.status(), bytes_in(&path));
                 if on_disk <= now.live * 9 / 4 + 5 * SEGMENT {
                     assert!(on_disk < before.bytes / 2, "{before:?}, then {now:?}");
