@@ -23,7 +23,6 @@ mod config;
 mod connection;
 mod content;
 mod counters;
-mod descriptors;
 mod durable;
 mod listen;
 mod message;

@@ -12,7 +12,6 @@ use phalanx_tls::{Certificates, Clients};
 
 use crate::access::Access;
 use crate::config::{Config, Tls};
-use crate::descriptors;
 use crate::serve::{ServeError, source};
 use crate::terms::{Live, Terms};
 
@@ -46,7 +45,8 @@ impl Reloader {
     /// When the configuration is wrong, or something that it names cannot be had. Then nothing changes.
     pub fn reload(&mut self, new: Config) -> Result<Reloaded, ServeError> {
         let mut followed = new.over(&self.running);
-        descriptors::reserve(&mut followed);
+        followed.limits.connections =
+            followed.runtime.room_for_connections(followed.limits.connections, 0);
         // A new one that is well may not be so together with what stays of the old one.
         for config in [&new, &followed] {
             let mistakes = config.check();

@@ -21,7 +21,6 @@ use crate::connection::accept::accept;
 use crate::connection::guest::Guard;
 use crate::connection::place::Places;
 use crate::counters::Counters;
-use crate::descriptors;
 use crate::durable::Ledger;
 use crate::durable::restored::Restored;
 use crate::listen::Listen;
@@ -265,7 +264,7 @@ pub(crate) fn run(
     if !mistakes.is_empty() {
         return Err(ServeError::Config(mistakes));
     }
-    descriptors::reserve(&mut config);
+    config.limits.connections = config.runtime.room_for_connections(config.limits.connections, 0);
     let bind = |&Listen { address, .. }: &Listen| {
         Listeners::bind(address, config.runtime.processors)
             .map_err(|source| ServeError::Listen { address, source })

@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod descriptors;
 mod hangups;
 mod runtime;
 

@@ -25,7 +25,6 @@ mod auth;
 mod config;
 mod connection;
 mod files;
-mod guard;
 mod http2;
 mod listing;
 mod log;

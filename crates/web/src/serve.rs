@@ -17,7 +17,6 @@ use phalanx_tls::{CertificateError, Certificates, Source};
 use crate::auth::files::{self, UsersError};
 use crate::config::{Config, Listen, LogTarget, Mistake, Tls};
 use crate::connection::accept::{Accepting, Door, Entrance, accept};
-use crate::guard::descriptors;
 use crate::log::{Reopening, Sink};
 use crate::reload::Reloader;
 use crate::reload::entrances::Entrances;
@@ -194,7 +193,8 @@ pub(crate) fn run(
     if !mistakes.is_empty() {
         return Err(ServeError::Config(mistakes));
     }
-    descriptors::reserve(&mut config);
+    config.max_connections =
+        config.runtime.room_for_connections(config.max_connections, config.open_files);
     let roots = open_roots(&config)?;
     let (certificates, mut doubts) = certificates(&config)?;
     doubts.extend(files::doubts(&config));

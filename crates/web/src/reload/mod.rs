@@ -23,7 +23,6 @@ use phalanx_tls::Certificates;
 
 use crate::auth::files;
 use crate::config::Config;
-use crate::guard::descriptors;
 use crate::reload::entrances::Entrances;
 use crate::serve::{ServeError, open_roots, sources};
 use crate::site::{Live, Site};
@@ -68,7 +67,8 @@ impl Reloader {
         }
         let needs_restart = new.needs_restart(&self.running);
         let mut config = new.over(&self.running);
-        descriptors::reserve(&mut config);
+        config.max_connections =
+            config.runtime.room_for_connections(config.max_connections, config.open_files);
         if self.certificates.is_none() && config.listen.iter().any(|listen| listen.tls) {
             return Err(ServeError::NeedsRestart("listen: the first address with TLS"));
         }

@@ -1,3 +1,0 @@
-//! What one client may not do to the others.
-
-pub(crate) mod descriptors;
