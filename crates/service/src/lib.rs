@@ -1,6 +1,7 @@
 //! What every server of the house says of how it is run ([`RuntimeConfig`]: with how many processors, by which driver,
-//! where its admin pages are, and how it ends; the keys of a configuration's table `[runtime]`), and how it hears
-//! that it is to read its configuration again ([`Hangups`]).
+//! where its admin pages are, and how it ends; the keys of a configuration's table `[runtime]`), how many connections
+//! it has [room](RuntimeConfig::room_for_connections) for, and how it hears that it is to read its configuration again
+//! ([`Hangups`]).
 //!
 //! ```
 //! use phalanx_config::{Origins, read};
