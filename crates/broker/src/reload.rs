@@ -45,8 +45,6 @@ impl Reloader {
     /// When the configuration is wrong, or something that it names cannot be had. Then nothing changes.
     pub fn reload(&mut self, new: Config) -> Result<Reloaded, ServeError> {
         let mut followed = new.over(&self.running);
-        followed.limits.connections =
-            followed.runtime.room_for_connections(followed.limits.connections, 0);
         // A new one that is well may not be so together with what stays of the old one.
         for config in [&new, &followed] {
             let mistakes = config.check();
@@ -71,6 +69,8 @@ impl Reloader {
             files.extend([certificate, key].into_iter().chain(client_authorities).cloned());
         }
         let needs_restart = new.left_out(&followed);
+        followed.limits.connections =
+            followed.runtime.room_for_connections(followed.limits.connections, 0);
         self.access.put(policy);
         let terms = Terms::new(followed, Some(self.live.current().get()));
         self.live.put(terms);
