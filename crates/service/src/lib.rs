@@ -1,6 +1,6 @@
 //! What every server of the house says of how it is run ([`RuntimeConfig`]: with how many processors, by which driver,
 //! where its admin pages are, and how it ends; the keys of a configuration's table `[runtime]`), how many connections
-//! it has [room](RuntimeConfig::room_for_connections) for, and how it hears that it is to read its configuration again
+//! it has [room](RuntimeConfig::room_for_connections) for, which addresses are [listed twice](listed_twice), and how it hears that it is to read its configuration again
 //! ([`Hangups`]).
 //!
 //! ```
@@ -16,9 +16,11 @@
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod descriptors;
 mod hangups;
 mod runtime;
 
+pub use addresses::listed_twice;
 pub use hangups::{Ends, Hangups};
 pub use runtime::RuntimeConfig;

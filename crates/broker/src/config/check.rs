@@ -1,9 +1,9 @@
 //! What a configuration must be beyond its form.
 
 use phalanx_config::Mistake;
+use phalanx_service::listed_twice;
 
 use crate::config::Config;
-use crate::listen::Listen;
 use crate::routing::MOST_PACKET;
 
 impl Config {
@@ -30,10 +30,8 @@ impl Config {
             );
             wrong(public && open, "listen", &what);
         }
-        for (n, one) in listen.iter().enumerate() {
-            let same = |other: &Listen| other.address == one.address && one.address.port() != 0;
-            let what = format!("{} stands there twice", one.address);
-            wrong(listen[..n].iter().any(same), "listen", &what);
+        for what in listed_twice(listen.iter().map(|listen| listen.address)) {
+            wrong(true, "listen", &what);
         }
         for origin in &security.origins {
             // It is compared with what browsers say of a page (RFC 6454 §6.2), which ends there.

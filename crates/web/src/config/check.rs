@@ -1,6 +1,8 @@
 //! What a configuration must be beyond its form.
 
-use crate::config::{Config, Listen, Mistake};
+use phalanx_service::listed_twice;
+
+use crate::config::{Config, Mistake};
 use crate::site::rules::Rules;
 
 impl Config {
@@ -22,11 +24,8 @@ impl Config {
             let what = "an address redirects to TLS, and none has it";
             wrong("listen".into(), what.into());
         }
-        for (n, one) in self.listen.iter().enumerate() {
-            let same = |other: &&Listen| other.address == one.address && one.address.port() != 0;
-            if self.listen[..n].iter().any(|other| same(&other)) {
-                wrong("listen".into(), format!("{} stands there twice", one.address));
-            }
+        for what in listed_twice(self.listen.iter().map(|listen| listen.address)) {
+            wrong("listen".into(), what);
         }
         let limits = &self.limits;
         for (key, bound) in [
