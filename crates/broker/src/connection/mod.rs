@@ -37,6 +37,7 @@ use crate::connection::pace::Pace;
 use crate::connection::publishing::{Publishing, TAKES_NOTHING};
 use crate::connection::transport::Transport;
 use crate::serve::Context;
+use crate::session::AGAIN;
 use crate::session::close::Closing;
 use crate::session::key::ClientKey;
 use crate::session::outgoing::Answered;
@@ -331,9 +332,6 @@ impl Connection {
 
 /// Who has said goodbye waits for no longer until its connection is closed.
 const GOODBYE: Duration = Duration::from_secs(1);
-
-/// What could not be handed over for want of room is tried again after so long.
-const AGAIN: Duration = Duration::from_millis(10);
 
 /// Who waits for its rate looks after so long whether there is anything to wait for.
 const GLANCE: Duration = Duration::from_millis(250);

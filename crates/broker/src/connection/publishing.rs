@@ -8,9 +8,10 @@ use phalanx_mqtt::{
 };
 
 use crate::access::{Identity, Policy};
-use crate::connection::{AGAIN, Connection, End};
+use crate::connection::{Connection, End};
 use crate::message::Message;
 use crate::routing::{Answer, Item, Publication};
+use crate::session::AGAIN;
 use crate::session::key::ClientKey;
 use crate::session::state::Begun;
 use crate::spare;

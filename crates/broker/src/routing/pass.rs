@@ -15,10 +15,7 @@ use crate::message::Message;
 use crate::routing::delivery::Batch;
 use crate::routing::under_way::Share;
 use crate::routing::{Answer, Publication, Router, UnderWay};
-use crate::session::SessionStage;
-
-/// What there is no place for is handed over again after so long.
-const AGAIN: Duration = Duration::from_millis(10);
+use crate::session::{AGAIN, SessionStage};
 
 /// So many are kept for later: one is routed while others are delivered, or wait for the disk.
 const KEPT: usize = 8;

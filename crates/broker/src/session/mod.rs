@@ -21,4 +21,4 @@ pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use operations::{Pulled, Routes, SessionStage};
+pub(crate) use operations::{AGAIN, Pulled, Routes, SessionStage};

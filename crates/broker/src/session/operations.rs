@@ -40,7 +40,7 @@ pub(crate) enum Pulled {
 const WILLS: usize = 256;
 
 /// What could not be handed over for want of room is tried again after so long.
-const AGAIN: Duration = Duration::from_millis(10);
+pub(crate) const AGAIN: Duration = Duration::from_millis(10);
 
 impl SessionStage {
     /// Of so many partitions.
