@@ -1,7 +1,7 @@
 //! `phalanx bench dial`: what waiting for larger cohorts saves, and what it costs in latency.
 //!
-//! The 2002 paper's server was slower than threads at light load and faster at heavy load (§5.1). Here
-//! the trade is a setting, `phalanx web --hold`: this draws its curve.
+//! The 2002 paper (§2) says that a server can defer requests until a cohort has arrived, but measures no such
+//! wait. Here it is a setting, `phalanx web --hold`: this benchmark draws its curve.
 
 use std::fmt;
 use std::time::Duration;

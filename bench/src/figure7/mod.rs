@@ -1,6 +1,6 @@
 //! `phalanx bench figure7`: what a request costs a staged and a threaded web server, in instructions, misses and cycles.
 //!
-//! The 2002 paper's Figure 7 (§5.1.3) shows cycles for an instruction and misses of the second-level cache for both
+//! The 2002 paper's Figure 7 (§5.1) shows cycles for an instruction and misses of the second-level cache for both
 //! servers, by a processor's own counters. A virtual machine shows none of these: instructions and misses are those of
 //! cachegrind here, and cycles those of the time-stamp counter.
 

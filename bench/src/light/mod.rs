@@ -1,7 +1,7 @@
 //! `phalanx bench light`: latency where there is hardly anything to do.
 //!
-//! The server of the 2002 paper was up to twenty times slower than threads then (§5.1, Figure 6): its
-//! processors slept in growing steps when they found nothing. What an answer takes is a wake-up and
+//! Under light load the latency of the 2002 paper's staged server was almost 20 times that of the threaded one
+//! (§5.1, Figure 6). The paper names no cause; its idle processors slept for growing intervals (§4.1.2). What an answer takes is a wake-up and
 //! the work, so this measures what a processor does between the two.
 
 use std::fmt;

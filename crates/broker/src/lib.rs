@@ -1,7 +1,8 @@
 //! An MQTT broker as stages.
 //!
-//! As the publish/subscribe server of the 2002 paper (§5.2): what its clients publish travels down the stages,
-//! and to those who have subscribed back up:
+//! Like the publish/subscribe server of the 2002 paper (§5.2) it matches events against subscriptions in
+//! cohorts; the paper does not list its stages. A published message travels down these stages, and back up to
+//! the subscribers:
 //!
 //! | stage | file | what an operation does |
 //! |---|---|---|

@@ -1,4 +1,5 @@
-//! The budget: how many requests are begun while others are on their way (TUX paper, §4.5.2).
+//! The budget: how many requests are begun while others are on their way. After the TUX paper
+//! (§4.5.2), where the scheduler checks the memory of a request before it elects it at any stage; here entries alone do.
 //!
 //! In a graph with [entries](StageOptions::entry) a turn does not just walk over the stages. Each time
 //! the next one is chosen by three priorities: first a stage whose cohort is full, since waiting adds

@@ -2,7 +2,8 @@
 //!
 //! Below saturation the outside sends so slowly that cohorts at the sockets stay small, and each
 //! completion pays for a turn and a system call of its own. Waiting for some of them makes what a
-//! request costs smaller and its answer later: the 2002 paper's trade at light load, as a dial. Two
+//! request costs smaller and its answer later. The 2002 paper (§2) says that a server can defer requests
+//! until a cohort has arrived; it describes no such wait, so the bounds on it are ours. Two
 //! things make sure that waiting is not for nothing: what came lately must fill a cohort within the
 //! time, and after a wait that brought next to nothing there is none for a while.
 

@@ -150,7 +150,7 @@ impl Runtime {
 
     /// How long a processor that has nothing left to do may wait for more than one completion of I/O,
     /// so that cohorts grow where load is below saturation: a millisecond makes requests of a busy
-    /// server cheaper by a third and their answers later by as much (2002 §5.1). It waits only where
+    /// server cheaper by a third and their answers later by as much (`phalanx bench dial`). It waits only where
     /// what came lately fills a cohort within this time. Timers, and what other processors send, may
     /// be late by as much. Zero, the default, never waits.
     #[must_use]

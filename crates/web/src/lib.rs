@@ -1,9 +1,8 @@
 //! A static file server as stages.
 //!
-//! As the web server of the 2002 paper (§3.6 and §5.1): a network stage that touches the sockets, a
-//! control stage whose operation is a connection's whole life, a partitioned file cache, an I/O
-//! aggregator that merges adjacent reads, and a disk stage. A request travels down them and its
-//! answer back up:
+//! The stages follow the web server of the 2002 paper (§3.6, §5.1): network, control logic, a partitioned
+//! file cache, an I/O aggregator that merges adjacent reads, and disk. An operation of the control stage
+//! here is a connection's whole life. A request travels down the stages and its answer back up:
 //!
 //! | stage | file | what an operation does |
 //! |---|---|---|

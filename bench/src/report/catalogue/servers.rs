@@ -15,8 +15,9 @@ pub(super) const FIGURE6: Experiment = Experiment {
     name: "figure6",
     title: "Web servers under the load of users (Figure 6 of the 2002 paper)",
     paper: Some(
-        "Under SURGE's users (2002, §5.1) the staged server's bandwidth stayed when the threaded one's fell, and its \
-         latency grew by 2.3 where the threaded one's grew by 45; with few users it was up to 20 times slower.",
+        "Under SURGE's users (2002, §5.1) the staged server returned about 6 % fewer pages than the threaded one at light \
+         load and up to 13 % more as the load grew. Its latency was almost 20 times the threaded server's at light load; it \
+         grew 2.3 times where the threaded server's grew 45 times, to the same level.",
     ),
     about: "Users ask for a page and what it embeds over a connection of their own, and think before the next. Phalanx, its \
             threaded twin with the same HTTP code, and others, on one core.",
@@ -65,7 +66,7 @@ pub(super) const FIGURE4: Experiment = Experiment {
     title: "A profile of the live web server's stages (Figure 4 of the 2002 paper)",
     paper: Some(
         "The 2002 paper (§3.5) drew a staged server as its stages on each processor with their queues, waits and times, \
-         and the operations between them: where a server is slow is seen, not searched.",
+         and the operations between them, as an overview of performance that helps to identify bottlenecks.",
     ),
     about: "The web server on one processor under 256 connections that ask for small files, as it tells of itself at its admin \
             address; `phalanx top` and the page there show the same, live.",
@@ -95,8 +96,8 @@ pub(super) const FIGURE7: Experiment = Experiment {
     name: "figure7",
     title: "What a request costs, staged and threaded (Figure 7 of the 2002 paper)",
     paper: Some(
-        "The staged web server (2002, §5.1) took fewer cycles for an instruction than the threaded one, since it missed \
-         less often in the second-level cache.",
+        "Figure 7 (2002, §5.1) shows the cycles per instruction and the L2 misses of both web servers. The processor \
+         performance of the staged one degraded less under load.",
     ),
     about: "Phalanx and its threaded twin under valgrind, each asked for small files by more and more connections: instructions \
             and misses of a simulated second-level cache (1 MiB, 8 ways). Beside it cycles of processor time, with the kernel's, of \
@@ -198,8 +199,8 @@ pub(super) const LIGHT: Experiment = Experiment {
     name: "light",
     title: "Latency where there is hardly anything to do",
     paper: Some(
-        "The server of the 2002 paper was up to twenty times slower than threads at light load (§5.1, Figure 6), since its \
-         processors slept in growing steps when they found nothing.",
+        "The latency of the 2002 paper's staged server was almost 20 times the threaded server's at light load (§5.1, \
+         Figure 6). The paper names no cause. Its idle processors slept for exponentially growing intervals (§4.1.2).",
     ),
     about: "Small files in open loop at 1, 5 and 20 % of what the slower of the two can do.",
     differs: "A processor parks in its driver, and the kernel wakes it as it wakes a thread.",
@@ -269,7 +270,8 @@ pub(super) const DIAL: Experiment = Experiment {
     name: "dial",
     title: "Waiting for cohorts",
     paper: Some(
-        "The 2002 paper waits for no cohort to fill; this shows what there would be to gain.",
+        "The 2002 paper (§2) says that a server can defer a request until a cohort of computations has arrived. It \
+         describes no bound on such a wait and measures none.",
     ),
     about: "What `phalanx web --hold` saves and costs: small files in open loop, at 10 to 95 % of what the server does in closed \
             loop, a server for each setting.",

@@ -9,9 +9,9 @@ pub(super) const CONCURRENCY: Experiment = Experiment {
     name: "concurrency",
     title: "Many requests at a time (Figures 1 and 7(b) and (c) of the TUX paper)",
     paper: Some(
-        "The TUX web server (2006) served ever fewer requests a second the more were on their way. With pools in \
-         one region and a bound from the second-level cache it served up to 40 % more with 2,500, and had a quarter \
-         of the misses.",
+        "The throughput of the TUX web server (2006, §2) fell as concurrency grew beyond about 40 requests. \
+         With an allocator laid out for the second-level cache and a scheduler that checks for its memory, throughput \
+         rose by up to 40 % at about 2,500, and L2 misses fell by up to 75 % (§5.3).",
     ),
     about: "Requests with 10 KB in seven objects pass eight stages of 16 KiB of code: by an event server, which \
             takes any one a stage further; in cohorts of as many as there are; and in cohorts with a budget of this \
@@ -76,7 +76,7 @@ pub(super) const FAILURE: Experiment = Experiment {
     name: "failure",
     title: "The failure zone (Figure 7(a) of the TUX paper)",
     paper: Some(
-        "With pools and the bound TUX (2006) bore 21 % more requests a second before it failed.",
+        "With that allocator and scheduler TUX (2006, §5.3) handled about 21 % more requests a second before it failed.",
     ),
     about: "The same requests in open loop at a uniform rate; the highest at which a server has neither 10,000 on \
             their way nor answers that take 100 ms. Once undisturbed, and once held up for 20 ms at first.",
