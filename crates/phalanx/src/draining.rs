@@ -1,6 +1,7 @@
 //! How operations learn that the program is asked to finish.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -68,4 +69,48 @@ impl Drop for Draining {
 /// Outside of a processor of a running [`Runtime`](crate::Runtime).
 pub fn is_draining() -> bool {
     with(|io| io.told_draining.get())
+}
+
+/// The error of I/O that waited with [`Patience::or_drain`](crate::Patience::or_drain), or for a new
+/// connection, when the program began to drain.
+///
+/// Its kind is [`Other`](io::ErrorKind::Other), which no function of the standard library retries.
+///
+/// ```
+/// use phalanx::net::Stream;
+/// use phalanx::{Drained, Patience};
+///
+/// async fn serve(stream: Stream) -> std::io::Result<()> {
+///     let mut bytes = Vec::new();
+///     match stream.read(&mut bytes, Patience::ENDLESS.or_drain()).await {
+///         Err(error) if Drained::caused(&error) => Ok(()), // the program ends: say goodbye
+///         Err(error) => Err(error),
+///         Ok(_) => Ok(()),
+///     }
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the program drains: idle I/O has ended")]
+pub struct Drained;
+
+impl Drained {
+    /// Whether `error` is this one, or was made from it.
+    pub fn caused(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|inner| {
+            let mut source: Option<&(dyn std::error::Error + 'static)> = Some(inner);
+            while let Some(error) = source {
+                if error.is::<Self>() {
+                    return true;
+                }
+                source = error.source();
+            }
+            false
+        })
+    }
+}
+
+impl From<Drained> for io::Error {
+    fn from(error: Drained) -> Self {
+        Self::other(error)
+    }
 }

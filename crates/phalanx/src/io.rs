@@ -22,6 +22,7 @@ use phalanx_driver::{Completion, Done, Driver, Request, Socket, Token};
 use slab::Slab;
 
 use crate::blocking::Pools;
+use crate::draining::Drained;
 use crate::ended::Left;
 
 /// A processor's driver and what is in flight on it.
@@ -83,8 +84,8 @@ impl Patience {
         }
     }
 
-    /// And no longer than until the program drains; then the I/O fails with
-    /// [`Interrupted`](std::io::ErrorKind::Interrupted). For connections that are idle.
+    /// And no longer than until the program drains; then the I/O fails with an error that
+    /// [`Drained::caused`](crate::Drained::caused) recognises. For connections that are idle.
     #[must_use]
     pub const fn or_drain(self) -> Self {
         Self { ends_with_drain: true, ..self }
@@ -102,9 +103,25 @@ struct Flight {
     expires: Duration,
     ends_with_drain: bool,
     /// Why it was cancelled from here, if it was.
-    cancelled: Option<io::ErrorKind>,
+    cancelled: Option<Cause>,
     /// Keeps the session's end waiting while the kernel has the buffers.
     _hold: Option<Hold>,
+}
+
+/// Why a request was cancelled from here.
+#[derive(Clone, Copy)]
+enum Cause {
+    Expired,
+    Drained,
+}
+
+impl From<Cause> for io::Error {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Expired => io::ErrorKind::TimedOut.into(),
+            Cause::Drained => Drained.into(),
+        }
+    }
 }
 
 enum State {
@@ -194,7 +211,7 @@ impl Io {
         match std::mem::replace(&mut flight.state, State::Abandoned) {
             State::Waiting(waker) => {
                 flight.state = State::Done(match (result, flight.cancelled) {
-                    (Err(_), Some(reason)) => Err(reason.into()),
+                    (Err(_), Some(cause)) => Err(cause.into()),
                     (result, _) => result,
                 });
                 drop(flights);
@@ -224,7 +241,7 @@ impl Io {
             state: State::Waiting(waker.clone()),
             expires,
             ends_with_drain: patience.ends_with_drain,
-            cancelled: drained.then_some(io::ErrorKind::Interrupted),
+            cancelled: drained.then_some(Cause::Drained),
             _hold: Session::current().map(|session| session.hold()),
         };
         let key = self.flights.borrow_mut().insert(flight);
@@ -277,7 +294,7 @@ impl Io {
             return;
         }
         let mut earliest = Duration::MAX;
-        self.cancel_each(io::ErrorKind::TimedOut, |flight| {
+        self.cancel_each(Cause::Expired, |flight| {
             let expired = flight.expires <= now;
             if !expired {
                 earliest = earliest.min(flight.expires);
@@ -294,18 +311,18 @@ impl Io {
         if self.told_draining.replace(true) {
             return false;
         }
-        self.cancel_each(io::ErrorKind::Interrupted, |flight| flight.ends_with_drain);
+        self.cancel_each(Cause::Drained, |flight| flight.ends_with_drain);
         let mut waiting = self.draining.take();
         waiting.drain().for_each(Waker::wake);
         true
     }
 
-    fn cancel_each(&self, reason: io::ErrorKind, mut which: impl FnMut(&Flight) -> bool) {
+    fn cancel_each(&self, cause: Cause, mut which: impl FnMut(&Flight) -> bool) {
         let mut driver = self.driver.borrow_mut();
         for (key, flight) in &mut *self.flights.borrow_mut() {
             let waiting = matches!(flight.state, State::Waiting(_)) && flight.cancelled.is_none();
             if waiting && which(flight) {
-                flight.cancelled = Some(reason);
+                flight.cancelled = Some(cause);
                 driver.cancel(Token(key as u64));
             }
         }

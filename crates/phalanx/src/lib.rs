@@ -86,7 +86,7 @@ pub use blocking::{
 pub use bytes::Bytes;
 pub use clock::time_of_day;
 pub use counter::Counter;
-pub use draining::{Draining, draining, is_draining};
+pub use draining::{Drained, Draining, draining, is_draining};
 pub use ended::{Ended, Left};
 pub use error::{RunError, StartError};
 pub use first::{First, first};

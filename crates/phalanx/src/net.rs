@@ -71,7 +71,8 @@ impl Listener {
     /// Waits for the next connection, until the program drains.
     ///
     /// # Errors
-    /// `Interrupted` once the program [drains](crate::draining); else as `accept(2)`. Out of descriptors (`EMFILE`, `ENFILE`), wait a little and go on.
+    /// [`Drained`](crate::Drained) once the program drains; else as `accept(2)`. Out of descriptors
+    /// (`EMFILE`, `ENFILE`), wait a little and go on.
     pub async fn accept(&self) -> io::Result<Stream> {
         match request(Request::Accept { listener: self.0 }, Patience::ENDLESS.or_drain()).await? {
             Done::Accepted(socket) => Ok(Stream(socket)),

@@ -1,6 +1,6 @@
 //! Limits on waiting: no more than so long, and nothing lost by it.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phalanx::net::{Listener, Stream, bind};
-use phalanx::{Bytes, Choice, Patience, Payload, is_draining, sleep};
+use phalanx::{Bytes, Choice, Drained, Patience, Payload, is_draining, sleep};
 use socket2::{Domain, Socket, Type};
 
 use crate::harness::{LONG, elsewhere, listener, one, pattern, rest_of};
@@ -180,6 +180,22 @@ fn connects(driver: Choice) {
     drop(fill);
 }
 
+/// That it is the error of idle I/O at the drain, and that `std::io` hands it on in place of reading
+/// again.
+#[track_caller]
+fn assert_drained(error: io::Error) {
+    struct Failing(Option<io::Error>);
+    impl Read for Failing {
+        fn read(&mut self, _bytes: &mut [u8]) -> io::Result<usize> {
+            Err(self.0.take().expect("it is read once"))
+        }
+    }
+    assert!(Drained::caused(&error), "{error}");
+    let error = Failing(Some(error)).read_exact(&mut [0]).unwrap_err();
+    let error = io::copy(&mut Failing(Some(error)), &mut io::sink()).unwrap_err();
+    assert!(Drained::caused(&error), "{error}");
+}
+
 /// Idle I/O ends when the program drains; other I/O does not.
 fn drained(driver: Choice) {
     let (listener, address) = listener();
@@ -203,18 +219,16 @@ fn drained(driver: Choice) {
         let ours = Listener::new(ours.lock().unwrap().take().unwrap())?;
         let count = done.clone();
         stage.dispatch(move |_| async move {
-            let error = ours.accept().await.err().expect("interrupted");
-            assert_eq!(error.kind(), ErrorKind::Interrupted);
+            assert_drained(ours.accept().await.err().expect("drained"));
             assert!(is_draining());
-            let error = ours.accept().await.err().expect("interrupted at once");
-            assert_eq!(error.kind(), ErrorKind::Interrupted);
+            assert_drained(ours.accept().await.err().expect("drained at once"));
             count.fetch_add(1, Ordering::SeqCst);
         })?;
         let count = done.clone();
         stage.dispatch(move |_| async move {
             let stream = Stream::connect(address, Patience::ENDLESS).await.unwrap();
             let read = stream.read(&mut Vec::new(), Patience::limit(LONG).or_drain()).await;
-            assert_eq!(read.unwrap_err().kind(), ErrorKind::Interrupted);
+            assert_drained(read.unwrap_err());
             count.fetch_add(1, Ordering::SeqCst);
             told.send(()).unwrap();
         })?;
