@@ -1,12 +1,12 @@
 //! Constants as the index compares them, and ranges between cuts.
 //!
-//! A *cut* is a place between values: just before a constant or just after it. With cuts all four
-//! comparisons, `BETWEEN` and `LIKE 'prefix%'` are one thing: the value lies between two cuts.
+//! A *cut* is a place between values: just before or just after a constant. With cuts the four comparisons,
+//! `BETWEEN` and `LIKE 'prefix%'` take one form: the value lies between two cuts.
 
 use crate::normal::Plain;
 use crate::{Literal, Number};
 
-/// What type a comparison looks at.
+/// The type that a comparison tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     Boolean,
@@ -14,7 +14,7 @@ pub(crate) enum Kind {
     Bytes,
 }
 
-/// A constant. Strings are compared by their bytes, and a cut may lie where no string ends.
+/// A constant. Strings are compared as bytes, and a cut may lie where no string ends.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Constant {
     Boolean(bool),
@@ -42,14 +42,14 @@ impl From<&Literal> for Constant {
     }
 }
 
-/// Just before `at`, or just after it. Ordered as they lie.
+/// The place just before `at`, or just after it, in the order of values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Cut {
     pub(crate) at: Constant,
     pub(crate) after: bool,
 }
 
-/// The values of one type from a cut up to another; none is no bound.
+/// The values of one type from one cut to another; `None` means unbounded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Range {
     pub(crate) kind: Kind,
@@ -58,14 +58,14 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// What lies above `cut`, or below it.
+    /// The values above `cut`, or below it.
     pub(crate) fn half(cut: Cut, above: bool) -> Range {
         let kind = cut.at.kind();
         let (low, high) = if above { (Some(cut), None) } else { (None, Some(cut)) };
         Range { kind, low, high }
     }
 
-    /// What lies between two cuts of one type.
+    /// The values between two cuts of one type.
     pub(crate) fn between(low: Cut, high: Cut) -> Range {
         Range { kind: low.at.kind(), low: Some(low), high: Some(high) }
     }
@@ -73,7 +73,7 @@ impl Range {
     /// The strings that begin with `prefix`.
     pub(crate) fn prefix(prefix: &str) -> Range {
         let mut next = prefix.as_bytes().to_vec();
-        // No byte of a text is 255, so the last one can be counted up.
+        // No byte of UTF-8 text is 255, so the last byte can be incremented.
         if let Some(last) = next.last_mut() {
             *last += 1;
         }
@@ -97,7 +97,7 @@ impl Range {
         self.low.as_ref().is_none_or(below) && !self.high.as_ref().is_some_and(below)
     }
 
-    /// What lies in both, which are of one type.
+    /// The intersection with a range of the same type.
     pub(crate) fn intersection(&self, other: &Range) -> Range {
         let low = self.low.as_ref().max(other.low.as_ref()).cloned();
         let high = match (&self.high, &other.high) {
@@ -107,7 +107,7 @@ impl Range {
         Range { kind: self.kind, low, high }
     }
 
-    /// What has the type and lies outside; none if nothing does.
+    /// The values of the type outside the range; `None` if there are none.
     pub(crate) fn outside(self) -> Option<Plain> {
         if self.is_empty() {
             return Some(Plain::Inside(Range { kind: self.kind, low: None, high: None }));

@@ -1,12 +1,12 @@
-//! Content-based matching: which of a million filters does an event satisfy?
+//! Content-based matching: finds the filters, among millions, that an event satisfies.
 //!
-//! - [`Filter`] is what a subscription asks for, written in a subset of SQL; [`Value`] is what an event
-//!   carries.
-//! - [`Index`] holds a filter for each [`Subscription`] and finds those that an [`Event`] satisfies: one event at
-//!   a time, or a cohort of them, which reads each part of the index once for all. [`Snapshot`]s are for other
-//!   threads.
+//! - [`Filter`] is the condition of a subscription, written in a subset of SQL; [`Value`] is an attribute of
+//!   an event.
+//! - [`Index`] holds a filter for each [`Subscription`] and finds those that an [`Event`] satisfies: one
+//!   event at a time, or a cohort of events that reads each part of the index once for all. [`Snapshot`]s
+//!   serve other threads.
 //!
-//! The crate stands alone: it makes no system call, starts no thread and reads no clock.
+//! The crate makes no system call, starts no thread and reads no clock.
 
 #![deny(unsafe_code)]
 

@@ -1,15 +1,15 @@
-//! From a tree to its disjunctive normal form: conjunctions of plain conditions, any of which will do.
+//! Disjunctive normal form: from an expression tree to alternative conjunctions of plain conditions.
 //!
-//! `NOT` is pushed down to the predicates, which three-valued logic allows: both a comparison and its
-//! opposite are unknown for a missing value. Then each predicate becomes one of five plain conditions, and
-//! those on the same attribute are merged or found to contradict each other.
+//! `NOT` is pushed down to the predicates. Three-valued logic allows this, because a comparison and its
+//! opposite are both unknown for a missing value. Each predicate then becomes one of five plain conditions,
+//! and conditions on the same attribute are merged or found to be contradictory.
 
 use crate::constant::{Constant, Cut, Range};
 use crate::language::error::Reason;
 use crate::language::expr::{Expr, Operator, Predicate, Test};
 use crate::{Filter, Literal};
 
-/// Conditions that must all hold. It may have none left, and then always holds.
+/// Conditions that must all hold; without conditions it always holds.
 pub(crate) type Conjunction = Vec<Condition>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -18,18 +18,18 @@ pub(crate) struct Condition {
     pub(crate) plain: Plain,
 }
 
-/// What is asked of one attribute. All but `Present(false)` are not satisfied by a missing one.
+/// A condition on one attribute. A missing attribute satisfies `Present(false)` only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Plain {
     Present(bool),
     Equal(Constant),
     Differs(Constant),
     Inside(Range),
-    /// Has the range's type and lies outside of it; the range is bounded on both sides and not empty.
+    /// Has the range's type and lies outside the range, which is bounded on both sides and not empty.
     Outside(Range),
 }
 
-/// The conjunctions that `expr` comes to.
+/// The conjunctions equivalent to `expr`.
 pub(crate) fn alternatives(expr: &Expr) -> Result<Vec<Conjunction>, Reason> {
     let mut all = Vec::new();
     for conjunction in expand(expr, false)? {
@@ -62,7 +62,7 @@ fn bounded(alternatives: usize) -> Result<(), Reason> {
     if alternatives > Filter::MAX_ALTERNATIVES { Err(Reason::Wide) } else { Ok(()) }
 }
 
-/// One alternative of each part, in all ways.
+/// All combinations of one alternative from each part.
 fn product(parts: &[Expr], negated: bool) -> Result<Vec<Conjunction>, Reason> {
     let mut all: Vec<Conjunction> = vec![Vec::new()];
     for part in parts {
@@ -82,7 +82,7 @@ fn product(parts: &[Expr], negated: bool) -> Result<Vec<Conjunction>, Reason> {
     Ok(all)
 }
 
-/// What a predicate, or its opposite, comes to.
+/// The conjunctions of a predicate, or of its opposite.
 fn plain(predicate: &Predicate, negated: bool) -> Result<Vec<Conjunction>, Reason> {
     let condition = |plain| Condition { name: predicate.name.clone(), plain };
     let equal = |literal: &Literal, is: bool| {
@@ -128,7 +128,7 @@ fn plain(predicate: &Predicate, negated: bool) -> Result<Vec<Conjunction>, Reaso
     }
 }
 
-/// The conjunctions, each with one more equality; without those that it contradicts.
+/// The conjunctions with one additional equality, without those that contradict it.
 pub(crate) fn with_equal(
     all: &[Conjunction],
     name: &str,
@@ -150,7 +150,7 @@ pub(crate) fn with_equal(
     Ok(with)
 }
 
-/// The conjunction without what is said twice; none if it cannot be satisfied.
+/// The conjunction without redundant conditions; `None` if it cannot be satisfied.
 fn simplify(conjunction: Conjunction) -> Option<Conjunction> {
     let mut simple: Conjunction = Vec::with_capacity(conjunction.len());
     for condition in conjunction {
@@ -174,7 +174,7 @@ fn add(simple: &mut Conjunction, new: Condition) -> Option<()> {
             Merged::Both => at += 1,
             Merged::Old => return Some(()),
             Merged::One(one) => {
-                // It may now meet others that came before.
+                // The merged condition may now meet earlier ones.
                 plain = one;
                 simple.remove(at);
                 at = 0;
@@ -191,7 +191,7 @@ enum Merged {
     One(Plain),
 }
 
-/// Two conditions on one attribute; none if they contradict each other.
+/// Merges two conditions on one attribute; `None` if they contradict each other.
 fn merge(old: &Plain, new: &Plain) -> Option<Merged> {
     if old == new {
         return Some(Merged::Old);
@@ -218,7 +218,7 @@ fn merge(old: &Plain, new: &Plain) -> Option<Merged> {
 }
 
 impl Plain {
-    /// Whether it holds for an attribute that is `constant`; none if it asks for another type.
+    /// Whether the condition holds for an attribute with this constant; `None` if it tests another type.
     fn holds(&self, constant: &Constant) -> Option<bool> {
         match self {
             Plain::Present(present) => Some(*present),

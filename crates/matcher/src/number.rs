@@ -1,23 +1,23 @@
 //! Exact decimal numbers.
 //!
-//! A number is an integer count of 10⁻¹⁸, so that comparing two is comparing two integers and `0.1` is
-//! what it says. A binary fraction would not be: `price = 0.1` must hold for a price of `0.1`.
+//! A number is an integer count of 10⁻¹⁸. Comparing two numbers compares two integers, and `0.1` is exact. A
+//! binary fraction would not be: `price = 0.1` must hold for a price of `0.1`.
 
 use std::fmt;
 
-/// How many digits may follow the point.
+/// Maximum number of digits after the decimal point.
 const PLACES: u32 = 18;
 
-/// A count of this makes 1.
+/// The representation of 1.
 const ONE: i128 = 10i128.pow(PLACES);
 
-/// The largest magnitude: 20 digits before the point, which holds every 64-bit integer.
+/// The largest magnitude: 20 digits before the point, enough for every 64-bit integer.
 const BOUND: i128 = 10i128.pow(38) - 1;
 
-/// So many digits fit into 64 bits.
+/// Number of digits that fit into 64 bits.
 const SHORT: usize = 18;
 
-/// The furthest that an exponent moves the point; further away nothing fits.
+/// The largest useful exponent; no number beyond it fits.
 const FURTHEST: i32 = 40;
 
 /// An exact decimal number: at most 20 digits before the point and 18 after it.
@@ -34,10 +34,10 @@ const FURTHEST: i32 = 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Number(i128);
 
-/// Why a text is no [`Number`].
+/// The reason why a text is not a [`Number`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberError {
-    /// It is not of the form `-12.5e3`.
+    /// It does not have the form `-12.5e3`.
     Form,
     /// It has digits beyond the 18th after the point.
     Fraction,
@@ -58,14 +58,14 @@ impl fmt::Display for NumberError {
 impl std::error::Error for NumberError {}
 
 impl Number {
-    /// The number that `text` spells: an optional sign, digits with an optional point, and an optional
-    /// exponent. Work is linear in the length of the text.
+    /// Parses a number: an optional sign, digits with an optional point, and an optional exponent. The work
+    /// is linear in the length of the text.
     ///
     /// # Errors
-    /// When it is of another form, or cannot be held exactly.
+    /// If the text has another form, or the number cannot be represented exactly.
     #[inline]
     pub fn parse(text: &str) -> Result<Number, NumberError> {
-        // Mostly it is a few digits.
+        // Fast path: most numbers have few digits.
         if let 1..=SHORT = text.len()
             && text.bytes().all(|byte| byte.is_ascii_digit())
         {
@@ -90,7 +90,7 @@ impl Number {
         if whole.len() + fraction.len() == 0 || !digits(whole) || !digits(fraction) {
             return Err(NumberError::Form);
         }
-        // Zeros at both ends say nothing.
+        // Leading and trailing zeros do not change the value.
         let fraction = fraction.trim_end_matches('0');
         let all = whole.bytes().chain(fraction.bytes());
         let mut significant = all.skip_while(|digit| *digit == b'0').peekable();
@@ -100,7 +100,7 @@ impl Number {
         let length = fraction.len().min(i32::MAX as usize / 2) as i32;
         let mut shift = PLACES as i32 + exponent - length;
         let mut value: i128 = 0;
-        // Trailing zeros of a whole number may be what a negative exponent takes away.
+        // A negative exponent may consume the trailing zeros of an integer.
         let mut zeros = 0;
         for digit in significant {
             zeros += 1;
@@ -122,8 +122,8 @@ impl Number {
         Ok(Number(if negative { -value } else { value }))
     }
 
-    /// The nearest number that can be held: rounded to 18 digits after the point, and moved to the ends
-    /// of the range where it lies beyond. None if it is not a number.
+    /// The nearest representable number: rounded to 18 digits after the point, and clamped to the range.
+    /// `None` for NaN.
     #[must_use]
     pub fn nearest(value: f64) -> Option<Number> {
         if value.is_nan() {
@@ -132,14 +132,14 @@ impl Number {
         if value.abs() >= 1e20 {
             return Some(Number(if value < 0.0 { -BOUND } else { BOUND }));
         }
-        // The shortest text that means this double is also what its writer meant.
+        // The shortest decimal text of this double is the number its author wrote.
         let text = value.to_string();
         let end = text.find('.').map_or(text.len(), |point| point + 1 + PLACES as usize);
         Number::parse(&text[..end.min(text.len())]).ok()
     }
 }
 
-/// The number after the `e`, bounded: what lies beyond does not fit anyway.
+/// The number after the `e`, clamped: larger magnitudes do not fit.
 fn exponent(text: &str) -> Result<i32, NumberError> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -153,7 +153,7 @@ fn exponent(text: &str) -> Result<i32, NumberError> {
         _ => return Err(NumberError::Range),
     };
     let value: i32 = value;
-    // Within a text of bounded length, digits before the point may make up for it; no sense beyond.
+    // In a text of bounded length, digits before the point can compensate an exponent up to this bound.
     if value > 8 * FURTHEST {
         let low = text.starts_with('-');
         return Err(if low { NumberError::Fraction } else { NumberError::Range });
@@ -162,7 +162,8 @@ fn exponent(text: &str) -> Result<i32, NumberError> {
 }
 
 impl Number {
-    /// The least number beyond the cut just before this one, or just `after` it: numbers are integers, so there is one.
+    /// The least number above the cut just before this one, or just `after` it. It exists because numbers are
+    /// integers.
     #[inline]
     pub(crate) fn cut(self, after: bool) -> Number {
         Number(self.0 + i128::from(after))

@@ -6,8 +6,8 @@ use crate::Number;
 
 /// The value of one attribute of an event.
 ///
-/// A comparison looks at a value as its literal's type. A value that has no such type is as good as
-/// missing there: `price > 5` is unknown for the string `'cheap'`.
+/// A comparison reads a value as its literal's type. A value without that type counts as missing: `price > 5`
+/// is unknown for the string `'cheap'`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     /// `TRUE` or `FALSE`.
@@ -16,13 +16,13 @@ pub enum Value<'a> {
     Number(Number),
     /// A string, never a number even if it looks like one.
     String(&'a str),
-    /// A text whose sender could not say its type, like a header's. It is a string, and also the number
-    /// or boolean that it spells: `17` satisfies both `x = 17` and `x = '17'`.
+    /// A text whose sender could not state its type, such as a header's value. It is a string, and also the
+    /// number or boolean that it spells: `17` satisfies both `x = 17` and `x = '17'`.
     Untyped(&'a str),
 }
 
 impl<'a> Value<'a> {
-    /// As a boolean, if it is one.
+    /// The value as a boolean, if it is one.
     #[must_use]
     pub fn boolean(self) -> Option<bool> {
         match self {
@@ -33,13 +33,13 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// As a number, if it is one.
+    /// The value as a number, if it is one.
     #[must_use]
     pub fn number(self) -> Option<Number> {
         match self {
             Value::Number(value) => Some(value),
             Value::Untyped(text) => {
-                // Most texts are no numbers, and tell by their first byte.
+                // Most texts are not numbers, and the first byte shows it.
                 let first = *text.as_bytes().first()?;
                 if !(first.is_ascii_digit() || matches!(first, b'+' | b'-' | b'.')) {
                     return None;
@@ -50,7 +50,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// As a string, if it is one.
+    /// The value as a string, if it is one.
     #[must_use]
     pub fn string(self) -> Option<&'a str> {
         match self {

@@ -1,5 +1,5 @@
-//! The index finds exactly what evaluating every filter finds: over all operators and types, while
-//! subscriptions come and go, one event at a time and in cohorts, with every kind of instructions.
+//! The index finds exactly the subscriptions that evaluating every filter finds: over all operators and
+//! types, while subscriptions come and go, one event at a time and in cohorts, with every instruction set.
 
 mod common;
 
@@ -24,7 +24,7 @@ impl Model {
         found
     }
 
-    /// That a snapshot finds the same, however it is asked.
+    /// Asserts that a snapshot finds the same subscriptions through every interface.
     fn check(&self, snapshot: &Snapshot, events: &[Attributes], note: &str) {
         let coded: Vec<Event> =
             events.iter().map(|event| snapshot.event(&common::borrowed(event))).collect();
@@ -53,7 +53,7 @@ impl Model {
         (0..3).for_each(|part| snapshot.match_part(&coded, part, 3, &mut matches));
         assert_eq!(cohort(&mut matches), expected, "{note}: in parts");
 
-        // Each piece for itself, with the events that come to it.
+        // Each piece separately, with the events that touch it.
         let mut queues: Vec<Vec<u32>> = vec![Vec::new(); snapshot.shape().pieces];
         let mut pieces: Vec<PieceId> = Vec::new();
         for (at, event) in coded.iter().enumerate() {
@@ -80,7 +80,7 @@ fn filter(world: World, rng: &mut Rng) -> Filter {
     }
 }
 
-/// Inserts, replaces and removes at random, and looks now and then.
+/// Inserts, replaces and removes at random, and checks now and then.
 fn churn(world: World, tier: Tier, seed: u64, steps: usize) {
     let mut rng = Rng::with_seed(seed);
     let options = Options { seed, tier: Some(tier), multiple: rng.bool(), ..Options::default() };
@@ -174,7 +174,7 @@ fn one_attribute_with_many_constants() {
 
 #[test]
 fn pieces_are_split_and_go_on() {
-    // One value that all want, and many that few want: several pieces for each kind.
+    // One value that all filters require, and many rare ones: several pieces of each kind.
     let mut rng = Rng::with_seed(7);
     let mut index = Index::new(Options::default());
     let filters: Vec<Filter> = (0..40_000)
@@ -229,7 +229,7 @@ fn access_predicates_follow_what_is_there_a_few_rows_at_a_time() {
         event
     };
     let events: Vec<Attributes> = (0..40).map(|_| event(&mut rng)).collect();
-    // It grows from nothing, and is right at every moment.
+    // The index grows from nothing, and is correct at every moment.
     for (n, filter) in pairs("ab", 12_000, &mut rng).into_iter().enumerate() {
         model.0.push((index.insert(&filter), filter));
         index.adapt_some(8);
@@ -239,7 +239,7 @@ fn access_predicates_follow_what_is_there_a_few_rows_at_a_time() {
     }
     let grown = index.shape();
     assert_eq!(grown.multiple, 1, "{grown:?}");
-    // Others take the place of all, and what has been left goes.
+    // New filters replace all others, and the abandoned schemas are dropped.
     let earlier = (index.snapshot(), model.clone());
     for (n, filter) in pairs("cd", 30_000, &mut rng).into_iter().enumerate() {
         let (subscription, old) = &mut model.0[n % 12_000];
@@ -261,8 +261,8 @@ fn access_predicates_follow_what_is_there_a_few_rows_at_a_time() {
 
 #[test]
 fn chance_alone_makes_no_access_predicate() {
-    // Every attribute is as good as any other, and two are in all filters: what is filed under these needs no probe
-    // for another.
+    // All attributes are equally selective, and all filters name two. Rows filed under these two need no
+    // probe of a third.
     let mut rng = Rng::with_seed(5);
     let filters: Vec<Filter> = (0..20_000)
         .map(|_| {
@@ -325,7 +325,7 @@ fn constants_that_few_of_many_name_are_there_too() {
     let mut index = Index::new(Options::default());
     let first = filters(9000, &|n| format!("a = {} AND b > {}", n % 90, n % 10));
     let mut all = index.insert_all(&first);
-    // Each second is passed over by the sample whose constants get their labels first.
+    // The sample whose constants get their labels first skips every second filter.
     let more = filters(9000, &|n| format!("a = {} AND b > {} AND c < {}", n % 90, n % 301, n % 90));
     all.extend(index.insert_all(&more));
     for n in 0..40 {

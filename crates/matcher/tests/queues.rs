@@ -1,5 +1,5 @@
-//! Queues at pieces find what evaluating every filter finds, and give events back in their order, whenever
-//! which piece runs and while the index changes.
+//! Queues at pieces find the subscriptions that evaluating every filter finds, and return events in order,
+//! whichever piece runs when, and while the index changes.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::World;
 use fastrand::Rng;
 use phalanx_matcher::{Event, Filter, Index, Options, Queues, Subscription};
 
-/// An event with its number and what it must satisfy.
+/// An event with its number and the subscriptions it must satisfy.
 struct Item {
     number: usize,
     event: Event,
@@ -41,7 +41,7 @@ fn filter(world: World, rng: &mut Rng) -> Filter {
     }
 }
 
-/// Settles what is done, and checks it. `next` is the number of the next event.
+/// Settles the finished events and checks them. `next` is the number of the next event.
 fn settle(queues: &mut Queues<Item>, next: &mut usize, note: &str) {
     queues.settle(|item, found| {
         assert_eq!(item.number, *next, "{note}: in order");
@@ -51,7 +51,7 @@ fn settle(queues: &mut Queues<Item>, next: &mut usize, note: &str) {
     });
 }
 
-/// Pushes events, runs pieces and changes the index, at random.
+/// Pushes events, runs pieces and changes the index at random.
 fn rounds(world: World, capacity: usize, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let mut index = Index::new(Options { seed, multiple: rng.bool(), ..Options::default() });
@@ -61,7 +61,7 @@ fn rounds(world: World, capacity: usize, seed: u64) {
     let note = format!("seed {seed}");
     for _ in 0..600 {
         match rng.u8(..20) {
-            // The index goes on while events wait.
+            // The index changes while events wait.
             0..6 => {
                 let filter = filter(world, &mut rng);
                 model.push((index.insert(&filter), filter));
@@ -79,7 +79,7 @@ fn rounds(world: World, capacity: usize, seed: u64) {
             8 => _ = queues.run_ready(),
             9 | 10 => _ = queues.run_oldest(),
             11 => settle(&mut queues, &mut settled, &note),
-            // What is expected is what the queues' snapshot has, so only right after it was taken.
+            // The expectation holds for the queues' snapshot, so only until the index changes again.
             _ => {
                 while queues.run_oldest().is_some() {}
                 settle(&mut queues, &mut settled, &note);
@@ -115,7 +115,7 @@ fn queues_find_what_filters_say() {
 fn what_is_worth_it_runs_and_what_does_not_pay_does_not_wait() {
     let mut rng = Rng::with_seed(5);
     let mut index = Index::new(Options { multiple: false, ..Options::default() });
-    // Under `hot` all meet; under `rare` hardly any two events do.
+    // All filters under `hot` apply to every event; hardly any two events share a filter under `rare`.
     let mut filters = vec![Filter::parse("hot IS NOT NULL").unwrap()];
     filters.extend((0..3000).map(|n| Filter::parse(&format!("rare = {n}")).unwrap()));
     let subscriptions = index.insert_all(&filters);

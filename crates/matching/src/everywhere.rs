@@ -1,10 +1,11 @@
-//! A policy for operations that go to a processor by its number, and learn how many there are.
+//! A policy for operations that are invoked on a processor by its number, and that know the number of
+//! processors.
 
 use std::rc::Rc;
 
 use phalanx::Policy;
 
-/// Keeps nothing but where it is.
+/// The policy; it keeps no state except the location.
 pub(crate) struct Everywhere;
 
 /// A processor.
@@ -15,7 +16,7 @@ pub(crate) struct At {
 }
 
 impl Policy for Everywhere {
-    /// None: here.
+    /// `None` is the current processor.
     type Key = Option<usize>;
     type Local = At;
     type Access = At;

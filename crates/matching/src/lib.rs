@@ -1,11 +1,11 @@
-//! The matcher as stages of a program: which subscriptions does an event satisfy?
+//! The matcher as stages of a program: finds the subscriptions that an event satisfies.
 //!
-//! [`Matching`] is declared on a graph. An event that is [matched](Matching::call) is queued at the pieces of the
-//! index that it touches, together with those of all other operations of its processor; a piece is run when its
-//! queue is worth it, when an event has waited for [`Options::age`], or at once when the processor would be
-//! idle. So a busy server reads each piece once for many events, and an idle one answers without delay. Answers
-//! come in the order of the calls. The index belongs to one writer, who [publishes](Matching::publish) its
-//! snapshots; matching goes on meanwhile.
+//! [`Matching`] is declared on a graph. A [call](Matching::call) queues its event at the pieces of the index
+//! that it touches, together with the events of all other operations on the same processor. A piece runs when
+//! its queue reaches a threshold, when an event has waited for [`Options::age`], or immediately if the
+//! processor would be idle. A busy server therefore reads each piece once for many events, and an idle one
+//! answers without delay. Answers arrive in the order of the calls. The index belongs to one writer, which
+//! [publishes](Matching::publish) its snapshots while matching continues.
 //!
 //! ```
 //! use phalanx::{Graph, Runtime};

@@ -1,4 +1,4 @@
-//! One processor's queues, and who waits for what is in them.
+//! The queues of one processor, and the replies owed for their events.
 
 use std::borrow::Borrow;
 use std::rc::Rc;
@@ -6,15 +6,15 @@ use std::rc::Rc;
 use phalanx::Reply;
 use phalanx_matcher::{Event, Index, Queues, Snapshot, Subscription};
 
-/// An event that has been matched.
+/// A matched event.
 #[derive(Debug)]
 pub struct Matched<I> {
-    /// What was handed over.
+    /// The item that was passed to the call.
     pub item: I,
-    /// What it satisfies: each subscription once, in no order. Their numbers are not given again as long as this
-    /// lives.
+    /// The subscriptions that the event satisfies, without duplicates and in no order. Their numbers are not
+    /// reused while this value exists.
     pub subscriptions: Vec<Subscription>,
-    /// Keeps the numbers.
+    /// Keeps the numbers from being reused.
     _snapshot: Rc<Snapshot>,
 }
 
@@ -31,26 +31,27 @@ impl<I> Borrow<Event> for Waiting<I> {
     }
 }
 
-/// Comparisons of a line with an event after which the processor looks at its other stages: some 50 µs.
+/// Number of comparisons of a line with an event, about 50 µs, after which the processor visits its other
+/// stages.
 const LONG: usize = 32 * 1024;
 
-/// A processor's part of the matching.
+/// The state of the matching stages on one processor.
 pub(crate) struct Local<I> {
     queues: Queues<Waiting<I>>,
-    /// The queues', lent to answers.
+    /// The snapshot of the queues, shared with answers.
     snapshot: Rc<Snapshot>,
-    /// Whether it has come from the index, and not from here.
+    /// Whether it was published, and is not the initial empty one.
     published: bool,
-    /// Whether an operation is there that sees to what waits.
+    /// Whether an operation waits to run the queues in time.
     pub(crate) seen_to: bool,
-    /// Pieces that are still to be run for what has waited long enough.
+    /// Number of pieces still to run for events that have waited long enough.
     due: usize,
-    /// Whether an operation runs them.
+    /// Whether an operation runs pieces.
     running: bool,
 }
 
 impl<I> Local<I> {
-    /// Without subscriptions.
+    /// The state before the first snapshot: no subscriptions.
     pub(crate) fn new(capacity: usize) -> Self {
         let empty = Index::new(phalanx_matcher::Options::default()).snapshot();
         Self {
@@ -63,7 +64,7 @@ impl<I> Local<I> {
         }
     }
 
-    /// Takes an event in, for whose matches `reply` waits.
+    /// Queues an event; `reply` receives its matches.
     pub(crate) fn push(
         &mut self,
         item: I,
@@ -71,7 +72,7 @@ impl<I> Local<I> {
         code: impl FnOnce(&I, &Snapshot) -> Event,
     ) {
         while !self.queues.has_room() {
-            // As many as may wait do: room is made before more is taken in.
+            // The queues are full: runs a piece to make space.
             self.queues.run_oldest();
             self.settle();
         }
@@ -79,9 +80,9 @@ impl<I> Local<I> {
         self.queues.push(Waiting { item, event, reply });
     }
 
-    /// Goes on with a later snapshot, once all that waits has been matched by the one that coded it.
+    /// Replaces the snapshot after matching all waiting events with the old one.
     pub(crate) fn adopt(&mut self, snapshot: Snapshot) {
-        // Two writers' messages may overtake each other.
+        // Messages of two writers may arrive in the wrong order.
         if self.published && snapshot.version() < self.snapshot.version() {
             return;
         }
@@ -92,7 +93,7 @@ impl<I> Local<I> {
         self.queues.adopt(snapshot);
     }
 
-    /// Answers what is done.
+    /// Answers the finished events.
     pub(crate) fn settle(&mut self) {
         let Self { queues, snapshot, .. } = self;
         queues.settle(|Waiting { item, reply, .. }, found| {
@@ -106,27 +107,28 @@ impl<I> Local<I> {
         self.queues.touched() > 0
     }
 
-    /// Whether a piece is worth running.
+    /// Whether a piece reached its threshold.
     pub(crate) fn is_ready(&self) -> bool {
         self.queues.ready() > 0
     }
 
-    /// What waits now has waited long enough.
+    /// Marks all waiting events as due.
     pub(crate) fn is_due(&mut self) {
         self.seen_to = false;
         self.due = self.queues.touched();
     }
 
-    /// Whether somebody must begin to [run](Self::run); whoever asks does if so.
+    /// Whether an operation must start to [run](Self::run); the caller must start it if so.
     pub(crate) fn begins(&mut self) -> bool {
         let begins = !self.running && (self.due > 0 || self.is_ready());
         self.running |= begins;
         begins
     }
 
-    /// Runs pieces that are worth it, then what is due, for a while. Whether there is more.
+    /// Runs pieces that reached their threshold, then the due ones, for a limited time. Returns whether work
+    /// remains.
     pub(crate) fn run(&mut self) -> bool {
-        // Until all is well: where the answers' owners panic, others are to begin again.
+        // Cleared first: if a reply's owner panics, another operation must be able to start.
         self.running = false;
         let (mut work, mut more) = (0, true);
         while work < LONG {
@@ -147,7 +149,7 @@ impl<I> Local<I> {
         more
     }
 
-    /// Runs all that waits: where there is no other way to see to it.
+    /// Runs all waiting pieces, if no operation can be started for it.
     pub(crate) fn run_all(&mut self) {
         while self.queues.run_oldest().is_some() {}
         (self.due, self.running) = (0, false);

@@ -1,4 +1,4 @@
-//! The stages: events are taken in and coded, wait at pieces, and are matched there.
+//! The stages: they code events, queue them at pieces, and match them there.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -15,14 +15,14 @@ use phalanx_matcher::{Event, Snapshot};
 use crate::everywhere::{At, Everywhere};
 use crate::local::{Local, Matched};
 
-/// How events wait.
+/// Options of the queues.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How long an event may wait for others while the processor has other work. A millisecond is the default;
-    /// zero never waits.
+    /// How long an event may wait for others while the processor has other work. The default is one
+    /// millisecond; zero never waits.
     pub age: Duration,
-    /// Events of one processor that may wait at a time: 1 to 2³²−1. Beyond it pieces are run to make room, so
-    /// nothing is refused.
+    /// Maximum number of waiting events per processor: 1 to 2³²−1. At the bound pieces run to make space, so
+    /// no event is refused.
     pub capacity: usize,
 }
 
@@ -32,8 +32,8 @@ impl Default for Options {
     }
 }
 
-/// A handle on the stages that match events. What is matched is an `I`, such as a message with its sender;
-/// invoking from outside an operation panics.
+/// A handle of the matching stages. `I` is the type of matched items, such as a message with its sender.
+/// Invoking it outside an operation panics.
 pub struct Matching<I: 'static> {
     adopt: Stage<Everywhere>,
     events: CohortStage<Item<I>, Matched<I>>,
@@ -47,14 +47,14 @@ impl<I> Clone for Matching<I> {
 
 impl<I> Copy for Matching<I> {}
 
-/// What comes to the stage of events, in order.
+/// An item of the stage `events`, in order.
 enum Item<I> {
     Event(I),
-    /// From now on; the trigger says when.
+    /// Use this snapshot for later events, and fire the trigger once it is in use.
     Adopt(Snapshot, Trigger<()>),
 }
 
-/// The stages behind that of events.
+/// The stages after `events`.
 #[derive(Clone, Copy)]
 struct Behind {
     wait: SharedStage<()>,
@@ -62,13 +62,13 @@ struct Behind {
 }
 
 impl<I: 'static> Matching<I> {
-    /// Declares the stages `snapshots`, `events`, `waiting` and `pieces`, next in the wavefront. `code` makes an
-    /// item an event of the snapshot that it is given; a panic in it fails that item's call.
+    /// Declares the stages `snapshots`, `events`, `waiting` and `pieces`, next in the wavefront. `code`
+    /// converts an item into an event of the given snapshot; if it panics, the call of that item fails.
     ///
-    /// Until a snapshot is [published](Self::publish) no event satisfies anything.
+    /// No event satisfies a subscription until a snapshot is [published](Self::publish).
     ///
     /// # Panics
-    /// If a capacity is out of its bounds.
+    /// If a capacity is out of bounds.
     pub fn declare(
         graph: &mut Graph,
         options: Options,
@@ -78,7 +78,7 @@ impl<I: 'static> Matching<I> {
         assert!(capacity > 0 && u32::try_from(capacity).is_ok(), "1 to 2³²−1 events may wait");
         let adopt = graph.stage("snapshots").policy(Everywhere);
         let events = graph.keep("events");
-        // Only one operation ever waits here; two is what it waits for in vain.
+        // At most one operation waits here; the hold length of two is never reached.
         let wait = graph.stage("waiting").hold(2, age).shared(());
         let pieces = graph.stage("pieces").shared(());
         let behind = Behind { wait, pieces };
@@ -96,20 +96,20 @@ impl<I: 'static> Matching<I> {
         Self { adopt, events }
     }
 
-    /// Matches `item`. It is queued at once, whether or not the call is awaited, and the calls of one processor
-    /// are answered in their order.
+    /// Matches `item`. The item is queued immediately, whether or not the call is awaited. The calls of one
+    /// processor are answered in order.
     pub fn call(&self, item: I) -> Call<Matched<I>> {
         self.events.call(Item::Event(item))
     }
 
-    /// Has all processors go on with `snapshot`: what is called after this has resolved is matched by it, or by
-    /// a later one. Events that wait at pieces are matched first, by the snapshot that they came under, so publish
-    /// the changes of a cohort together where there are many.
+    /// Makes all processors use `snapshot`: calls made after this future resolves are matched by it or by a
+    /// later snapshot. Events that wait at pieces are matched first, with their own snapshot, so publish many
+    /// changes together.
     ///
-    /// All snapshots are of one index. One that is older than what a processor has is passed over.
+    /// All snapshots must be of one index. A processor ignores a snapshot that is older than its own.
     ///
     /// # Errors
-    /// As [`Call`]; then some processors have not taken it over.
+    /// As [`Call`]; some processors may then still use an older snapshot.
     pub async fn publish(&self, snapshot: &Snapshot) -> Result<(), CallError> {
         let At { processor, processors } = self.adopt_on(None, snapshot).await??;
         let others = (0..processors).filter(|other| *other != processor);
@@ -134,7 +134,7 @@ impl<I: 'static> Matching<I> {
     }
 }
 
-/// A cohort of events comes to the queues. Returns the first panic of `code`: the others' events are in.
+/// Adds a cohort of events to the queues. Returns the first panic of `code`; the other events are queued.
 fn take_in<I>(
     local: &Rc<RefCell<Local<I>>>,
     cohort: &mut Cohort<Item<I>, Matched<I>>,
@@ -159,7 +159,7 @@ fn take_in<I>(
 }
 
 impl Behind {
-    /// Has what is in the queues run in time.
+    /// Ensures that the queued events are matched in time.
     fn see_to<I: 'static>(self, shared: &Rc<RefCell<Local<I>>>) {
         let mut local = shared.borrow_mut();
         if local.waits() && !std::mem::replace(&mut local.seen_to, true) {
@@ -169,7 +169,7 @@ impl Behind {
                 self.begin(&later);
             });
             if waits.is_err() {
-                // The processor is full, or ends: nobody shall wait in vain.
+                // The processor is full or ending: run the queues now, so that no call waits forever.
                 local.seen_to = false;
                 local.run_all();
             }
@@ -178,7 +178,7 @@ impl Behind {
         self.begin(shared);
     }
 
-    /// Has the pieces run that are worth it, or due.
+    /// Starts an operation that runs the pieces that reached their threshold or are due.
     fn begin<I: 'static>(self, shared: &Rc<RefCell<Local<I>>>) {
         if !shared.borrow_mut().begins() {
             return;

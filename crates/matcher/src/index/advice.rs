@@ -1,9 +1,9 @@
-//! Which access predicates are worth having: a greedy choice by cost.
+//! Choice of access predicates: greedy, by estimated cost.
 //!
-//! An event costs a probe for each schema, and a check for each subscription that it finds there. A pair of
-//! attributes finds fewer than each of the two, but there are many pairs. So the choice begins with no schema,
-//! adds the one that saves most on a sample of subscriptions, and ends when none saves what it costs. It is made
-//! in rounds, so that whoever may not stop for long makes one at a time.
+//! An event pays one probe per schema and one check per subscription found there. A pair of attributes finds
+//! fewer subscriptions than either attribute alone, but there are many pairs. The choice starts with no
+//! schema, adds the one that saves most on a sample of subscriptions, and ends when no schema saves its own
+//! cost. It proceeds in rounds, so that a caller with little time can run one round per call.
 
 use std::collections::HashMap;
 
@@ -16,26 +16,26 @@ use super::statistics::Statistics;
 const PROBE: f64 = 40.0;
 /// Nanoseconds to check one subscription among 64.
 const CHECK: f64 = 0.04;
-/// And one that is checked alone, as those with codes of a word are.
+/// Nanoseconds to check one subscription alone, as for codes wider than a byte.
 const LOOSE: f64 = 5.0;
-/// Of so few most have a shape of their own, and are checked alone.
+/// At or below this number most subscriptions have a shape of their own and are checked alone.
 const FEW: usize = 1024;
-/// The most schemas that are chosen.
+/// Maximum number of schemas chosen.
 const SCHEMAS: usize = 96;
-/// Pairs are looked at for subscriptions of at most so many equalities.
+/// Maximum number of equalities in a subscription for which pairs are considered.
 const EQUALS: usize = 16;
-/// What a sample may come to, so that a round is some hundred microseconds.
+/// Maximum number of choices in the sample; it keeps a round at a few hundred microseconds.
 const CHOICES: usize = 64 * 1024;
 
-/// A choice that is being made.
+/// A choice in progress.
 #[derive(Debug)]
 pub(crate) struct Advice {
     subscriptions: usize,
     multiple: bool,
     numbers: HashMap<u128, u32, Mixing>,
     schemas: Vec<Vec<u32>>,
-    /// For each subscription of the sample, one behind the other: the schemas that could hold it, and how likely an
-    /// event finds it there.
+    /// The candidates of all sampled subscriptions, concatenated: a schema that could hold the subscription,
+    /// and the likelihood that an event finds it there.
     choices: Vec<(u32, f64)>,
     sample: Vec<Sampled>,
     chosen: Vec<u32>,
@@ -44,16 +44,16 @@ pub(crate) struct Advice {
 /// A subscription of the sample.
 #[derive(Debug)]
 struct Sampled {
-    /// Where its choices end.
+    /// End of its candidates in `choices`.
     end: usize,
     /// Nanoseconds to check it.
     check: f64,
-    /// How likely an event finds it in what has been chosen.
+    /// Likelihood that an event finds it under the schemas chosen so far.
     best: f64,
 }
 
 impl Advice {
-    /// For so many subscriptions, filed under several attributes at once or not.
+    /// Starts a choice for this number of subscriptions; `multiple` allows schemas of two attributes.
     pub(crate) fn new(subscriptions: usize, multiple: bool) -> Advice {
         Advice {
             subscriptions,
@@ -66,12 +66,12 @@ impl Advice {
         }
     }
 
-    /// Whether no more can be offered.
+    /// Whether the sample is full.
     pub(crate) fn is_full(&self) -> bool {
         self.choices.len() >= CHOICES
     }
 
-    /// How much a round looks at.
+    /// Number of candidates a round examines.
     pub(crate) fn size(&self) -> usize {
         self.choices.len()
     }
@@ -108,7 +108,7 @@ impl Advice {
         self.choices.push((number, likelihood));
     }
 
-    /// Chooses one more; false if none is worth it.
+    /// Chooses one more schema; returns false if none saves its cost.
     pub(crate) fn choose_one(&mut self) -> bool {
         if self.chosen.len() == SCHEMAS {
             return false;
@@ -135,7 +135,7 @@ impl Advice {
         true
     }
 
-    /// The slots of what was chosen, but for what another one has made useless.
+    /// The slots of the chosen schemas, without those that a later choice made useless.
     pub(crate) fn chosen(mut self) -> Vec<Vec<u32>> {
         let mut is_chosen = vec![false; self.schemas.len()];
         self.chosen.iter().for_each(|schema| is_chosen[*schema as usize] = true);

@@ -1,11 +1,11 @@
-//! Arranging an index anew while it is used: access predicates are chosen again as it grows and as its mix changes, and
-//! rows move to where they belong now.
+//! Reorganization of an index in use: chooses access predicates again as the index grows and its mix changes,
+//! and moves rows to them.
 //!
-//! It is done in small parts, between which all else goes on: a sample of rows is taken, a schema is chosen a
-//! round, and then rows are looked at one by one (`refiling.rs`). What is filed meanwhile goes where it belongs by the new
-//! choice, and events find every row at every moment: where it was or where it is. When it is over, schemas that were
-//! left are gone. It begins when as much has changed as there was at the last time: so each change pays for a few
-//! rows, however large the index is.
+//! The work is done in small steps between other calls: sample some rows, choose one schema per round, then
+//! examine the rows one by one (`refiling.rs`). Rows that arrive meanwhile are filed under the new choice.
+//! Events find every row at any time, at its old or its new location. At the end, abandoned schemas are
+//! dropped. A reorganization starts when the number of changes reaches the number of rows at the last one, so
+//! each change pays for a few rows, whatever the size of the index.
 
 use std::sync::Arc;
 
@@ -17,27 +17,28 @@ use super::refiling::Walk;
 use super::schema::Schema;
 use super::snapshot::State;
 
-/// How many rows are looked at to choose access predicates.
+/// Number of rows sampled to choose access predicates.
 pub(crate) const SAMPLE: usize = 4096;
-/// Fewer changes are not worth it.
+/// Minimum number of changes before a reorganization starts.
 pub(crate) const FEWEST: usize = 64;
 
-/// How far it is.
+/// Progress of a reorganization.
 #[derive(Debug, Default)]
 pub(crate) enum Arranging {
     #[default]
     Not,
-    /// So many rows have been asked for.
+    /// Number of rows sampled so far.
     Sampling(usize, Advice),
     Choosing(Advice),
     Filing(Walk),
 }
 
 impl Index {
-    /// Files all subscriptions under the access predicates that are best for what is there now.
+    /// Files all subscriptions under the access predicates that suit the current contents best.
     ///
-    /// It takes about as long as inserting them all again, one to two seconds for a million; snapshots
-    /// that are held meanwhile keep what they have. Where nobody can wait for it, [`adapt_some`](Self::adapt_some).
+    /// It takes about as long as inserting all of them again, one to two seconds for a million. Existing
+    /// snapshots do not change. If the caller cannot block for that long, use
+    /// [`adapt_some`](Self::adapt_some).
     pub fn adapt(&mut self) {
         while !matches!(self.arranging, Arranging::Not) {
             self.arrange(usize::MAX);
@@ -48,12 +49,13 @@ impl Index {
         }
     }
 
-    /// The same in parts: looks at about `most` subscriptions, which takes about a microsecond for each, and returns
-    /// whether it is to go on. It begins by itself, when as many have been inserted and removed as there were at the last
-    /// time; before that nothing is done. Who calls it with 8 after each change and with some hundred
-    /// where there is time has an index that fits what is in it, and never stops for long.
+    /// Incremental [`adapt`](Self::adapt): examines about `most` subscriptions, at about a microsecond each,
+    /// and returns whether work remains. A reorganization starts when as many subscriptions were inserted and
+    /// removed as existed at the last one; until then the call does nothing. Call it with 8 after each
+    /// change, and with some hundred while idle, to keep the index suited to its contents without a long
+    /// pause.
     ///
-    /// Between two calls everything can be done with the index. Events must be coded anew, as after any change.
+    /// All other operations are allowed between two calls. Events must be coded again, as after any change.
     ///
     /// ```
     /// use phalanx_matcher::{Filter, Index, Options};
@@ -83,12 +85,12 @@ impl Index {
         self.arranging = Arranging::Sampling(0, Advice::new(many, self.options.multiple));
     }
 
-    /// What is there now is what the access predicates are, or are to be, chosen for.
+    /// Records that the access predicates are, or will be, chosen for the current contents.
     pub(crate) fn is_arranged(&mut self) {
         (self.changes, self.due) = (0, self.rows.max(FEWEST));
     }
 
-    /// Goes on with it, for about so many rows.
+    /// Continues the reorganization for about `most` rows.
     fn arrange(&mut self, most: usize) {
         let mut left = most;
         while left > 0 {
@@ -96,7 +98,7 @@ impl Index {
                 Arranging::Not => return,
                 Arranging::Sampling(from, advice) => self.sample(from, advice),
                 Arranging::Choosing(mut advice) => {
-                    // A choice is looked at in a few nanoseconds, a row in some hundred.
+                    // Examining a choice takes a few nanoseconds, a row some hundred.
                     let taken = 1 + advice.size() / 256;
                     match advice.choose_one() {
                         true => self.arranging = Arranging::Choosing(advice),
@@ -117,14 +119,14 @@ impl Index {
         }
     }
 
-    /// Adds a row to the sample. Returns how much work that was.
+    /// Adds a row to the sample. Returns the work done, in rows.
     fn sample(&mut self, from: usize, mut advice: Advice) -> usize {
         let numbers = self.locations.len();
         if from == numbers.min(SAMPLE) || advice.is_full() {
             self.arranging = Arranging::Choosing(advice);
             return 1;
         }
-        // Spread evenly over all, however early it ends.
+        // Spreads the sample evenly over all rows, even if it ends early.
         let spread = (from as u32).wrapping_mul(0x9E37_79B9);
         let id = match numbers > SAMPLE {
             true => ((u64::from(spread) * numbers as u64) >> 32) as u32,
@@ -142,7 +144,7 @@ impl Index {
         4 + looked_at / 256
     }
 
-    /// These are the schemas from now on, and others are to be left.
+    /// Makes these the only active schemas, and retires the others.
     fn file_under(&mut self, chosen: Vec<Vec<u32>>) {
         let state = self.state_mut();
         let (mut is_same, mut fresh) = (true, Vec::new());
@@ -165,13 +167,13 @@ impl Index {
             }
         }
         if !is_same {
-            // Pieces that come now are looked at in their turn, so they are behind all others.
+            // New pieces get the highest numbers, so the walk still reaches them.
             let free = std::mem::take(&mut state.free_pieces);
             self.arranging = Arranging::Filing(Walk::new(fresh, free));
         }
     }
 
-    /// All rows have been looked at: what is empty goes.
+    /// Drops empty schemas after all rows were examined.
     fn end(&mut self, walk: Walk) {
         let state = self.state_mut();
         state.free_pieces = walk.into_free();
@@ -182,7 +184,7 @@ impl Index {
 }
 
 impl State {
-    /// A schema is to be left: nothing more is filed under it.
+    /// Retires a schema: no row is filed under it any more.
     fn retire(&mut self, at: usize) {
         let schema = Arc::make_mut(&mut self.schemas[at]);
         schema.is_retired = true;

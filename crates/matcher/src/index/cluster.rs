@@ -1,37 +1,39 @@
-//! The subscriptions that have one access predicate in common: a group for each shape, and the rest loose.
+//! The subscriptions that share one access predicate: one group per common shape, and the rest as loose
+//! records.
 //!
-//! What is loose is a row of words: those of shapes that few have, for which a block would be mostly empty,
-//! and those with a condition whose code needs more than a byte. Loose ones are checked one by one.
+//! A loose record is a sequence of words. Subscriptions are loose if their shape is rare, because a block
+//! would be mostly empty, or if a condition has a code wider than a byte. Loose records are checked one by
+//! one.
 
 use super::event::Event;
 use super::group::{self, Group};
 use super::residual::Residual;
 use crate::simd::prefetch::prefetch;
 
-/// So many of one shape make a group.
+/// Number of subscriptions of one shape that form a group.
 const WORTH: usize = 16;
-/// Loose words beyond which nobody counts shapes.
+/// Number of loose words above which shapes are no longer counted.
 const MANY: usize = 4096;
-/// Lines to begin with: the processor finds by itself that more are wanted.
+/// Number of lines to prefetch; the processor's own prefetcher loads the following ones.
 const FIRST: usize = 16;
-/// As a group's number: it is loose.
+/// Group number of loose records.
 pub(crate) const LOOSE: usize = 255;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     pub(crate) key: u128,
     pub(crate) groups: Vec<Group>,
-    /// Records: the subscription's number, the record's words, its conditions.
+    /// Records: the subscription's number, the record's length in words, its conditions.
     pub(crate) loose: Vec<u32>,
 }
 
-/// A subscription's place in a cluster.
+/// Location of a subscription in a cluster.
 pub(crate) struct Spot {
     pub(crate) group: usize,
     pub(crate) row: usize,
 }
 
-/// How many equalities and intervals; none if one is wide.
+/// Numbers of equalities and intervals; `None` if one condition is wide.
 fn shape(residuals: &[Residual]) -> Option<(usize, usize)> {
     let mut shape = (0, 0);
     for residual in residuals {
@@ -66,7 +68,7 @@ impl Cluster {
         size_of::<Cluster>() + groups + 4 * self.loose.len()
     }
 
-    /// Loose records with their words: the subscription's number and the conditions.
+    /// The loose records: the subscription's number and the words of its conditions.
     pub(crate) fn records(&self) -> impl Iterator<Item = (u32, &[u32])> {
         let mut rest = self.loose.as_slice();
         std::iter::from_fn(move || {
@@ -77,7 +79,7 @@ impl Cluster {
         })
     }
 
-    /// Adds a subscription. `moved` is told of those that leave the loose ones for a group.
+    /// Adds a subscription. Calls `moved` for each subscription that moves from the loose records to a group.
     pub(crate) fn insert(
         &mut self,
         id: u32,
@@ -102,7 +104,7 @@ impl Cluster {
         Spot { group: LOOSE, row: 0 }
     }
 
-    /// Makes a group of the loose ones with this shape, if they are many enough.
+    /// Forms a group of the loose records of this shape, if there are enough.
     fn form(&mut self, wanted: (usize, usize), moved: &mut impl FnMut(u32, Spot)) -> Option<usize> {
         let at = self.groups.len();
         if self.loose.len() > MANY || at == LOOSE {
@@ -131,7 +133,7 @@ impl Cluster {
         Some(at)
     }
 
-    /// Removes one loose record of a subscription; false if it has none.
+    /// Removes one loose record of a subscription; returns false if there is none.
     pub(crate) fn remove_loose(&mut self, id: u32) -> bool {
         let mut at = 0;
         while at < self.loose.len() {
@@ -155,7 +157,7 @@ impl Cluster {
         self.loose = loose;
     }
 
-    /// Gives the narrow labels of a slot their new values.
+    /// Replaces the narrow labels of a slot.
     pub(crate) fn relabel(&mut self, slot: u8, moved: &[u8; 256]) {
         self.groups.iter_mut().for_each(|group| group.relabel(slot, moved));
         self.rewrite_loose(|residual| match residual {
@@ -167,7 +169,7 @@ impl Cluster {
         });
     }
 
-    /// Starts to load what is checked first.
+    /// Prefetches the lines that are checked first.
     #[inline]
     pub(crate) fn prefetch(&self) {
         if let Some(group) = self.groups.first() {
@@ -175,7 +177,7 @@ impl Cluster {
         }
     }
 
-    /// Tells of each loose subscription that an event satisfies.
+    /// Calls `found` for each loose subscription that the event satisfies.
     #[inline]
     pub(crate) fn check_loose(&self, event: &Event, mut found: impl FnMut(u32)) {
         if self.loose.is_empty() {

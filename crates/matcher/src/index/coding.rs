@@ -1,4 +1,4 @@
-//! From conditions to codes: what a filter names gets its slots, numbers and labels.
+//! Coding: assigns slots, numbers and labels to the conditions of a filter.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::snapshot::State;
 use crate::constant::{Constant, Cut, Range};
 use crate::normal::{Condition, Conjunction, Plain};
 
-/// Rows that each insertion pays for to be relabelled some time.
+/// Number of rows whose relabelling each insertion pays for.
 const CREDIT: u64 = 1024;
 
-/// A conjunction in codes.
+/// A coded conjunction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Coded {
-    /// Slots and constants, by which it can be filed.
+    /// Slots and constants of its equalities; it is filed under some of them.
     pub(crate) equals: Vec<(u32, u32)>,
     pub(crate) rest: Vec<Residual>,
 }
@@ -29,7 +29,7 @@ impl Coded {
     }
 }
 
-/// An equality as what is checked, on a byte where its code fits.
+/// The residual of an equality, on a byte if its code fits.
 pub(crate) fn equality(slot: u32, id: u32) -> Residual {
     match narrow(slot, id) {
         Some((slot, code)) => Residual::Equal { slot, code },
@@ -44,14 +44,14 @@ fn narrow(slot: u32, id: u32) -> Option<(u8, u8)> {
 }
 
 impl Index {
-    /// Codes a conjunction, into `coded`.
+    /// Codes a conjunction into `coded`.
     pub(crate) fn code(&mut self, conjunction: &Conjunction, coded: &mut Coded) {
         self.credit = self.credit.saturating_add(CREDIT);
         let before = coded.rest.len();
-        // Mostly all labels are there, and are looked up once.
+        // Usually all labels exist, and one lookup suffices.
         if !self.code_ranges(conjunction, true, &mut coded.rest) {
             coded.rest.truncate(before);
-            // A new label may move others, so all are made before any is read.
+            // A new label may move others, so all labels are assigned before any is read.
             for Condition { name, plain } in conjunction {
                 if let Plain::Inside(range) | Plain::Outside(range) = plain {
                     self.make_labels(name, range);
@@ -87,7 +87,8 @@ impl Index {
         }
     }
 
-    /// Codes a conjunction's ranges. False, and only some are coded, if one has no `narrow` labels and such are wanted.
+    /// Codes the ranges of a conjunction. Returns false after coding only some if `narrow` labels are
+    /// required and one is missing.
     fn code_ranges(
         &self,
         conjunction: &Conjunction,
@@ -127,7 +128,7 @@ impl Index {
         (slot, column.add(constant))
     }
 
-    /// Gives a range's cuts labels: narrow ones if they can all have one.
+    /// Assigns labels to a range's cuts: narrow ones if all cuts can have one.
     fn make_labels(&mut self, name: &str, range: &Range) {
         let slot = self.slot(name, Use::Order(range.kind));
         let narrow = (slot as usize) < NARROW_SLOTS
@@ -137,8 +138,8 @@ impl Index {
         }
     }
 
-    /// The conditions for lying inside of a range, or outside; none and false if a cut has no label, or no `narrow` one
-    /// and such are wanted.
+    /// The conditions for values inside or outside a range. Returns false without conditions if a cut has no
+    /// label, or no narrow label although `narrow` is set.
     fn range(
         &self,
         name: &str,
@@ -192,8 +193,8 @@ impl Index {
         }
     }
 
-    /// Makes a narrow label for a cut, if there is room. Others may move for it, as long as that has been
-    /// paid for. Says whether the cut has one.
+    /// Assigns a narrow label to a cut, if possible. Other labels may move if the credit pays for it. Returns
+    /// whether the cut has one.
     fn make_label(&mut self, slot: u32, cut: &Cut) -> bool {
         if self.order(slot).narrow(cut).is_some() {
             return true;
@@ -213,7 +214,7 @@ impl Index {
         }
     }
 
-    /// Spreads a slot's narrow labels, those of more cuts between them.
+    /// Spreads the narrow labels of a slot after adding the cuts `more`.
     fn spread(&mut self, slot: u32, more: Vec<Cut>) {
         let moved = self.order_mut(slot).spread(more);
         let Ok(slot) = u8::try_from(slot) else { return };
@@ -248,7 +249,7 @@ impl Index {
         }
     }
 
-    /// Gives labels to all cuts of many filters at once, evenly spread, so that none has to move later.
+    /// Assigns labels to all cuts of many filters at once, evenly spread, so that none moves later.
     pub(crate) fn label_all<'a>(&mut self, conditions: impl Iterator<Item = &'a Condition>) {
         let mut cuts: BTreeMap<u32, HashSet<&Cut>> = BTreeMap::new();
         for Condition { name, plain } in conditions {

@@ -1,10 +1,10 @@
-//! What the index knows of one slot: the constants that filters name there, and the codes they have.
+//! A column: the constants that filters compare with one slot, and their codes.
 //!
-//! An *equality* slot numbers its constants as they come: equality needs no order, so a number never
-//! changes. An *order* slot holds cuts, each with a label; labels are in the order of the cuts, and an
-//! event's code is the label of the greatest cut that its value lies beyond. So a comparison of values
-//! becomes one of integers. Labels leave gaps, and a new cut takes the middle of one. The first cuts have
-//! labels of one byte; what finds no room there has wide labels, in an order of its own.
+//! An *equality* slot numbers its constants in order of arrival. Equality needs no order, so a number never
+//! changes. An *order* slot holds cuts with labels. The labels have the order of the cuts, and an event's
+//! code is the label of the greatest cut at or below its value, so a comparison of values becomes a
+//! comparison of integers. Labels leave gaps, and a new cut takes the middle of a gap. The first cuts have
+//! labels of one byte; cuts without space there have wide labels in an order of their own.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,23 +12,23 @@ use super::hashing::{Seeded, SeededNumbers};
 use crate::Number;
 use crate::constant::{Constant, Cut, Kind};
 
-/// The code of what is missing, in a byte and in a word.
+/// The code of a missing value, as a byte and as a word.
 pub(crate) const NULL8: u8 = u8::MAX;
 pub(crate) const NULL: u64 = u64::MAX;
 /// The code of a value that no filter names, in an equality slot.
 pub(crate) const OTHER8: u8 = NULL8 - 1;
 pub(crate) const OTHER: u64 = NULL - 1;
-/// No number, or one of no constant.
+/// The number of a value that equals no constant.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// How many cuts may have labels of a byte: 1 to 254.
+/// Maximum number of cuts with labels of one byte: labels 1 to 254.
 pub(crate) const NARROW_CUTS: usize = 254;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Column {
-    /// Not a slot yet.
+    /// An unassigned slot.
     Unused,
-    /// Whether the attribute is there: 1 or 0.
+    /// Whether the attribute is present: 1 or 0.
     Presence,
     Equal(Equal),
     Order(Order),
@@ -59,7 +59,7 @@ impl Equal {
         Equal { ids, next: 0 }
     }
 
-    /// The constant's number, if it has one.
+    /// The number of a constant, if it has one.
     pub(crate) fn id(&self, constant: &Constant) -> Option<u32> {
         match (&self.ids, constant) {
             (Ids::Boolean, Constant::Boolean(value)) => Some(u32::from(*value)),
@@ -69,7 +69,7 @@ impl Equal {
         }
     }
 
-    /// Gives a constant the next number.
+    /// Assigns the next number to a constant.
     pub(crate) fn add(&mut self, constant: &Constant) -> u32 {
         let id = self.next;
         match (&mut self.ids, constant) {
@@ -98,20 +98,20 @@ impl Equal {
     }
 }
 
-/// Cuts of one type in their order, with labels.
+/// Cuts of one type in order, with labels.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     narrow: Vec<(Cut, u8)>,
-    /// Where these lie, if they are cuts of numbers: all integers, and found in a fraction of the time.
+    /// Positions of the narrow cuts if they are cuts of numbers: integers, so a search is much faster.
     places: Vec<Number>,
     wide: BTreeMap<Cut, u64>,
 }
 
-/// What came of asking for a narrow label.
+/// Result of a request for a narrow label.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Room {
     Label(u8),
-    /// Between its neighbours is none, but others could move.
+    /// The gap is used up, but other labels could move.
     Crowded,
     Full,
 }
@@ -122,7 +122,7 @@ impl Order {
         self.narrow.len() < NARROW_CUTS
     }
 
-    /// The wide label of a cut that has one.
+    /// The wide label of a cut, if it has one.
     pub(crate) fn wide_label(&self, cut: &Cut) -> Option<u64> {
         self.wide.get(cut).copied()
     }
@@ -131,13 +131,13 @@ impl Order {
         !self.wide.is_empty()
     }
 
-    /// The label of a cut that has a narrow one.
+    /// The narrow label of a cut, if it has one.
     #[inline]
     pub(crate) fn narrow(&self, cut: &Cut) -> Option<u8> {
         Some(self.narrow[self.find(cut).ok()?].1)
     }
 
-    /// Where a narrow cut stands, or would stand.
+    /// The index of a narrow cut, or the index where it would be inserted.
     #[inline]
     fn find(&self, cut: &Cut) -> Result<usize, usize> {
         match &cut.at {
@@ -146,7 +146,7 @@ impl Order {
         }
     }
 
-    /// Puts a narrow cut where it would stand.
+    /// Inserts a narrow cut at this index.
     fn put(&mut self, at: usize, cut: Cut, label: u8) {
         if let Constant::Number(number) = &cut.at {
             self.places.insert(at, number.cut(cut.after));
@@ -172,8 +172,8 @@ impl Order {
         Room::Label(label)
     }
 
-    /// Spreads the narrow labels evenly, with some more cuts. Returns the new label of each old one; the
-    /// bounds 0 and 255 stay.
+    /// Spreads the narrow labels evenly after inserting the cuts `more`. Returns the new label of each old
+    /// one; the bounds 0 and 255 do not change.
     pub(crate) fn spread(&mut self, more: Vec<Cut>) -> [u8; 256] {
         let mut old: Vec<u8> = self.narrow.iter().map(|(_, label)| *label).collect();
         for cut in more {
@@ -181,7 +181,7 @@ impl Order {
                 && let Err(at) = self.find(&cut)
             {
                 self.put(at, cut, 0);
-                // No cut has the label 0, which stays.
+                // No cut has the label 0, and 0 maps to itself.
                 old.insert(at, 0);
             }
         }
@@ -197,7 +197,7 @@ impl Order {
         moved
     }
 
-    /// The wide label of a cut; gives it one if it has none. None if its gap is used up.
+    /// The wide label of a cut; assigns one if necessary. `None` if its gap is used up.
     pub(crate) fn wide(&mut self, cut: &Cut) -> Option<u64> {
         if let Some(label) = self.wide.get(cut) {
             return Some(*label);
@@ -205,7 +205,7 @@ impl Order {
         let below = self.wide.range(..cut).next_back().map_or(0, |(_, label)| *label);
         let above = self.wide.range(cut..).next().map(|(_, label)| *label);
         let label = match above {
-            // What comes in rising order shall not halve the rest again and again.
+            // Cuts in rising order must not halve the remaining space each time.
             None if below < OTHER - (1 << 33) => below + (1 << 32),
             above => below + (above.unwrap_or(OTHER) - below) / 2,
         };
@@ -216,7 +216,7 @@ impl Order {
         Some(label)
     }
 
-    /// Spreads the wide labels evenly; returns the old and new ones in rising order.
+    /// Spreads the wide labels evenly; returns pairs of old and new labels in rising order.
     pub(crate) fn spread_wide(&mut self) -> Vec<(u64, u64)> {
         let step = OTHER / (self.wide.len() as u64 + 1);
         let labels = self.wide.values_mut().zip(1..);
@@ -225,14 +225,14 @@ impl Order {
             .collect()
     }
 
-    /// The codes of a value, narrow and wide.
+    /// The codes of a number, narrow and wide.
     pub(crate) fn number(&self, number: Option<Number>) -> (u8, u64) {
         let Some(number) = number else { return (NULL8, NULL) };
         let at = self.places.partition_point(|place| *place <= number);
         self.codes(at, || Constant::Number(number))
     }
 
-    /// The same for a text.
+    /// The codes of a text, narrow and wide.
     pub(crate) fn bytes(&self, text: Option<&str>) -> (u8, u64) {
         let Some(text) = text else { return (NULL8, NULL) };
         let below = |cut: &Cut| matches!(&cut.at, Constant::Bytes(at) if **at < *text.as_bytes() || **at == *text.as_bytes() && !cut.after);
@@ -240,7 +240,7 @@ impl Order {
         self.codes(at, || Constant::Bytes(text.as_bytes().into()))
     }
 
-    /// The codes of a value that lies beyond so many narrow cuts.
+    /// The codes of a value above the first `at` narrow cuts.
     fn codes(&self, at: usize, value: impl FnOnce() -> Constant) -> (u8, u64) {
         let narrow = if at == 0 { 0 } else { self.narrow[at - 1].1 };
         let wide = match self.has_wide() {
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!([2, 3, 4].map(code), [0, labels[0], labels[1]]);
         assert_eq!([5, 6, 7].map(code), [labels[2], labels[2], labels[3]]);
         assert_eq!([8, 9, 10].map(code), [labels[4], labels[4], labels[5]]);
-        // Just after a number and just before the next is one place.
+        // The cut after a number and the cut before its successor are the same place.
         let next = Number::parse("7.000000000000000001").unwrap();
         let next = Cut { at: Constant::Number(next), after: false };
         assert_eq!(order.narrow(&next), Some(labels[4]));

@@ -1,4 +1,4 @@
-//! The way back: from a row in columns to the conditions that were coded.
+//! The inverse of coding: from a row in columns to its conditions.
 
 use super::cluster::{LOOSE, residuals};
 use super::coding::Coded;
@@ -8,8 +8,8 @@ use super::residual::Residual;
 use super::snapshot::State;
 
 impl State {
-    /// The conditions of a row of this schema and key, into `coded`: its access predicate stands among the equalities
-    /// again.
+    /// Writes the conditions of a row of this schema and key to `coded`, with the access predicate among the
+    /// equalities.
     pub(crate) fn decode(
         &self,
         schema: u32,
@@ -35,8 +35,8 @@ impl State {
         }
     }
 
-    /// The same for the row of a subscription, `id` with its flag, that lies there. Returns the words that were looked
-    /// at to find it.
+    /// Decodes the row of a subscription at this location; `id` includes its flag. Returns the number of
+    /// words examined to find it.
     pub(crate) fn decode_at(&self, id: u32, location: Location, coded: &mut Coded) -> usize {
         let piece = &self.pieces[location.piece()];
         let cluster = &piece.clusters[location.cluster()];

@@ -1,11 +1,11 @@
-//! Names and constants become numbers here, once, so that matching compares integers only.
+//! The dictionary: maps names and constants to numbers, so that matching compares integers only.
 //!
-//! Each attribute has a *slot* for each way in which filters look at it: whether it is there, equal as a
-//! boolean, a number or a string, ordered as a number or a string. An event is the list of its slots' codes.
-//! The first 64 slots have codes of a byte beside wide ones: these are what the fast checks read. What is compared
-//! for equality takes its slot from the front of these, what has an order from the back: so all equalities of many
-//! filters look at few neighbours, and so do all ranges, which is cheaper where an instruction looks a byte up in
-//! a table of 16.
+//! Each attribute has one *slot* for each way in which filters test it: presence, equality with a boolean,
+//! number or string, and order of numbers or strings. An event is the list of its slots' codes. The first 64
+//! slots have byte codes in addition to wide codes; the fast checks read these. Equality slots are assigned
+//! from the front of the 64, order slots from the back. The equalities of many filters then lie in a few
+//! neighbouring slots, and so do the ranges, which is cheaper on processors that look bytes up in tables of
+//! 16.
 
 use std::collections::HashMap;
 
@@ -15,10 +15,10 @@ use super::hashing::Seeded;
 use crate::Value;
 use crate::constant::Kind;
 
-/// How many slots have codes of a byte.
+/// Number of slots with byte codes.
 pub(crate) const NARROW_SLOTS: usize = 64;
 
-/// A way to look at an attribute.
+/// A way to test an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Presence,
@@ -36,7 +36,7 @@ impl Use {
     }
 }
 
-/// A name that some filter uses, found once and used for many events.
+/// A name used by some filter, looked up once and used for many events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute(u32);
 
@@ -64,13 +64,13 @@ impl Dictionary {
         self.names.get(name).copied().map(Attribute)
     }
 
-    /// The slot of a name's use, if a filter has needed it.
+    /// The slot for a use of a name, if a filter needs it.
     pub(crate) fn slot(&self, name: &str, wanted: Use) -> Option<u32> {
         let attribute = *self.names.get(name)?;
         Some(self.attributes[attribute as usize][wanted.at()]).filter(|slot| *slot != NONE)
     }
 
-    /// Makes that slot.
+    /// Assigns a slot for a use of a name.
     pub(crate) fn add_slot(&mut self, name: &str, wanted: Use) -> u32 {
         let attribute = match self.names.get(name) {
             Some(attribute) => *attribute,
@@ -94,7 +94,7 @@ impl Dictionary {
         slot as u32
     }
 
-    /// The next slot from the front or from the back of those with codes of a byte, or a wide one behind them.
+    /// The next free byte slot from the front or the back, or else a new wide slot.
     fn free_slot(&mut self, wanted: Use) -> usize {
         if matches!(wanted, Use::Order(_)) && self.slots.len() < NARROW_SLOTS {
             self.slots.resize(NARROW_SLOTS, Column::Unused);

@@ -1,24 +1,24 @@
-//! Subscriptions of one cluster that have the same shape, in columns.
+//! A group: the subscriptions of one cluster with the same shape, in columns.
 //!
-//! A *block* is 64 of them. For each of their equalities it has a line of 64 slots and one of 64 codes, for
-//! each of their intervals a line of slots, of low ends and of widths. So one comparison of registers checks one
-//! condition of all 64. The subscriptions' numbers stand apart, as they are wanted only on a match.
+//! A *block* holds 64 subscriptions. It has two lines per equality, 64 slots and 64 codes, and three lines
+//! per interval: slots, low ends and widths. One comparison of vector registers checks one condition of all
+//! 64. The subscriptions' numbers are stored separately, because only matches need them.
 
 use super::event::Line;
 use super::residual::Residual;
 
-/// Subscriptions in a block.
+/// Number of subscriptions in a block.
 pub(crate) const LANES: usize = 64;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
-    /// Equalities of each, then intervals.
+    /// Number of equalities of each subscription; the intervals follow.
     pub(crate) equals: usize,
     pub(crate) ranges: usize,
     pub(crate) lines: Vec<Line>,
     /// The subscription in each row, with its flag.
     pub(crate) ids: Vec<u32>,
-    /// Sixteens of slots that equalities name, from bit 0 on, and those that ranges name, from bit 4 on.
+    /// Tables of 16 slots in use: by equalities from bit 0 on, by ranges from bit 4 on.
     pub(crate) tables: u8,
 }
 
@@ -27,7 +27,7 @@ impl Group {
         Group { equals, ranges, lines: Vec::new(), ids: Vec::new(), tables: 0 }
     }
 
-    /// Lines of a block.
+    /// Number of lines in a block.
     pub(crate) fn stride(&self) -> usize {
         2 * self.equals + 3 * self.ranges
     }
@@ -36,12 +36,12 @@ impl Group {
         64 * self.lines.len() + 4 * self.ids.len()
     }
 
-    /// Appends a row. Its conditions are of the group's shape, and none is wide.
+    /// Appends a row. Its conditions must have the group's shape, without wide ones.
     pub(crate) fn push(&mut self, id: u32, residuals: &[Residual]) {
         let lane = self.ids.len() % LANES;
         if lane == 0 {
             let blank = Line([0; 64]);
-            // Not twice the room at a time: that would be most of the memory.
+            // Does not double the capacity: the unused part would be most of the memory.
             let more = self.stride() * (1 + self.ids.len() / (8 * LANES));
             if self.lines.capacity() < self.lines.len() + self.stride() {
                 self.lines.reserve_exact(more);
@@ -93,7 +93,7 @@ impl Group {
         equals.chain(ranges).collect()
     }
 
-    /// Removes a row; the last one takes its place. Returns the number of the subscription that moved.
+    /// Removes a row; the last row takes its place. Returns the number of the subscription that moved.
     pub(crate) fn remove(&mut self, row: usize) -> Option<u32> {
         let last = self.ids.len() - 1;
         if row != last {
@@ -107,7 +107,7 @@ impl Group {
         self.ids.get(row).copied()
     }
 
-    /// Gives the labels of an order slot their new values.
+    /// Replaces the labels of an order slot.
     pub(crate) fn relabel(&mut self, slot: u8, moved: &[u8; 256]) {
         let (stride, from) = (self.stride(), 2 * self.equals);
         if self.ranges == 0 || self.tables & 1 << (4 + slot / 16) == 0 {
@@ -128,7 +128,7 @@ impl Group {
     }
 }
 
-/// The interval between the new labels of what it lay between.
+/// The interval with its old labels replaced by new ones.
 pub(crate) fn relabel(low: u8, width: u8, moved: &[u8; 256]) -> (u8, u8) {
     let high = low.wrapping_add(width).wrapping_add(1);
     let (low, high) = (moved[usize::from(low)], moved[usize::from(high)]);

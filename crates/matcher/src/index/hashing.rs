@@ -1,9 +1,9 @@
-//! Hashing: keyed for what strangers choose, a mere mix for what we number ourselves.
+//! Hashing: keyed for data that subscribers choose, unkeyed for numbers assigned by the index.
 
 use std::hash::{BuildHasher, DefaultHasher, Hasher};
 
-/// SipHash whose first word is a seed. Texts and numbers come from subscribers, who must not be able to
-/// choose which ones collide.
+/// SipHash whose first word is a seed. Subscribers choose texts and numbers, and must not be able to choose
+/// colliding ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Seeded(pub(crate) u64);
 
@@ -17,8 +17,8 @@ impl BuildHasher for Seeded {
     }
 }
 
-/// For numbers: a multiplication that the seed goes into. Far cheaper than SipHash, and who does not know
-/// the seed can hardly choose numbers that collide.
+/// Hash of numbers: a multiplication that includes the seed. It is far cheaper than SipHash, and colliding
+/// numbers are hard to choose without the seed.
 #[derive(Clone, Debug)]
 pub(crate) struct SeededNumbers(pub(crate) u64);
 
@@ -30,7 +30,7 @@ impl BuildHasher for SeededNumbers {
     }
 }
 
-/// Spreads a key of numbered constants over 64 bits.
+/// Mixes a key of constant numbers into 64 bits.
 pub(crate) fn mix(key: u128) -> u64 {
     let fold = |a: u64, b: u64| {
         let product = u128::from(a) * u128::from(b);
@@ -40,7 +40,7 @@ pub(crate) fn mix(key: u128) -> u64 {
     fold((key >> 64) as u64 ^ low, 0xA076_1D64_78BD_642F)
 }
 
-/// For tables whose keys are such.
+/// Hasher for tables with such keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mixed(u64);
 

@@ -1,19 +1,19 @@
-//! Where each subscription lies, for the writer, who must find it again to remove it.
+//! Locations of rows, which the writer needs to remove subscriptions.
 
 use std::collections::HashMap;
 
 use super::hashing::Mixing;
 
-/// Set in a row's number if its subscription has several rows, so that it may match an event twice.
+/// Flag in the number of a row whose subscription has several rows, and may match an event twice.
 pub(crate) const SEVERAL: u32 = 1 << 31;
 
 /// Piece, cluster, group and row in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Location(u64);
 
-/// Of a subscription that has no row.
+/// Location of a subscription without rows.
 const NOWHERE: Location = Location(u64::MAX);
-/// Of a number that nobody has.
+/// Location of an unassigned number.
 const FREE: Location = Location(u64::MAX - 1);
 
 impl Location {
@@ -36,16 +36,16 @@ impl Location {
     }
 }
 
-/// By subscription.
+/// Locations by subscription.
 #[derive(Debug, Default)]
 pub(crate) struct Locations {
     one: Vec<Location>,
-    /// Of those that have several.
+    /// Locations of subscriptions with several rows.
     several: HashMap<u128, Vec<Location>, Mixing>,
 }
 
 impl Locations {
-    /// How many numbers have been given out, those free again included.
+    /// Number of numbers assigned so far, including those free again.
     pub(crate) fn len(&self) -> usize {
         self.one.len()
     }
@@ -54,7 +54,7 @@ impl Locations {
         self.one.get(id as usize).is_some_and(|location| *location != FREE)
     }
 
-    /// Makes a number live, without any row.
+    /// Marks a number as assigned, without rows.
     pub(crate) fn start(&mut self, id: u32) {
         if self.one.len() == id as usize {
             if self.one.len() == self.one.capacity() {
@@ -69,7 +69,7 @@ impl Locations {
         self.one[id as usize] = FREE;
     }
 
-    /// Adds a row; `id` has its flag.
+    /// Adds a row; `id` includes its flag.
     pub(crate) fn add(&mut self, id: u32, location: Location) {
         match id & SEVERAL {
             0 => self.one[id as usize] = location,
@@ -77,7 +77,7 @@ impl Locations {
         }
     }
 
-    /// A row has moved.
+    /// Records that a row moved.
     pub(crate) fn relocate(&mut self, id: u32, old: Location, new: Location) {
         if id & SEVERAL == 0 {
             self.one[id as usize] = new;
@@ -88,7 +88,7 @@ impl Locations {
         }
     }
 
-    /// Some row of a subscription, with the number that it has there. It is not forgotten.
+    /// One row of a subscription with its number including the flag. The location stays recorded.
     pub(crate) fn some(&self, id: u32) -> Option<(u32, Location)> {
         if let Some(all) = self.several.get(&u128::from(id)) {
             return all.last().map(|location| (id | SEVERAL, *location));
@@ -96,7 +96,7 @@ impl Locations {
         Some((id, self.one[id as usize])).filter(|(_, location)| *location != NOWHERE)
     }
 
-    /// Forgets the row that [`some`](Locations::some) gave.
+    /// Removes the location that [`some`](Locations::some) returned.
     pub(crate) fn forget(&mut self, id: u32) {
         if let Some(all) = self.several.get_mut(&u128::from(id)) {
             all.pop();

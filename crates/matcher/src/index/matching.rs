@@ -1,7 +1,7 @@
-//! Matching: one event at a time, or a cohort of them piece by piece.
+//! Matching: one event at a time, or a cohort of events piece by piece.
 //!
-//! Both walk the same clusters with the same checks. A cohort is sorted by what it touches first, so that each
-//! cluster is read once for all of its events.
+//! Both walk the same clusters with the same checks. A cohort is first sorted by the clusters it touches, so
+//! that each cluster is read once for all of its events.
 
 use super::cluster::Cluster;
 use super::event::{Event, Line};
@@ -11,35 +11,35 @@ use super::snapshot::{Snapshot, State};
 use super::writer::Subscription;
 use crate::simd;
 
-/// How many pairs ahead a cluster is begun to be loaded.
+/// Prefetch distance, in pairs.
 const AHEAD: usize = 4;
 
-/// A part of a snapshot that can be matched alone; see [`Snapshot::pieces`].
+/// A part of a snapshot that can be matched separately; see [`Snapshot::pieces`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PieceId(u32);
 
 impl PieceId {
-    /// Its number among the snapshot's [`pieces`](crate::Shape::pieces).
+    /// Its index among the snapshot's [`pieces`](crate::Shape::pieces).
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// An event of a cohort, by its place there, and a subscription that it satisfies.
+/// An event of a cohort and a subscription that it satisfies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Match {
-    /// Its place in the slice of events.
+    /// Index of the event in the slice of events.
     pub event: u32,
-    /// Satisfied by it.
+    /// The subscription it satisfies.
     pub subscription: Subscription,
 }
 
-/// Where matches are gathered. Kept and cleared, it allocates nothing once it has grown.
+/// A buffer for matches. Reuse it with [`clear`](Self::clear): it then allocates nothing once it has grown.
 #[derive(Clone, Debug, Default)]
 pub struct Matches {
     found: Vec<Match>,
-    /// Of subscriptions with several conjunctions, of which more than one may hold.
+    /// Matches of subscriptions with several conjunctions, possibly repeated.
     several: Vec<Match>,
     pairs: Vec<u64>,
     visits: Vec<Visit>,
@@ -49,25 +49,25 @@ pub struct Matches {
 }
 
 impl Matches {
-    /// None yet.
+    /// An empty buffer.
     #[must_use]
     pub fn new() -> Matches {
         Matches::default()
     }
 
-    /// Forgets the matches, and keeps the room.
+    /// Removes the matches and keeps the allocation.
     pub fn clear(&mut self) {
         self.found.clear();
         self.several.clear();
     }
 
-    /// The matches so far, each once, in no order of any meaning.
+    /// The matches so far, without duplicates, in no particular order.
     pub fn all(&mut self) -> &[Match] {
         self.settle();
         &self.found
     }
 
-    /// The subscriptions of these; for a single event.
+    /// The subscriptions of the matches so far, for a single event.
     #[must_use]
     pub fn subscriptions(&mut self) -> Vec<Subscription> {
         self.settle();
@@ -93,10 +93,10 @@ impl Matches {
 }
 
 impl Snapshot {
-    /// Finds all subscriptions that an event satisfies, and adds them to `matches` as of event 0.
+    /// Finds all subscriptions that an event satisfies, and adds them to `matches` as event 0.
     ///
     /// # Panics
-    /// If another snapshot has coded the event.
+    /// If another snapshot coded the event.
     pub fn matches(&self, event: &Event, matches: &mut Matches) {
         let state = &*self.0;
         state.owns(event);
@@ -114,20 +114,20 @@ impl Snapshot {
         }
     }
 
-    /// Finds what each of many events satisfies, and adds it to `matches`. Each cluster of subscriptions is
-    /// read once for all events that come to it.
+    /// Finds the subscriptions that each event satisfies, and adds them to `matches`. Each cluster of
+    /// subscriptions is read once for all events that touch it.
     ///
     /// # Panics
-    /// If another snapshot has coded an event.
+    /// If another snapshot coded an event.
     pub fn match_cohort(&self, events: &[Event], matches: &mut Matches) {
         self.match_part(events, 0, 1, matches);
     }
 
-    /// As [`match_cohort`](Snapshot::match_cohort), but only with each `parts`-th piece from the one numbered
-    /// `part` on: what all parts find is what the events satisfy. For those who divide an index among processors.
+    /// Like [`match_cohort`](Snapshot::match_cohort), for each `parts`-th piece from number `part` on. The
+    /// union over all parts is the complete result; use it to divide an index among processors.
     ///
     /// # Panics
-    /// As there, and if `part` is not below `parts`.
+    /// If another snapshot coded an event, or `part` is not below `parts`.
     pub fn match_part(&self, events: &[Event], part: u32, parts: u32, matches: &mut Matches) {
         assert!(part < parts, "part {part} of {parts}");
         if let ([event], 1) = (events, parts) {
@@ -147,7 +147,7 @@ impl Snapshot {
         sort_by_piece(visits, state.pieces.len(), counts, sorted);
         let (of, mut from) = (|at: u32| &events[at as usize], 0);
         let line = |at: u32| &events[at as usize].line;
-        // After the sort a count is where its piece's pairs end.
+        // After the sort, a count is the end of its piece's pairs.
         for (piece, end) in state.pieces.iter().zip(counts) {
             let pairs = &mut sorted[from..*end as usize];
             from = *end as usize;
@@ -159,20 +159,20 @@ impl Snapshot {
         }
     }
 
-    /// Calls back with each piece in which subscriptions may lie that the event satisfies.
+    /// Calls `piece` for each piece that may hold subscriptions satisfied by the event.
     ///
     /// # Panics
-    /// If another snapshot has coded the event.
+    /// If another snapshot coded the event.
     pub fn pieces(&self, event: &Event, mut piece: impl FnMut(PieceId)) {
         self.0.owns(event);
         self.0.each_piece(event, |at| piece(PieceId(at)));
     }
 
-    /// Matches a cohort with one piece: those of `events` that `chosen` names by their places. What
-    /// the events satisfy altogether is what all their [`pieces`](Snapshot::pieces) find.
+    /// Matches the events at the indices `chosen` with one piece. The union over all
+    /// [`pieces`](Snapshot::pieces) of an event is its complete result.
     ///
     /// # Panics
-    /// If another snapshot has coded an event, or a place lies beyond the events.
+    /// If another snapshot coded an event, or an index is out of range.
     pub fn match_piece(
         &self,
         piece: PieceId,
@@ -185,25 +185,25 @@ impl Snapshot {
     }
 }
 
-/// What a piece is matched in, kept from one to the next.
+/// Reusable buffers for matching a piece.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Room {
-    /// Of the events of a cluster.
+    /// The lines of a cluster's events.
     lines: Vec<Line>,
     counts: Vec<u32>,
     sorted: Vec<u64>,
 }
 
-/// An event comes to a cluster of a piece.
+/// A visit of an event to a cluster.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
     piece: u32,
-    /// The cluster, in the high word, and the event's place.
+    /// The cluster in the high word, the event's index in the low word.
     pair: u64,
 }
 
-/// Sorts the pairs of visits by their pieces, which are below `bound`, keeping the order of equals. The counts are
-/// then where each piece's pairs end.
+/// Stable counting sort of the visits by piece number, which is below `bound`. Afterwards `counts` holds the
+/// end of each piece's pairs.
 fn sort_by_piece(visits: &[Visit], bound: usize, counts: &mut Vec<u32>, sorted: &mut Vec<u64>) {
     counts.clear();
     counts.resize(bound + 1, 0);
@@ -222,7 +222,7 @@ fn sort_by_piece(visits: &[Visit], bound: usize, counts: &mut Vec<u32>, sorted: 
     }
 }
 
-/// Sorts pairs by their clusters, which are below `bound`, keeping the order of equals.
+/// Stable counting sort of pairs by cluster number, which is below `bound`.
 fn sort_by_cluster(pairs: &[u64], bound: usize, counts: &mut Vec<u32>, sorted: &mut Vec<u64>) {
     counts.clear();
     counts.resize(bound, 0);
@@ -270,14 +270,14 @@ impl State {
         }
     }
 
-    /// Tells of each row of a cluster that an event satisfies.
+    /// Calls `found` for each row of a cluster that the event satisfies.
     #[inline]
     pub(crate) fn check(&self, cluster: &Cluster, event: &Event, mut found: impl FnMut(u32)) {
         self.check_line(cluster, &event.line, &mut found);
         cluster.check_loose(event, found);
     }
 
-    /// The same of those in columns.
+    /// Calls `found` for each row in columns that the event satisfies.
     #[inline]
     fn check_line(&self, cluster: &Cluster, line: &Line, mut found: impl FnMut(u32)) {
         for group in &cluster.groups {
@@ -305,8 +305,9 @@ impl State {
         });
     }
 
-    /// Matches events with the clusters that they come to in a piece. A pair is the cluster in its high word and
-    /// in its low one the event's place, which `event` leads to, and `line` to its codes of a byte. Returns what was read.
+    /// Matches events with the clusters that they touch in a piece. A pair holds the cluster in its high word
+    /// and the event's index in its low word; `event` and `line` map that index to the event and its byte
+    /// codes. Returns the amount read.
     pub(crate) fn match_pairs<'a>(
         &self,
         piece: &Piece,
@@ -319,7 +320,7 @@ impl State {
         let Room { lines, counts, sorted } = room;
         let pairs = match piece.clusters.len() {
             1 => &*pairs,
-            // Counting takes a look at each cluster.
+            // Counting examines each cluster.
             clusters if clusters <= 2 * pairs.len() => {
                 sort_by_cluster(pairs, clusters, counts, sorted);
                 &*sorted
@@ -331,7 +332,7 @@ impl State {
         };
         let (mut read, mut from) = (Read::default(), AHEAD);
         for run in pairs.chunk_by(|a, b| a >> 32 == b >> 32) {
-            // Each cluster once, while those before it are checked.
+            // Prefetches each cluster once, while earlier ones are checked.
             for soon in from..(from + run.len()).min(pairs.len()) {
                 if pairs[soon] >> 32 != pairs[soon - 1] >> 32 {
                     piece.clusters[(pairs[soon] >> 32) as usize].prefetch();
@@ -367,11 +368,11 @@ impl State {
     }
 }
 
-/// What was read for a cohort at a piece.
+/// Amount read for a cohort at a piece.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Read {
     pub(crate) clusters: usize,
     pub(crate) bytes: usize,
-    /// Lines, each as often as an event was compared with it.
+    /// Comparisons of a line with an event.
     pub(crate) compared: usize,
 }

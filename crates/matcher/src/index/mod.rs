@@ -1,10 +1,10 @@
-//! The index: subscriptions by what they ask for, arranged so that an event meets few of them.
+//! The index: subscriptions arranged so that an event is compared with few of them.
 //!
-//! `coding` turns conditions into codes of the `dictionary` and its `column`s; `advice` chooses `schema`s by
-//! `statistics`; a `schema` leads to `piece`s, a piece to `cluster`s, a cluster has `group`s of subscriptions in
-//! columns. [`Index`] is the one who writes; `snapshot` and `matching` are what readers see; `queues` has
-//! cohorts of events wait at the pieces. `arranging` chooses schemas anew as the mix changes, and `refiling` moves rows there,
-//! a few at a time, with `decoding` the way back from columns to conditions.
+//! `coding` turns conditions into codes of the `dictionary` and its `column`s. `advice` chooses `schema`s
+//! from `statistics`. A `schema` leads to `piece`s, a piece to `cluster`s, and a cluster holds `group`s of
+//! subscriptions in columns. [`Index`] is the only writer; readers use `snapshot` and `matching`. `queues`
+//! collects cohorts of events at the pieces. `arranging` chooses schemas again when the mix of subscriptions
+//! changes, `refiling` moves rows to them in small steps, and `decoding` turns columns back into conditions.
 
 mod advice;
 mod arranging;

@@ -1,19 +1,19 @@
-//! How an index is made.
+//! Options of an index.
 
 use crate::Tier;
 
-/// How an [`Index`](crate::Index) is made.
+/// Options of an [`Index`](crate::Index).
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Mixed into the hashes of names and constants. A number that nobody can guess keeps those who write
-    /// filters from choosing constants that collide.
+    /// Seed of the hashes of names and constants. An unpredictable seed prevents subscribers from choosing
+    /// constants that collide.
     pub seed: u64,
-    /// File subscriptions under several attributes at once where that saves work. Without it each is filed
-    /// under one attribute: that is for comparison.
+    /// File subscriptions under several attributes where that saves work. If false, each is filed under one
+    /// attribute, for comparison.
     pub multiple: bool,
-    /// How many subscriptions are to come, if that is known: the choice of access predicates depends on it.
+    /// Expected number of subscriptions, if known; the choice of access predicates depends on it.
     pub expected: usize,
-    /// Instructions for the checks; none: the best that this processor has.
+    /// Instruction set of the checks; `None` selects the best one of this processor.
     pub tier: Option<Tier>,
 }
 

@@ -1,14 +1,14 @@
-//! A piece of the index: clusters of one schema, about as much as a second-level cache holds.
+//! A piece of the index: clusters of one schema, up to about the size of a second-level cache.
 //!
-//! A piece can be matched alone, so it is what a cohort of events is queued at. It is also what is copied
-//! when it changes while somebody still reads it.
+//! A piece can be matched separately, so cohorts of events queue at pieces. It is also the unit of copying
+//! when the index changes while a reader holds it.
 
 use std::collections::HashMap;
 
 use super::cluster::Cluster;
 use super::hashing::Mixing;
 
-/// Bytes beyond which a piece is split.
+/// Size in bytes above which a piece is split.
 pub(crate) const LIMIT: usize = 384 * 1024;
 
 #[derive(Clone, Debug)]
@@ -24,12 +24,12 @@ impl Piece {
         Piece { schema, map: HashMap::default(), clusters: Vec::new(), bytes: 0 }
     }
 
-    /// Whether it has no row.
+    /// Whether the piece has no row.
     pub(crate) fn is_empty(&self) -> bool {
         self.clusters.iter().all(Cluster::is_empty)
     }
 
-    /// The cluster of a key; a new one if there is none.
+    /// The cluster of a key; creates it if necessary.
     pub(crate) fn cluster(&mut self, key: u128) -> usize {
         let next = self.clusters.len();
         let at = *self.map.entry(key).or_insert(next as u32) as usize;
@@ -41,7 +41,7 @@ impl Piece {
         at
     }
 
-    /// Changes a cluster and keeps count of the bytes.
+    /// Changes a cluster and updates the size.
     pub(crate) fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Cluster) -> R) -> R {
         let before = self.clusters[at].bytes();
         let result = change(&mut self.clusters[at]);
@@ -49,7 +49,7 @@ impl Piece {
         result
     }
 
-    /// Takes over a cluster; returns its place.
+    /// Moves a cluster into this piece; returns its index.
     pub(crate) fn adopt(&mut self, cluster: Cluster) -> usize {
         let at = self.clusters.len();
         self.map.insert(cluster.key, at as u32);
@@ -60,12 +60,12 @@ impl Piece {
 }
 
 impl Cluster {
-    /// Whether it has no row.
+    /// Whether the cluster has no row.
     pub(crate) fn is_empty(&self) -> bool {
         self.loose.is_empty() && self.groups.iter().all(|group| group.ids.is_empty())
     }
 
-    /// Calls back with each subscription and its group and row.
+    /// Calls `f` with each subscription, its group and its row.
     pub(crate) fn each(&self, mut f: impl FnMut(u32, usize, usize)) {
         for (at, group) in self.groups.iter().enumerate() {
             group.ids.iter().enumerate().for_each(|(row, id)| f(*id, at, row));

@@ -1,4 +1,4 @@
-//! Filing rows under an access predicate, and taking them out again.
+//! Placement: files rows under an access predicate and removes them.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use super::residual::Residual;
 use super::schema::{Bucket, DEEPEST, MOST, Schema};
 use super::snapshot::State;
 
-/// A new schema for one attribute must be so much better than what is there.
+/// A new schema for one attribute must be better than the existing ones by this factor.
 const BETTER: f64 = 0.5;
-/// And only while there are fewer: each costs every event.
+/// Maximum number of schemas for such additions; each schema costs every event.
 const MANY: usize = 128;
 
-/// Where a row belongs.
+/// The best schema for a row.
 pub(crate) struct Best {
     pub(crate) schema: usize,
     likelihood: f64,
-    /// A slot that has no schema, and how likely at most an event would find the row there.
+    /// A slot without a schema, and the highest likelihood that an event would find the row there.
     missing: (f64, Option<u32>),
 }
 
 impl Index {
-    /// Files a row; `id` has its flag. Its constants count until it is taken out.
+    /// Files a row; `id` includes its flag. Its constants are counted until it is removed.
     pub(crate) fn place(&mut self, id: u32, coded: &Coded) {
         self.statistics.count(&coded.equals);
         let schema = self.schema_for(&coded.equals);
@@ -36,7 +36,7 @@ impl Index {
         self.changes += 1;
     }
 
-    /// Files a row under a schema; it may have lain elsewhere.
+    /// Files a row under a schema; `from` is its previous location, if any.
     pub(crate) fn file(&mut self, schema: usize, id: u32, coded: &Coded, from: Option<Location>) {
         let state = self.state_mut();
         let slots = &state.schemas[schema].slots;
@@ -84,7 +84,7 @@ impl Index {
         }
     }
 
-    /// Takes all rows of a subscription out.
+    /// Removes all rows of a subscription.
     pub(crate) fn remove_rows(&mut self, id: u32) {
         while let Some((flagged, location)) = self.locations.some(id) {
             let mut coded = std::mem::take(&mut self.coded);
@@ -104,7 +104,7 @@ impl Index {
         }
     }
 
-    /// Takes a row out of its columns; the last of them takes its place.
+    /// Removes a row from its columns; the last row takes its place.
     pub(crate) fn take_row(&mut self, location: Location) {
         let (state, locations) = self.parts();
         let (at, cluster) = (location.piece(), location.cluster());
@@ -118,7 +118,7 @@ impl Index {
         });
     }
 
-    /// The schema under which a row with these equalities meets the fewest events; perhaps a new one.
+    /// The schema under which a row with these equalities meets the fewest events; may create one.
     fn schema_for(&mut self, equals: &[(u32, u32)]) -> usize {
         let Best { schema, likelihood, missing } = self.best_schema(equals);
         match missing {
@@ -131,7 +131,7 @@ impl Index {
         }
     }
 
-    /// The same of those that there are.
+    /// The best of the existing schemas.
     pub(crate) fn best_schema(&self, equals: &[(u32, u32)]) -> Best {
         let mut best = (1.0, 0);
         let mut missing = (1.0, None);
@@ -165,7 +165,7 @@ impl Index {
         Best { schema: best.1, likelihood: best.0, missing }
     }
 
-    /// Makes the schemas that are worth it for so many subscriptions like these.
+    /// Creates the schemas that pay for this number of subscriptions like the sample.
     pub(crate) fn choose_schemas(&mut self, sample: &[Coded], subscriptions: usize) {
         let many = subscriptions.max(self.options.expected);
         let mut advice = Advice::new(many, self.options.multiple);
@@ -182,7 +182,7 @@ impl Index {
 }
 
 impl State {
-    /// A schema of these slots: one that was to be left, if there is such, or a new one.
+    /// Creates a schema of these slots, or reactivates a retired one.
     pub(crate) fn add_schema(&mut self, slots: Vec<u32>) -> usize {
         let is_it = |schema: &Arc<Schema>| !schema.is_gone() && schema.slots == slots;
         let there = self.schemas.iter().position(is_it);
@@ -217,7 +217,7 @@ impl State {
         schema
     }
 
-    /// An empty piece.
+    /// Creates an empty piece.
     fn add_piece(&mut self, schema: usize) -> usize {
         let piece = Arc::new(Piece::new(schema as u32));
         if let Some(free) = self.free_pieces.pop() {
@@ -228,7 +228,7 @@ impl State {
         self.pieces.len() - 1
     }
 
-    /// Makes room in a bucket whose last piece is full.
+    /// Makes space in a bucket whose last piece is full.
     fn split(&mut self, schema: usize, mut bucket: usize, locations: &mut Locations) {
         loop {
             let new = self.add_piece(schema);
@@ -256,7 +256,7 @@ impl State {
                 let after = piece.clusters.len();
                 cluster.each(|id, group, row| {
                     let old = Location::new(at, before, group, row);
-                    // Clusters only move to the front, so no row here is taken for another.
+                    // Clusters only move to lower indices, so no row is mistaken for another.
                     locations.relocate(id, old, Location::new(to, after, group, row));
                 });
                 piece.adopt(cluster);

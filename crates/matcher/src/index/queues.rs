@@ -1,10 +1,10 @@
-//! Events that wait at the pieces of an index, so that a piece is read once for many.
+//! Queues of events at the pieces of an index, so that a piece is read once for many events.
 //!
-//! An event is queued at each piece that it touches, and done when all of these have run. A piece is run
-//! when its queue is *worth* it, or when the caller says so: because an event has waited long enough, or
-//! because there is nothing better to do. Events come out in the order in which they went in.
+//! An event is queued at each piece that it touches, and is done when all of these have run. A piece runs
+//! when its queue reaches the threshold *worth*, or when the caller asks: because an event has waited long
+//! enough, or because the processor is idle. Events leave in the order in which they entered.
 //!
-//! Not every access predicate is worth queues: [`super::choice`] says which.
+//! Queues do not pay for every access predicate; [`super::choice`] decides.
 
 use std::borrow::Borrow;
 use std::collections::VecDeque;
@@ -16,13 +16,14 @@ use super::matching::Room;
 use super::snapshot::Snapshot;
 use super::writer::Subscription;
 
-/// Events for each cluster of a piece that make the piece worth running: with so many, what it takes to
-/// read the cluster hardly counts, and fewer would leave a remainder for which it is read once more.
+/// Number of queued events per cluster at which a piece runs: reading the cluster then costs little per
+/// event, and a smaller number would leave a remainder that reads the cluster again.
 const WORTH: usize = 256;
-/// Of an event's word, beside the number of pieces that it still waits at: a subscription may be found twice.
+/// Flag in an event's word, beside the number of pieces where it still waits: a subscription may be found
+/// twice.
 const TWICE: u32 = 1 << 31;
 
-/// Events on their way through one [`Snapshot`]. `T` is what the caller knows an event by, and has it inside.
+/// Events on their way through one [`Snapshot`]. `T` identifies an event to the caller, and contains it.
 ///
 /// ```
 /// use phalanx_matcher::{Event, Filter, Index, Options, Queues};
@@ -49,20 +50,21 @@ const TWICE: u32 = 1 << 31;
 #[derive(Debug)]
 pub struct Queues<T> {
     snapshot: Snapshot,
-    /// Rings: an event has the same place in all. What is looked at for each piece is short and stands apart.
+    /// Ring buffers: an event has the same position in all of them. The parts read for each piece are short
+    /// and stored separately.
     items: Vec<Option<T>>,
     coded: Vec<Line>,
     words: Vec<u32>,
     found: Vec<Vec<Subscription>>,
     capacity: usize,
-    /// Places of the oldest event that is here, if one is, and of the next to come; and how many are here.
+    /// Positions of the oldest event and of the next one, and the number of events here.
     oldest: usize,
     next: usize,
     len: usize,
     pieces: Vec<Queue>,
-    /// Pieces at which events wait, and perhaps some at which none wait any more. The oldest first.
+    /// Pieces where events wait, oldest first; some may have run meanwhile.
     touched: VecDeque<u32>,
-    /// Pieces that are worth running.
+    /// Pieces whose queue reached `worth`.
     ready: VecDeque<u32>,
     /// By schema.
     choices: Vec<Choice>,
@@ -72,23 +74,23 @@ pub struct Queues<T> {
 /// The events that wait at a piece.
 #[derive(Clone, Debug, Default)]
 struct Queue {
-    /// For each its cluster, in the high word, and its place.
+    /// For each event: its cluster in the high word, and its position in the low word.
     pairs: Vec<u64>,
-    /// So many are worth running the piece.
+    /// Queue length at which the piece runs.
     worth: usize,
     is_touched: bool,
     is_ready: bool,
 }
 
 impl Queue {
-    /// Whether the latest pair is one at which the queue is to be noted: the first, or the one that makes it worth it.
+    /// Whether the last push made the queue non-empty or reached `worth`.
     #[inline]
     fn is_to_note(&self) -> bool {
         self.pairs.len() == 1 || self.pairs.len() == self.worth
     }
 }
 
-/// A subscription goes to an event's others.
+/// Adds a subscription to the matches of an event.
 #[inline]
 fn note(word: &mut u32, found: &mut Vec<Subscription>, id: u32) {
     if id & SEVERAL != 0 {
@@ -125,19 +127,19 @@ impl<T: Borrow<Event>> Queues<T> {
         queues
     }
 
-    /// What events are coded by and matched with.
+    /// The snapshot that codes and matches the events.
     #[must_use]
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// How many events are here, those included that are done and not [settled](Queues::settle).
+    /// Number of events here, including those that are done but not [settled](Queues::settle).
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether no event is here.
+    /// Whether there are no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -149,23 +151,23 @@ impl<T: Borrow<Event>> Queues<T> {
         self.len() < self.capacity
     }
 
-    /// How many pieces are worth running now.
+    /// Number of pieces that reached their threshold.
     #[must_use]
     pub fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// How many pieces events wait at; some may have run already, so that none waits there any more.
+    /// Number of pieces where events may wait; some may have run meanwhile.
     #[must_use]
     pub fn touched(&self) -> usize {
         self.touched.len()
     }
 
-    /// Takes an event in, and queues it at the pieces that it touches. Where queueing does not pay, it is matched
-    /// at once.
+    /// Adds an event and queues it at the pieces that it touches. Where queueing does not pay, the event is
+    /// matched immediately.
     ///
     /// # Panics
-    /// If there is no room, or another snapshot has coded the event.
+    /// If there is no room, or another snapshot coded the event.
     pub fn push(&mut self, item: T) {
         assert!(self.has_room(), "{} events are here already; settle some", self.capacity);
         let (state, event) = (&*self.snapshot.0, item.borrow());
@@ -211,22 +213,22 @@ impl<T: Borrow<Event>> Queues<T> {
         self.len += 1;
     }
 
-    /// The place behind another.
+    /// The position after `place`.
     #[inline]
     fn after(&self, place: usize) -> usize {
         if place + 1 == self.capacity { 0 } else { place + 1 }
     }
 
-    /// Runs a piece that is worth it; none if there is no such. Returns how much work it was: how often a line
-    /// of 64 bytes was compared with an event, which is about a nanosecond each time.
+    /// Runs a piece that reached its threshold; `None` if there is none. Returns the work done: the number of
+    /// comparisons of a 64-byte line with an event, about a nanosecond each.
     pub fn run_ready(&mut self) -> Option<usize> {
         let piece = self.ready.pop_front()?;
         self.pieces[piece as usize].is_ready = false;
         Some(self.run(piece as usize))
     }
 
-    /// Runs the piece at which events have waited longest, as [`run_ready`](Queues::run_ready); none if no event
-    /// waits anywhere.
+    /// Runs the piece whose events have waited longest, like [`run_ready`](Queues::run_ready); `None` if no
+    /// event waits.
     pub fn run_oldest(&mut self) -> Option<usize> {
         while let Some(piece) = self.touched.pop_front() {
             let queue = &mut self.pieces[piece as usize];
@@ -255,9 +257,9 @@ impl<T: Borrow<Event>> Queues<T> {
         read.compared
     }
 
-    /// Gives back the events that are done, in the order in which they came: those before which none still
-    /// waits. Each comes with the subscriptions that it satisfies, each once, in no order; their memory is used
-    /// again unless it is taken.
+    /// Passes the events that are done to `each`, in the order of their arrival, up to the first that still
+    /// waits. Each comes with the subscriptions that it satisfies, without duplicates and in no order. The
+    /// vector is reused unless `each` takes it.
     pub fn settle(&mut self, mut each: impl FnMut(T, &mut Vec<Subscription>)) {
         while self.len > 0 {
             let place = self.oldest;
@@ -278,10 +280,10 @@ impl<T: Borrow<Event>> Queues<T> {
         }
     }
 
-    /// Goes on with another snapshot.
+    /// Replaces the snapshot.
     ///
     /// # Panics
-    /// If an event is still here: [run](Queues::run_oldest) what waits, and settle it.
+    /// If an event is still here: [run](Queues::run_oldest) and settle all events first.
     pub fn adopt(&mut self, snapshot: Snapshot) {
         assert!(self.is_empty(), "events of another snapshot are here");
         self.ready.clear();

@@ -1,8 +1,8 @@
-//! Looking at rows one by one, to move those that belong elsewhere.
+//! A walk over all rows that moves each row to its best schema.
 //!
-//! A walk goes over the pieces forward, as new ones come behind; and inside of one over clusters and rows backward, as what
-//! is taken out or comes meanwhile changes only what has been looked at. Where others' changes move a row out of its way,
-//! it is not looked at this time, or twice.
+//! The walk visits pieces in ascending order, because new pieces are appended, and the clusters and rows of a
+//! piece in descending order, because removals and insertions change only the part already visited. A row
+//! that another change moves across the walk's position may be skipped or visited twice.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use super::coding::Coded;
 use super::location::Location;
 use super::piece::Piece;
 
-/// Loose rows of a cluster that are looked at together: each time the others move up.
+/// Number of loose rows examined together; each removal moves the remaining ones up.
 const TOGETHER: usize = 64;
 
-/// Where the walk is, and what it is to pass over.
+/// Position of the walk, and the pieces it skips.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    /// Schemas that are new: what is there belongs there.
+    /// New schemas; their rows are already in place.
     fresh: Vec<u32>,
-    /// Numbers of pieces that are gone, which are not given again meanwhile.
+    /// Numbers of dropped pieces; they are not reused during the walk.
     free: Vec<u32>,
     piece: usize,
-    /// Its clusters that are left; none: it was not begun.
+    /// Number of clusters left to visit in the piece; `None` before the first.
     clusters: Option<usize>,
     inside: Option<Inside>,
 }
 
-/// What is left in the last of these clusters.
+/// Rows left to visit in the last of these clusters.
 #[derive(Clone, Copy, Debug)]
 struct Inside {
     groups: usize,
-    /// Of the last of these.
+    /// Rows left in the last of these groups.
     rows: usize,
     loose: usize,
 }
@@ -56,13 +56,13 @@ impl Inside {
 }
 
 impl Index {
-    /// Looks at about `most` rows, and moves those that belong elsewhere. Returns how many it was, and whether it
-    /// was the last.
+    /// Examines about `most` rows and moves those that belong elsewhere. Returns the number of rows examined,
+    /// and whether the walk is over.
     pub(crate) fn refile(&mut self, walk: &mut Walk, most: usize) -> (usize, bool) {
         let mut taken = 0;
         while taken < most {
             let Some(piece) = self.state().pieces.get(walk.piece) else { return (taken, true) };
-            // What is passed over costs, too.
+            // Skipping has a cost as well.
             let Some(clusters) = walk.clusters else {
                 taken += 1;
                 match walk.fresh.contains(&piece.schema) || piece.clusters.is_empty() {
@@ -106,7 +106,7 @@ impl Index {
         (taken, false)
     }
 
-    /// A row in columns. What was behind it has been looked at, so the one that takes its place has been.
+    /// Examines a row in columns. The row that replaces it after a removal was examined before.
     fn look_at_row(&mut self, (at, cluster, group, row): (usize, usize, usize, usize)) {
         let mut coded = std::mem::take(&mut self.coded);
         let state = self.state();
@@ -124,7 +124,7 @@ impl Index {
         self.coded = coded;
     }
 
-    /// The first loose rows of a cluster; those that stay are its last then.
+    /// Examines the first loose rows of a cluster; the rows that stay become its last.
     fn look_at_loose(&mut self, (at, cluster): (usize, usize), count: usize) {
         let state = self.state();
         let piece = &state.pieces[at];

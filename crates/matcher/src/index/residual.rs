@@ -1,43 +1,44 @@
-//! One coded condition: a slot's code lies in an interval of codes, which may wrap around.
+//! A residual: one coded condition, satisfied if a slot's code lies in an interval of codes that may wrap
+//! around.
 //!
-//! That is enough for all: equality is an interval of one; its opposite is all but one, and an interval that
-//! leaves out the code of what is missing; the same for `NOT BETWEEN`.
+//! Intervals express all conditions. Equality is an interval of one code. Inequality and `NOT BETWEEN` are
+//! the complement of an interval, and a second interval that excludes the code of a missing value.
 
 use super::column::{NULL, NULL8};
 
-/// A condition that is checked on each event that comes by.
+/// A condition that is checked on each event that touches the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Residual {
-    /// On a byte; of an equality slot, so that its width stays nothing.
+    /// On a byte of an equality slot; its width stays zero.
     Equal { slot: u8, code: u8 },
     /// On a byte: `code - low <= width`, wrapping.
     Range { slot: u8, low: u8, width: u8 },
-    /// The same on a word.
+    /// On a word: `code - low <= width`, wrapping.
     Wide { slot: u32, low: u64, width: u64 },
 }
 
-/// Has any code but that of what is missing.
+/// Satisfied by any value, on a byte: every code except that of a missing value.
 pub(crate) fn known8(slot: u8) -> Residual {
     Residual::Range { slot, low: 0, width: NULL8 - 1 }
 }
 
-/// The same on a word.
+/// Satisfied by any value, on a word.
 pub(crate) fn known(slot: u32) -> Residual {
     Residual::Wide { slot, low: 0, width: NULL - 1 }
 }
 
-/// From label `low` up to but without label `high`.
+/// From label `low` up to, but not including, label `high`, on a byte.
 pub(crate) fn range8(slot: u8, low: u8, high: u8) -> Residual {
     Residual::Range { slot, low, width: high.wrapping_sub(low).wrapping_sub(1) }
 }
 
-/// The same on a word.
+/// From label `low` up to, but not including, label `high`, on a word.
 pub(crate) fn range(slot: u32, low: u64, high: u64) -> Residual {
     Residual::Wide { slot, low, width: high.wrapping_sub(low).wrapping_sub(1) }
 }
 
 impl Residual {
-    /// Whether an event with these codes satisfies it.
+    /// Whether an event with these codes satisfies the condition.
     pub(crate) fn holds(self, line: &[u8; 64], wide: &[u64]) -> bool {
         match self {
             Residual::Equal { slot, code } => line[usize::from(slot)] == code,
@@ -51,12 +52,12 @@ impl Residual {
         }
     }
 
-    /// The words it takes in a loose record.
+    /// The number of words it occupies in a loose record.
     pub(crate) fn words(self) -> usize {
         if matches!(self, Residual::Wide { .. }) { 5 } else { 1 }
     }
 
-    /// Appends them.
+    /// Appends its words.
     pub(crate) fn write(self, out: &mut Vec<u32>) {
         let small = |tag: u32, slot: u8, low: u8, width: u8| {
             tag << 30 | u32::from(slot) | u32::from(low) << 8 | u32::from(width) << 16
@@ -74,7 +75,7 @@ impl Residual {
         }
     }
 
-    /// Reads one back, and says how many words it took.
+    /// Reads a condition and returns the number of words read.
     pub(crate) fn read(words: &[u32]) -> (Residual, usize) {
         let word = words[0];
         let byte = |shift: u32| (word >> shift) as u8;

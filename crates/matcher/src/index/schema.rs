@@ -1,40 +1,40 @@
-//! An access predicate's attributes, and which pieces hold what is under their values.
+//! A schema: the attributes of one access predicate, and a directory of the pieces with their values.
 //!
-//! A subscription is filed under the values that it wants for one schema's slots: an event can only match it
-//! if it has the same. The schema without slots holds what has no equality. The pieces of a schema are found
-//! by extendible hashing: a full one is split by the next bit of its keys' hashes. What cannot be split, since
-//! one key has it all, goes on in further pieces.
+//! A subscription is filed under the values that it requires for the schema's slots; an event matches it only
+//! if the event has the same values. The schema without slots holds subscriptions without equalities. Pieces
+//! are found by extendible hashing: a full bucket is split by the next bit of its keys' hashes. A bucket with
+//! a single key cannot be split and gets further pieces.
 
 use super::event::Event;
 use super::hashing::mix;
 
-/// The most slots of a schema: so many numbers fit into a key.
+/// Maximum number of slots of a schema: a key holds this many numbers.
 pub(crate) const MOST: usize = 4;
-/// Bits of the hash that may be used up by splitting.
+/// Maximum number of hash bits used for splitting.
 pub(crate) const DEEPEST: u32 = 20;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Schema {
     /// Equality slots in rising order.
     pub(crate) slots: Vec<u32>,
-    /// By so many low bits of a key's hash: a bucket.
+    /// Index: the low bits of a key's hash. Value: a bucket.
     directory: Vec<u32>,
-    /// None of a schema that is gone, whose number may be given again.
+    /// Empty if the schema was dropped and its number may be reused.
     pub(crate) buckets: Vec<Bucket>,
-    /// Nothing new is filed here, and what is here is to leave.
+    /// No row is filed here any more, and existing rows move elsewhere.
     pub(crate) is_retired: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
-    /// Bits of the hash that all its keys have in common.
+    /// Number of low hash bits that all keys of the bucket share.
     pub(crate) depth: u32,
-    /// New subscriptions go to the last; a key's may lie in all.
+    /// The last piece takes new subscriptions; a key's rows may lie in all of them.
     pub(crate) pieces: Vec<u32>,
 }
 
 impl Schema {
-    /// One whose only piece is `piece`.
+    /// A schema with one bucket, which has one piece.
     pub(crate) fn new(slots: Vec<u32>, piece: u32) -> Schema {
         debug_assert!(slots.len() <= MOST && slots.is_sorted());
         Schema {
@@ -45,7 +45,7 @@ impl Schema {
         }
     }
 
-    /// One that no event and no subscription comes to.
+    /// A dropped schema, which no event and no subscription reaches.
     pub(crate) fn gone() -> Schema {
         Schema { slots: Vec::new(), directory: Vec::new(), buckets: Vec::new(), is_retired: true }
     }
@@ -54,7 +54,7 @@ impl Schema {
         self.buckets.is_empty()
     }
 
-    /// What an event could match in this schema; none if it lacks a value.
+    /// The event's key in this schema; `None` if the event lacks a value.
     #[inline]
     pub(crate) fn key(&self, event: &Event) -> Option<u128> {
         if self.is_gone() {
@@ -67,7 +67,7 @@ impl Schema {
         Some(key)
     }
 
-    /// A subscription's key: all slots are among its equalities.
+    /// A subscription's key; `None` unless its equalities include all slots.
     pub(crate) fn key_of(&self, equals: &[(u32, u32)]) -> Option<u128> {
         self.slots.iter().try_fold(0, |key, slot| {
             let (_, id) = equals.iter().find(|(other, _)| other == slot)?;
@@ -94,8 +94,8 @@ impl Schema {
         self.directory[mix(key) as usize & (self.directory.len() - 1)] as usize
     }
 
-    /// Splits a bucket that has one piece; the keys whose hash has the next bit go to the new bucket, whose
-    /// piece is `piece`. Returns the bit.
+    /// Splits a bucket that has one piece. Keys whose hash has the next bit set move to the new bucket, whose
+    /// piece is `piece`. Returns that bit.
     pub(crate) fn split(&mut self, bucket: usize, piece: u32) -> u64 {
         let depth = self.buckets[bucket].depth;
         if 1 << depth == self.directory.len() {

@@ -1,4 +1,4 @@
-//! What readers see: the index at one moment.
+//! Snapshots: the readers' view of the index at one moment.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use super::schema::Schema;
 use crate::Value;
 use crate::simd::Chosen;
 
-/// The index, in parts that are shared between snapshots as long as they do not change.
+/// The index, in parts that snapshots share until they change.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) tier: Chosen,
-    /// Of this state: events coded by another are not to be matched with it.
+    /// Version of this state; it must equal the version of each event matched with it.
     pub(crate) version: u64,
     pub(crate) dictionary: Arc<Dictionary>,
-    /// The first has no slots.
+    /// The first schema has no slots.
     pub(crate) schemas: Vec<Arc<Schema>>,
     pub(crate) pieces: Vec<Arc<Piece>>,
-    /// By slot: the schema of it alone.
+    /// By slot: the schema of this slot alone.
     pub(crate) single: Vec<Option<u32>>,
     /// The schemas of several slots.
     pub(crate) multiple: Vec<u32>,
-    /// Numbers of schemas and pieces that are gone.
+    /// Numbers of dropped schemas and pieces, for reuse.
     pub(crate) free_schemas: Vec<u32>,
     pub(crate) free_pieces: Vec<u32>,
 }
@@ -55,22 +55,22 @@ impl State {
     }
 }
 
-/// An [`Index`](crate::Index) as it was when the snapshot was taken: for matching on any thread, while the
+/// An [`Index`](crate::Index) as it was when the snapshot was taken, for matching on any thread while the
 /// index changes.
 #[derive(Clone, Debug)]
 pub struct Snapshot(pub(crate) Arc<State>);
 
 impl Snapshot {
-    /// Codes an event for this snapshot. Attributes that no filter names are passed over; of several values
-    /// for a name the last counts.
+    /// Codes an event for this snapshot. Attributes that no filter names are ignored; of several values for
+    /// one name the last counts.
     #[must_use]
     pub fn event(&self, attributes: &[(&str, Value<'_>)]) -> Event {
         let known = |(name, value): &(&str, _)| Some((self.attribute(name)?, *value));
         self.event_of(attributes.iter().filter_map(known))
     }
 
-    /// The same, by attributes that have been looked up before. They stay right in all later snapshots of
-    /// the same index.
+    /// Codes an event from attributes that were looked up before. An [`Attribute`] stays valid in all later
+    /// snapshots of the same index.
     ///
     /// # Panics
     /// If an attribute is newer than this snapshot.
@@ -86,29 +86,29 @@ impl Snapshot {
         event
     }
 
-    /// Gives an attribute of a coded event another value: for an event in several variants.
+    /// Replaces the value of one attribute of a coded event, for an event in several variants.
     ///
     /// # Panics
-    /// If the attribute is newer than this snapshot, or another snapshot has coded the event.
+    /// If the attribute is newer than this snapshot, or another snapshot coded the event.
     pub fn set(&self, event: &mut Event, attribute: Attribute, value: Value<'_>) {
         self.0.owns(event);
         self.0.dictionary.set(event, attribute, value);
     }
 
-    /// Which state of its index this is: a later snapshot has a greater number, or the same if nothing changed.
+    /// Version of the index: it grows with every change, and is equal in two snapshots without a change
+    /// between them.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.0.version
     }
 
-    /// An attribute by its name, if some filter has named it.
+    /// Looks an attribute up by name; `None` if no filter names it.
     #[must_use]
     pub fn attribute(&self, name: &str) -> Option<Attribute> {
         self.0.dictionary.attribute(name)
     }
 
-    /// The slots of each access predicate that subscriptions are filed under, with their number of pieces;
-    /// for looking at.
+    /// Size and arrangement of the index, for inspection.
     #[must_use]
     pub fn shape(&self) -> Shape {
         let mut shape = Shape { schemas: 0, pieces: self.0.pieces.len(), ..Shape::default() };
@@ -131,25 +131,25 @@ impl Snapshot {
     }
 }
 
-/// How an index is arranged, in numbers.
+/// Size and arrangement of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Ways in which filters look at attributes.
+    /// Number of slots: ways in which filters look at attributes.
     pub slots: usize,
-    /// Those of them that need an order.
+    /// Number of slots that need an order.
     pub ordered: usize,
-    /// Sets of attributes that subscriptions are filed under, the empty one included.
+    /// Number of attribute sets under which subscriptions are filed, including the empty one.
     pub schemas: usize,
-    /// Those of several attributes.
+    /// Number of these with several attributes.
     pub multiple: usize,
-    /// Parts that are scheduled and copied as one; some may be empty.
+    /// Number of parts that are scheduled and copied as a whole; some may be empty.
     pub pieces: usize,
-    /// Values of those attributes that have subscriptions.
+    /// Number of attribute values that have subscriptions.
     pub clusters: usize,
-    /// Conjunctions in columns.
+    /// Number of conjunctions in columns.
     pub rows: usize,
-    /// Room for these.
+    /// Number of conjunctions the columns have space for.
     pub lanes: usize,
-    /// Conjunctions that are checked one by one.
+    /// Number of conjunctions that are checked one by one.
     pub loose: usize,
 }

@@ -1,6 +1,6 @@
-//! What filters ask for, counted, as an estimate of what events carry.
+//! Statistics: the constants that filters require, as an estimate of the values that events carry.
 
-/// For each slot, how many conditions name each of its constants.
+/// For each slot, the number of conditions that name each constant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Statistics {
     slots: Vec<Uses>,
@@ -13,7 +13,7 @@ struct Uses {
 }
 
 impl Statistics {
-    /// A row with these equalities is there.
+    /// Counts a row with these equalities.
     pub(crate) fn count(&mut self, equals: &[(u32, u32)]) {
         equals.iter().for_each(|(slot, id)| self.count_one(*slot, *id));
     }
@@ -31,7 +31,7 @@ impl Statistics {
         uses.all += 1;
     }
 
-    /// One that was [counted](Statistics::count) is no more.
+    /// Reverses [`count`](Statistics::count) for a row that was removed.
     pub(crate) fn uncount(&mut self, equals: &[(u32, u32)]) {
         for (slot, id) in equals {
             if let Some(uses) = self.slots.get_mut(*slot as usize)
@@ -44,23 +44,23 @@ impl Statistics {
         }
     }
 
-    /// How likely an event satisfies this equality: events tend to carry what filters ask for. Half for
-    /// what is not known.
+    /// Estimated likelihood that an event satisfies this equality, assuming that events carry what filters
+    /// require. Half if the slot is unknown.
     pub(crate) fn likelihood(&self, slot: u32, id: u32) -> f64 {
         let Some(uses) = self.slots.get(slot as usize) else { return 0.5 };
         let this = uses.by_id.get(id as usize).copied().unwrap_or(0);
         (f64::from(this) + 1.0) / (uses.all as f64 + 2.0)
     }
 
-    /// How likely at most, as far as so few can tell: three standard deviations above. With ten uses of a constant its
-    /// likelihood is hardly known, and among many attributes chance always makes one look rare.
+    /// Upper estimate of that likelihood: three standard deviations above. With ten uses of a constant its
+    /// likelihood is hardly known, and among many attributes one always looks rare by chance.
     pub(crate) fn likelihood_at_most(&self, slot: u32, id: u32) -> f64 {
         let Some(uses) = self.slots.get(slot as usize) else { return 1.0 };
         let this = f64::from(uses.by_id.get(id as usize).copied().unwrap_or(0)) + 1.0;
         (this + 3.0 * this.sqrt()) / (uses.all as f64 + 2.0)
     }
 
-    /// Bytes held.
+    /// Allocated bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.slots.iter().map(|uses| 4 * uses.by_id.capacity()).sum()
     }

@@ -1,4 +1,4 @@
-//! The one who changes an index.
+//! The writer's interface of an index.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -12,26 +12,26 @@ use super::snapshot::{Snapshot, State};
 use super::statistics::Statistics;
 use crate::Filter;
 
-/// A subscription's number in its [`Index`].
+/// The number of a subscription in its [`Index`].
 ///
-/// A number is given again only when its subscription has been removed and no [`Snapshot`] is left in which
-/// it could match: use the numbers of an event's matches before you drop the snapshot that gave them.
+/// A number is reused only after its subscription was removed and all [`Snapshot`]s in which it could match
+/// were dropped. Use the numbers of an event's matches before you drop the snapshot that returned them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subscription(pub(crate) u32);
 
 impl Subscription {
-    /// The number; they are given from 0, without gaps.
+    /// The number; numbers start at 0 and have no gaps.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Subscriptions, indexed by their filters: tells which of them an event satisfies.
+/// An index of subscriptions by their filters; finds the subscriptions that an event satisfies.
 ///
-/// One thread writes. Others match on [`Snapshot`]s, which see nothing of what is changed later; taking one
-/// costs little, and pieces of the index are copied only as they change while a snapshot holds them. The index
-/// is also its own latest snapshot.
+/// One thread writes. Other threads match on [`Snapshot`]s, which do not see later changes. Taking a snapshot
+/// is cheap: pieces of the index are copied only when they change while a snapshot holds them. The index
+/// dereferences to its own latest snapshot.
 ///
 /// ```
 /// use phalanx_matcher::{Filter, Index, Matches, Options};
@@ -58,23 +58,24 @@ pub struct Index {
     pub(crate) options: Options,
     pub(crate) locations: Locations,
     pub(crate) statistics: Statistics,
-    /// Rows, of which a subscription has one for each of its conjunctions.
+    /// Number of rows; a subscription has one row per conjunction.
     pub(crate) rows: usize,
-    /// Rows whose relabelling has been paid for.
+    /// Number of rows whose relabelling has been paid for.
     pub(crate) credit: u64,
-    /// Numbers that may be given again.
+    /// Numbers available for reuse.
     free: Vec<u32>,
-    /// Snapshots that may live, the oldest first, and the numbers freed since each.
+    /// Snapshots that may be alive, oldest first, and the numbers freed since each.
     read: VecDeque<(Weak<State>, Vec<u32>)>,
     live: usize,
     pub(crate) coded: Coded,
     pub(crate) arranging: Arranging,
-    /// Rows that came and went since access predicates were chosen; and after how many they are again.
+    /// Number of rows added and removed since access predicates were chosen, and the number at which they are
+    /// chosen again.
     pub(crate) changes: usize,
     pub(crate) due: usize,
 }
 
-/// Reading is done on the latest state.
+/// Read access to the latest state.
 impl Deref for Index {
     type Target = Snapshot;
 
@@ -108,21 +109,21 @@ impl Index {
         &self.now.0
     }
 
-    /// The state to change: a copy of its outermost parts if somebody reads it.
+    /// The state for writing; copies its outermost parts if a snapshot holds them.
     pub(crate) fn state_mut(&mut self) -> &mut State {
         let state = Arc::make_mut(&mut self.now.0);
         state.version += 1;
         state
     }
 
-    /// The state and the rows' places, both to change.
+    /// The state and the locations of rows, both for writing.
     pub(crate) fn parts(&mut self) -> (&mut State, &mut Locations) {
         let state = Arc::make_mut(&mut self.now.0);
         state.version += 1;
         (state, &mut self.locations)
     }
 
-    /// What the index is now, to match on elsewhere.
+    /// A snapshot of the current contents, for matching on other threads.
     #[must_use]
     pub fn snapshot(&mut self) -> Snapshot {
         let now = Arc::downgrade(&self.now.0);
@@ -132,19 +133,19 @@ impl Index {
         self.now.clone()
     }
 
-    /// How many subscriptions there are.
+    /// Number of subscriptions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.live
     }
 
-    /// Whether there are none.
+    /// Whether there are no subscriptions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live == 0
     }
 
-    /// Adds a subscription. Snapshots that were taken before do not have it.
+    /// Adds a subscription. Earlier snapshots do not contain it.
     ///
     /// # Panics
     /// When there are 2³¹ subscriptions.
@@ -156,19 +157,19 @@ impl Index {
         Subscription(id)
     }
 
-    /// Adds many at once: what they have in common is looked at first, which saves time and makes the
-    /// better index.
+    /// Adds many subscriptions. Examining their common conditions first saves time and yields a better index
+    /// than adding them one by one.
     pub fn insert_all(&mut self, filters: &[Filter]) -> Vec<Subscription> {
         let step = (filters.len() / SAMPLE).max(1);
         if filters.len() <= self.live {
-            // Most constants are known. To look at all filters first would fetch them from memory twice.
+            // Most constants are known by now. A pass over all filters would fetch them from memory twice.
             let sample = filters.iter().step_by(step);
             self.label_all(sample.flat_map(Filter::conjunctions).flatten());
             return filters.iter().map(|filter| self.insert(filter)).collect();
         }
         self.label_all(filters.iter().flat_map(Filter::conjunctions).flatten());
-        // So many that they decide. A sample is counted before it is placed, so that the first of all are placed by
-        // what it says.
+        // The sample is large enough to decide. It is counted before any row is placed, so that its
+        // statistics also serve the first rows.
         let conjunctions =
             filters.iter().step_by(step).flat_map(|filter| filter.conjunctions().first());
         let mut sample = Vec::new();
@@ -185,7 +186,7 @@ impl Index {
         subscriptions
     }
 
-    /// Gives a subscription another filter. It matches by the old one or by the new one, never by none.
+    /// Replaces the filter of a subscription. Snapshots contain either the old or the new filter.
     ///
     /// # Panics
     /// If there is no such subscription.
@@ -196,7 +197,7 @@ impl Index {
         self.add_rows(id, filter);
     }
 
-    /// Removes a subscription; false if there is no such. Snapshots that were taken before still have it.
+    /// Removes a subscription; returns false if there is none. Earlier snapshots still contain it.
     pub fn remove(&mut self, subscription: Subscription) -> bool {
         let Subscription(id) = subscription;
         if !self.locations.is_live(id) {
@@ -205,7 +206,7 @@ impl Index {
         self.remove_rows(id);
         self.locations.free(id);
         self.live -= 1;
-        // Whoever reads the state from before has it still.
+        // Readers of earlier snapshots still hold the number.
         match self.read.back_mut() {
             Some((_, freed)) => freed.push(id),
             None => self.free.push(id),
@@ -239,7 +240,7 @@ impl Index {
         self.coded = coded;
     }
 
-    /// Bytes that the index holds for matching: pieces, and what leads to them.
+    /// Bytes held for matching: pieces and directories.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.state().bytes() + self.locations.bytes() + self.statistics.bytes()

@@ -1,8 +1,8 @@
 //! The checks in 256-bit vectors: 32 lanes at a time.
 //!
-//! The instructions look a byte up in a table of 16, so an event's 64 codes are four tables. The slots of
-//! equalities are counted from the front and those of ranges from the back: so each condition of most groups does with
-//! the first or the last two, or with one.
+//! The instruction set looks bytes up in tables of 16, so the 64 codes of an event are four tables. Equality
+//! slots are numbered from the front and order slots from the back, so the conditions of most groups need
+//! only the first or the last two tables, or one of them.
 //!
 //! # Safety
 //! The only unsafe calls load half a [`Line`]: 32 bytes, or 16 of it, from within its 64.
@@ -20,7 +20,7 @@ use super::lanes;
 use crate::index::event::Line;
 use crate::index::group::{Group, LANES};
 
-/// 32 of a line's bytes, the first or the second.
+/// One half of a line: 32 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn half(line: &Line, second: bool) -> __m256i {
@@ -38,21 +38,21 @@ fn table(line: &Line, at: usize) -> __m256i {
     _mm256_broadcastsi128_si256(unsafe { _mm_load_si128(bytes.as_ptr().cast()) })
 }
 
-/// Which of an event's tables a condition is looked up in.
+/// The tables of an event in which a condition is looked up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Front,
     Back,
 }
 
-/// Slots, made ready to be looked up in an event's tables.
+/// Slots prepared for lookups in an event's tables.
 #[derive(Clone, Copy)]
 struct Places<const TABLES: usize> {
     slots: __m256i,
-    /// For two tables: the high bit says that the slot is in the second.
+    /// For two tables: the high bit selects the second.
     second: __m256i,
-    /// For four: the slots as places in each; those of other tables have their high bit set, which makes the
-    /// look-up give nothing.
+    /// For four tables: the slots as indices into each. Slots of other tables have the high bit set, so their
+    /// lookup yields zero.
     each: [__m256i; TABLES],
 }
 
@@ -69,7 +69,7 @@ fn places<const TABLES: usize>(slots: __m256i) -> Places<TABLES> {
     places
 }
 
-/// The event's codes at these places. A look-up heeds the low four bits of a place only.
+/// The event's codes in these slots. A lookup reads only the low four bits of an index.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn codes<const TABLES: usize>(tables: &[__m256i; TABLES], places: &Places<TABLES>) -> __m256i {
@@ -82,7 +82,7 @@ fn codes<const TABLES: usize>(tables: &[__m256i; TABLES], places: &Places<TABLES
         }
         _ => {
             let mut codes = _mm256_shuffle_epi8(tables[0], places.each[0]);
-            // No iterator: what is not inlined has not these instructions, and is called for each.
+            // No iterator here: a closure that is not inlined is compiled without these instructions.
             let mut at = 1;
             while at < TABLES {
                 codes = _mm256_or_si256(codes, _mm256_shuffle_epi8(tables[at], places.each[at]));
@@ -93,11 +93,11 @@ fn codes<const TABLES: usize>(tables: &[__m256i; TABLES], places: &Places<TABLES
     }
 }
 
-/// All ones in the lanes that are left, for both halves of a block.
+/// All ones in the remaining lanes, for both halves of a block.
 type Left = [__m256i; 2];
 
-/// Leaves the lanes in which the events' codes are within a condition: the lines are slots, and what `within`
-/// compares codes with.
+/// Keeps the lanes in which the event's code satisfies a condition. The lines are slots and the operands of
+/// `within`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn narrow<const TABLES: usize, const N: usize>(
@@ -121,7 +121,7 @@ fn narrow<const TABLES: usize, const N: usize>(
     }
 }
 
-/// The lanes in which all conditions of a block hold, for each event.
+/// For each event, the lanes in which all conditions of a block hold.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn masks<const TABLES: usize, const N: usize>(
@@ -157,8 +157,8 @@ fn masks<const TABLES: usize, const N: usize>(
     left.map(|[low, high]| bits(low, high) & valid)
 }
 
-/// Whether no lane is left for any event. Two conditions leave hardly anything of most blocks; one leaves too
-/// much to ask.
+/// Whether no lane remains for any event. Two conditions exclude nearly all lanes of most blocks; after one
+/// condition the test does not pay.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn is_empty<const N: usize>(left: &[Left; N]) -> bool {
@@ -169,7 +169,7 @@ fn is_empty<const N: usize>(left: &[Left; N]) -> bool {
     _mm256_testz_si256(any, any) == 1
 }
 
-/// A bit for each lane.
+/// One bit per lane.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn bits(low: __m256i, high: __m256i) -> u64 {
@@ -177,29 +177,29 @@ fn bits(low: __m256i, high: __m256i) -> u64 {
     bits(low) | bits(high) << 32
 }
 
-// Two events at a time: with more, what is left of them does not fit into 16 registers.
+// Two events at a time: the remaining lanes of more do not fit into 16 registers.
 
-/// For groups whose equalities name the first 16 slots only, and whose ranges the last.
+/// For groups whose equalities use only the first 16 slots, and whose ranges use only the last 16.
 pub(super) mod one {
     use super::*;
 
-    /// Of [`Group::tables`].
+    /// Tables in use, as in [`Group::tables`].
     pub(in crate::simd) const TABLES: u8 = 0b1000_0001;
 
     kernel!("avx2", 2, masks::<1, _>);
 }
 
-/// The first and the last 32.
+/// For groups that use the first and the last 32 slots.
 pub(super) mod two {
     use super::*;
 
-    /// Of [`Group::tables`].
+    /// Tables in use, as in [`Group::tables`].
     pub(in crate::simd) const TABLES: u8 = 0b1100_0011;
 
     kernel!("avx2", 2, masks::<2, _>);
 }
 
-/// For all.
+/// For all groups.
 pub(super) mod four {
     use super::*;
 

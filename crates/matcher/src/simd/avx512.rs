@@ -1,5 +1,5 @@
-//! The checks in 512-bit vectors: a line is a register, an event's 64 codes one table, and a block's 64
-//! look-ups one instruction.
+//! The checks in 512-bit vectors: a line is one register, an event's 64 codes are one table, and one
+//! instruction performs the 64 lookups of a block.
 //!
 //! # Safety
 //! The only unsafe call loads a [`Line`], which is aligned to its 64 bytes.

@@ -1,13 +1,13 @@
-//! The walk over blocks and events that all vector instructions have in common.
+//! The loop over blocks and events that all vector instruction sets share.
 //!
-//! Blocks outside, events inside, some at a time: a block's lines are read once for these, and the events
-//! stay in the first-level cache.
+//! The outer loop visits blocks, the inner loop events, some at a time: a block's lines are read once for
+//! these, and the events stay in the first-level cache.
 
-/// Defines `check` for the features named, for so many events at a time, by what checks a block for these or
-/// for one.
+/// Defines `check` for the features, for `$many` events at a time, from the functions that check a block for
+/// many events or for one.
 macro_rules! kernel {
     ($features:literal, $events:literal, $masks:path) => {
-        /// Calls back with each event and row where all conditions hold.
+        /// Calls `found` with each event and row where all conditions hold.
         #[target_feature(enable = $features)]
         pub(in crate::simd) fn check<F: FnMut(usize, usize)>(
             group: &Group,
@@ -42,11 +42,11 @@ macro_rules! kernel {
     };
 }
 
-/// Defines `masks`, the lanes of a block in which all conditions hold, for each event, by what narrows masks to
-/// equal codes and to ranges of them.
+/// Defines `masks`, the lanes of a block in which all conditions hold for each event, from the functions that
+/// narrow masks to equal codes and to ranges.
 macro_rules! masks {
     ($features:literal, $equal:path, $range:path) => {
-        /// The lanes in which all conditions hold, for each event.
+        /// For each event, the lanes in which all conditions hold.
         #[inline]
         #[target_feature(enable = $features)]
         fn masks<const N: usize>(
@@ -58,7 +58,8 @@ macro_rules! masks {
             let mut masks = [valid; N];
             let (equals, ranges) = block.split_at(2 * equals);
             let mut checked = 0;
-            // Two conditions leave hardly anything of most blocks; one leaves too much to stop at.
+            // Two conditions exclude nearly all lanes of most blocks; after one condition the test does not
+            // pay.
             let done = |masks: &[u64; N], checked: &mut usize| {
                 *checked += 1;
                 *checked >= 2 && masks.iter().fold(0, |all, mask| all | mask) == 0

@@ -1,9 +1,9 @@
-//! Checks of 64 subscriptions at a time, in the instructions that the processor has.
+//! Vectorized checks of 64 subscriptions at a time, for the instruction sets of the processor.
 //!
 //! # Safety
-//! The checks for an instruction set may only be called where the processor has it. A [`Chosen`] tier is
-//! made in one place, after asking the processor, and its field is private: so where `check` finds a tier,
-//! the processor has its instructions.
+//! The checks for an instruction set require a processor that supports it. A [`Chosen`] tier is constructed
+//! in one place, after feature detection, and its field is private. So a tier that reaches `check` is
+//! supported.
 
 #![allow(unsafe_code)]
 
@@ -22,21 +22,21 @@ mod neon;
 pub(crate) mod prefetch;
 mod scalar;
 
-/// Instructions for the checks. All give the same answers.
+/// Instruction set of the checks. All give the same results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
-    /// None but what every processor has.
+    /// Instructions that every processor has.
     Scalar,
-    /// ARM's 128-bit vectors.
+    /// 128-bit vectors of ARM.
     Neon,
     /// 256-bit vectors.
     Avx2,
-    /// 512-bit vectors with permutations of bytes (AVX-512 F, BW and VBMI).
+    /// 512-bit vectors with byte permutations (AVX-512 F, BW and VBMI).
     Avx512,
 }
 
 impl Tier {
-    /// Those that this processor has, the best last.
+    /// The tiers that this processor supports, the fastest last.
     #[must_use]
     pub fn available() -> Vec<Tier> {
         let all = [Tier::Scalar, Tier::Neon, Tier::Avx2, Tier::Avx512];
@@ -62,19 +62,19 @@ impl Tier {
     }
 }
 
-/// A tier that this processor has.
+/// A tier that this processor supports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chosen(Tier);
 
 impl Chosen {
-    /// The one that is wanted if it is there, else the best.
+    /// The wanted tier if it is supported, else the fastest.
     pub(crate) fn new(wanted: Option<Tier>) -> Chosen {
         let best = Tier::available().pop().unwrap_or(Tier::Scalar);
         Chosen(wanted.filter(|tier| tier.is_available()).unwrap_or(best))
     }
 }
 
-/// Checks all rows of a group against all events, and calls back with the event and the row where all
+/// Checks all rows of a group against all events, and calls `found` with the event and the row where all
 /// conditions hold.
 #[inline]
 pub(crate) fn check(
@@ -84,14 +84,14 @@ pub(crate) fn check(
     found: &mut impl FnMut(usize, usize),
 ) {
     if group.stride() == 0 {
-        // Nothing is left to check.
+        // There are no conditions.
         for event in 0..events.len() {
             (0..group.ids.len()).for_each(|row| found(event, row));
         }
         return;
     }
     match tier.0 {
-        // SAFETY: a chosen tier is one that the processor has.
+        // SAFETY: a chosen tier is supported by the processor.
         #[cfg(target_arch = "x86_64")]
         Tier::Avx2 => unsafe {
             if group.tables & !avx2::one::TABLES == 0 {
@@ -102,10 +102,10 @@ pub(crate) fn check(
                 avx2::four::check(group, events, found);
             }
         },
-        // SAFETY: the same.
+        // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Tier::Avx512 => unsafe { avx512::check(group, events, found) },
-        // SAFETY: the same.
+        // SAFETY: as above.
         #[cfg(target_arch = "aarch64")]
         Tier::Neon => unsafe { neon::check(group, events, found) },
         _ => scalar::check(group, events, found),

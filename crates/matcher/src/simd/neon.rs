@@ -1,4 +1,4 @@
-//! The checks in ARM's 128-bit vectors: 16 lanes at a time, and one look-up in a table of 64.
+//! The checks in 128-bit vectors of ARM: 16 lanes at a time, and one lookup in a table of 64.
 //!
 //! # Safety
 //! The only unsafe calls load 16, or four times 16, of the 64 bytes of a [`Line`].
@@ -14,7 +14,7 @@ use super::lanes;
 use crate::index::event::Line;
 use crate::index::group::{Group, LANES};
 
-/// The bit of each lane within its eight.
+/// The bit of each lane within its group of eight.
 const BITS: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
 
 /// 16 of a line's bytes.
@@ -26,7 +26,7 @@ fn quarter(line: &Line, at: usize) -> uint8x16_t {
     unsafe { vld1q_u8(bytes.as_ptr()) }
 }
 
-/// All of a line, as a table.
+/// A whole line, as a lookup table.
 #[inline]
 #[target_feature(enable = "neon")]
 fn table(line: &Line) -> uint8x16x4_t {
@@ -34,7 +34,7 @@ fn table(line: &Line) -> uint8x16x4_t {
     unsafe { vld1q_u8_x4(line.0.as_ptr()) }
 }
 
-/// A bit for each lane, from all ones or none.
+/// One bit per lane, from lanes of all ones or all zeros.
 #[inline]
 #[target_feature(enable = "neon")]
 fn bits(lanes: uint8x16_t) -> u64 {

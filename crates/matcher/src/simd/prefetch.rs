@@ -1,24 +1,24 @@
-//! Starting to load lines before they are wanted.
+//! Prefetch instructions.
 //!
 //! # Safety
-//! A prefetch is a hint: it reads nothing and never faults, whatever the address. The instruction
-//! touches no register and no flag of the program's.
+//! A prefetch is a hint: it reads nothing and never faults, whatever the address. The instruction changes no
+//! register and no flag of the program.
 
 #![allow(unsafe_code)]
 
 use crate::index::event::Line;
 
-/// Starts to load a line; does nothing where there is no such instruction.
+/// Starts to load a line; does nothing on processors without such an instruction.
 #[inline(always)]
 pub(crate) fn prefetch(line: &Line) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a hint, see above.
+    // SAFETY: a hint, see the top of the file.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch(std::ptr::from_ref(line).cast(), _MM_HINT_T0);
     }
     #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: the same.
+    // SAFETY: a hint, see the top of the file.
     unsafe {
         std::arch::asm!(
             "prfm pldl1keep, [{line}]",

@@ -1,4 +1,5 @@
-//! The checks without vectors: a block's first condition on all lanes, the others on those that are left.
+//! The checks without vectors: the first condition of a block on all lanes, the others on the remaining
+//! lanes.
 
 use super::lanes;
 use crate::index::event::Line;
@@ -9,7 +10,7 @@ pub(super) fn check(group: &Group, events: &[Line], found: &mut impl FnMut(usize
         let valid = lanes(group.ids.len(), at);
         let (equals, ranges) = block.split_at(2 * group.equals);
         for (number, Line(event)) in events.iter().enumerate() {
-            // No lane has more than 64 slots: the mask keeps the bound check away.
+            // A line has 64 slots: the mask removes the bounds check.
             let code = |slot: &Line, lane: usize| event[usize::from(slot.0[lane]) & 63];
             let mut left = valid;
             for equal in equals.chunks_exact(2) {
@@ -28,7 +29,7 @@ pub(super) fn check(group: &Group, events: &[Line], found: &mut impl FnMut(usize
     }
 }
 
-/// The lanes of `left` for which `holds`.
+/// The lanes of `left` for which `holds` is true.
 #[inline(always)]
 fn narrow(left: u64, holds: impl Fn(usize) -> bool) -> u64 {
     let mut still = 0;

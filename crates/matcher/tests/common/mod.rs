@@ -1,26 +1,26 @@
-//! Random filters and events over a small world, so that they meet often. What a seed gives is always the
-//! same, and failures name their seed.
+//! Random filters and events over a small world, so that matches are frequent. A seed always yields the same
+//! ones, and failures print their seed.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
 use fastrand::Rng;
 use phalanx_matcher::{Number, Value};
 
-/// How rich the world is.
+/// The size of the world.
 #[derive(Clone, Copy)]
 pub(crate) struct World {
     /// Attributes `a0`, `a1`, …
     pub(crate) names: usize,
-    /// Integers from 0, and so many strings.
+    /// Integers from 0, and as many strings.
     pub(crate) constants: i64,
-    /// Parentheses and `NOT`s in each other.
+    /// Nesting depth of parentheses and `NOT`s.
     pub(crate) depth: usize,
 }
 
 const STRINGS: [&str; 12] =
     ["", "a", "ab", "abc", "b", "ba", "it's", "ü", "üb", "true", "7", "50%_\\"];
 
-/// A literal's text, of any type.
+/// The text of a literal of any type.
 fn literal(world: World, rng: &mut Rng) -> String {
     match rng.u8(..10) {
         0 => ["TRUE", "false"][rng.usize(..2)].to_owned(),
@@ -45,7 +45,7 @@ fn number(world: World, rng: &mut Rng) -> String {
     }
 }
 
-/// A bound's text: a number or a string.
+/// The text of a bound: a number or a string.
 fn ordered(world: World, numbers: bool, rng: &mut Rng) -> String {
     match numbers {
         true => number(world, rng),
@@ -57,7 +57,7 @@ pub(crate) fn name(world: World, rng: &mut Rng) -> String {
     format!("a{}", rng.usize(..world.names))
 }
 
-/// One predicate's text.
+/// The text of one predicate.
 pub(crate) fn predicate(world: World, rng: &mut Rng) -> String {
     let name = name(world, rng);
     let not = ["", "", "NOT "][rng.usize(..3)];
@@ -86,7 +86,7 @@ pub(crate) fn predicate(world: World, rng: &mut Rng) -> String {
     }
 }
 
-/// A whole filter's text.
+/// The text of a whole filter.
 pub(crate) fn filter(world: World, rng: &mut Rng) -> String {
     condition(world, world.depth, rng)
 }
@@ -106,7 +106,7 @@ fn condition(world: World, depth: usize, rng: &mut Rng) -> String {
     }
 }
 
-/// An event as its sender has it.
+/// An event as its sender creates it.
 #[derive(Clone, Debug)]
 pub(crate) enum Owned {
     Boolean(bool),
@@ -126,7 +126,7 @@ impl Owned {
     }
 }
 
-/// Attributes of an event, of which some are missing, some twice and some in no filter.
+/// Attributes of an event: some missing, some repeated, some in no filter.
 pub(crate) fn event(world: World, rng: &mut Rng) -> Vec<(String, Owned)> {
     let mut event = Vec::new();
     for _ in 0..rng.usize(..=2 * world.names.min(40)) {
@@ -143,7 +143,7 @@ pub(crate) fn event(world: World, rng: &mut Rng) -> Vec<(String, Owned)> {
     event
 }
 
-/// The event as the matcher takes it.
+/// The event in the form that the matcher takes.
 pub(crate) fn borrowed(event: &[(String, Owned)]) -> Vec<(&str, Value<'_>)> {
     event.iter().map(|(name, value)| (name.as_str(), value.value())).collect()
 }

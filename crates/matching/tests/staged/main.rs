@@ -1,5 +1,5 @@
-//! The stages as a program uses them: every answer is what evaluating the filters gives, in the order of the
-//! calls, while the index changes; on threads, and in simulation.
+//! The stages from a program's view: every answer equals the evaluation of all filters, in the order of the
+//! calls, while the index changes; on threads and in simulation.
 
 mod publishers;
 mod simulation;

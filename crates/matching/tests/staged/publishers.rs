@@ -1,4 +1,4 @@
-//! Publishers that check what they are told, and a writer who changes the index meanwhile.
+//! Publishers that verify their answers, and a writer that changes the index meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -13,15 +13,15 @@ use crate::world::{self, Owned, World};
 type Model = Vec<(Subscription, Filter)>;
 pub(crate) type Attributes = Vec<(String, Owned)>;
 
-/// What the index has been, and how far that is known to all processors.
+/// The published states of the index, and the newest one known to all processors.
 #[derive(Default)]
 struct Published {
     models: Vec<Model>,
-    /// Of `models`: this and all before are known everywhere.
+    /// Index in `models`: this state and all earlier ones are known everywhere.
     everywhere: usize,
 }
 
-/// The program's stages and what its operations share.
+/// The program's stages and the state shared by its operations.
 #[derive(Clone)]
 pub(crate) struct Program {
     pub(crate) main: SharedStage<()>,
@@ -36,12 +36,12 @@ impl Program {
         let matching = Matching::declare(graph, options, |event: &Attributes, snapshot| {
             snapshot.event(&world::borrowed(event))
         });
-        // Until the first snapshot comes nothing matches.
+        // Before the first snapshot no event matches.
         let published = Published { models: vec![Model::new()], everywhere: 0 };
         Program { main, matching, world, published: Arc::new(Mutex::new(published)) }
     }
 
-    /// Publishes `events` events, some at a time, and checks each answer.
+    /// Publishes `events` events in batches, and checks each answer.
     pub(crate) async fn publish_events(self, events: usize, mut rng: Rng) {
         let mut left = events;
         let mut waiting = VecDeque::new();
@@ -68,7 +68,7 @@ impl Program {
         }
     }
 
-    /// That so much is found by an index that was published no earlier than `from`.
+    /// Asserts that `found` is correct for an index published no earlier than `from`.
     fn check(&self, from: usize, event: &Attributes, found: &[Subscription]) {
         let event = world::borrowed(event);
         let published = self.published.lock().unwrap();
@@ -86,7 +86,7 @@ impl Program {
         );
     }
 
-    /// Changes the index and publishes it, so many times.
+    /// Changes and publishes the index `times` times.
     pub(crate) async fn change_index(self, times: usize, mut rng: Rng) {
         let mut index = Index::new(phalanx_matcher::Options::default());
         let mut model = Model::new();
@@ -112,7 +112,7 @@ impl Program {
         }
     }
 
-    /// All of it, on the processor that starts it.
+    /// Runs publishers and writer on the processor that starts it.
     pub(crate) async fn run(self, publishers: usize, events: usize, mut rng: Rng) {
         let work = (0..publishers).map(|_| {
             let (program, rng) = (self.clone(), rng.fork());

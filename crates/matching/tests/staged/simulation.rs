@@ -1,4 +1,4 @@
-//! Under simulation: whichever stage runs next, on however many processors.
+//! In simulation: any order of stages, on any number of processors.
 
 use std::time::Duration;
 

@@ -50,7 +50,7 @@ fn many_publishers_while_the_index_changes() {
     assert_eq!(checked.load(Ordering::Relaxed), tasks, "all have checked all");
 }
 
-/// A program of one processor that does `work`, which says when it is through by returning.
+/// A program of one processor that runs `work` and then drains.
 fn alone<Fut>(work: impl Fn(Matching<i64>) -> Fut + Send + Sync + 'static)
 where
     Fut: Future<Output = ()> + 'static,
