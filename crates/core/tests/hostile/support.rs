@@ -1,0 +1,141 @@
+//! Guards that count, guards that panic, and a world that panics on request.
+#![allow(dead_code, reason = "each module uses its part")]
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Once;
+use std::task::{Context, Poll, Waker};
+
+use phalanx_core::{Graph, Processor, World};
+
+/// The beginning of each panic message that a test causes on purpose.
+pub(crate) const MEANT: &str = "hostile";
+
+/// Silences the panics that tests cause on purpose, and no others.
+pub(crate) fn hush() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let text = info.payload().downcast_ref::<&str>();
+            if !text.is_some_and(|text| text.starts_with(MEANT)) {
+                before(info);
+            }
+        }));
+    });
+}
+
+/// Panics when it is dropped, but not while another panic unwinds: that would abort the process.
+pub(crate) struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("hostile destructor");
+        }
+    }
+}
+
+/// Runs a closure when it is dropped.
+pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Counts how many of its tokens are alive.
+#[derive(Clone, Default)]
+pub(crate) struct Count(Rc<()>);
+
+impl Count {
+    pub(crate) fn token(&self) -> Rc<()> {
+        self.0.clone()
+    }
+
+    pub(crate) fn alive(&self) -> usize {
+        Rc::strong_count(&self.0) - 1
+    }
+}
+
+/// A world with a clock that is moved by hand, whose callbacks panic on request.
+#[derive(Default)]
+pub(crate) struct Hostile {
+    pub(crate) now: Cell<u64>,
+    /// The clock panics when it is next read after so many readings.
+    pub(crate) clock: Cell<Option<u32>>,
+    /// `panicked`, `wide` and `cohort` panic, as a subscriber of events may.
+    pub(crate) subscriber: Cell<bool>,
+    /// What `panicked` was told, whether or not it panics then.
+    pub(crate) told: RefCell<Vec<String>>,
+}
+
+impl Hostile {
+    fn strike(&self) {
+        if self.subscriber.get() {
+            panic!("hostile subscriber");
+        }
+    }
+}
+
+impl World for Hostile {
+    fn now(&self) -> u64 {
+        match self.clock.get() {
+            Some(0) => {
+                self.clock.set(None);
+                panic!("hostile clock");
+            }
+            Some(left) => self.clock.set(Some(left - 1)),
+            None => (),
+        }
+        self.now.get()
+    }
+
+    fn reap(&self) -> bool {
+        false
+    }
+
+    fn submit(&self) {}
+
+    fn park(&self, timeout: Option<u64>) {
+        let timeout = timeout.expect("asleep for ever with nobody to wake it");
+        self.now.set(self.now.get() + timeout);
+    }
+
+    fn panicked(&self, stage: &'static str, message: &str) {
+        self.told.borrow_mut().push(format!("{stage}: {message}"));
+        self.strike();
+    }
+
+    fn wide(&self, _: &'static str, _: &'static str, _: usize) {
+        self.strike();
+    }
+
+    fn cohort(&self, _: &'static str, _: usize, _: u64) {
+        self.strike();
+    }
+}
+
+/// The processors of a program of `N`, all on this thread.
+pub(crate) fn grow<const N: usize>(graph: Graph) -> [Processor; N] {
+    let processors = graph.build(N).into_iter().map(|seed| seed.grow(Box::new(|| ())));
+    processors.collect::<Vec<_>>().try_into().ok().expect("a processor for each seed")
+}
+
+/// Turns all processors until none does anything, a thousand times at most.
+pub(crate) fn settle(processors: &[Processor], world: &Hostile) {
+    for _ in 0..1_000 {
+        let turns: Vec<_> = processors.iter().map(|processor| processor.turn(world)).collect();
+        if turns.iter().all(|turn| turn.ran == 0 && !turn.received) {
+            return;
+        }
+    }
+    panic!("never at rest");
+}
+
+pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(waker))
+}

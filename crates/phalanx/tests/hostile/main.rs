@@ -1,0 +1,31 @@
+//! Hostile programs: safe code that misuses the runtime in every way that compiles.
+//!
+//! What `crates/core/tests/hostile` does to the scheduler is done here to whole programs with real
+//! threads, sockets and files. `cargo xtask hostile` runs this binary under AddressSanitizer and
+//! valgrind, on the poll driver, and the programs in simulation under Miri.
+#![forbid(unsafe_code)]
+
+use phalanx::{Graph, Runtime};
+
+/// A destructor that panics in an operation ends that operation and not the program.
+#[test]
+fn a_panicking_destructor_does_not_end_the_program() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("hostile destructor");
+        }
+    }
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    let ran = Runtime::new().processors(1).run(graph, move |start| {
+        let control = start.control();
+        stage.dispatch(move |_| async move {
+            let lost = stage.call(|_| async { drop(Bomb) }).await;
+            assert!(lost.is_err());
+            control.drain();
+        })?;
+        Ok(())
+    });
+    assert!(ran.is_ok());
+}
