@@ -22,7 +22,7 @@ use crate::call::Call;
 use crate::cohort::{Tally, bump};
 use crate::error::{CallError, Refused};
 use crate::operation::{
-    ENDED, HELD, Life, NO_SESSION, QUEUED, RemoteVTable, Slot, VTable, output_drop,
+    ENDED, HELD, Life, NO_SESSION, QUEUED, RemoteVTable, Serial, Slot, VTable, output_drop,
 };
 use crate::processor::{LocalStage, Processor};
 use crate::queue::Order;
@@ -296,10 +296,10 @@ impl Processor {
             panicked(self, stage as u8, panic)
         });
         let mut lost_here = 0;
-        for Lost { slot, name, of_this_cohort } in lost {
+        for Lost { slot, serial, of_this_cohort } in lost {
             lost_here += u64::from(of_this_cohort);
             let counters = self.stage_counters(slot.stage.get());
-            if !self.fail_taken(slot, name, error.clone()) {
+            if !self.fail_taken(slot, serial, error.clone()) {
                 continue;
             }
             if !of_this_cohort {
@@ -332,7 +332,7 @@ pub(crate) struct Batching {
 /// A reply that was dropped while a handler ran.
 struct Lost {
     slot: Slot,
-    name: Name,
+    serial: Serial,
     /// Not one that an earlier cohort has left.
     of_this_cohort: bool,
 }
@@ -373,10 +373,10 @@ impl Batching {
     }
 
     /// A reply was dropped. False if no handler runs.
-    pub(crate) fn lost(&self, slot: Slot, name: Name) -> bool {
+    pub(crate) fn lost(&self, slot: Slot, serial: Serial) -> bool {
         if self.handling.get() {
             let of_this_cohort = self.is_handling(slot);
-            self.lost.borrow_mut().push(Lost { slot, name, of_this_cohort });
+            self.lost.borrow_mut().push(Lost { slot, serial, of_this_cohort });
         }
         self.handling.get()
     }

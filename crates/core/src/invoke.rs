@@ -13,8 +13,8 @@ use std::mem::ManuallyDrop;
 use crate::call::Call;
 use crate::error::{CallError, Refused};
 use crate::operation::{
-    DYING, ENDED, HELD, Life, NO_SESSION, OUTER, Payload, QUEUED, Slot, VTable, WOKEN, assert_fits,
-    local_vtable,
+    DYING, ENDED, HELD, Life, NO_SESSION, OUTER, Payload, QUEUED, Serial, Slot, VTable, WOKEN,
+    assert_fits, local_vtable,
 };
 use crate::processor::{LocalStage, Processor};
 use crate::rendezvous::{contain, notify};
@@ -208,10 +208,10 @@ impl Processor {
 
     /// Ends operations that must not run on: at once if they are suspended, at the next chance if
     /// they are queued or running. All are marked first, so that none is re-enabled by another's end.
-    pub(crate) fn end_each(&self, members: &[(Slot, Name)]) {
+    pub(crate) fn end_each(&self, members: &[(Slot, Serial)]) {
         members.iter().for_each(|(slot, _)| slot.set(ENDED));
-        for (slot, name) in members {
-            let same = slot.name.get() == *name;
+        for (slot, serial) in members {
+            let same = slot.serial.get() == *serial;
             let suspended = matches!(slot.life.get(), Life::Started | Life::Taken);
             if same && suspended && !slot.has(QUEUED | DYING) {
                 self.discard(*slot, CallError::Ended);
@@ -271,7 +271,7 @@ impl Processor {
     pub(crate) fn end_all(&self) {
         let slots = (0..self.slab().capacity()).rev().filter_map(|index| self.slab().get(index));
         let alive = slots.filter(|slot| slot.life.get() != Life::Free);
-        let members: Vec<_> = alive.map(|slot| (slot, slot.name.get())).collect();
+        let members: Vec<_> = alive.map(|slot| (slot, slot.serial.get())).collect();
         self.end_each(&members);
     }
 }

@@ -43,6 +43,7 @@ mod intake;
 mod invoke;
 mod join;
 mod ladder;
+mod life;
 #[cfg(all(test, loom))]
 mod loom;
 mod moving;

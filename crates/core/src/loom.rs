@@ -8,6 +8,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 
+use crate::operation::Serial;
 use crate::parking::Parking;
 use crate::policy::{ExclusiveState, Gate, LocalExclusive};
 use crate::post::{Inbox, Pending};
@@ -15,8 +16,7 @@ use crate::proxy::Group;
 use crate::rebuild::Mended;
 use crate::rendezvous::Countdown;
 use crate::ring::Ring;
-use crate::there::There;
-use crate::waker::Name;
+use crate::there::{Arrived, There};
 
 #[test]
 fn ring_loses_and_doubles_nothing() {
@@ -226,15 +226,16 @@ fn a_session_ends_wherever_it_has_been() {
 /// A caller ends its child while the child is taken up elsewhere: one of the two learns of it.
 #[test]
 fn a_child_elsewhere_is_ended_by_one_of_two() {
+    const PLACE: Arrived = Arrived { processor: 1, index: 3, serial: Serial::of_word(7) };
     loom::model(|| {
         let there = Arc::new(There::default());
         let target = {
             let there = there.clone();
-            thread::spawn(move || there.arrive(1, Name::new(9, 3)))
+            thread::spawn(move || there.arrive(PLACE))
         };
         let ordered = there.end();
         let refused = target.join().unwrap();
         assert_eq!(ordered.is_none(), refused);
-        assert!(ordered.is_none_or(|(at, name)| at == 1 && name.on(9) == Name::new(9, 3)));
+        assert!(ordered.is_none_or(|place| place == PLACE));
     });
 }

@@ -10,8 +10,11 @@
 //!   thread, but as a [`Parcel`]; so the header's plain cells are touched by one thread.
 //! - [`Header::life`] says which member of [`Payload`] is alive. Every function here that reads or
 //!   writes the payload asserts it, changes it in the same breath, and is handed the types that the
-//!   slot was filled with: through the slot's own [`VTable`], or by a [`Call`](crate::Call) that
-//!   carries the result type from the very function that filled the slot.
+//!   slot was filled with: through the slot's own [`VTable`], or by a [`Call`](crate::Call) or
+//!   [`Reply`](crate::Reply) that carries the result type from the function that filled the slot.
+//! - A handle that outlives its operation must not take the slot's next operation for its own. A
+//!   `Call` keeps its slot from being freed (`HELD`). Every other handle compares [`Header::serial`],
+//!   which never repeats; a [`Name`] does repeat, and is used for waking alone.
 //! - A future is polled in place and dropped in place, and slots do not move: that is the pinning.
 //! - A [`Parcel`] is a slot on its way. The target touches the payload alone (the invocation first,
 //!   then the result), the home processor the header alone, until the parcel is home again; but for one word,
@@ -28,54 +31,17 @@ use std::task::{Context, Poll, Waker};
 
 use crate::bytes::Bytes;
 use crate::error::CallError;
+pub(crate) use crate::life::*;
 use crate::processor::Processor;
+use crate::there::Arrived;
 use crate::waker::{Name, waker};
-
-/// What a slot holds at present.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Life {
-    /// Nothing: the slot is in its pool.
-    Free,
-    /// The invocation; its stage has not yet run it.
-    Unstarted,
-    /// The future.
-    Started,
-    /// What is owed for an item that its stage's handler has taken ([`crate::reply`]).
-    Taken,
-    /// The invocation or the result is with another processor.
-    Away,
-    /// The result.
-    Done,
-    /// A [`CallError`].
-    Failed,
-    /// Nothing any more, but the slot is still named somewhere.
-    Empty,
-}
-
-/// In its stage's queue, or taken from it and not yet suspended ([`Processor::running`]).
-pub(crate) const QUEUED: u8 = 1;
-/// Being dropped right now.
-pub(crate) const DYING: u8 = 2;
-/// Re-enabled while it ran: goes back into the queue.
-pub(crate) const WOKEN: u8 = 4;
-/// Its session was ended while it ran or was queued: dropped at the next chance.
-pub(crate) const ENDED: u8 = 8;
-/// A `Call` waits for the result, so the slot outlives the operation.
-pub(crate) const HELD: u8 = 16;
-/// Suspends for a prefetch: is resumed within its cohort.
-pub(crate) const FETCHING: u8 = 32;
-/// Is being polled, and inside of that a child of its own ([`crate::direct`]).
-pub(crate) const OUTER: u8 = 64;
-
-pub(crate) const NO_SESSION: u32 = u32::MAX;
 
 /// The first cache line of a slot.
 #[repr(C, align(64))]
 pub(crate) struct Header {
     pub(crate) vtable: Cell<&'static VTable>,
-    /// Which operation lives here. Changes when the slot is given back, so that an old name is told
-    /// from a new one.
+    /// Which operation lives here, for wakers. Changes when the slot is freed, and repeats after 2²⁴
+    /// uses.
     pub(crate) name: Cell<Name>,
     /// When it was last queued, in the clock's nanoseconds.
     pub(crate) queued_at: Cell<u64>,
@@ -91,6 +57,8 @@ pub(crate) struct Header {
     pub(crate) waiter: Cell<Option<Waker>>,
     pub(crate) session_older: Cell<u32>,
     pub(crate) session_newer: Cell<u32>,
+    /// The number of this use of the slot. Changes when the slot is freed, and never repeats.
+    pub(crate) serial: Cell<Serial>,
 }
 
 const _: () = {
@@ -115,6 +83,7 @@ impl Header {
             waiter: Cell::new(None),
             session_older: Cell::new(NO_SESSION),
             session_newer: Cell::new(NO_SESSION),
+            serial: Cell::default(),
         }
     }
 
@@ -166,7 +135,7 @@ pub(crate) struct RemoteVTable {
     pub(crate) settle: unsafe fn(Slot, bool) -> usize,
     /// Marks a parcel that is away as one that is to end; says where its operation is, if it has
     /// been taken up.
-    pub(crate) end_away: unsafe fn(Slot) -> Option<(usize, Name)>,
+    pub(crate) end_away: unsafe fn(Slot) -> Option<Arrived>,
 }
 
 impl RemoteVTable {

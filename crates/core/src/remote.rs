@@ -26,15 +26,14 @@ use crate::call::Call;
 use crate::error::{CallError, Refused};
 use crate::moving::Forwarded;
 use crate::operation::{
-    ENDED, HELD, Life, Parcel, Payload, RemoteVTable, Slot, VTable, output_drop,
+    ENDED, HELD, Life, Parcel, Payload, RemoteVTable, Serial, Slot, VTable, output_drop,
 };
 use crate::outbox::Cargo;
 use crate::processor::{self, Processor};
 use crate::proxy::Group;
 use crate::rendezvous::contain;
 use crate::stage::Key;
-use crate::there::There;
-use crate::waker::Name;
+use crate::there::{Arrived, There};
 
 /// The payload of a slot that crosses. `repr(C)`: the call reads the result at its start.
 #[repr(C)]
@@ -164,21 +163,19 @@ impl Processor {
             Life::Away => {
                 // SAFETY: the vtable is the one that the parcel was filled with.
                 let arrived = unsafe { (slot.vtable.get().remote.end_away)(slot) };
-                if let Some((target, name)) = arrived {
-                    // A name that is stale by then names nothing.
-                    self.order(target, move |there| there.end_named(name));
+                if let Some(Arrived { processor, index, serial }) = arrived {
+                    // An operation that is over by then has another serial.
+                    self.order(processor, move |there| there.end_arrived(index, serial));
                 }
             }
             Life::Done | Life::Failed => (),
-            _ => self.end_each(&[(slot, slot.name.get())]),
+            _ => self.end_each(&[(slot, slot.serial.get())]),
         }
     }
 
-    fn end_named(&self, name: Name) {
-        let name = name.on(self.number());
-        if let Some(slot) = self.slab().get(name.index()).filter(|slot| slot.name.get() == name) {
-            self.end_each(&[(slot, name)]);
-        }
+    fn end_arrived(&self, index: u32, serial: Serial) {
+        let slot = self.slab().get(index).filter(|slot| slot.serial.get() == serial);
+        slot.into_iter().for_each(|slot| self.end_each(&[(slot, serial)]));
     }
 }
 
@@ -252,7 +249,7 @@ unsafe fn drop_invocation<F, T>(slot: Slot) {
     }
 }
 
-unsafe fn end_away<F, T>(slot: Slot) -> Option<(usize, Name)> {
+unsafe fn end_away<F, T>(slot: Slot) -> Option<Arrived> {
     // SAFETY: of what is away, this member alone is shared, and it is atomic.
     unsafe { &(*slot.payload::<Crossing<F, T>>()).there }.end()
 }
@@ -328,7 +325,8 @@ pub(crate) unsafe fn receive<F, T>(
         if let Ok(operation) = placed {
             // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.
             let there = unsafe { &(*crossing).there };
-            if there.arrive(processor.index(), operation.name.get()) {
+            let (at, index) = (processor.index(), operation.name.get().index());
+            if there.arrive(Arrived { processor: at, index, serial: operation.serial.get() }) {
                 operation.set(ENDED);
             }
         }

@@ -3,19 +3,20 @@
 //! # Safety
 //! A reply is made for one slot when its item is taken out, by the code that knows the result's type
 //! ([`crate::batch`]). The slot's life is then `Taken`, its payload an [`Owed`] and nothing else. A
-//! slot is touched only while this thread's current processor is the slot's, and written to only
-//! while its name and its life say that this item's reply is still awaited; so each is answered
-//! once, by its reply, its session's end or its processor's.
+//! slot is touched only while this thread's current processor is the slot's. It is written to only
+//! while its serial says that it is still the same use of the slot, and its life that the reply is
+//! still awaited. A serial never repeats, so a reply that is kept past its item, through any number
+//! of later uses of the slot, writes nothing. Each item is answered once: by its reply, by its
+//! session's end or by its processor's end.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
 use crate::error::CallError;
-use crate::operation::{HELD, Life, Slot};
+use crate::operation::{HELD, Life, Serial, Slot};
 use crate::processor::{self, Processor};
 use crate::remote::Owed;
-use crate::waker::Name;
 
 /// The means to answer one item of a cohort. It may be kept, or moved into an operation, and
 /// answered later; it stays on its processor.
@@ -31,7 +32,7 @@ use crate::waker::Name;
 #[must_use = "a dropped reply tells the caller an error"]
 pub struct Reply<O> {
     slot: Slot,
-    name: Name,
+    serial: Serial,
     identity: u32,
     value: PhantomData<*mut O>,
 }
@@ -40,33 +41,33 @@ impl<O> Reply<O> {
     /// # Safety
     /// The slot is this processor's, `Taken`, of result type `O`, and has no other reply.
     pub(crate) unsafe fn new(processor: &Processor, slot: Slot) -> Self {
-        let (name, identity) = (slot.name.get(), processor.identity());
-        Self { slot, name, identity, value: PhantomData }
+        let (serial, identity) = (slot.serial.get(), processor.identity());
+        Self { slot, serial, identity, value: PhantomData }
     }
 
     /// Answers the caller.
     pub fn send(self, value: O) {
         let this = ManuallyDrop::new(self);
         // SAFETY: the slot's result type is `O` (top of the file).
-        processor::on(this.identity, |p| unsafe { p.answer(this.slot, this.name, value) });
+        processor::on(this.identity, |p| unsafe { p.answer(this.slot, this.serial, value) });
     }
 }
 
 impl<O> Drop for Reply<O> {
     fn drop(&mut self) {
-        processor::on(self.identity, |p| p.lose(self.slot, self.name));
+        processor::on(self.identity, |p| p.lose(self.slot, self.serial));
     }
 }
 
-fn is_awaited(slot: Slot, name: Name) -> bool {
-    slot.name.get() == name && slot.life.get() == Life::Taken
+fn is_awaited(slot: Slot, serial: Serial) -> bool {
+    slot.serial.get() == serial && slot.life.get() == Life::Taken
 }
 
 impl Processor {
     /// # Safety
-    /// The slot's result type is `O`.
-    unsafe fn answer<O>(&self, slot: Slot, name: Name, value: O) {
-        if !is_awaited(slot, name) {
+    /// The result type of the slot's use with this serial is `O`.
+    unsafe fn answer<O>(&self, slot: Slot, serial: Serial, value: O) {
+        if !is_awaited(slot, serial) {
             return drop(value);
         }
         slot.life.set(Life::Empty);
@@ -86,20 +87,20 @@ impl Processor {
     }
 
     /// A reply was dropped.
-    fn lose(&self, slot: Slot, name: Name) {
+    fn lose(&self, slot: Slot, serial: Serial) {
         // While a handler runs it is not known yet why: it may be panicking.
-        if is_awaited(slot, name) && !self.batching.lost(slot, name) {
+        if is_awaited(slot, serial) && !self.batching.lost(slot, serial) {
             let counters = self.stage_counters(slot.stage.get());
             counters.ended.add(1);
             counters.ended_suspended.add(1);
             let stage = self.stage_name(slot.stage.get());
-            self.fail_taken(slot, name, CallError::Unanswered { stage });
+            self.fail_taken(slot, serial, CallError::Unanswered { stage });
         }
     }
 
     /// Tells a caller that its item will not be answered. False if somebody else has done so.
-    pub(crate) fn fail_taken(&self, slot: Slot, name: Name, error: CallError) -> bool {
-        if !is_awaited(slot, name) {
+    pub(crate) fn fail_taken(&self, slot: Slot, serial: Serial, error: CallError) -> bool {
+        if !is_awaited(slot, serial) {
             return false;
         }
         slot.life.set(Life::Empty);
@@ -113,5 +114,69 @@ impl Processor {
         }
         self.finish(slot);
         true
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::RefCell;
+    use std::future::Future;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::{Call, Cohort, CohortStage, Graph, Session, World};
+
+    struct Still;
+
+    impl World for Still {
+        fn now(&self) -> u64 {
+            0
+        }
+        fn reap(&self) -> bool {
+            false
+        }
+        fn submit(&self) {}
+        fn park(&self, _: Option<u64>) {}
+    }
+
+    thread_local! {
+        static KEPT: RefCell<Vec<Reply<u64>>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn keeps(graph: &mut Graph, name: &'static str) -> CohortStage<(), u64> {
+        let handler = |(): &mut (), cohort: &mut Cohort<(), u64>| {
+            KEPT.with_borrow_mut(|kept| kept.extend(cohort.drain().map(|(_, reply)| reply)));
+        };
+        graph.stage(name).cohort(|_| (), handler)
+    }
+
+    fn poll(call: &mut Call<u64>) -> Poll<Result<u64, CallError>> {
+        std::pin::Pin::new(call).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// A stale reply and a dropped one, after as many uses of the slot as a name can tell apart, and
+    /// a few more.
+    #[test]
+    fn a_reply_knows_its_own_item_however_often_the_slot_was_used() {
+        for uses in [0, 1, (1 << 24) - 1, 1 << 24, (1 << 25) - 1] {
+            let mut graph = Graph::new();
+            let stage = keeps(&mut graph, "stage");
+            let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+            processor.enter(|| {
+                let session = Session::new();
+                (0..2).for_each(|_| stage.dispatch_in(&session, ()).unwrap());
+                processor.turn(&Still);
+                drop(session.end());
+                let mut stale = KEPT.take();
+                processor.slab().age(uses);
+                let mut calls = [stage.call(()), stage.call(())];
+                processor.turn(&Still);
+                stale.pop().expect("kept").send(1);
+                drop(stale);
+                assert!(calls.iter_mut().all(|call| poll(call).is_pending()), "{uses}");
+                KEPT.take().into_iter().for_each(|reply| reply.send(2));
+                assert!(calls.iter_mut().all(|call| poll(call) == Poll::Ready(Ok(2))), "{uses}");
+            });
+        }
     }
 }

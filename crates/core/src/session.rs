@@ -214,7 +214,7 @@ impl Sessions {
         let mut members = Vec::new();
         let mut next = self.with(session, |record| record.youngest);
         while let Some(slot) = processor.slab().get(next) {
-            members.push((slot, slot.name.get()));
+            members.push((slot, slot.serial.get()));
             next = slot.session_older.get();
         }
         processor.end_each(&members);

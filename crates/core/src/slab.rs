@@ -17,6 +17,8 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+#[cfg(all(test, not(loom)))]
+use crate::operation::Serial;
 use crate::operation::{Header, Life, Slot};
 use crate::region::{Owner, Region, Supply};
 use crate::waker::{MAX_OPERATIONS, Name};
@@ -108,6 +110,7 @@ impl Slab {
         slot.life.set(Life::Free);
         slot.flags.set(0);
         slot.name.set(slot.name.get().next());
+        slot.serial.set(slot.serial.get().next());
         self.live.set(self.live.get() - 1);
         // SAFETY: short section (top of the file). `grow` has reserved room for all slots of the
         // class, and a slot is given back once, since it is taken before.
@@ -176,6 +179,16 @@ impl Slab {
     /// Bytes that are not in the region, over all pools; none where there is no region.
     pub(crate) fn spilled(&self) -> usize {
         if self.region.is_some() { self.spilled.get() } else { 0 }
+    }
+
+    /// Has every free slot look as if it had been used so many times more.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn age(&self, uses: u64) {
+        let slots = (0..self.capacity()).filter_map(|index| self.get(index));
+        for slot in slots.filter(|slot| slot.life.get() == Life::Free) {
+            slot.name.set(slot.name.get().after(uses));
+            slot.serial.set(Serial::of_word(slot.serial.get().word() + uses));
+        }
     }
 
     /// Takes in no operation any more.

@@ -2,12 +2,15 @@
 //!
 //! A waker is one word, the operation's [`Name`]: the low bits of its slot's generation, the
 //! processor's number and the slot's index. The word stands ready in the slot's header, so making,
-//! cloning and dropping a waker computes nothing. A waker that outlives its operation names nothing,
-//! or at worst, after 2²⁴ others, a later operation in the same slot, which is then polled once in
-//! vain; so an old waker is never a memory error.
+//! cloning and dropping a waker computes nothing. A name repeats after 2²⁴ uses of its slot. So it
+//! proves nothing about what lives in the slot, and is good for one thing: an operation that is
+//! re-enabled by another's old waker is polled once in vain. Whatever reads or writes a payload, or
+//! ends an operation, compares [`Serial`](crate::operation::Serial), which never repeats.
 //!
 //! # Safety
 //! The word is never used as a pointer, so the vtable's functions are sound for any word at all.
+//! Waking, the only use of a name, polls or queues an operation that is suspended, and is sound for
+//! any operation.
 
 use std::sync::{Arc, RwLock};
 use std::task::{RawWaker, RawWakerVTable, Waker};
@@ -61,24 +64,15 @@ impl Name {
         Self(self.0.wrapping_add(1 << (INDEX_BITS + NUMBER_BITS)))
     }
 
+    /// The name after so many operations in the same slot.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn after(self, uses: u64) -> Self {
+        Self(self.0.wrapping_add(uses << (INDEX_BITS + NUMBER_BITS)))
+    }
+
     #[inline]
     pub(crate) fn index(self) -> u32 {
         self.0 as u32 & (MAX_OPERATIONS as u32 - 1)
-    }
-
-    /// The name as one word, and back.
-    pub(crate) fn word(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) fn of_word(word: u64) -> Self {
-        Self(word)
-    }
-
-    /// The same slot and generation, with another number in the processor's place.
-    pub(crate) fn on(self, number: u16) -> Self {
-        let mask = u64::from(u16::MAX) << INDEX_BITS;
-        Self(self.0 & !mask | u64::from(number) << INDEX_BITS)
     }
 
     #[inline]
@@ -123,8 +117,12 @@ fn wake(data: *const ()) {
         ours
     });
     if here != Some(true) {
-        let processors = PROCESSORS.read().unwrap_or_else(|poison| poison.into_inner());
-        if let Some(Some(post)) = processors.get(usize::from(name.processor())) {
+        // Not under the lock: to wake calls the embedder's [`Unpark`](crate::Unpark).
+        let post = {
+            let processors = PROCESSORS.read().unwrap_or_else(|poison| poison.into_inner());
+            processors.get(usize::from(name.processor())).cloned().flatten()
+        };
+        if let Some(post) = post {
             post.wake(name);
         }
     }

@@ -125,11 +125,14 @@ pub(crate) fn grow<const N: usize>(graph: Graph) -> [Processor; N] {
     processors.collect::<Vec<_>>().try_into().ok().expect("a processor for each seed")
 }
 
-/// Turns all processors until none does anything, a thousand times at most.
+/// Turns all processors until none has done anything three times in a row, a thousand times at most.
 pub(crate) fn settle(processors: &[Processor], world: &Hostile) {
+    let mut quiet = 0;
     for _ in 0..1_000 {
         let turns: Vec<_> = processors.iter().map(|processor| processor.turn(world)).collect();
-        if turns.iter().all(|turn| turn.ran == 0 && !turn.received) {
+        let still = turns.iter().all(|turn| turn.ran == 0 && !turn.received);
+        quiet = if still { quiet + 1 } else { 0 };
+        if quiet == 3 {
             return;
         }
     }

@@ -1,0 +1,154 @@
+//! Replies of cohort operations that are kept for longer than their item.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use phalanx_core::{CallError, Cohort, CohortStage, Graph, Processor, Reply, Session};
+
+use crate::support::{Hostile, grow, settle};
+
+/// Replies that a handler has put aside. `Reply` is not `Send`, the handler is: so by thread.
+macro_rules! kept {
+    ($name:ident: $type:ty) => {
+        thread_local! {
+            static $name: RefCell<Vec<Reply<$type>>> = const { RefCell::new(Vec::new()) };
+        }
+    };
+}
+
+kept!(NUMBERS: u64);
+kept!(TEXTS: String);
+
+fn stages(graph: &mut Graph) -> (CohortStage<(), u64>, CohortStage<(), String>) {
+    let numbers = graph.stage("numbers").cohort(
+        |_| (),
+        |(), cohort: &mut Cohort<(), u64>| {
+            NUMBERS.with_borrow_mut(|kept| kept.extend(cohort.drain().map(|(_, reply)| reply)));
+        },
+    );
+    let texts = graph.stage("texts").cohort(
+        |_| (),
+        |(), cohort: &mut Cohort<(), String>| {
+            TEXTS.with_borrow_mut(|kept| kept.extend(cohort.drain().map(|(_, reply)| reply)));
+        },
+    );
+    (numbers, texts)
+}
+
+/// Has an item's reply kept and the item ended, so that its slot is free.
+fn stale_reply(processor: &Processor, world: &Hostile, stage: CohortStage<(), u64>) -> Reply<u64> {
+    processor.enter(|| {
+        let session = Session::new();
+        stage.dispatch_in(&session, ()).unwrap();
+        processor.turn(world);
+        drop(session.end());
+    });
+    NUMBERS.take().pop().expect("kept")
+}
+
+/// After `uses` other operations in the slot of a stale reply, that reply reaches nobody.
+fn a_stale_reply_reaches_nobody(uses: u32) {
+    let mut graph = Graph::new();
+    let (numbers, texts) = stages(&mut graph);
+    let plain = graph.shared("plain", ());
+    let ([processor], world) = (grow(graph), Hostile::default());
+    let stale = stale_reply(&processor, &world, numbers);
+    processor.enter(|| {
+        for _ in 0..uses {
+            plain.dispatch(|_| async {}).unwrap();
+            processor.turn(&world);
+        }
+        // In the same slot, with a result of another type.
+        let call = texts.call(());
+        processor.turn(&world);
+        stale.send(0x4141_4141_4141_4141);
+        TEXTS.take().pop().expect("kept").send("in time".to_owned());
+        let seen = Rc::new(RefCell::new(None));
+        let out = seen.clone();
+        plain.dispatch(move |_| async move { *out.borrow_mut() = Some(call.await) }).unwrap();
+        settle(std::slice::from_ref(&processor), &world);
+        assert_eq!(seen.take(), Some(Ok("in time".to_owned())));
+    });
+    assert_eq!(processor.live(), 0);
+}
+
+#[test]
+fn a_reply_is_stale_after_one_more_use_of_its_slot() {
+    a_stale_reply_reaches_nobody(0);
+    a_stale_reply_reaches_nobody(1);
+}
+
+/// A waker's name has 24 bits for the uses of its slot, so it comes round here. `slab.rs` has the
+/// same without the wait.
+#[test]
+#[cfg_attr(any(debug_assertions, miri), ignore = "sixteen million operations: in release only")]
+fn a_reply_is_stale_after_as_many_uses_as_a_waker_can_tell() {
+    a_stale_reply_reaches_nobody((1 << 24) - 1);
+}
+
+#[test]
+fn a_reply_sent_elsewhere_reaches_nobody() {
+    let mut graph = Graph::new();
+    let (numbers, _) = stages(&mut graph);
+    let ([one, two], world) = (grow(graph), Hostile::default());
+    let call = one.enter(|| numbers.call(()));
+    one.turn(&world);
+    let reply = NUMBERS.take().pop().expect("kept");
+    two.enter(|| reply.send(1));
+    one.enter(|| assert!(!call.is_finished()));
+    // Its processor answers, at its end, whoever waits.
+    drop(one);
+    drop(call);
+}
+
+/// The value that nobody awaits any more has a destructor that ends the item of another reply.
+#[test]
+fn a_destructor_of_an_answer_may_answer() {
+    struct Answers(Option<Reply<u64>>);
+    impl Drop for Answers {
+        fn drop(&mut self) {
+            self.0.take().into_iter().for_each(|reply| reply.send(7));
+        }
+    }
+    let inner = Arc::new(Mutex::new(0));
+    let mut graph = Graph::new();
+    let (numbers, _) = stages(&mut graph);
+    let outer = graph.stage("outer").cohort(
+        |_| (),
+        |(), cohort: &mut Cohort<(), Answers>| {
+            for (_, reply) in cohort.drain() {
+                reply.send(Answers(NUMBERS.take().pop()));
+            }
+        },
+    );
+    let seen = inner.clone();
+    let plain = graph.shared("plain", ());
+    let ([processor], world) = (grow(graph), Hostile::default());
+    processor.enter(|| {
+        let call = numbers.call(());
+        outer.dispatch(()).unwrap();
+        plain
+            .dispatch(move |_| async move { *seen.lock().unwrap() = call.await.unwrap() })
+            .unwrap();
+    });
+    settle(std::slice::from_ref(&processor), &world);
+    assert_eq!((*inner.lock().unwrap(), processor.live()), (7, 0));
+}
+
+#[test]
+fn a_forgotten_reply_is_answered_with_its_session() {
+    let mut graph = Graph::new();
+    let (numbers, _) = stages(&mut graph);
+    let ([processor], world) = (grow(graph), Hostile::default());
+    processor.enter(|| {
+        let session = Session::new();
+        let mut call = session.scope(|| numbers.call(()));
+        processor.turn(&world);
+        NUMBERS.take().into_iter().for_each(std::mem::forget);
+        drop(session.end());
+        let polled = crate::support::poll_once(&mut call, std::task::Waker::noop());
+        assert_eq!(polled, std::task::Poll::Ready(Err(CallError::Ended)));
+    });
+    assert_eq!(processor.live(), 0);
+}
