@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use crate::bytes::Bytes;
 use crate::call::Call;
-use crate::cohort::{Tally, bump};
 use crate::error::{CallError, Refused};
 use crate::operation::{
     ENDED, HELD, Life, NO_SESSION, QUEUED, RemoteVTable, Serial, Slot, VTable, output_drop,
@@ -30,7 +29,7 @@ use crate::remote::{Owed, item_parcel_vtable, panicked, receive};
 use crate::rendezvous::{contain, discard_panic};
 use crate::reply::Reply;
 use crate::stage::Key;
-use crate::waker::Name;
+use crate::tally::{Tally, bump};
 
 /// Run when a cohort of a stage has ended.
 pub(crate) type EndOfCohort = Arc<dyn Fn() + Send + Sync>;

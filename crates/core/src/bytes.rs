@@ -13,6 +13,7 @@ use crate::graph::StageOptions;
 use crate::operation::{Payload, Slot, VTable};
 use crate::processor::Processor;
 use crate::program::Control;
+use crate::rendezvous::contain;
 use crate::slab::stride;
 use crate::watch::plain;
 use crate::wavefront::World;
@@ -193,7 +194,7 @@ impl Processor {
         };
         self.counters.types.add(each);
         if bytes.payload as usize > WIDE_OPERATION {
-            world.wide(self.stage_name(stage), each.operation, bytes.payload as usize);
+            contain(|| world.wide(self.stage_name(stage), each.operation, bytes.payload as usize));
         }
     }
 }

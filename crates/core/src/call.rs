@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 use crate::error::{CallError, Refused};
 use crate::operation::{HELD, Life, Slot};
 use crate::processor::{self, Processor};
+use crate::rendezvous::contain;
 use crate::waker;
 
 /// An invoked operation whose result can be awaited (WaitForChildren in tr2001 §5.2.1).
@@ -192,7 +193,7 @@ fn abandon(slot: Slot, identity: u32) {
         if is_over(slot) {
             processor.free(slot);
         }
-        drop(waiter);
+        contain(|| drop(waiter));
     });
 }
 

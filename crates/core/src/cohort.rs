@@ -1,5 +1,6 @@
 //! Running a cohort: the operations of one stage, one after the other.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,65 +9,15 @@ use crate::operation::{ENDED, FETCHING, HELD, Life, NO_SESSION, QUEUED, Slot, St
 use crate::policy::Gate;
 use crate::processor::{LocalStage, Processor};
 use crate::profile::cohort_bucket;
-use crate::queue::Order;
+use crate::queue::{Aside, Order};
 use crate::remote::panicked;
 use crate::rendezvous::{contain, discard_panic};
+use crate::tally::{Tally, bump};
 use crate::wavefront::World;
 
 /// A cohort's time is looked at after this many operations, and then at growing distances: many
 /// operations in a short time are short ones.
 const FIRST_LOOK: usize = 8;
-
-/// How long operations had waited.
-#[derive(Default)]
-pub(crate) struct Waits {
-    total: Cell<u64>,
-    longest: Cell<u64>,
-}
-
-impl Waits {
-    #[inline(always)]
-    pub(crate) fn add(&self, wait: u64) {
-        self.total.set(self.total.get() + wait);
-        if wait > self.longest.get() {
-            self.longest.set(wait);
-        }
-    }
-}
-
-#[inline(always)]
-pub(crate) fn bump(count: &Cell<u64>) {
-    count.set(count.get() + 1);
-}
-
-/// What one cohort adds to its stage's counters. The usual case is an operation that is started and
-/// completed, so these two are not counted but what remains of `size`. Cells, since a panic may
-/// leave the loop at any operation.
-#[derive(Default)]
-pub(crate) struct Tally {
-    pub(crate) started: Waits,
-    resumed: Waits,
-    /// Those that were not started now.
-    resumptions: Cell<u64>,
-    pub(crate) ended: Cell<u64>,
-    pub(crate) suspended: Cell<u64>,
-    pub(crate) panicked: Cell<u64>,
-    pub(crate) size: Cell<usize>,
-    /// No operation is started beyond this size: the stage's count, or none while as many as may
-    /// wait for prefetches.
-    pub(crate) limit: Cell<usize>,
-    /// Resumptions after prefetches, and how many there are when the time is looked at.
-    pub(crate) fetched: Cell<usize>,
-    pub(crate) fetched_look: Cell<usize>,
-    /// So many parcels of other processors go first in this cohort.
-    pub(crate) parcels: Cell<usize>,
-    /// The size at which is looked up from the work.
-    look: Cell<usize>,
-    /// The size at which the time is looked at.
-    look_at_clock: Cell<usize>,
-    /// Nanoseconds that other stages' cohorts took which interrupted this one.
-    interrupted: Cell<u64>,
-}
 
 /// Lets go of an exclusive stage when the cohort is over, however it ends.
 struct Inside<'a>(&'a dyn Gate);
@@ -145,16 +96,7 @@ impl Processor {
                 self.run_operations(stage, local, order, start, world, &tally);
             }))
         {
-            self.sessions.enter(NO_SESSION);
-            if let Some(slot) = self.running.take().filter(|slot| slot.has(QUEUED)) {
-                bump(&tally.panicked);
-                let error = panicked(self, stage as u8, &*panic);
-                if let CallError::Panicked { stage, message } = &error {
-                    world.panicked(stage, message);
-                }
-                self.discard(slot, error);
-            }
-            discard_panic(panic);
+            self.operation_panicked(stage, panic, world, &tally);
         }
         self.running.set(None);
         self.tell_of_panics(world);
@@ -169,11 +111,37 @@ impl Processor {
         self.now.set(end);
         let time = end.saturating_sub(start).saturating_sub(tally.interrupted.get());
         self.cohort_ended(stage, local, waiting, time, &tally);
-        world.cohort(self.stage_name(stage as u8), tally.size.get(), time);
+        contain(|| world.cohort(self.stage_name(stage as u8), tally.size.get(), time));
         if self.counters.recorder.is_on() {
             self.record_cohort(stage, start, tally.size.get() as u64, waiting);
         }
         tally.size.get()
+    }
+
+    /// A panic has left the loop of a cohort. The operation that was polled has failed: it is dropped
+    /// before anyone is told, since it is in no queue meanwhile, and who is told may panic too.
+    #[cold]
+    fn operation_panicked(
+        &self,
+        stage: usize,
+        panic: Box<dyn Any + Send>,
+        world: &impl World,
+        tally: &Tally,
+    ) {
+        self.sessions.enter(NO_SESSION);
+        // Still the operation that was polled, and not a later one in its slot.
+        let polled = |slot: &Slot| {
+            slot.has(QUEUED) && matches!(slot.life.get(), Life::Started | Life::Empty)
+        };
+        if let Some(slot) = self.running.take().filter(polled) {
+            bump(&tally.panicked);
+            let error = panicked(self, stage as u8, &*panic);
+            self.discard(slot, error.clone());
+            if let CallError::Panicked { stage, message } = &error {
+                contain(|| world.panicked(stage, message));
+            }
+        }
+        discard_panic(panic);
     }
 
     fn run_operations(
@@ -261,14 +229,9 @@ impl Processor {
     ) -> Option<Slot> {
         let left = tally.parcels.get().checked_sub(1)?;
         // Not refused because the queue is full: it is there for a moment only.
-        let aside = match local.queue.has_room() {
-            true => None,
-            false => local.queue.pop(Order::NewestFirst),
-        };
+        let aside = Aside::make_room(&local.queue);
         let next = self.next_parcel(stage);
-        if let Some(aside) = aside {
-            local.queue.push(aside);
-        }
+        drop(aside);
         tally.parcels.set(if next.is_some() { left } else { 0 });
         next
     }

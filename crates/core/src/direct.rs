@@ -25,7 +25,7 @@ use crate::operation::{ENDED, HELD, Life, NO_SESSION, OUTER, QUEUED, Slot, Step,
 use crate::processor::{LocalStage, Processor};
 use crate::profile::{Counter, ProcessorCounters};
 use crate::remote::panicked;
-use crate::rendezvous::discard_panic;
+use crate::rendezvous::{contain, discard_panic};
 use crate::wavefront::World;
 
 /// Children inside of one another.
@@ -282,6 +282,8 @@ impl Processor {
             return;
         }
         let panics = self.direct.panics.take();
-        panics.into_iter().for_each(|(stage, message)| world.panicked(stage, &message));
+        for (stage, message) in panics {
+            contain(|| world.panicked(stage, &message));
+        }
     }
 }

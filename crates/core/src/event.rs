@@ -7,6 +7,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use crate::rendezvous::contain;
+
 struct Inner<T> {
     value: Option<T>,
     waker: Option<Waker>,
@@ -36,7 +38,7 @@ impl<T> Drop for Trigger<T> {
         inner.abandoned = true;
         if let Some(waker) = inner.waker.take() {
             drop(inner);
-            waker.wake();
+            contain(|| waker.wake());
         }
     }
 }

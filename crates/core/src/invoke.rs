@@ -129,7 +129,8 @@ impl Processor {
         Some(slot)
     }
 
-    /// Counts a refusal and says why. The invocation is dropped.
+    /// Counts a refusal and says why. The invocation is dropped; a panic in that is contained, since
+    /// what refuses may be a processor's turn as well as the caller.
     #[cold]
     #[inline(never)]
     pub(crate) fn refuse<F>(&self, stage: u8, invocation: F) -> Refused {
@@ -147,7 +148,7 @@ impl Processor {
                 }
             }
         };
-        drop(invocation);
+        contain(|| drop(invocation));
         reason
     }
 

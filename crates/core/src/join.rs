@@ -117,6 +117,10 @@ impl<C: Children> Future for Join<C> {
             let name = processor.joins.await_arrivals(before, children, parent);
             self.wait = Some((name, identity));
             self.calls.point_at(&name.waker());
+            // A child whose former waiter was foreign may have ended another by dropping that.
+            if self.calls.unfinished() < children {
+                context.waker().wake_by_ref();
+            }
         });
         Poll::Pending
     }

@@ -65,6 +65,7 @@ impl Orders {
 /// An answer that is owed to the processor that asked. It may be given from any thread of the
 /// program that is inside of its processor, once.
 pub(crate) struct Answer<R: Send + 'static> {
+    program: u64,
     home: usize,
     ticket: u32,
     given: bool,
@@ -78,9 +79,12 @@ impl<R: Send + 'static> Answer<R> {
 
     fn send(&mut self, answer: Option<Box<dyn Any + Send>>) {
         if !std::mem::replace(&mut self.given, true) {
-            let (home, ticket) = (self.home, self.ticket);
-            // Outside of a processor the program is at its end.
+            let (program, home, ticket) = (self.program, self.home, self.ticket);
+            // Outside of the program's processors it is at its end.
             processor::try_current(|processor| {
+                if processor.program().id != program {
+                    return;
+                }
                 processor.order(home, move |home| home.orders.take(ticket)(home, answer));
             });
         }
@@ -110,7 +114,8 @@ impl Processor {
         let ticket = self.orders.keep(Box::new(move |processor, answer| {
             then(processor, answer.and_then(|answer| answer.downcast().ok()).map(|answer| *answer));
         }));
-        let answer = Answer { home: self.index(), ticket, given: false, answer: PhantomData };
+        let (program, home) = (self.program().id, self.index());
+        let answer = Answer { program, home, ticket, given: false, answer: PhantomData };
         self.order(target, move |processor| act(processor, answer));
     }
 

@@ -114,6 +114,10 @@ impl Processor {
         }
     }
 
+    fn next_outbound(&self) -> Option<Outbox> {
+        self.outbox.borrow_mut().pop_front()
+    }
+
     /// The processor ends: answers what was not taken up, sends what can still be sent, and leaves
     /// the rest to the program, which drops what travels in it.
     pub(crate) fn close_post(&self) {
@@ -123,13 +127,15 @@ impl Processor {
             }
         }
         self.follow_orders();
-        self.flush_outbox();
-        for outbound in self.outbox.take() {
+        // Unparking the others is the embedder's code.
+        contain(|| self.flush_outbox());
+        // An order that is dropped may answer another, which is an order in its turn.
+        while let Some(outbound) = self.next_outbound() {
             match outbound.cargo {
                 Cargo::Invocation(parcel) | Cargo::Reply(parcel) => {
                     self.program().keep_parcel(parcel);
                 }
-                Cargo::Order(order) => drop(order),
+                Cargo::Order(order) => contain(|| drop(order)),
             }
         }
     }

@@ -14,10 +14,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::cohort::Tally;
 use crate::error::CallError;
 use crate::operation::{ENDED, FETCHING, Life, NO_SESSION, QUEUED, Slot, WOKEN};
 use crate::processor::{self, LocalStage, Processor};
+use crate::tally::Tally;
 use crate::waker;
 use crate::wavefront::World;
 
@@ -151,15 +151,26 @@ impl Interleaved {
     /// Puts aside those that wait while `interruption` runs a cohort of another stage, which is not
     /// to resume them. There is one interruption at a time, and it leaves none behind.
     pub(crate) fn around(&self, interruption: impl FnOnce()) {
+        /// Brings them back, also when the interruption panics.
+        struct Back<'a> {
+            ring: &'a Interleaved,
+            oldest: usize,
+            length: usize,
+        }
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.ring.aside.set(0);
+                self.ring.oldest.set(self.oldest);
+                self.ring.length.set(self.length);
+            }
+        }
         let (oldest, length) = (self.oldest.get(), self.length.get());
+        let _back = Back { ring: self, oldest, length };
         self.aside.set(length);
         self.oldest.set((oldest + length) % MAX_INTERLEAVED);
         self.length.set(0);
         interruption();
         assert!(self.is_empty(), "a cohort leaves nobody waiting for a prefetch");
-        self.aside.set(0);
-        self.oldest.set(oldest);
-        self.length.set(length);
     }
 
     /// There must be room.

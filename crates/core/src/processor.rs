@@ -20,7 +20,6 @@ use crate::batch::Batching;
 use crate::bytes::Seen;
 use crate::congestion::Congestion;
 use crate::direct::Direct;
-use crate::error::CallError;
 use crate::graph::{Declared, LocalState};
 use crate::hold::holding;
 use crate::intake::Intake;
@@ -32,8 +31,8 @@ use crate::post::Post;
 use crate::prefetch::Interleaved;
 use crate::profile::{Counter, ProcessorCounters, StageCounters};
 use crate::program::{Control, Program, Seed, Share};
-use crate::queue::{Cap, Order, StageQueue};
-use crate::rendezvous::{Joins, contain};
+use crate::queue::{Cap, StageQueue};
+use crate::rendezvous::Joins;
 use crate::rules::Rules;
 use crate::session::Sessions;
 use crate::slab::{Slab, stride};
@@ -410,29 +409,5 @@ impl Processor {
     /// Arms a timer of this processor; its resolution is one millisecond.
     pub(crate) fn deadline_after(&self, duration: Duration) -> u64 {
         self.now.get().saturating_add(duration.as_nanos().try_into().unwrap_or(u64::MAX / 2))
-    }
-}
-
-impl Drop for Processor {
-    fn drop(&mut self) {
-        // What the destructors below invoke is refused, so each pool is emptied in one pass.
-        self.slab.close();
-        self.enter(|| {
-            self.end_all();
-            for stage in &self.stages {
-                while let Some(slot) = stage.queue.pop(Order::NewestFirst) {
-                    self.discard(slot, CallError::Ended);
-                }
-            }
-            for index in 0..self.slab.capacity() {
-                if let Some(slot) = self.slab.get(index) {
-                    contain(|| drop(slot.waiter.take()));
-                    contain(|| slot.drop_output());
-                }
-            }
-            self.close_post();
-        });
-        waker::unregister(self.number);
-        self.program.keep(self.slab.remains());
     }
 }

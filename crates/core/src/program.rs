@@ -10,6 +10,7 @@ use crate::operation::Parcel;
 use crate::post::{Inbox, Post};
 use crate::profile::{ProcessorCounters, ProcessorView, Profile};
 use crate::region::Region;
+use crate::rendezvous::contain;
 use crate::slab::Remains;
 
 /// How far a program's life has come.
@@ -127,10 +128,15 @@ impl Drop for Program {
                     crate::remote::discard(parcel);
                 }
             }
-            while post.orders.pop().is_some() {}
+            // An order may carry a partition's state, whose destructor is foreign.
+            while let Some(order) = post.orders.pop() {
+                contain(|| drop(order));
+            }
         }
         let strays = self.strays.get_mut().unwrap_or_else(PoisonError::into_inner);
         strays.drain(..).for_each(crate::remote::discard);
+        // The constructors of the stages hold the states that processors share.
+        self.stages.drain(..).for_each(|stage| contain(|| drop(stage)));
     }
 }
 

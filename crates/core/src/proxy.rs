@@ -165,7 +165,10 @@ impl Processor {
             None => Some(f()),
             Some(group) => {
                 let session = self.sessions.proxy(self, group)?;
+                // Counted as a handle, so that no handle which `f` drops takes the record with it.
+                self.sessions.with(session, |record| record.handles += 1);
                 let result = self.in_record(session, f);
+                self.sessions.with(session, |record| record.handles -= 1);
                 // Forgotten again, if nothing has joined it.
                 self.sessions.settle(session);
                 Some(result)

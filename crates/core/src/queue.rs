@@ -208,6 +208,27 @@ impl<T: Copy> StageQueue<T> {
     }
 }
 
+/// An operation that is out of a full queue for a moment. It goes back when this is dropped, also by
+/// a panic.
+pub(crate) struct Aside<'a, T: Copy> {
+    queue: &'a StageQueue<T>,
+    item: Option<T>,
+}
+
+impl<'a, T: Copy> Aside<'a, T> {
+    /// Takes the newest operation out, if there is no room without that.
+    pub(crate) fn make_room(queue: &'a StageQueue<T>) -> Self {
+        let item = if queue.has_room() { None } else { queue.pop(Order::NewestFirst) };
+        Self { queue, item }
+    }
+}
+
+impl<T: Copy> Drop for Aside<'_, T> {
+    fn drop(&mut self) {
+        self.item.into_iter().for_each(|item| self.queue.push(item));
+    }
+}
+
 /// What keeps the stack from starving its bottom.
 #[derive(Default)]
 pub(crate) struct Cap {

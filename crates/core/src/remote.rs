@@ -309,18 +309,18 @@ pub(crate) unsafe fn receive<F, T>(
     let mut invocation = Some(invocation);
     let mut reply = Owed::<T> { parcel: Some(slot), result: std::marker::PhantomData };
     let joined = processor.in_group(group, || {
-        let Some(invocation) = invocation.take() else { return };
         processor.sessions.bring_deadline(deadline);
         // It is taken up when it would start, so this is the time to look.
         if deadline <= processor.now() {
             processor.stage_counters(stage).shed_deadline.add(1);
-            contain(|| drop(invocation));
             return reply.send(Err(CallError::DeadlinePassed));
         }
+        let Some(invocation) = invocation.take() else { return };
         if !processor.slab().has_room() || !processor.stage(stage.into()).queue.has_room() {
             let refused = processor.refuse(stage, invocation);
             return reply.send(Err(refused.reason(processor)));
         }
+        let reply = std::mem::replace(&mut reply, Owed::NOTHING);
         let placed = processor.arriving_from(home, from, || place(stage, invocation, reply));
         if let Ok(operation) = placed {
             // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.
@@ -331,8 +331,11 @@ pub(crate) unsafe fn receive<F, T>(
             }
         }
     });
+    // What was not taken up: its destructor is foreign, and the parcel is answered whatever it does.
+    contain(|| drop(invocation));
+    // Tells the caller, if nobody has, that its operation has ended with its session.
+    drop(reply);
     if joined.is_none() {
-        // The dropped reply tells the caller that its operation has ended with its session.
         processor.stage_counters(stage).ended.add(1);
     }
 }

@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::rendezvous::contain;
 use crate::sync::Mutex;
 
 enum State<T> {
@@ -68,7 +69,7 @@ impl<T: Send> RemoteTrigger<T> {
             other => (other, (None, Some(value))),
         });
         drop(refused);
-        waker.into_iter().for_each(Waker::wake);
+        waker.into_iter().for_each(|waker| contain(|| waker.wake()));
     }
 
     /// Whether nobody waits any more, so that the value need not be made.
@@ -86,7 +87,7 @@ impl<T: Send> Drop for RemoteTrigger<T> {
             State::Waiting(waker) => (State::Over, waker),
             other => (other, None),
         });
-        waker.into_iter().for_each(Waker::wake);
+        waker.into_iter().for_each(|waker| contain(|| waker.wake()));
     }
 }
 

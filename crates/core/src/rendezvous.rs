@@ -131,7 +131,7 @@ impl Joins {
     /// The wait is over, or nobody waits any more.
     pub(crate) fn close(&self, name: JoinName) {
         // Dropped after the borrow: it may be foreign.
-        let _parent = {
+        let parent = {
             let mut records = self.records.borrow_mut();
             let record = &mut records[name.index as usize];
             if record.generation != name.generation {
@@ -141,6 +141,12 @@ impl Joins {
             self.free.borrow_mut().push(name.index);
             record.parent.take()
         };
+        contain(|| drop(parent));
+    }
+
+    /// Gives back who waits, at the processor's end.
+    pub(crate) fn clear(&mut self) -> Vec<Waker> {
+        self.records.get_mut().iter_mut().filter_map(|record| record.parent.take()).collect()
     }
 
     fn arrive(&self, processor: &Processor, name: JoinName) {
@@ -167,7 +173,8 @@ impl Countdown {
 
     /// One arrival. True for the last.
     pub(crate) fn arrive(&self) -> bool {
-        let left = self.0.get().checked_sub(1).expect("more arrivals than children");
+        // More arrivals than children come from a stale name only, and mean nothing.
+        let Some(left) = self.0.get().checked_sub(1) else { return false };
         self.0.set(left);
         left == 0
     }

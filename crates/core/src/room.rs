@@ -30,6 +30,11 @@ impl Capacity {
         Self { bound, waiting: RefCell::default(), outbound: std::cell::Cell::new(0) }
     }
 
+    /// Gives back who waits, at the processor's end.
+    pub(crate) fn clear(&self) -> Vec<Waker> {
+        self.waiting.take()
+    }
+
     pub(crate) fn is_some(&self) -> bool {
         self.bound < usize::MAX
     }
@@ -79,13 +84,14 @@ impl Processor {
         }
     }
 
-    /// Counts a refusal at a stage that is full. What was to be invoked is dropped.
+    /// Counts a refusal at a stage that is full. What was to be invoked is dropped, contained as in
+    /// [`refuse`](Self::refuse).
     #[cold]
     #[inline(never)]
     pub(crate) fn refuse_at_stage<F>(&self, stage: u8, invocation: F) -> Refused {
         self.stage_counters(stage).refused.add(1);
         let bound = self.stages[usize::from(stage)].rules.capacity.bound;
-        drop(invocation);
+        contain(|| drop(invocation));
         Refused::stage_full(stage, bound)
     }
 }

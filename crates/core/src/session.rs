@@ -195,6 +195,13 @@ impl Sessions {
         }
     }
 
+    /// Gives back who waits for an end, at the processor's own. What others wait for is not answered
+    /// any more.
+    pub(crate) fn clear(&mut self) -> Vec<Waker> {
+        let records = std::mem::take(self.records.get_mut());
+        records.into_iter().flatten().flat_map(|record| record.waiting).collect()
+    }
+
     fn end(&self, processor: &Processor, session: u32) {
         // Once is enough: who has ended a group knows of all who took part.
         let (asked, group) = self.with(session, |record| {
@@ -396,13 +403,16 @@ impl Future for SessionEnd {
         // Cloned before the look: a foreign waker is foreign code.
         let waker = context.waker().clone();
         let done = handle.on(|p| {
-            p.sessions.with(handle.index, |record| {
+            let (done, _unused) = p.sessions.with(handle.index, |record| {
                 let done = record.has_settled() && record.owed == 0;
-                if !done && !record.waiting.iter().any(|waiting| waiting.will_wake(&waker)) {
-                    record.waiting.push(waker);
+                if done || record.waiting.iter().any(|waiting| waiting.will_wake(&waker)) {
+                    // Dropped after the borrow, like any foreign waker.
+                    return (done, Some(waker));
                 }
-                done
-            })
+                record.waiting.push(waker);
+                (false, None)
+            });
+            done
         });
         if done == Some(false) { Poll::Pending } else { Poll::Ready(()) }
     }

@@ -100,6 +100,28 @@ impl Thresholds {
     }
 }
 
+/// A cohort that interrupts another. The other goes on when this is dropped, also by a panic.
+struct Interruption<'a> {
+    processor: &'a Processor,
+    running: usize,
+}
+
+impl<'a> Interruption<'a> {
+    fn begin(processor: &'a Processor, running: usize) -> Self {
+        processor.thresholds.interrupting.set(true);
+        Self { processor, running }
+    }
+}
+
+impl Drop for Interruption<'_> {
+    fn drop(&mut self) {
+        let Self { processor, running } = *self;
+        processor.thresholds.interrupting.set(false);
+        processor.set_running_stage(running);
+        processor.counters.watch.turn_to(Some(running));
+    }
+}
+
 impl Processor {
     /// Between two operations of `running`: runs a cohort of a stage that is overdue, if there is
     /// one. Returns the nanoseconds that it took.
@@ -116,17 +138,15 @@ impl Processor {
         thresholds.next.set(stage + 1);
         let start = world.now();
         self.now.set(start);
-        thresholds.interrupting.set(true);
+        let interruption = Interruption::begin(self, running);
         let mut ran = 0;
         self.interleaved.around(|| ran = self.run_cohort(stage, world));
-        thresholds.interrupting.set(false);
         if ran > 0 {
             self.stage_counters(stage as u8).interruptions.add(1);
         }
         // Children of what has just run have a parent that has suspended or finished.
         self.flush_outbox();
-        self.set_running_stage(running);
-        self.counters.watch.turn_to(Some(running));
+        drop(interruption);
         self.now.get().saturating_sub(start)
     }
 

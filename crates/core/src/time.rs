@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::processor::{self, Processor};
+use crate::rendezvous::contain;
 use crate::wheel::TimerKey;
 
 /// The time of the running cohort, since some moment before the program's start: read once a cohort,
@@ -47,7 +48,8 @@ impl Sleep {
     fn disarm(&mut self) {
         if let Some(key) = self.timer.take() {
             // Dropped after the borrow: it may be foreign.
-            let _waker = processor::on(self.identity, |p| p.wheel.borrow_mut().disarm(key));
+            let waker = processor::on(self.identity, |p| p.wheel.borrow_mut().disarm(key));
+            contain(|| drop(waker));
         }
     }
 }

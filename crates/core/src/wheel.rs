@@ -199,6 +199,12 @@ impl Wheel {
         self.free.push(index);
     }
 
+    /// Disarms all timers, and gives back who would have been woken.
+    pub(crate) fn clear(&mut self) -> Vec<Waker> {
+        let mut wheel = std::mem::replace(self, Self::new());
+        wheel.entries.iter_mut().filter_map(|entry| entry.waker.take()).collect()
+    }
+
     /// How many timers are armed.
     pub(crate) fn armed(&self) -> usize {
         self.entries.len() - self.free.len()

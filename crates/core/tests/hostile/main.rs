@@ -8,5 +8,10 @@
 
 mod support;
 
+mod endings;
 mod handles;
+mod lost;
+mod refused;
 mod replies;
+mod subscribers;
+mod wakers;

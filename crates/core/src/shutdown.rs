@@ -1,0 +1,82 @@
+//! The end of a processor: everything that is left in it is dropped.
+//!
+//! Nothing that lives in a slot outlives the slot's memory. An operation may have registered a waker
+//! that points into its own future (tokio's `Notify` keeps such a list), so an operation that is not
+//! dropped would leave a pointer into freed memory behind. Therefore the end goes over all slots and
+//! drops what it finds, also an operation that no queue and no session knows of.
+//!
+//! Every destructor here is foreign and contained. Each may still use the processor: what it invokes
+//! is refused, and what it wakes is ended already.
+
+use std::rc::Rc;
+
+use crate::error::CallError;
+use crate::graph::LocalState;
+use crate::operation::Life;
+use crate::processor::Processor;
+use crate::queue::Order;
+use crate::rendezvous::contain;
+use crate::waker;
+
+impl Drop for Processor {
+    fn drop(&mut self) {
+        // What the destructors below invoke is refused, so each pool is emptied in one pass.
+        self.slab().close();
+        // From here on the slots' memory is the program's, however this ends.
+        self.program().keep(self.slab().remains());
+        self.enter(|| {
+            self.end_all();
+            self.end_queued();
+            self.drop_slots();
+            self.close_post();
+        });
+        waker::unregister(self.number());
+        self.drop_waiters();
+        self.drop_states();
+    }
+}
+
+impl Processor {
+    fn end_queued(&self) {
+        for stage in &self.stages {
+            while let Some(slot) = stage.queue.pop(Order::NewestFirst) {
+                self.discard(slot, CallError::Ended);
+            }
+            if let Some(batch) = &stage.local.batch {
+                batch.clear();
+            }
+        }
+    }
+
+    /// Drops the work, the waiter and the result of every slot. What is away with another processor
+    /// is that one's, or the program's.
+    fn drop_slots(&self) {
+        for slot in (0..self.slab().capacity()).filter_map(|index| self.slab().get(index)) {
+            if matches!(slot.life.get(), Life::Unstarted | Life::Started | Life::Taken) {
+                self.discard(slot, CallError::Ended);
+            }
+            contain(|| drop(slot.waiter.take()));
+            contain(|| slot.drop_output());
+        }
+    }
+
+    /// Drops the wakers of everyone who waits for something of this processor: one by one, since each
+    /// may be foreign, and its destructor may panic.
+    fn drop_waiters(&mut self) {
+        let mut wakers = self.wheel.get_mut().clear();
+        wakers.extend(self.joins.clear());
+        wakers.extend(self.sessions.clear());
+        wakers.extend(self.stages.iter().flat_map(|stage| stage.rules.capacity.clear()));
+        wakers.into_iter().for_each(|waker| contain(|| drop(waker)));
+    }
+
+    fn drop_states(&mut self) {
+        for stage in &mut self.stages {
+            let none = LocalState { state: Rc::new(()), gate: None, batch: None };
+            let local = std::mem::replace(&mut *stage.local, none);
+            contain(|| drop(local.batch));
+            contain(|| drop(local.gate));
+            contain(|| drop(local.state));
+        }
+    }
+}

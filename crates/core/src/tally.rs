@@ -1,0 +1,54 @@
+//! What one cohort counts while it runs.
+
+use std::cell::Cell;
+
+/// How long operations had waited.
+#[derive(Default)]
+pub(crate) struct Waits {
+    pub(crate) total: Cell<u64>,
+    pub(crate) longest: Cell<u64>,
+}
+
+impl Waits {
+    #[inline(always)]
+    pub(crate) fn add(&self, wait: u64) {
+        self.total.set(self.total.get() + wait);
+        if wait > self.longest.get() {
+            self.longest.set(wait);
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn bump(count: &Cell<u64>) {
+    count.set(count.get() + 1);
+}
+
+/// What one cohort adds to its stage's counters. The usual case is an operation that is started and
+/// completed, so these two are not counted but what remains of `size`. Cells, since a panic may
+/// leave the loop at any operation.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) started: Waits,
+    pub(crate) resumed: Waits,
+    /// Those that were not started now.
+    pub(crate) resumptions: Cell<u64>,
+    pub(crate) ended: Cell<u64>,
+    pub(crate) suspended: Cell<u64>,
+    pub(crate) panicked: Cell<u64>,
+    pub(crate) size: Cell<usize>,
+    /// No operation is started beyond this size: the stage's count, or none while as many as may
+    /// wait for prefetches.
+    pub(crate) limit: Cell<usize>,
+    /// Resumptions after prefetches, and how many there are when the time is looked at.
+    pub(crate) fetched: Cell<usize>,
+    pub(crate) fetched_look: Cell<usize>,
+    /// So many parcels of other processors go first in this cohort.
+    pub(crate) parcels: Cell<usize>,
+    /// The size at which is looked up from the work.
+    pub(crate) look: Cell<usize>,
+    /// The size at which the time is looked at.
+    pub(crate) look_at_clock: Cell<usize>,
+    /// Nanoseconds that other stages' cohorts took which interrupted this one.
+    pub(crate) interrupted: Cell<u64>,
+}

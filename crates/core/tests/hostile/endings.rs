@@ -1,0 +1,166 @@
+//! The end of a processor and of a program, with destructors that panic.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use phalanx_core::{Control, Graph, Partition, Session, event, join, sleep};
+
+use crate::support::{Bomb, Count, Hostile, OnDrop, grow, hush, poll_once, settle};
+
+#[test]
+fn states_whose_destructors_panic_are_all_dropped() {
+    hush();
+    let mut graph = Graph::new();
+    graph.shared("shared", Bomb);
+    graph.exclusive("exclusive", Bomb);
+    graph.partitioned("partitioned", |_| Bomb);
+    graph.stage("items").cohort(|_| Bomb, |_, _: &mut phalanx_core::Cohort<(), ()>| ());
+    let processors: [_; 2] = grow(graph);
+    drop(processors);
+}
+
+/// An order that hands a partition over is under way when the program ends.
+#[test]
+fn an_order_that_nobody_follows_is_dropped() {
+    hush();
+    for turns in 0..4 {
+        let mut graph = Graph::new();
+        let stage = graph.partitioned("stage", |_| Bomb);
+        let plain = graph.shared("plain", ());
+        let ([one, two], world) = (grow(graph), Hostile::default());
+        one.enter(|| {
+            let mover = plain.dispatch(move |_| async move {
+                let _ = stage.move_partition(0, 1).await;
+            });
+            mover.unwrap();
+        });
+        (0..turns).for_each(|_| _ = one.turn(&world));
+        let control = one.control();
+        drop(two);
+        (0..3).for_each(|_| _ = one.turn(&world));
+        drop(one);
+        drop(control);
+    }
+}
+
+/// A program ends inside of another one's operation, with an order under way that owes an answer.
+#[test]
+fn a_program_that_ends_inside_another_tells_it_nothing() {
+    hush();
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    let ([one, two], world) = (grow(graph), Hostile::default());
+    one.enter(|| {
+        let session = Session::new();
+        session.scope(|| drop(stage.call_on(1, |_| std::future::pending::<()>())));
+        one.turn(&world);
+        two.turn(&world);
+        // Asks the other processor to end its part.
+        drop(session.end());
+    });
+    one.turn(&world);
+    let last: Control = one.control();
+    // Not taken up any more: it goes with the program.
+    std::mem::forget(two);
+    drop(one);
+
+    let mut graph = Graph::new();
+    let outer = graph.shared("outer", ());
+    let (processors, world): ([_; 2], _) = (grow(graph), Hostile::default());
+    processors[0].enter(|| outer.dispatch(move |_| async move { drop(last) })).unwrap();
+    settle(&processors, &world);
+    assert!(processors.iter().all(|processor| processor.residue().is_empty()));
+}
+
+/// Panics when its last count goes.
+struct Bad;
+
+impl Wake for Bad {
+    fn wake(self: Arc<Self>) {
+        panic!("hostile waker");
+    }
+}
+
+impl Drop for Bad {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("hostile waker's destructor");
+        }
+    }
+}
+
+fn bad() -> Waker {
+    Waker::from(Arc::new(Bad))
+}
+
+/// Everything that keeps a waker is left behind with one whose destructor panics.
+#[test]
+fn wakers_whose_destructors_panic_are_all_dropped() {
+    hush();
+    let mut graph = Graph::new();
+    let stage = graph.stage("stage").capacity(1).shared(());
+    let ([processor], world) = (grow(graph), Hostile::default());
+    processor.enter(|| {
+        let children = || [(); 2].map(|()| stage.call(|_| std::future::pending::<()>()));
+        let [mut call, _] = children();
+        processor.turn(&world);
+        assert!(poll_once(&mut call, &bad()).is_pending());
+        let [a, b] = children();
+        let mut joined = join((a, b));
+        let _ = poll_once(&mut joined, &bad());
+        let mut timer = sleep(Duration::from_secs(1));
+        assert!(poll_once(&mut timer, &bad()).is_pending());
+        let session = Session::new();
+        let hold = session.hold();
+        assert!(poll_once(&mut session.end(), &bad()).is_pending());
+        // Full already, if the children above are queued.
+        let _ = stage.dispatch(|_| async {});
+        assert!(poll_once(&mut stage.room(), &bad()).is_pending());
+        std::mem::forget((call, joined, timer, session, hold));
+    });
+    drop(processor);
+}
+
+/// Destructors that run at the end invoke, end, fire and wait, all in vain.
+#[test]
+fn destructors_at_the_end_may_use_everything() {
+    hush();
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    let parts = graph.partitioned("parts", |_| 0u32);
+    let ([one, two], world, alive) = (grow(graph), Hostile::default(), Count::default());
+    for processor in [&one, &two] {
+        processor.enter(|| {
+            for _ in 0..3 {
+                let (token, (trigger, waits)) = (alive.token(), event::<()>());
+                let mut trigger = Some(trigger);
+                let call = stage.call_on(1, |_| std::future::pending::<()>());
+                let last = OnDrop(move || {
+                    drop(stage.call(|_| async {}));
+                    drop(stage.call_on(0, |_| async {}));
+                    drop(parts.call(7, |part: Partition<u32>| async move { part.with(|n| *n) }));
+                    call.end();
+                    let session = Session::new();
+                    drop(session.end());
+                    let _ = poll_once(&mut sleep(Duration::from_millis(1)), Waker::noop());
+                    trigger.take().into_iter().for_each(|trigger| trigger.fire(()));
+                    panic!("hostile destructor");
+                });
+                let operation = stage.dispatch(move |_| async move {
+                    let _held = (token, last);
+                    std::future::pending::<()>().await
+                });
+                operation.unwrap();
+                stage.dispatch(move |_| async move { _ = waits.await }).unwrap();
+            }
+        });
+    }
+    one.turn(&world);
+    two.turn(&world);
+    one.turn(&world);
+    drop(one);
+    two.turn(&world);
+    drop(two);
+    assert_eq!(alive.alive(), 0);
+}

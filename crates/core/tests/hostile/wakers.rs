@@ -1,0 +1,162 @@
+//! Foreign wakers whose wake and whose destructor panic, or use the scheduler.
+
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use phalanx_core::{Call, Graph, Session, event, join, remote_event, sleep};
+
+use crate::support::{Hostile, grow, hush, poll_once, settle};
+
+/// Panics in whatever is asked of it.
+struct Bad;
+
+impl Wake for Bad {
+    fn wake(self: Arc<Self>) {
+        panic!("hostile waker");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_stops_nobody_who_wakes_it() {
+    hush();
+    let bad = Waker::from(Arc::new(Bad));
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    let ([processor], world) = (grow(graph), Hostile::default());
+    processor.enter(|| {
+        let (trigger, mut waits) = event();
+        assert!(poll_once(&mut waits, &bad).is_pending());
+        trigger.fire(1);
+        let (trigger, mut waits) = remote_event();
+        assert!(poll_once(&mut waits, &bad).is_pending());
+        trigger.fire(1);
+        let (trigger, mut waits) = remote_event::<u8>();
+        assert!(poll_once(&mut waits, &bad).is_pending());
+        drop(trigger);
+        let mut joined = join(vec![stage.call(|_| async {}), stage.call(|_| async {})]);
+        assert!(poll_once(&mut joined, &bad).is_pending());
+        let mut timer = sleep(Duration::from_nanos(1));
+        assert!(poll_once(&mut timer, &bad).is_pending());
+        processor.turn(&world);
+        world.now.set(2_000_000);
+        processor.turn(&world);
+        assert!(poll_once(&mut timer, &bad).is_ready());
+        assert!(poll_once(&mut joined, &bad).is_ready());
+    });
+    settle(std::slice::from_ref(&processor), &world);
+    assert_eq!(processor.live(), 0);
+}
+
+/// Uses everything that may be borrowed where a waker is woken or dropped.
+struct Busy;
+
+impl Busy {
+    fn use_everything() {
+        let session = Session::new();
+        let mut end = session.end();
+        assert!(poll_once(&mut end, Waker::noop()).is_ready());
+        let mut timer = sleep(Duration::from_secs(1));
+        assert!(poll_once(&mut timer, Waker::noop()).is_pending());
+        let (trigger, mut waits) = event::<()>();
+        assert!(poll_once(&mut waits, Waker::noop()).is_pending());
+        drop(trigger);
+    }
+}
+
+impl Wake for Busy {
+    fn wake(self: Arc<Self>) {
+        Self::use_everything();
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        Self::use_everything();
+    }
+}
+
+#[test]
+fn a_waker_may_use_everything_where_it_is_woken_and_dropped() {
+    let busy = || Waker::from(Arc::new(Busy));
+    let mut graph = Graph::new();
+    let stage = graph.stage("stage").capacity(1).shared(());
+    let ([processor], world) = (grow(graph), Hostile::default());
+    processor.enter(|| {
+        let mut timer = sleep(Duration::from_millis(1));
+        let mut call = stage.call(|_| async {});
+        let mut room = stage.room();
+        let session = Session::new();
+        let hold = session.hold();
+        let mut end = session.end();
+        let (trigger, mut waits) = event::<()>();
+        // Each waker takes the place of another.
+        for _ in 0..3 {
+            assert!(poll_once(&mut timer, &busy()).is_pending());
+            assert!(poll_once(&mut call, &busy()).is_pending());
+            assert!(poll_once(&mut room, &busy()).is_pending());
+            assert!(poll_once(&mut end, &busy()).is_pending());
+            assert!(poll_once(&mut waits, &busy()).is_pending());
+        }
+        drop(hold);
+        drop(trigger);
+        processor.turn(&world);
+        world.now.set(5_000_000);
+        processor.turn(&world);
+        assert!(poll_once(&mut end, &busy()).is_ready());
+        assert!(poll_once(&mut call, &busy()).is_ready());
+        assert!(poll_once(&mut timer, &busy()).is_ready());
+    });
+    assert_eq!(processor.live(), 0);
+}
+
+/// Ends a session when it is dropped.
+struct Ends(Mutex<Option<u64>>, std::thread::ThreadId);
+
+thread_local! {
+    static SESSIONS: std::cell::RefCell<Vec<Session>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+impl Wake for Ends {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        assert_eq!(self.1, std::thread::current().id());
+        let session = SESSIONS.with_borrow_mut(Vec::pop);
+        session.into_iter().for_each(|session| drop(session.end()));
+        self.0.get_mut().unwrap().take();
+    }
+}
+
+/// A child's former waker ends the child's sibling, at the moment when a join takes its place.
+#[test]
+fn a_join_hears_of_children_that_end_while_it_begins() {
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    let ([processor], world) = (grow(graph), Hostile::default());
+    let done = std::rc::Rc::new(std::cell::Cell::new(false));
+    let out = done.clone();
+    processor.enter(|| {
+        let session = Session::new();
+        let (trigger, waits) = event::<()>();
+        let mut first: Call<()> = stage.call(move |_| async move { _ = waits.await });
+        let second = session.scope(|| stage.call(|_| std::future::pending::<()>()));
+        processor.turn(&world);
+        let ends = Ends(Mutex::new(None), std::thread::current().id());
+        assert!(poll_once(&mut first, &Waker::from(Arc::new(ends))).is_pending());
+        SESSIONS.with_borrow_mut(|sessions| sessions.push(session));
+        let parent = stage.dispatch(move |_| async move {
+            let (first, second) = join((first, second)).await;
+            assert!(first.is_ok() && second.is_err());
+            out.set(true);
+        });
+        parent.unwrap();
+        processor.turn(&world);
+        trigger.fire(());
+    });
+    settle(std::slice::from_ref(&processor), &world);
+    assert!(done.get());
+    assert_eq!(processor.live(), 0);
+}
