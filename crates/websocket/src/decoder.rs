@@ -1,34 +1,34 @@
-//! What a client sends: frames, in pieces of any length, into the bytes that they carry.
+//! Decoder: turns the frames of a client, received in pieces of any length, into the bytes they carry.
 
 use crate::Code;
 use crate::encoder::{
     BINARY, CLOSE, CONTINUATION, FIN, MOST_CONTROL, PING, PONG, TEXT, close, control,
 };
 
-/// What has come is not to be gone on with.
+/// A violation of the protocol; the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Broken {
-    /// What the client is told.
+    /// The close code sent to the client.
     pub code: Code,
-    /// What is wrong.
+    /// Description of the violation.
     pub what: &'static str,
 }
 
-/// The longest header of a client's frame: two bytes, the length, the mask.
+/// Maximum header length of a client's frame: two bytes, the length, the mask.
 const MOST_HEADER: usize = 2 + 8 + 4;
 
-/// Reads a client's frames. Holds no more than a control frame.
+/// Decoder of a client's frames. It buffers at most one control frame.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    /// A header as far as it has come.
+    /// The part of a header received so far.
     header: [u8; MOST_HEADER],
     has: usize,
-    /// The frame under way, if its header is whole.
+    /// The current frame, once its header is complete.
     frame: Option<Frame>,
-    /// Whether a message goes on in the next data frame.
+    /// Whether the next data frame continues a message.
     in_message: bool,
-    /// What the control frame under way carries.
+    /// The payload of the current control frame.
     control: Vec<u8>,
     closed: bool,
 }
@@ -37,23 +37,23 @@ pub struct Decoder {
 struct Frame {
     opcode: u8,
     left: u64,
-    /// Turned such that it begins with the next byte's.
+    /// The mask, rotated to the next byte.
     mask: [u8; 4],
 }
 
 impl Decoder {
-    /// At the beginning of a connection, behind the upgrade.
+    /// A decoder for the bytes after the upgrade.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the client has said that nothing more comes, or what came was broken.
+    /// Whether the client has closed the WebSocket, or violated the protocol.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Takes what has come. What binary messages carry is appended to `data`; what is to be answered (pongs, and a
-    /// close frame at the end) to `answers`, no more than a fifth more bytes than came.
+    /// Decodes received bytes. Appends the payload of binary messages to `data`, and replies (pongs, and a
+    /// close frame at the end) to `answers`. Replies are at most a fifth longer than `raw`.
     ///
     /// ```
     /// use phalanx_websocket::Decoder;
@@ -67,7 +67,7 @@ impl Decoder {
     /// ```
     ///
     /// # Errors
-    /// [`Broken`]: what came before is in `data`, and the close frame that says why in `answers`.
+    /// [`Broken`]: earlier payload is in `data`, and the close frame with the reason in `answers`.
     pub fn feed(
         &mut self,
         raw: &[u8],
@@ -115,10 +115,10 @@ impl Decoder {
         Ok(())
     }
 
-    /// A frame's header, once it is whole.
+    /// Reads a frame's header; `None` until it is complete.
     fn begin(&mut self, raw: &mut &[u8]) -> Result<Option<Frame>, Broken> {
         loop {
-            // The first two bytes say how long it is.
+            // The first two bytes determine the length.
             let length = match self.has {
                 0 | 1 => 2,
                 _ => header_length(self.header[1]),
@@ -161,7 +161,7 @@ impl Decoder {
         Ok(Some(Frame { opcode, left, mask }))
     }
 
-    /// What a frame's first two bytes say.
+    /// Checks the first two bytes of a frame.
     fn check(&self, first: u8, second: u8) -> Result<(), Broken> {
         if first & 0x70 != 0 {
             return Err(wrong("a frame is of an extension, and there is none"));
@@ -187,7 +187,7 @@ impl Decoder {
         }
     }
 
-    /// A control frame is whole.
+    /// Handles a complete control frame.
     fn answer(&mut self, opcode: u8, payload: &[u8], answers: &mut Vec<u8>) -> Result<(), Broken> {
         match opcode {
             PING => control(PONG, payload, answers),
@@ -213,7 +213,7 @@ impl Decoder {
     }
 }
 
-/// How long the header is whose second byte this is.
+/// The header length of a frame with this second byte.
 fn header_length(second: u8) -> usize {
     2 + 4
         + match second & 0x7f {
@@ -227,7 +227,7 @@ fn wrong(what: &'static str) -> Broken {
     Broken { code: Code::ProtocolError, what }
 }
 
-/// Appends what is behind the mask.
+/// Appends the unmasked bytes.
 fn unmask(piece: &[u8], mask: &mut [u8; 4], to: &mut Vec<u8>) {
     let begin = to.len();
     to.extend_from_slice(piece);

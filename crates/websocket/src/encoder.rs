@@ -1,8 +1,8 @@
-//! What a server sends: frames that are whole messages, without a mask.
+//! Encoder: writes a server's frames. Each is a whole message, without a mask.
 
 use crate::Code;
 
-/// The last frame of its message.
+/// The bit of the last frame of a message.
 pub(crate) const FIN: u8 = 0x80;
 pub(crate) const CONTINUATION: u8 = 0;
 pub(crate) const TEXT: u8 = 1;
@@ -11,10 +11,10 @@ pub(crate) const CLOSE: u8 = 8;
 pub(crate) const PING: u8 = 9;
 pub(crate) const PONG: u8 = 10;
 
-/// The most bytes that a control frame carries.
+/// Maximum payload of a control frame, in bytes.
 pub(crate) const MOST_CONTROL: usize = 125;
 
-/// Appends the header of a binary message that carries `length` bytes: they are to follow.
+/// Appends the header of a binary message of `length` bytes, which must follow.
 ///
 /// ```
 /// let mut bytes = Vec::new();
@@ -26,12 +26,12 @@ pub fn binary(length: usize, out: &mut Vec<u8>) {
     header(BINARY, length, out);
 }
 
-/// Appends a close frame. Nothing is to follow.
+/// Appends a close frame. No frame may follow it.
 pub fn close(code: Code, out: &mut Vec<u8>) {
     control(CLOSE, &(code as u16).to_be_bytes(), out);
 }
 
-/// Appends a control frame, whose payload is short enough.
+/// Appends a control frame; the payload has at most [`MOST_CONTROL`] bytes.
 pub(crate) fn control(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
     debug_assert!(payload.len() <= MOST_CONTROL);
     header(opcode, payload.len(), out);

@@ -1,14 +1,12 @@
 //! WebSocket (RFC 6455) for a server, as functions on bytes: no socket, no thread, no clock.
 //!
-//! | file | idea |
-//! |---|---|
-//! | `upgrade` | the HTTP request that a connection begins with, and its answer |
-//! | `decoder` | what a client sends: frames, into the bytes that they carry |
-//! | `encoder` | what a server sends |
+//! - `upgrade`: the HTTP request that opens a connection, and its response.
+//! - `decoder`: reads the frames of a client.
+//! - `encoder`: writes the frames of a server.
 //!
-//! A WebSocket here is a stream of bytes within binary messages. Messages' ends are of no interest to those who use
-//! it (MQTT 5 §6 forbids to rely on them), so no message is put together: what a frame carries is passed on as it
-//! comes, and nothing needs to be as long as a message is. Extensions are not spoken.
+//! A WebSocket is treated as a stream of bytes in binary messages. Message boundaries carry no meaning for
+//! its users (MQTT 5 §6 forbids relying on them), so messages are not reassembled: the payload of a frame is
+//! passed on as it arrives, and no buffer needs the size of a message. Extensions are not supported.
 
 #![forbid(unsafe_code)]
 
@@ -20,16 +18,16 @@ pub use decoder::{Broken, Decoder};
 pub use encoder::{binary, close};
 pub use upgrade::{MAX_HEAD, Refused, Upgrade};
 
-/// Why a WebSocket is closed (RFC 6455 §7.4.1).
+/// Reason for closing a WebSocket (RFC 6455 §7.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Code {
-    /// All is said.
+    /// Normal closure.
     Normal = 1000,
-    /// The server goes away.
+    /// The server is shutting down.
     GoingAway = 1001,
-    /// What has come is no WebSocket.
+    /// The client violated the protocol.
     ProtocolError = 1002,
-    /// What has come is of a kind that is not taken: text.
+    /// The client sent a text message.
     UnsupportedData = 1003,
 }

@@ -1,28 +1,28 @@
-//! The HTTP request that a WebSocket begins with (RFC 6455 §4), and its answer.
+//! The HTTP request that opens a WebSocket (RFC 6455 §4), and its response.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest, Sha1};
 
-/// The most bytes of a request's head.
+/// Maximum length of a request's head, in bytes.
 pub const MAX_HEAD: usize = 8192;
 const MAX_FIELDS: usize = 64;
 
-/// What the standard adds to a key.
+/// The GUID that the standard appends to a key.
 const MAGIC: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// A request to become a WebSocket.
+/// A request to open a WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upgrade<'a> {
-    /// Where the page comes from that has asked a browser for this; none where it is no browser.
+    /// Origin of the page that made the request in a browser; `None` for other clients.
     pub origin: Option<&'a str>,
-    /// What it is to be answered with, if it is.
+    /// The response that accepts the request.
     pub accept: Vec<u8>,
-    /// The request's bytes: behind them are frames.
+    /// Length of the request in bytes; frames follow it.
     pub length: usize,
 }
 
-/// Why a request does not become a WebSocket.
+/// A request that does not open a WebSocket, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Refused {
@@ -31,11 +31,11 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// What is taken for a page of somebody else's.
+    /// The origin is not allowed.
     pub const ORIGIN: Self =
         Self { status: "403 Forbidden", what: "pages from there may not connect here" };
 
-    /// The answer; the connection ends with it.
+    /// The response; close the connection after it.
     ///
     /// ```
     /// let answer = phalanx_websocket::Refused::ORIGIN.answer();
@@ -57,7 +57,8 @@ fn bad(what: &'static str) -> Refused {
 }
 
 impl<'a> Upgrade<'a> {
-    /// Reads the request at the front of `input`, once it is whole, for a WebSocket in which `protocol` is spoken.
+    /// Reads the request at the start of `input`, for a WebSocket with the subprotocol `protocol`. Returns
+    /// `None` until the request is complete.
     ///
     /// ```
     /// let request = b"GET /mqtt HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -71,7 +72,7 @@ impl<'a> Upgrade<'a> {
     /// ```
     ///
     /// # Errors
-    /// [`Refused`], to be [answered](Refused::answer).
+    /// [`Refused`], with the [response](Refused::answer) to send.
     pub fn read(input: &'a [u8], protocol: &str) -> Result<Option<Self>, Refused> {
         let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut request = httparse::Request::new(&mut fields);
@@ -117,7 +118,7 @@ impl<'a> Upgrade<'a> {
         if !STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == 16) {
             return Err(bad("Sec-WebSocket-Key is not 16 bytes in Base64"));
         }
-        // Names of protocols are compared as they are.
+        // Names of subprotocols are case-sensitive.
         let mut offered = all("sec-websocket-protocol").flat_map(|value| value.split(','));
         if !offered.any(|offered| offered.trim() == protocol) {
             return Err(bad(

@@ -14,7 +14,7 @@ fn frame(first: u8, payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
     bytes
 }
 
-/// What comes of bytes that arrive in such pieces: the data, the answers, and whether it was well.
+/// Feeds bytes in pieces of these lengths; returns the data, the answers, and whether decoding succeeded.
 fn feed(raw: &[u8], piece: usize) -> (Vec<u8>, Vec<u8>, Option<Code>) {
     let (mut decoder, mut data, mut answers) = (Decoder::new(), Vec::new(), Vec::new());
     for piece in raw.chunks(piece.max(1)) {
