@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use phalanx_http::{Discard, Limits, Parse, Reject, Reply, Scan, client, parse};
 
 fn limits() -> Limits {
-    Limits { request_line: 200, head: 600, headers: 20, body: 500 }
+    Limits { request_line: 200, head: 600, headers: 20, body: 500, chunk_extensions: 40 }
 }
 
 /// What was seen of one request: where its head and its body end.

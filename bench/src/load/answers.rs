@@ -7,8 +7,13 @@ use phalanx_http::{Body, Discard, Limits};
 const LONGEST_HEAD: usize = 64 * 1024;
 
 /// Responses may be of any length.
-const BOUNDLESS: Limits =
-    Limits { request_line: LONGEST_HEAD, head: LONGEST_HEAD, headers: 128, body: u64::MAX };
+const BOUNDLESS: Limits = Limits {
+    request_line: LONGEST_HEAD,
+    head: LONGEST_HEAD,
+    headers: 128,
+    body: u64::MAX,
+    chunk_extensions: usize::MAX,
+};
 
 /// A response that came whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

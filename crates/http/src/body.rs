@@ -1,6 +1,7 @@
 //! Reading a body that nobody wants, to find the request behind it (RFC 9112, 6 and 7.1).
 
 use crate::bytes::{is_token, is_value};
+use crate::chunk_extension::Extension;
 use crate::{Body, Limits, Reject, Status};
 
 /// Swallows a message's body from whatever slices it arrives in.
@@ -23,8 +24,10 @@ pub struct Discard {
     state: State,
     /// Content bytes still allowed.
     budget: u64,
-    /// Bytes of chunk extensions and trailers still allowed.
+    /// Bytes of trailers still allowed.
     spare: usize,
+    /// Bytes of chunk extensions still allowed.
+    extensions: usize,
     /// The start of the current trailer's name, for [`FORBIDDEN`].
     name: [u8; LONGEST],
     name_length: usize,
@@ -39,10 +42,8 @@ enum State {
         size: u64,
         digits: u8,
     },
-    /// White space behind the size: only an extension may follow it.
-    Gap(u64),
-    /// In a chunk extension.
-    Extension(u64),
+    /// In the extensions behind the size.
+    Extension(u64, Extension),
     /// Before the LF that ends the size line.
     SizeEnd(u64),
     /// So much of the chunk is left.
@@ -64,10 +65,12 @@ const FORBIDDEN: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"host"]
 const LONGEST: usize = 17;
 
 const TOO_LARGE: Reject = Reject::new(Status::ContentTooLarge, "body too large");
+const EXTENSIONS_TOO_LARGE: Reject =
+    Reject::new(Status::ContentTooLarge, "chunk extensions too large");
 
 impl Discard {
-    /// A reader of a body framed like this. It reads at most [`Limits::body`] bytes of content, and of
-    /// chunk extensions and trailers together as many as a head may have.
+    /// A reader of a body framed like this. It reads at most [`Limits::body`] bytes of content,
+    /// [`Limits::chunk_extensions`] bytes of extensions, and as many bytes of trailers as a head may have.
     ///
     /// # Errors
     ///
@@ -79,8 +82,14 @@ impl Discard {
             Body::Length(length) => State::Length(length),
             Body::Chunked => State::Size { size: 0, digits: 0 },
         };
-        let (budget, spare) = (limits.body, limits.head);
-        Ok(Discard { state, budget, spare, name: [0; LONGEST], name_length: 0 })
+        Ok(Discard {
+            state,
+            budget: limits.body,
+            spare: limits.head,
+            extensions: limits.chunk_extensions,
+            name: [0; LONGEST],
+            name_length: 0,
+        })
     }
 
     /// Whether the body has been read to its end. Nothing is taken after that.
@@ -92,9 +101,10 @@ impl Discard {
     ///
     /// # Errors
     ///
-    /// 400 if the chunks are not framed exactly as RFC 9112, 7.1 has it, 413 if there is more content than
-    /// allowed (known from the chunk's size, before its data), 431 if extensions and trailers are too
-    /// long. What the bytes are cut into makes no difference. The connection is to be closed.
+    /// 400 if the chunks are not framed exactly as RFC 9112, 7.1 has it, extensions and trailers included.
+    /// 413 if there is more content than allowed (known from the chunk's size, before its data), or more
+    /// bytes of extensions. 431 if the trailers are too long. How the bytes are cut makes no
+    /// difference. The connection is to be closed.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, Reject> {
         let mut at = 0;
         while at < bytes.len() {
@@ -131,18 +141,15 @@ impl Discard {
             }
             (State::Size { digits: 0, .. }, _) => Err(Reject::bad("invalid chunk size")),
             (State::Size { size, .. }, b'\r') => Ok(State::SizeEnd(size)),
-            (State::Size { size, .. } | State::Gap(size), b';') => {
-                self.spend()?;
-                Ok(State::Extension(size))
+            (State::Size { size, .. }, _) => {
+                self.extension(size, Extension::begin(byte), "invalid chunk size")
             }
-            (State::Size { size, .. } | State::Gap(size), b' ' | b'\t') => {
-                self.spend()?;
-                Ok(State::Gap(size))
+            (State::Extension(size, extension), b'\r') if extension.may_end() => {
+                Ok(State::SizeEnd(size))
             }
-            (State::Size { .. } | State::Gap(_), _) => Err(Reject::bad("invalid chunk size")),
-            (State::Extension(size), b'\r') => Ok(State::SizeEnd(size)),
-            (State::Extension(_), _) if is_value(byte) => self.spend().map(|()| state),
-            (State::Extension(_), _) => Err(Reject::bad("invalid chunk extension")),
+            (State::Extension(size, extension), _) => {
+                self.extension(size, extension.next(byte), "invalid chunk extension")
+            }
             (State::SizeEnd(0), b'\n') => Ok(State::Trailer),
             (State::SizeEnd(size), b'\n') => {
                 self.budget = self.budget.checked_sub(size).ok_or(TOO_LARGE)?;
@@ -165,6 +172,19 @@ impl Discard {
             // Runs of bytes are not taken one by one.
             (State::Length(_) | State::Data(_) | State::Done, _) => Ok(state),
         }
+    }
+
+    /// Counts one byte of a chunk extension, which the grammar allows if `next` is there.
+    fn extension(
+        &mut self,
+        size: u64,
+        next: Option<Extension>,
+        otherwise: &'static str,
+    ) -> Result<State, Reject> {
+        let next = next.ok_or(Reject::bad(otherwise))?;
+        let left = self.extensions.checked_sub(1);
+        self.extensions = left.ok_or(EXTENSIONS_TOO_LARGE)?;
+        Ok(State::Extension(size, next))
     }
 
     fn name(&mut self, before: State, byte: u8) -> Result<State, Reject> {

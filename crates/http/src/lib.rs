@@ -30,6 +30,7 @@ mod accept;
 mod access;
 mod body;
 mod bytes;
+mod chunk_extension;
 mod conditional;
 mod date;
 mod encoding;

@@ -15,10 +15,19 @@ pub struct Limits {
     pub headers: usize,
     /// Bytes of a request body that is read and thrown away; 413.
     pub body: u64,
+    /// Bytes of chunk extensions in one body, semicolons and white space included; 413. RFC 9112, 7.1.1
+    /// asks for such a limit.
+    pub chunk_extensions: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { request_line: 8 * 1024, head: 32 * 1024, headers: 100, body: 64 * 1024 }
+        Limits {
+            request_line: 8 * 1024,
+            head: 32 * 1024,
+            headers: 100,
+            body: 64 * 1024,
+            chunk_extensions: 1024,
+        }
     }
 }

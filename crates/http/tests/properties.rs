@@ -120,7 +120,7 @@ proptest! {
 
     #[test]
     fn a_scan_says_what_parse_says(bytes in nearly_a_request(), lengths in prop::collection::vec(1usize..20, 1..5)) {
-        let limits = Limits { request_line: 24, head: 60, headers: 2, body: 0 };
+        let limits = Limits { request_line: 24, head: 60, headers: 2, body: 0, chunk_extensions: 0 };
         let (mut scan, mut end) = (Scan::default(), 0);
         for piece in cut(&bytes, &lengths) {
             end += piece.len();

@@ -165,7 +165,7 @@ fn what_cannot_become_a_request_is_refused_at_once() {
 
 #[test]
 fn limits_hold_for_whole_and_unfinished_heads() {
-    let limits = Limits { request_line: 20, head: 100, headers: 3, body: 0 };
+    let limits = Limits { request_line: 20, head: 100, headers: 3, body: 0, chunk_extensions: 0 };
     let status = |head: &str| match parse(head.as_bytes(), &limits) {
         Ok(Parse::Complete(..)) => 0,
         Ok(Parse::Incomplete) => 1,

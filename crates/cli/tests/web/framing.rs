@@ -4,7 +4,7 @@ use std::net::Shutdown;
 use std::thread;
 use std::time::Duration;
 
-use crate::client::{Client, End};
+use crate::client::Client;
 use crate::on_each_driver;
 use crate::server::Server;
 use crate::site::{Site, noise, same};
@@ -17,6 +17,7 @@ on_each_driver!(
     old_clients,
     bodies_are_passed_over,
     answers_are_not_lost_with_a_bad_body,
+    a_bad_body_is_answered,
     expectations,
     half_closed,
 );
@@ -170,9 +171,52 @@ fn answers_are_not_lost_with_a_bad_body(driver: &'static str) {
     );
     assert_eq!(client.response().body, b"file 1");
     assert_eq!(client.response().body, b"file 2", "its head was good");
-    let (rest, end) = client.read_to_end();
-    assert_eq!(end, End::Closed);
-    assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 400 "));
+    let last = client.response();
+    assert_eq!(last.status, 400);
+    assert!(last.says_close());
+    client.closes();
+}
+
+/// The client gets its 400 wherever the error is, and whether it comes with the head or later.
+fn a_bad_body_is_answered(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let many = format!("5;{}\r\nhello\r\n", "a".repeat(9000));
+    let trailers = format!("0\r\n{}\r\n", "a: b\r\n".repeat(10_000));
+    let bodies = [
+        ("nonsense\r\n", 400),
+        ("5;\r\nhello\r\n", 400),
+        ("5;bad[=x\r\nhello\r\n", 400),
+        ("5\r\nhello\r\n5;a=\"b\r\nhello\r\n", 400),
+        ("5\r\nhello, world\r\n", 400),
+        ("5\r\nhello\r\n0\r\nContent-Length: 5\r\n\r\n", 400),
+        ("fffffff\r\n", 413),
+        (&many, 413),
+        (&trailers, 431),
+    ];
+    let behind = "GET /2.txt HTTP/1.1\r\nHost: t\r\n\r\n";
+    for (body, status) in bodies {
+        for together in [true, false] {
+            for (method, first) in [("POST", 405), ("GET", 200), ("BREW", 501)] {
+                let head = format!(
+                    "{method} /1.txt HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
+                );
+                let mut client = Client::connect(server.address);
+                if together {
+                    client.send(format!("{head}{body}{behind}"));
+                    assert_eq!(client.response().status, first);
+                } else {
+                    client.send(head);
+                    assert_eq!(client.response().status, first);
+                    client.send(format!("{body}{behind}"));
+                }
+                let last = client.response();
+                assert_eq!(last.status, status, "{method} {body:.40}");
+                assert!(last.says_close());
+                client.closes();
+            }
+        }
+    }
 }
 
 fn expectations(driver: &'static str) {

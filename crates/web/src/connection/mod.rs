@@ -237,13 +237,10 @@ impl Connection {
                 Next::Linger
             });
         }
-        if let Some(body) = body
-            && !self.discard(body).await
-        {
-            self.out.send().await?;
-            return Ok(Next::Linger);
+        match body {
+            None => Ok(Next::Request),
+            Some(body) => self.pass_over(body).await,
         }
-        Ok(Next::Request)
     }
 
     /// Answers with an error of the request itself; the connection cannot go on after it.
@@ -311,22 +308,28 @@ impl Connection {
         received
     }
 
-    /// Reads a body that nobody wants. False when the connection cannot go on.
-    async fn discard(&mut self, mut body: Discard) -> bool {
+    /// Reads the body of a request that is answered already. A malformed body is answered with an error of
+    /// its own: the client has to learn that the server reads no request behind it.
+    async fn pass_over(&mut self, mut body: Discard) -> io::Result<Next> {
         let begun = now();
         loop {
             match body.feed(&self.input[self.taken..]) {
                 Ok(bytes) => self.taken += bytes,
-                Err(_) => return false,
+                Err(reject) => {
+                    // The rest is no request line, and is not logged as one.
+                    self.taken = self.input.len();
+                    return self.refuse(reject.status, page).await;
+                }
             }
             if body.is_done() {
-                return true;
+                return Ok(Next::Request);
             }
             self.input.clear();
             self.taken = 0;
             let limit = self.site.timeouts.body.saturating_sub(now() - begun);
             if !matches!(self.more(Patience::limit(limit)).await, Received::Bytes(1..)) {
-                return false;
+                self.out.send().await?;
+                return Ok(Next::Linger);
             }
         }
     }
