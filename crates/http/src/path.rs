@@ -205,12 +205,18 @@ pub fn encode(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Adds the path of a client's own target, so that it may stand in a field's value. What is
+/// percent-encoded already stays so.
+pub fn encode_target(path: &str, out: &mut Vec<u8>) {
+    for piece in percent_encode(path.as_bytes(), QUERY) {
+        out.extend_from_slice(piece.as_bytes());
+    }
+}
+
 /// Adds a client's own query with its question mark, so that it may stand in a field's value.
 pub fn encode_query(query: &str, out: &mut Vec<u8>) {
     out.push(b'?');
-    for piece in percent_encode(query.as_bytes(), QUERY) {
-        out.extend_from_slice(piece.as_bytes());
-    }
+    encode_target(query, out);
 }
 
 #[cfg(test)]

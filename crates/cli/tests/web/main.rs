@@ -37,6 +37,7 @@ mod openmetrics;
 mod overload;
 mod process;
 mod ranges;
+mod redirects;
 mod refusals;
 mod reload;
 mod resources;

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::authority::{Authority, Pair, replace};
 use crate::client::{Client, End};
-use crate::curl::{curl, curl_well};
+use crate::curl::curl;
 use crate::on_each_driver;
 use crate::server::{LONG, Server, bare, eventually};
 use crate::site::{Site, noise, same};
@@ -23,7 +23,6 @@ on_each_driver!(
     a_broken_renewal_leaves_the_old,
     plain_requests_are_told,
     half_a_handshake_is_not_waited_for,
-    to_https,
     drained,
     however_it_is_cut,
     by_name,
@@ -229,29 +228,6 @@ fn half_a_handshake_is_not_waited_for(driver: &'static str) {
         let (bytes, end) = client.read_to_end();
         assert_eq!((bytes.len(), end), (0, End::Closed));
     }
-}
-
-fn to_https(driver: &'static str) {
-    let (site, authority) = (site(), Authority::new());
-    let pair = authority.sign("a", &["a.test"]);
-    let server = start(driver, &site, &pair, &["--redirect-http", "127.0.0.1:0"]);
-    let plain = server.next_address();
-    let mut client = Client::connect(plain);
-    for host in ["a.test", "a.test:80", "A.test:8080"] {
-        client.send(format!("GET /x%20y?z HTTP/1.1\r\nHost: {host}\r\n\r\n"));
-        let response = client.response();
-        assert_eq!(response.status, 308);
-        let name = host.split(':').next().unwrap();
-        let wanted = format!("https://{name}:{}/x%20y?z", server.address.port());
-        assert_eq!(response.field("Location"), Some(wanted.as_str()));
-    }
-    let port = plain.port();
-    let (trusted, https) = (authority.certificate(), server.address.port());
-    let [one, two] = [port, https].map(|port| format!("a.test:{port}:127.0.0.1"));
-    let url = format!("http://a.test:{port}/small");
-    let trusted = trusted.to_str().unwrap();
-    let body = curl_well(&["-L", "--cacert", trusted, "--resolve", &one, "--resolve", &two, &url]);
-    assert_eq!(body, "small");
 }
 
 fn drained(driver: &'static str) {

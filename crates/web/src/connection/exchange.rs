@@ -46,7 +46,7 @@ pub(crate) fn admit(
         return false;
     }
     if let Some(port) = asking.https {
-        elsewhere(bytes, request, port, reply);
+        elsewhere(bytes, asking.site, request, port, reply);
         return false;
     }
     if let (None, Some(entry)) = (&permit, asking.entry) {

@@ -116,22 +116,28 @@ pub(crate) async fn respond(
 
 /// Sends the client to where the same is had with TLS.
 #[cold]
-pub(crate) fn elsewhere(out: &mut Vec<u8>, request: &Request<'_>, port: u16, reply: Reply) {
-    // A request of 1.0 may not say for which host it is, and then we do not know either.
-    let Some(host) = request.host else {
-        with_date(|date| error_page(out, Status::BadRequest, date, reply));
-        return;
+pub(crate) fn elsewhere(
+    out: &mut Vec<u8>,
+    site: &Site,
+    request: &Request<'_>,
+    port: u16,
+    reply: Reply,
+) {
+    let name = match site.redirect_name(request.host) {
+        Ok(name) => name,
+        Err(status) => {
+            with_date(|date| error_page(out, status, date, reply));
+            return;
+        }
     };
-    let end = host.rfind(']').map_or(0, |at| at + 1);
-    let name = host[end..].find(':').map_or(host, |at| &host[..end + at]);
     let mut location = format!("https://{name}");
     if port != 443 {
         location.push_str(&format!(":{port}"));
     }
-    location.push_str(if request.path == "*" { "/" } else { request.path });
+    let mut location = location.into_bytes();
+    path::encode_target(if request.path == "*" { "/" } else { request.path }, &mut location);
     if let Some(query) = request.query {
-        location.push('?');
-        location.push_str(query);
+        path::encode_query(query, &mut location);
     }
-    with_date(|date| redirect(out, Status::PermanentRedirect, location.as_bytes(), date, reply));
+    with_date(|date| redirect(out, Status::PermanentRedirect, &location, date, reply));
 }

@@ -29,7 +29,7 @@ pub(crate) use live::Live;
 
 use crate::config::{Config, PerAddress, Timeouts, UnknownHost};
 use crate::files::entry::FileId;
-use crate::site::names::Names;
+use crate::site::names::{Names, without_port};
 
 /// What each address may do.
 fn bounds(limits: &PerAddress) -> Bounds {
@@ -170,6 +170,30 @@ impl Site {
     #[inline]
     pub(crate) fn host(&self, authority: Option<&str>) -> Option<HostIndex> {
         self.names.find(authority).map(|index| HostIndex(index as u32))
+    }
+
+    /// The name under which a client that asked for `authority` reaches the same host with TLS. A name that
+    /// no host has comes back only where a host without names answers for every name: a client must not
+    /// choose where a redirect leads.
+    ///
+    /// # Errors
+    /// The status to answer with where there is no such name.
+    pub(crate) fn redirect_name<'a>(
+        &'a self,
+        authority: Option<&'a str>,
+    ) -> Result<&'a str, Status> {
+        let Some(index) = self.host(authority) else { return Err(self.unknown_host) };
+        let own = &self[index].config.names;
+        match authority {
+            Some(name) if own.is_empty() || self.names.has(name) => Ok(without_port(name)),
+            // The first host answers for names that nobody has: by its own name.
+            _ => match (own.iter().find(|name| !name.starts_with('*')), authority) {
+                (Some(name), _) => Ok(name),
+                (None, Some(_)) => Err(self.unknown_host),
+                // A request of 1.0 need not say for which host it is.
+                (None, None) => Err(Status::BadRequest),
+            },
+        }
     }
 
     /// The key of a path of a host.

@@ -46,6 +46,11 @@ impl Names {
         authority.and_then(|authority| self.search(authority)).or(self.unknown)
     }
 
+    /// Whether `authority` has a name that a host was given. The default host has none.
+    pub(crate) fn has(&self, authority: &str) -> bool {
+        self.search(authority).is_some()
+    }
+
     fn search(&self, authority: &str) -> Option<usize> {
         let name = without_port(authority);
         let name = name.strip_suffix('.').unwrap_or(name);
@@ -62,7 +67,7 @@ impl Names {
 }
 
 /// `uri-host [ ":" port ]` without the port; an IPv6 address is in brackets.
-fn without_port(authority: &str) -> &str {
+pub(crate) fn without_port(authority: &str) -> &str {
     let end = authority.rfind(']').map_or(0, |at| at + 1);
     authority[end..].find(':').map_or(authority, |at| &authority[..end + at])
 }
