@@ -28,8 +28,9 @@ use crate::queue::Order;
 use crate::remote::{Owed, item_parcel_vtable, panicked, receive};
 use crate::rendezvous::{contain, discard_panic};
 use crate::reply::Reply;
-use crate::stage::Key;
+use crate::stage::Invocation;
 use crate::tally::{Tally, bump};
+use crate::watch::Site;
 
 /// Run when a cohort of a stage has ended.
 pub(crate) type EndOfCohort = Arc<dyn Fn() + Send + Sync>;
@@ -180,8 +181,8 @@ unsafe fn take_up_item<I: Send + 'static, O: Send + 'static>(slot: Slot, process
     // SAFETY: parcels with this vtable hold an `I` for an `O`, and the stage is that of the handle
     // which the parcel was sent with.
     unsafe {
-        receive::<I, O>(slot, processor, |stage, item, owed| {
-            processor.place_item(stage, 0, item, owed)
+        receive::<I, O>(slot, processor, |site, stage, item, owed| {
+            processor.place_item(site, stage, 0, item, owed)
         });
     }
 }
@@ -191,6 +192,7 @@ impl Processor {
     /// The stage is of a handle on cohort operations with these types.
     unsafe fn place_item<I: 'static, O: 'static>(
         &self,
+        site: Site,
         stage: u8,
         flags: u8,
         item: I,
@@ -198,15 +200,22 @@ impl Processor {
     ) -> Result<Slot, Refused> {
         let item = ManuallyDrop::new(Item { owed, item });
         // SAFETY: the vtable is of these types; the item is not used again.
-        unsafe { self.place_as::<Item<I, O>, (), O>(stage, flags, item_vtable::<I, O>(), &item) }
+        unsafe {
+            self.place_as::<Item<I, O>, (), O>(site, stage, flags, item_vtable::<I, O>(), &item)
+        }
     }
 
     /// # Safety
     /// The key is of a handle on cohort operations with these types.
-    pub(crate) unsafe fn call_item<I: 'static, O: 'static>(&self, key: Key, item: I) -> Call<O> {
+    #[track_caller]
+    pub(crate) unsafe fn call_item<I: 'static, O: 'static>(
+        &self,
+        Invocation { key, site }: Invocation,
+        item: I,
+    ) -> Call<O> {
         self.check(key);
         // SAFETY: by the caller's promise.
-        match unsafe { self.place_item::<I, O>(key.stage(), HELD, item, Owed::NOTHING) } {
+        match unsafe { self.place_item::<I, O>(site, key.stage(), HELD, item, Owed::NOTHING) } {
             // SAFETY: the slot was filled with result type `O`, and is held for this call alone.
             Ok(slot) => unsafe { Call::new(self, slot) },
             Err(refused) => Call::refused(self, refused),
@@ -217,12 +226,12 @@ impl Processor {
     /// The key is of a handle on cohort operations with these types.
     pub(crate) unsafe fn dispatch_item<I: 'static, O: 'static>(
         &self,
-        key: Key,
+        Invocation { key, site }: Invocation,
         item: I,
     ) -> Result<(), CallError> {
         self.check(key);
         // SAFETY: by the caller's promise.
-        let placed = unsafe { self.place_item::<I, O>(key.stage(), 0, item, Owed::NOTHING) };
+        let placed = unsafe { self.place_item::<I, O>(site, key.stage(), 0, item, Owed::NOTHING) };
         placed.map(|_| ()).map_err(|refused| refused.reason(self))
     }
 
@@ -230,20 +239,20 @@ impl Processor {
     /// The key is of a handle on cohort operations with these types.
     pub(crate) unsafe fn call_item_on<I: Send + 'static, O: Send + 'static>(
         &self,
-        key: Key,
+        from: Invocation,
         target: usize,
         item: I,
     ) -> Call<O> {
-        self.check(key);
+        self.check(from.key);
         let processors = self.processors();
         assert!(target < processors, "no processor {target} in a program of {processors}");
         if target == self.index() {
             // SAFETY: by the caller's promise.
-            return unsafe { self.call_item(key, item) };
+            return unsafe { self.call_item(from, item) };
         }
         let vtable = const { &item_parcel_vtable::<I, O>(take_up_item::<I, O>) };
         // SAFETY: the vtable is of these types.
-        unsafe { self.call_away(key, target, vtable, item) }
+        unsafe { self.call_away(from, target, vtable, item) }
     }
 
     /// Takes what is queued, up to the stage's largest cohort, and calls the handler once.
@@ -278,7 +287,7 @@ impl Processor {
             tally.started.add(start.saturating_sub(slot.queued_at.get()));
             slot.clear(QUEUED);
             self.batching.mark(slot);
-            self.counters.watch.operation(slot.vtable.get());
+            self.counters.watch.operation(slot);
             // SAFETY: of this stage's queue, and not started before (top of the file).
             unsafe { batch.take(self, slot) };
             taken += 1;

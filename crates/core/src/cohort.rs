@@ -311,7 +311,7 @@ impl Processor {
     pub(crate) fn poll_operation(&self, slot: Slot, tally: &Tally) {
         self.running.set(Some(slot));
         self.direct.begin();
-        self.counters.watch.operation(slot.vtable.get());
+        self.counters.watch.operation(slot);
         let step = slot.poll(self);
         if slot.session.get() != NO_SESSION {
             self.sessions.enter(NO_SESSION);

@@ -19,7 +19,7 @@ use crate::processor;
 use crate::rebuild::{Mended, Remake};
 use crate::room::Room;
 use crate::session::Session;
-use crate::stage::Key;
+use crate::stage::{Invocation, Key};
 
 /// A handle on a stage of cohort operations: what is invoked is an item, and the stage's handler is
 /// given all items of a cohort at once ([`StageOptions::cohort`]). Items stay on the processor that
@@ -58,39 +58,50 @@ impl<I: 'static, O: 'static> CohortStage<I, O> {
     ///
     /// It resolves to [`CallError::Panicked`] when the handler panicked before it replied, and to
     /// [`CallError::Unanswered`] when the reply was dropped.
+    #[track_caller]
     pub fn call(&self, item: I) -> Call<O> {
+        let from = self.key.invoked();
         // SAFETY: the key is this handle's (top of the file).
-        processor::current(|p| unsafe { p.call_item(self.key, item) })
+        processor::current(|p| unsafe { p.call_item(from, item) })
     }
 
     /// Hands over an item whose reply nobody waits for.
     ///
     /// # Errors
     /// [`CallError::Full`] or [`CallError::Ended`] when it was not taken.
+    #[track_caller]
     pub fn dispatch(&self, item: I) -> Result<(), CallError> {
+        self.dispatch_from(self.key.invoked(), item)
+    }
+
+    fn dispatch_from(&self, from: Invocation, item: I) -> Result<(), CallError> {
         // SAFETY: the key is this handle's (top of the file).
-        processor::current(|p| unsafe { p.dispatch_item::<I, O>(self.key, item) })
+        processor::current(|p| unsafe { p.dispatch_item::<I, O>(from, item) })
     }
 
     /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
     ///
     /// # Errors
     /// As there; [`CallError::Ended`] if the session has ended.
+    #[track_caller]
     pub fn dispatch_in(&self, session: &Session, item: I) -> Result<(), CallError> {
-        processor::current(|p| p.in_session(session, || self.dispatch(item)))
+        let from = self.key.invoked();
+        processor::current(|p| p.in_session(session, || self.dispatch_from(from, item)))
     }
 
     /// As [`call`](Self::call), on the processor numbered `processor`.
     ///
     /// # Panics
     /// If there is no such processor.
+    #[track_caller]
     pub fn call_on(&self, processor: usize, item: I) -> Call<O>
     where
         I: Send,
         O: Send,
     {
+        let from = self.key.invoked();
         // SAFETY: the key is this handle's (top of the file).
-        processor::current(|p| unsafe { p.call_item_on(self.key, processor, item) })
+        processor::current(|p| unsafe { p.call_item_on(from, processor, item) })
     }
 
     /// Whether fewer items are queued at the stage, on this processor, than its
@@ -107,6 +118,7 @@ impl<I: 'static, O: 'static> CohortStage<I, O> {
 
 impl<I: Send + 'static, O: Send + 'static> PartitionedCohortStage<I, O> {
     /// Hands `item` to the next cohort on the processor that owns `key`; see [`CohortStage::call`].
+    #[track_caller]
     pub fn call(&self, key: u64, item: I) -> Call<O> {
         self.0.call_on(self.owner(key), item)
     }
@@ -115,6 +127,7 @@ impl<I: Send + 'static, O: Send + 'static> PartitionedCohortStage<I, O> {
     ///
     /// # Errors
     /// As [`CohortStage::dispatch`].
+    #[track_caller]
     pub fn dispatch(&self, key: u64, item: I) -> Result<(), CallError> {
         self.call(key, item).detach()
     }

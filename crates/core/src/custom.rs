@@ -15,7 +15,7 @@ use crate::error::CallError;
 use crate::policy::Gate;
 use crate::processor::{self, Processor};
 use crate::session::Session;
-use crate::stage::Key;
+use crate::stage::{Invocation, Key};
 
 /// How the operations of a stage reach its state. Declared by
 /// [`StageOptions::policy`](crate::StageOptions::policy), invoked through a [`Stage`].
@@ -153,7 +153,17 @@ impl<P: Policy> Stage<P> {
     }
 
     /// Invokes an operation on the processor that the policy chooses for `key`.
+    #[track_caller]
     pub fn call<F, Fut, T>(&self, key: P::Key, operation: F) -> Call<T>
+    where
+        F: FnOnce(P::Access) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        self.call_from(self.key.invoked(), key, operation)
+    }
+
+    fn call_from<F, Fut, T>(&self, from: Invocation, key: P::Key, operation: F) -> Call<T>
     where
         F: FnOnce(P::Access) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
@@ -162,9 +172,7 @@ impl<P: Policy> Stage<P> {
         processor::current(|p| {
             let target = p.part(self).place(&key, p);
             let stage = *self;
-            p.call_on(self.key, target, move |p: &Processor, _| {
-                operation(p.part(&stage).access(key))
-            })
+            p.call_on(from, target, move |p: &Processor, _| operation(p.part(&stage).access(key)))
         })
     }
 
@@ -172,6 +180,7 @@ impl<P: Policy> Stage<P> {
     ///
     /// # Errors
     /// As [`SharedStage::dispatch`](crate::SharedStage::dispatch).
+    #[track_caller]
     pub fn dispatch<F, Fut>(&self, key: P::Key, operation: F) -> Result<(), CallError>
     where
         F: FnOnce(P::Access) -> Fut + Send + 'static,
@@ -184,13 +193,15 @@ impl<P: Policy> Stage<P> {
     ///
     /// # Panics
     /// If the session's handle is another processor's.
+    #[track_caller]
     pub fn call_in<F, Fut, T>(&self, session: &Session, key: P::Key, operation: F) -> Call<T>
     where
         F: FnOnce(P::Access) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        session.scope(|| self.call(key, operation))
+        let from = self.key.invoked();
+        session.scope(|| self.call_from(from, key, operation))
     }
 
     /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
@@ -200,6 +211,7 @@ impl<P: Policy> Stage<P> {
     ///
     /// # Panics
     /// As [`call_in`](Self::call_in).
+    #[track_caller]
     pub fn dispatch_in<F, Fut>(
         &self,
         session: &Session,
@@ -210,7 +222,8 @@ impl<P: Policy> Stage<P> {
         F: FnOnce(P::Access) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        session.scope(|| self.dispatch(key, operation))
+        let from = self.key.invoked();
+        session.scope(|| self.call_from(from, key, operation)).detach()
     }
 
     pub(crate) fn key(&self) -> Key {

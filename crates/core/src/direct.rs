@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::CallError;
 use crate::graph::{Declared, StageOptions};
-use crate::operation::{ENDED, HELD, Life, NO_SESSION, OUTER, QUEUED, Slot, Step, VTable, WOKEN};
+use crate::operation::{ENDED, HELD, Header, Life, NO_SESSION, OUTER, QUEUED, Slot, Step, WOKEN};
 use crate::processor::{LocalStage, Processor};
 use crate::profile::{Counter, ProcessorCounters};
 use crate::remote::panicked;
@@ -168,7 +168,7 @@ impl Direct {
 /// What a processor goes back to after a child inside of its caller.
 pub(crate) struct Outside {
     row: *const Counter,
-    watched: (u64, *mut VTable),
+    watched: (u64, *mut Header),
 }
 
 impl Processor {
@@ -193,12 +193,13 @@ impl Processor {
         (caller.life.get() == Life::Started && caller.has(QUEUED)).then_some(caller)
     }
 
-    /// Goes on in the name of `stage`, inside of the operation that runs.
+    /// Goes on with `slot`, inside of the operation that runs.
     #[inline(always)]
-    pub(crate) fn turn_inside(&self, stage: u8, name: &'static VTable) -> Outside {
+    fn turn_inside(&self, slot: Slot) -> Outside {
+        let stage = slot.stage.get();
         self.direct.depth.set(self.direct.depth.get() + 1);
         let row = self.arc_row.replace(self.direct.row(stage));
-        Outside { row, watched: self.counters.watch.enter(usize::from(stage), name) }
+        Outside { row, watched: self.counters.watch.enter(usize::from(stage), slot) }
     }
 
     #[inline(always)]
@@ -222,7 +223,7 @@ impl Processor {
             return;
         }
         let session = self.sessions.current();
-        let outside = self.turn_inside(slot.stage.get(), slot.vtable.get());
+        let outside = self.turn_inside(slot);
         caller.set(OUTER);
         self.running.set(Some(slot));
         if slot.session.get() != NO_SESSION && self.sessions.is_late(slot.session.get(), self.now())

@@ -23,7 +23,7 @@ use crate::policy::Shared;
 use crate::processor::{self, Processor};
 use crate::remote::panicked;
 use crate::rendezvous::discard_panic;
-use crate::stage::{Key, PartitionedStage, SharedStage, shared};
+use crate::stage::{Invocation, Key, PartitionedStage, SharedStage, shared};
 
 impl<S: Send + Sync + 'static> SharedStage<S> {
     /// As [`call`](Self::call) with an `await` behind it, and cheaper: nothing happens before the
@@ -43,6 +43,7 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
     /// # Errors
     /// As [`Call`](crate::Call).
     #[inline(always)]
+    #[track_caller]
     pub fn run<F, Fut, T>(
         &self,
         operation: F,
@@ -52,7 +53,7 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
-        Run::new(self.key(), move |p: &Processor, n| operation(shared(p, n)))
+        Run::new(self.key().invoked(), move |p: &Processor, n| operation(shared(p, n)))
     }
 }
 
@@ -63,6 +64,7 @@ impl<S: 'static> PartitionedStage<S> {
     /// # Errors
     /// As [`Call`](crate::Call).
     #[inline(always)]
+    #[track_caller]
     pub fn run<F, Fut, T>(
         &self,
         key: u64,
@@ -73,7 +75,7 @@ impl<S: 'static> PartitionedStage<S> {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        let stage = *self;
+        let (stage, from) = (*self, self.key().invoked());
         async move {
             let entered = processor::current(|p| {
                 let here = stage.partitions(p);
@@ -82,7 +84,7 @@ impl<S: 'static> PartitionedStage<S> {
                     .filter(|_| p.direct.has_inside(stage.key().stage()))?;
                 p.may_run_inside(stage.key()).map(|_| part)
             });
-            let Some(part) = entered else { return stage.call(key, operation).await };
+            let Some(part) = entered else { return stage.call_from(from, key, operation).await };
             inside(stage.key(), async move { operation(part).await }).await
         }
     }
@@ -125,7 +127,7 @@ impl<S: 'static> PartitionedStage<S> {
 
 /// What [`SharedStage::run`] gives.
 struct Run<F, Fut, T> {
-    key: Key,
+    from: Invocation,
     state: State,
     place: Place<F, Fut, T>,
     _pinned: PhantomPinned,
@@ -153,9 +155,9 @@ union Place<F, Fut, T> {
 
 impl<F, Fut, T> Run<F, Fut, T> {
     #[inline(always)]
-    fn new(key: Key, invocation: F) -> Self {
+    fn new(from: Invocation, invocation: F) -> Self {
         let place = Place { invocation: ManuallyDrop::new(invocation) };
-        Self { key, state: State::Begun, place, _pinned: PhantomPinned }
+        Self { from, state: State::Begun, place, _pinned: PhantomPinned }
     }
 
     #[cold]
@@ -194,13 +196,13 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: nothing is moved out of it but an invocation, which is not pinned.
         let this = unsafe { self.get_unchecked_mut() };
-        let key = this.key;
+        let from = this.from;
         processor::current(|processor| {
             if this.state == State::Begun {
                 this.state = State::Over;
                 // SAFETY: `Begun` said that it is alive, and it is read once.
                 let invocation = unsafe { ManuallyDrop::take(&mut this.place.invocation) };
-                if let Some(stage) = processor.may_run_inside(key) {
+                if let Some(stage) = processor.may_run_inside(from.key) {
                     return processor.poll_inside(stage, || {
                         let future = invocation(processor, stage);
                         this.place.future = ManuallyDrop::new(future);
@@ -208,11 +210,13 @@ where
                         this.poll_inside(context)
                     });
                 }
-                this.place.call = ManuallyDrop::new(processor.call(key, invocation));
+                this.place.call = ManuallyDrop::new(processor.call(from, invocation));
                 this.state = State::Called;
             }
             match this.state {
-                State::Inside => processor.poll_inside(key.stage(), || this.poll_inside(context)),
+                State::Inside => {
+                    processor.poll_inside(from.key.stage(), || this.poll_inside(context))
+                }
                 _ => this.poll_call(context),
             }
         })

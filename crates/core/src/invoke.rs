@@ -2,7 +2,7 @@
 //! becomes of the slot when it is over.
 //!
 //! # Safety
-//! Stages are reached without asking whether they exist: a slot's stage comes from a [`Key`] that
+//! Stages are reached without asking whether they exist: a slot's stage comes from a [`Key`](crate::stage::Key) that
 //! [`Processor::check`] has seen to be of this processor's graph, and the keys of a graph number its
 //! stages. The row of arcs lies in the processor's counters, which live as long as it does, and has
 //! one counter for each stage.
@@ -14,26 +14,28 @@ use crate::call::Call;
 use crate::error::{CallError, Refused};
 use crate::operation::{
     DYING, ENDED, HELD, Life, NO_SESSION, OUTER, Payload, QUEUED, Serial, Slot, VTable, WOKEN,
-    assert_fits, local_vtable,
+    local_vtable,
 };
 use crate::processor::{LocalStage, Processor};
 use crate::rendezvous::{contain, notify};
-use crate::slab::class_of;
-use crate::stage::Key;
+use crate::slab::{assert_fits, class_of};
+use crate::stage::Invocation;
 use crate::waker::Name;
+use crate::watch::Site;
 
 impl Processor {
     /// Invokes on this processor and holds the result.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn call<F, Fut, T>(&self, key: Key, invocation: F) -> Call<T>
+    pub(crate) fn call<F, Fut, T>(&self, from: Invocation, invocation: F) -> Call<T>
     where
         F: FnOnce(&Processor, u8) -> Fut + 'static,
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
+        let Invocation { key, site } = from;
         let invocation = self.check_for(key, invocation);
-        match self.place(key.stage(), HELD, ManuallyDrop::into_inner(invocation)) {
+        match self.place(site, key.stage(), HELD, ManuallyDrop::into_inner(invocation)) {
             // SAFETY: the slot was filled with result type `T`, and is held for this call alone.
             Ok(slot) => unsafe { Call::new(self, slot) },
             Err(refused) => Call::refused(self, refused),
@@ -43,13 +45,14 @@ impl Processor {
     /// Invokes on this processor; the result is dropped.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn dispatch<F, Fut>(&self, key: Key, invocation: F) -> Result<(), CallError>
+    pub(crate) fn dispatch<F, Fut>(&self, from: Invocation, invocation: F) -> Result<(), CallError>
     where
         F: FnOnce(&Processor, u8) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
+        let Invocation { key, site } = from;
         let invocation = self.check_for(key, invocation);
-        match self.place(key.stage(), 0, ManuallyDrop::into_inner(invocation)) {
+        match self.place(site, key.stage(), 0, ManuallyDrop::into_inner(invocation)) {
             Ok(_) => Ok(()),
             Err(refused) => Err(refused.reason(self)),
         }
@@ -59,6 +62,7 @@ impl Processor {
     #[inline(always)]
     pub(crate) fn place<F, Fut, T>(
         &self,
+        site: Site,
         stage: u8,
         flags: u8,
         invocation: F,
@@ -71,7 +75,7 @@ impl Processor {
         let invocation = ManuallyDrop::new(invocation);
         // SAFETY: the vtable is of these types; the invocation is not used again.
         unsafe {
-            self.place_as::<F, Fut, T>(stage, flags, local_vtable::<F, Fut, T>(), &invocation)
+            self.place_as::<F, Fut, T>(site, stage, flags, local_vtable::<F, Fut, T>(), &invocation)
         }
     }
 
@@ -83,6 +87,7 @@ impl Processor {
     #[inline(always)]
     pub(crate) unsafe fn place_as<F, Fut, T>(
         &self,
+        site: Site,
         stage: u8,
         flags: u8,
         vtable: &'static VTable,
@@ -97,7 +102,7 @@ impl Processor {
         let class = const { class_of(size_of::<Payload<F, Fut, T>>()) } as u8;
         // SAFETY: the slot is fresh and its class was chosen for this payload.
         unsafe {
-            slot.fill::<F, Fut, T>(vtable, stage, flags | QUEUED, class, invocation);
+            slot.fill::<F, Fut, T>(vtable, site, stage, flags | QUEUED, class, invocation);
         }
         let stage = usize::from(stage);
         slot.queued_at.set(self.now.get());
@@ -248,7 +253,7 @@ impl Processor {
     #[inline(always)]
     pub(crate) fn finish(&self, slot: Slot) {
         if slot.session.get() != NO_SESSION {
-            self.sessions.leave(self, slot);
+            self.sessions.leave(slot);
         }
         if !slot.has(HELD) {
             self.free(slot);

@@ -33,6 +33,7 @@ mod deadline;
 mod direct;
 mod error;
 mod event;
+mod exclusive;
 mod first_of;
 mod graph;
 mod histogram;

@@ -38,7 +38,7 @@ use crate::event::event;
 use crate::operation::NO_SESSION;
 use crate::partition::{Partition, Refusal};
 use crate::processor;
-use crate::stage::PartitionedStage;
+use crate::stage::{Invocation, PartitionedStage};
 use crate::time::{timeout, yield_now};
 
 /// How long a move waits for the operations that have started.
@@ -52,6 +52,7 @@ pub(crate) enum Placed<S, F, Fut, T> {
     Running(Fut),
     Waiting {
         stage: PartitionedStage<S>,
+        from: Invocation,
         partition: usize,
         operation: Option<F>,
         round: u32,
@@ -69,10 +70,10 @@ where
 {
     #[cold]
     fn advance(&mut self, context: &Context<'_>) -> Poll<()> {
-        let Self::Waiting { stage, partition, operation, round } = self else {
+        let Self::Waiting { stage, from, partition, operation, round } = self else {
             return Poll::Ready(());
         };
-        let (stage, partition) = (*stage, *partition);
+        let (stage, from, partition) = (*stage, *from, *partition);
         let waker = context.waker().clone();
         let next = processor::current(|p| {
             let partitions = stage.partitions(p);
@@ -83,7 +84,8 @@ where
                 partitions.wait(partition, round, waker);
                 return None;
             }
-            operation.take().map(|operation| Self::Away(stage.call_at(p, partition, operation)))
+            let operation = operation.take()?;
+            Some(Self::Away(stage.call_at(p, from, partition, operation)))
         });
         match next {
             None => Poll::Pending,
@@ -167,7 +169,8 @@ impl<S: Send + 'static> PartitionedStage<S> {
                 );
                 // A session's end must not stop it half-way.
                 p.in_record(NO_SESSION, || {
-                    p.call_on(stage.key(), owner, move |_, _| stage.leave(partition, to))
+                    let from = stage.key().invoked();
+                    p.call_on(from, owner, move |_, _| stage.leave(partition, to))
                 })
             });
             match asked.await.map_err(MoveError::Call)? {

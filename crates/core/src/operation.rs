@@ -25,6 +25,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
+use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
@@ -35,11 +36,14 @@ pub(crate) use crate::life::*;
 use crate::processor::Processor;
 use crate::there::Arrived;
 use crate::waker::{Name, waker};
+use crate::watch::{Shown, Site, plain};
 
 /// The first cache line of a slot.
 #[repr(C, align(64))]
 pub(crate) struct Header {
-    pub(crate) vtable: Cell<&'static VTable>,
+    pub(crate) vtable: Shown<VTable>,
+    /// Where it was invoked.
+    pub(crate) site: Shown<Location<'static>>,
     /// Which operation lives here, for wakers. Changes when the slot is freed, and repeats after 2²⁴
     /// uses.
     pub(crate) name: Cell<Name>,
@@ -55,8 +59,6 @@ pub(crate) struct Header {
     pub(crate) session: Cell<u32>,
     /// Who is told when the operation is over.
     pub(crate) waiter: Cell<Option<Waker>>,
-    pub(crate) session_older: Cell<u32>,
-    pub(crate) session_newer: Cell<u32>,
     /// The number of this use of the slot. Changes when the slot is freed, and never repeats.
     pub(crate) serial: Cell<Serial>,
 }
@@ -72,7 +74,8 @@ const _: () = {
 impl Header {
     pub(crate) fn new(name: Name, class: u8) -> Self {
         Self {
-            vtable: Cell::new(&VTable::NONE),
+            vtable: Shown::new(&VTable::NONE),
+            site: Shown::new(Location::caller()),
             name: Cell::new(name),
             queued_at: Cell::new(0),
             stage: Cell::new(0),
@@ -81,10 +84,13 @@ impl Header {
             class: Cell::new(class),
             session: Cell::new(NO_SESSION),
             waiter: Cell::new(None),
-            session_older: Cell::new(NO_SESSION),
-            session_newer: Cell::new(NO_SESSION),
             serial: Cell::default(),
         }
+    }
+
+    /// The operation's type, as a reader of the program knows it.
+    pub(crate) fn operation(&self) -> &'static str {
+        plain((self.vtable.get().operation)())
     }
 
     pub(crate) fn has(&self, flag: u8) -> bool {
@@ -168,15 +174,6 @@ pub(crate) union Payload<F, Fut, T> {
     _error: ManuallyDrop<CallError>,
 }
 
-/// Fails to compile when an operation does not fit a slot.
-pub(crate) const fn assert_fits<P>() {
-    assert!(
-        size_of::<P>() <= crate::slab::MAX_PAYLOAD && align_of::<P>() <= 64,
-        "an operation (its captures, its future or its result) is larger than 16 KiB, or aligned \
-         to more than 64 bytes: box what is large in it"
-    );
-}
-
 /// One slot of a processor's slab.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(NonNull<Header>);
@@ -212,6 +209,7 @@ impl Slot {
     pub(crate) unsafe fn fill<F, Fut, T>(
         self,
         vtable: &'static VTable,
+        site: Site,
         stage: u8,
         flags: u8,
         class: u8,
@@ -219,6 +217,7 @@ impl Slot {
     ) {
         debug_assert_eq!((self.life.get(), self.class.get()), (Life::Free, class));
         self.vtable.set(vtable);
+        self.site.set(site);
         let tags = u32::from_ne_bytes([stage, Life::Unstarted as u8, flags, class]);
         // SAFETY: the four cells lie together (asserted beside `Header`), and each gets a value of
         // its type. Room for the payload by the caller's promise; writing does not read what was

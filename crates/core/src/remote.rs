@@ -32,8 +32,9 @@ use crate::outbox::Cargo;
 use crate::processor::{self, Processor};
 use crate::proxy::Group;
 use crate::rendezvous::contain;
-use crate::stage::Key;
+use crate::stage::Invocation;
 use crate::there::{Arrived, There};
+use crate::watch::Site;
 
 /// The payload of a slot that crosses. `repr(C)`: the call reads the result at its start.
 #[repr(C)]
@@ -44,6 +45,7 @@ struct Crossing<F, T> {
     deadline: u64,
     /// The stage that was running there.
     from: u8,
+    site: Site,
     outcome: Cell<Outcome>,
     /// The session that the operation will belong to. Taken with the invocation.
     group: Cell<Option<Arc<Group>>>,
@@ -64,26 +66,9 @@ enum Outcome {
 impl Processor {
     /// Invokes on the processor numbered `target`.
     #[track_caller]
-    pub(crate) fn call_on<F, Fut, T>(&self, key: Key, target: usize, invocation: F) -> Call<T>
-    where
-        F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
-        Fut: Future<Output = T> + 'static,
-        T: Send + 'static,
-    {
-        self.check(key);
-        let processors = self.processors();
-        assert!(target < processors, "no processor {target} in a program of {processors}");
-        if target == self.index() {
-            return self.call(key, invocation);
-        }
-        self.call_by_parcel(key, target, invocation)
-    }
-
-    /// Invokes by a parcel to the processor numbered `target`, also if it is this one: then another
-    /// may take it from the ring.
-    pub(crate) fn call_by_parcel<F, Fut, T>(
+    pub(crate) fn call_on<F, Fut, T>(
         &self,
-        key: Key,
+        from: Invocation,
         target: usize,
         invocation: F,
     ) -> Call<T>
@@ -92,9 +77,31 @@ impl Processor {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        self.check(key);
+        self.check(from.key);
+        let processors = self.processors();
+        assert!(target < processors, "no processor {target} in a program of {processors}");
+        if target == self.index() {
+            return self.call(from, invocation);
+        }
+        self.call_by_parcel(from, target, invocation)
+    }
+
+    /// Invokes by a parcel to the processor numbered `target`, also if it is this one: then another
+    /// may take it from the ring.
+    pub(crate) fn call_by_parcel<F, Fut, T>(
+        &self,
+        from: Invocation,
+        target: usize,
+        invocation: F,
+    ) -> Call<T>
+    where
+        F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        self.check(from.key);
         // SAFETY: the vtable is of these types.
-        unsafe { self.call_away(key, target, crossing_vtable::<F, Fut, T>(), invocation) }
+        unsafe { self.call_away(from, target, crossing_vtable::<F, Fut, T>(), invocation) }
     }
 
     /// Sends an invocation, or an item of a cohort operation, by a parcel.
@@ -103,7 +110,7 @@ impl Processor {
     /// The vtable is for parcels of these types, and the key was checked.
     pub(crate) unsafe fn call_away<F: Send, T: Send>(
         &self,
-        key: Key,
+        Invocation { key, site }: Invocation,
         target: usize,
         vtable: &'static VTable,
         invocation: F,
@@ -130,6 +137,7 @@ impl Processor {
                 home: self.index() as u16,
                 deadline: self.sessions.deadline(self.sessions.current()),
                 from: self.running_stage() as u8,
+                site,
                 outcome: Cell::new(Outcome::None),
                 group: Cell::new(self.leaving_group()),
                 there: There::default(),
@@ -272,8 +280,8 @@ where
 {
     // SAFETY: the parcel came through a ring, and has this vtable.
     unsafe {
-        receive::<F, T>(slot, processor, |stage, invocation, mut reply| {
-            processor.place(stage, 0, move |processor, stage| {
+        receive::<F, T>(slot, processor, |site, stage, invocation, mut reply| {
+            processor.place(site, stage, 0, move |processor, stage| {
                 match catch_unwind(AssertUnwindSafe(|| invocation(processor, stage))) {
                     Ok(future) => Returning { future, reply },
                     Err(panic) => {
@@ -294,15 +302,15 @@ where
 pub(crate) unsafe fn receive<F, T>(
     slot: Slot,
     processor: &Processor,
-    place: impl FnOnce(u8, F, Owed<T>) -> Result<Slot, Refused>,
+    place: impl FnOnce(Site, u8, F, Owed<T>) -> Result<Slot, Refused>,
 ) {
     let crossing: *mut Crossing<F, T> = slot.payload();
     // SAFETY: the parcel came through a ring, so its payload is ours; the invocation is read once.
-    let (invocation, group, deadline, home, from) = unsafe {
+    let (invocation, group, deadline, home, from, site) = unsafe {
         (*crossing).outcome.set(Outcome::Taken);
         let invocation = ManuallyDrop::take(&mut (*crossing).cell.invocation);
-        let (home, from) = ((*crossing).home, (*crossing).from);
-        (invocation, (*crossing).group.take(), (*crossing).deadline, home, from)
+        let (home, from, site) = ((*crossing).home, (*crossing).from, (*crossing).site);
+        (invocation, (*crossing).group.take(), (*crossing).deadline, home, from, site)
     };
     // The stage field is written before the parcel leaves home and read-only while it is away.
     let stage = slot.stage.get();
@@ -321,7 +329,7 @@ pub(crate) unsafe fn receive<F, T>(
             return reply.send(Err(refused.reason(processor)));
         }
         let reply = std::mem::replace(&mut reply, Owed::NOTHING);
-        let placed = processor.arriving_from(home, from, || place(stage, invocation, reply));
+        let placed = processor.arriving_from(home, from, || place(site, stage, invocation, reply));
         if let Ok(operation) = placed {
             // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.
             let there = unsafe { &(*crossing).there };

@@ -10,7 +10,7 @@ use crate::error::CallError;
 use crate::policy::{Exclusive, Shared};
 use crate::processor::{self, Processor};
 use crate::session::Session;
-use crate::stage::{Key, exclusive, handle, shared};
+use crate::stage::{Invocation, Key, exclusive, handle, shared};
 
 handle! {
     /// A handle on a stage whose operations are run by whichever processor has time.
@@ -44,20 +44,31 @@ handle! {
 
 impl<S: Send + Sync + 'static> BalancedStage<S> {
     /// Invokes an operation. It waits in order on this processor until one has time for it.
+    #[track_caller]
     pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
+    where
+        F: FnOnce(Shared<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        self.call_from(self.key.invoked(), operation)
+    }
+
+    fn call_from<F, Fut, T>(&self, from: Invocation, operation: F) -> Call<T>
     where
         F: FnOnce(Shared<S>) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
         let invocation = move |p: &Processor, stage| operation(shared(p, stage));
-        processor::current(|p| p.call_by_parcel(self.key, p.index(), invocation))
+        processor::current(|p| p.call_by_parcel(from, p.index(), invocation))
     }
 
     /// Invokes an operation that nobody waits for.
     ///
     /// # Errors
     /// As [`SharedStage::dispatch`](crate::SharedStage::dispatch).
+    #[track_caller]
     pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
     where
         F: FnOnce(Shared<S>) -> Fut + Send + 'static,
@@ -70,13 +81,15 @@ impl<S: Send + Sync + 'static> BalancedStage<S> {
     ///
     /// # Panics
     /// If the session's handle is another processor's.
+    #[track_caller]
     pub fn call_in<F, Fut, T>(&self, session: &Session, operation: F) -> Call<T>
     where
         F: FnOnce(Shared<S>) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        session.scope(|| self.call(operation))
+        let from = self.key.invoked();
+        session.scope(|| self.call_from(from, operation))
     }
 
     /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
@@ -86,31 +99,44 @@ impl<S: Send + Sync + 'static> BalancedStage<S> {
     ///
     /// # Panics
     /// As [`call_in`](Self::call_in).
+    #[track_caller]
     pub fn dispatch_in<F, Fut>(&self, session: &Session, operation: F) -> Result<(), CallError>
     where
         F: FnOnce(Shared<S>) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        session.scope(|| self.dispatch(operation))
+        let from = self.key.invoked();
+        session.scope(|| self.call_from(from, operation)).detach()
     }
 }
 
 impl<S: Send + 'static> HomedStage<S> {
     /// Invokes an operation; it runs in a cohort under the stage's lock, here or where the state is.
+    #[track_caller]
     pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
     where
         F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
+        self.call_from(self.key.invoked(), operation)
+    }
+
+    fn call_from<F, Fut, T>(&self, from: Invocation, operation: F) -> Call<T>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
         let invocation = move |p: &Processor, stage| operation(exclusive(p, stage));
-        processor::current(|p| p.call_by_parcel(self.key, p.index(), invocation))
+        processor::current(|p| p.call_by_parcel(from, p.index(), invocation))
     }
 
     /// Invokes an operation that nobody waits for.
     ///
     /// # Errors
     /// As [`SharedStage::dispatch`](crate::SharedStage::dispatch).
+    #[track_caller]
     pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
     where
         F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
@@ -123,13 +149,15 @@ impl<S: Send + 'static> HomedStage<S> {
     ///
     /// # Panics
     /// If the session's handle is another processor's.
+    #[track_caller]
     pub fn call_in<F, Fut, T>(&self, session: &Session, operation: F) -> Call<T>
     where
         F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        session.scope(|| self.call(operation))
+        let from = self.key.invoked();
+        session.scope(|| self.call_from(from, operation))
     }
 
     /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
@@ -139,11 +167,13 @@ impl<S: Send + 'static> HomedStage<S> {
     ///
     /// # Panics
     /// As [`call_in`](Self::call_in).
+    #[track_caller]
     pub fn dispatch_in<F, Fut>(&self, session: &Session, operation: F) -> Result<(), CallError>
     where
         F: FnOnce(Exclusive<S>) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        session.scope(|| self.dispatch(operation))
+        let from = self.key.invoked();
+        session.scope(|| self.call_from(from, operation)).detach()
     }
 }

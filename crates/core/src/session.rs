@@ -24,7 +24,7 @@ use crate::rendezvous::contain;
 
 /// One processor's part of one session.
 pub(crate) struct Record {
-    /// The youngest operation's slot; the list goes on through the headers.
+    /// The youngest operation's slot; the list goes on through [`Sessions::links`].
     youngest: u32,
     operations: usize,
     holds: usize,
@@ -73,10 +73,24 @@ impl Record {
     }
 }
 
+/// An operation's neighbours in its session's list, by their slots' numbers.
+#[derive(Clone, Copy)]
+struct Links {
+    older: u32,
+    newer: u32,
+}
+
+impl Links {
+    const NONE: Self = Self { older: NO_SESSION, newer: NO_SESSION };
+}
+
 /// The sessions of one processor.
 pub(crate) struct Sessions {
     records: RefCell<Vec<Option<Record>>>,
     free: RefCell<Vec<u32>>,
+    /// By slot; of slots that are in no session without meaning. Not in the headers, where most
+    /// operations have no use for them.
+    links: RefCell<Vec<Links>>,
     /// The records of groups, by the groups' names. A tree, since it hashes nothing.
     pub(crate) named: RefCell<BTreeMap<usize, u32>>,
     /// The session that an invocation made now belongs to: the running operation's.
@@ -88,6 +102,7 @@ impl Default for Sessions {
         Self {
             records: RefCell::default(),
             free: RefCell::default(),
+            links: RefCell::default(),
             named: RefCell::default(),
             current: Cell::new(NO_SESSION),
         }
@@ -111,29 +126,35 @@ impl Sessions {
     }
 
     pub(crate) fn join(&self, processor: &Processor, slot: Slot, session: u32) {
+        let index = slot.name.get().index();
         let older = self.with(session, |record| {
             record.operations += 1;
-            std::mem::replace(&mut record.youngest, slot.name.get().index())
+            std::mem::replace(&mut record.youngest, index)
         });
         slot.session.set(session);
-        slot.session_older.set(older);
-        slot.session_newer.set(NO_SESSION);
-        if let Some(older) = processor.slab().get(older) {
-            older.session_newer.set(slot.name.get().index());
+        let mut links = self.links.borrow_mut();
+        if links.len() <= index as usize {
+            links.resize(processor.slab().capacity() as usize, Links::NONE);
+        }
+        links[index as usize] = Links { older, newer: NO_SESSION };
+        if let Some(older) = links.get_mut(older as usize) {
+            older.newer = index;
         }
     }
 
     /// Takes an operation that is over out of its session.
-    pub(crate) fn leave(&self, processor: &Processor, slot: Slot) {
+    pub(crate) fn leave(&self, slot: Slot) {
         let session = slot.session.replace(NO_SESSION);
-        let (older, newer) = (slot.session_older.get(), slot.session_newer.get());
-        if let Some(older) = processor.slab().get(older) {
-            older.session_newer.set(newer);
+        let mut links = self.links.borrow_mut();
+        let Links { older, newer } = links[slot.name.get().index() as usize];
+        if let Some(older) = links.get_mut(older as usize) {
+            older.newer = newer;
         }
-        match processor.slab().get(newer) {
-            Some(newer) => newer.session_older.set(older),
+        match links.get_mut(newer as usize) {
+            Some(newer) => newer.older = older,
             None => self.with(session, |record| record.youngest = older),
         }
+        drop(links);
         self.with(session, |record| record.operations -= 1);
         self.settle(session);
     }
@@ -222,7 +243,7 @@ impl Sessions {
         let mut next = self.with(session, |record| record.youngest);
         while let Some(slot) = processor.slab().get(next) {
             members.push((slot, slot.serial.get()));
-            next = slot.session_older.get();
+            next = self.links.borrow()[next as usize].older;
         }
         processor.end_each(&members);
     }

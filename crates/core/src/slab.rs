@@ -47,6 +47,15 @@ pub(crate) const fn class_of(size: usize) -> usize {
     class
 }
 
+/// Fails to compile when an operation does not fit a slot.
+pub(crate) const fn assert_fits<P>() {
+    assert!(
+        size_of::<P>() <= MAX_PAYLOAD && align_of::<P>() <= 64,
+        "an operation (its captures, its future or its result) is larger than 16 KiB, or aligned \
+         to more than 64 bytes: box what is large in it"
+    );
+}
+
 /// Memory from the general allocator.
 pub(crate) struct Chunk {
     pub(crate) start: NonNull<u8>,

@@ -7,6 +7,7 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::partition::{Partition, Partitions};
 use crate::policy::{Exclusive, LocalExclusive, Shared};
 use crate::processor::{self, Processor};
 use crate::session::Session;
+use crate::watch::Site;
 
 /// Which stage of which graph, in one word: it travels in every invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,13 +42,27 @@ impl Key {
     pub(crate) fn stage(self) -> u8 {
         self.0 as u8
     }
+
+    /// An invocation of the stage by whoever calls this.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn invoked(self) -> Invocation {
+        Invocation { key: self, site: Location::caller() }
+    }
+}
+
+/// Which stage is invoked, and where in the program.
+#[derive(Clone, Copy)]
+pub(crate) struct Invocation {
+    pub(crate) key: Key,
+    pub(crate) site: Site,
 }
 
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         pub struct $name<S> {
-            key: Key,
+            pub(crate) key: Key,
             state: PhantomData<fn(S) -> S>,
         }
 
@@ -132,13 +148,14 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
     /// Invokes an operation on this processor. It runs after the caller has suspended or finished.
     /// Await the call for its result; dropping the call lets the operation run on for nobody.
     #[inline]
+    #[track_caller]
     pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
     where
         F: FnOnce(Shared<S>) -> Fut + 'static,
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
-        processor::current(|p| p.call(self.key, move |p, stage| operation(shared(p, stage))))
+        self.call_from(self.key.invoked(), operation)
     }
 
     /// Invokes an operation that nobody waits for (DispatchChildren in tr2001 §5.2.1).
@@ -146,24 +163,27 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
     /// # Errors
     /// [`CallError::Full`] or [`CallError::Ended`] when it was not taken.
     #[inline]
+    #[track_caller]
     pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
     where
         F: FnOnce(Shared<S>) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        processor::current(|p| p.dispatch(self.key, move |p, stage| operation(shared(p, stage))))
+        self.dispatch_from(self.key.invoked(), operation)
     }
 
     /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
     ///
     /// # Errors
     /// As there; [`CallError::Ended`] if the session has ended.
+    #[track_caller]
     pub fn dispatch_in<F, Fut>(&self, session: &Session, operation: F) -> Result<(), CallError>
     where
         F: FnOnce(Shared<S>) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        session.scope(|| self.dispatch(operation))
+        let from = self.key.invoked();
+        session.scope(|| self.dispatch_from(from, operation))
     }
 
     /// As [`call`](Self::call), into `session` in place of the caller's own. For all other ways to
@@ -171,19 +191,22 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
     ///
     /// # Panics
     /// If the session's handle is another processor's.
+    #[track_caller]
     pub fn call_in<F, Fut, T>(&self, session: &Session, operation: F) -> Call<T>
     where
         F: FnOnce(Shared<S>) -> Fut + 'static,
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
-        session.scope(|| self.call(operation))
+        let from = self.key.invoked();
+        session.scope(|| self.call_from(from, operation))
     }
 
     /// As [`call`](Self::call), on the processor numbered `processor`.
     ///
     /// # Panics
     /// If there is no such processor.
+    #[track_caller]
     pub fn call_on<F, Fut, T>(&self, processor: usize, operation: F) -> Call<T>
     where
         F: FnOnce(Shared<S>) -> Fut + Send + 'static,
@@ -191,19 +214,40 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
         T: Send + 'static,
     {
         let invocation = move |p: &Processor, stage| operation(shared(p, stage));
-        processor::current(|p| p.call_on(self.key, processor, invocation))
+        let from = self.key.invoked();
+        processor::current(|p| p.call_on(from, processor, invocation))
+    }
+
+    #[inline(always)]
+    fn call_from<F, Fut, T>(&self, from: Invocation, operation: F) -> Call<T>
+    where
+        F: FnOnce(Shared<S>) -> Fut + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        processor::current(|p| p.call(from, move |p, stage| operation(shared(p, stage))))
+    }
+
+    #[inline(always)]
+    fn dispatch_from<F, Fut>(&self, from: Invocation, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(Shared<S>) -> Fut + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        processor::current(|p| p.dispatch(from, move |p, stage| operation(shared(p, stage))))
     }
 }
 
 impl<S: 'static> PartitionedStage<S> {
     /// Invokes an operation on the partition of `key`, on the processor that owns it.
+    #[track_caller]
     pub fn call<F, Fut, T>(&self, key: u64, operation: F) -> Call<T>
     where
         F: FnOnce(Partition<S>) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        processor::current(|p| self.call_at(p, self.partitions(p).of_key(key), operation))
+        self.call_from(self.key.invoked(), key, operation)
     }
 
     /// Invokes an operation on the partition numbered `partition`: one for each number from zero to
@@ -220,17 +264,28 @@ impl<S: 'static> PartitionedStage<S> {
     ///
     /// # Panics
     /// If there is no such partition.
+    #[track_caller]
     pub fn call_partition<F, Fut, T>(&self, partition: usize, operation: F) -> Call<T>
     where
         F: FnOnce(Partition<S>) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
+        let from = self.key.invoked();
         processor::current(|p| {
             let count = self.partitions(p).table().count();
             assert!(partition < count, "no partition {partition} among {count}");
-            self.call_at(p, partition, operation)
+            self.call_at(p, from, partition, operation)
         })
+    }
+
+    pub(crate) fn call_from<F, Fut, T>(&self, from: Invocation, key: u64, operation: F) -> Call<T>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        processor::current(|p| self.call_at(p, from, self.partitions(p).of_key(key), operation))
     }
 
     /// Invokes an operation where the table says that the partition is.
@@ -238,6 +293,7 @@ impl<S: 'static> PartitionedStage<S> {
     pub(crate) fn call_at<F, Fut, T>(
         &self,
         processor: &Processor,
+        from: Invocation,
         partition: usize,
         operation: F,
     ) -> Call<T>
@@ -248,11 +304,14 @@ impl<S: 'static> PartitionedStage<S> {
     {
         let stage = *self;
         let owner = self.partitions(processor).table().owner(partition);
-        processor.call_on(self.key, owner, move |p: &Processor, number| {
+        processor.call_on(from, owner, move |p: &Processor, number| {
             // SAFETY: the stage is this handle's (top of the file).
             match unsafe { p.state::<Partitions<S>>(number) }.enter(partition) {
                 Some(state) => Placed::Running(operation(state)),
-                None => Placed::Waiting { stage, partition, operation: Some(operation), round: 0 },
+                None => {
+                    let operation = Some(operation);
+                    Placed::Waiting { stage, from, partition, operation, round: 0 }
+                }
             }
         })
     }
@@ -261,6 +320,7 @@ impl<S: 'static> PartitionedStage<S> {
     ///
     /// # Errors
     /// As [`SharedStage::dispatch`].
+    #[track_caller]
     pub fn dispatch<F, Fut>(&self, key: u64, operation: F) -> Result<(), CallError>
     where
         F: FnOnce(Partition<S>) -> Fut + Send + 'static,
@@ -273,13 +333,15 @@ impl<S: 'static> PartitionedStage<S> {
     ///
     /// # Panics
     /// If the session's handle is another processor's.
+    #[track_caller]
     pub fn call_in<F, Fut, T>(&self, session: &Session, key: u64, operation: F) -> Call<T>
     where
         F: FnOnce(Partition<S>) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        session.scope(|| self.call(key, operation))
+        let from = self.key.invoked();
+        session.scope(|| self.call_from(from, key, operation))
     }
 
     /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
@@ -289,6 +351,7 @@ impl<S: 'static> PartitionedStage<S> {
     ///
     /// # Panics
     /// As [`call_in`](Self::call_in).
+    #[track_caller]
     pub fn dispatch_in<F, Fut>(
         &self,
         session: &Session,
@@ -299,7 +362,8 @@ impl<S: 'static> PartitionedStage<S> {
         F: FnOnce(Partition<S>) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        session.scope(|| self.dispatch(key, operation))
+        let from = self.key.invoked();
+        session.scope(|| self.call_from(from, key, operation)).detach()
     }
 
     /// Whether this processor owns the partition of `key`: a call there stays here.
@@ -339,60 +403,6 @@ impl<S: 'static> PartitionedStage<S> {
         processor.check(self.key);
         // SAFETY: the key was checked and is this handle's (top of the file).
         unsafe { processor.state(self.key.stage()) }
-    }
-}
-
-impl<S: Send + 'static> ExclusiveStage<S> {
-    /// Invokes an operation on this processor; it runs in a cohort under the stage's lock.
-    #[inline]
-    pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
-    where
-        F: FnOnce(Exclusive<S>) -> Fut + 'static,
-        Fut: Future<Output = T> + 'static,
-        T: 'static,
-    {
-        processor::current(|p| p.call(self.key, move |p, stage| operation(exclusive(p, stage))))
-    }
-
-    /// Invokes an operation that nobody waits for.
-    ///
-    /// # Errors
-    /// As [`SharedStage::dispatch`].
-    #[inline]
-    pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
-    where
-        F: FnOnce(Exclusive<S>) -> Fut + 'static,
-        Fut: Future<Output = ()> + 'static,
-    {
-        processor::current(|p| p.dispatch(self.key, move |p, stage| operation(exclusive(p, stage))))
-    }
-
-    /// As [`call`](Self::call), into `session` in place of the caller's own.
-    ///
-    /// # Panics
-    /// If the session's handle is another processor's.
-    pub fn call_in<F, Fut, T>(&self, session: &Session, operation: F) -> Call<T>
-    where
-        F: FnOnce(Exclusive<S>) -> Fut + 'static,
-        Fut: Future<Output = T> + 'static,
-        T: 'static,
-    {
-        session.scope(|| self.call(operation))
-    }
-
-    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
-    ///
-    /// # Errors
-    /// As [`SharedStage::dispatch_in`].
-    ///
-    /// # Panics
-    /// As [`call_in`](Self::call_in).
-    pub fn dispatch_in<F, Fut>(&self, session: &Session, operation: F) -> Result<(), CallError>
-    where
-        F: FnOnce(Exclusive<S>) -> Fut + 'static,
-        Fut: Future<Output = ()> + 'static,
-    {
-        session.scope(|| self.dispatch(operation))
     }
 }
 

@@ -2,17 +2,45 @@
 //! reports an operation that runs for too long.
 //!
 //! Published with plain stores by the processor: one word whenever it turns to another cohort, and
-//! the operation's vtable, which knows its name, before each operation. A reader may see an
-//! operation of one cohort beside the number of the next, so it looks at the number twice.
+//! the operation's slot before each operation. The slot's header has the operation's vtable, which
+//! knows its name, and the place of its invocation. A reader may see an operation of one cohort
+//! beside the number of the next, so it looks at the number twice.
 //!
 //! # Safety
-//! The pointer to a vtable is null, or comes from a `&'static VTable` ([`Watch::operation`]); a
-//! vtable is never written to.
+//! - The pointer to a header is null, or comes from a [`Slot`]. The memory of slots stays allocated
+//!   until the program is dropped ([`crate::slab`]), which the reader's [`Control`] keeps.
+//! - The reader touches only the header's two [`Shown`] cells, which are atomic. Each holds a
+//!   `&'static` at all times. They may be those of two operations if the slot is filled meanwhile.
 
+use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use crate::operation::VTable;
+use crate::operation::{Header, Slot};
 use crate::program::Control;
+
+/// A `&'static` that its thread writes and others may read. Costs what a plain cell costs.
+pub(crate) struct Shown<T: 'static>(AtomicPtr<T>, PhantomData<&'static T>);
+
+impl<T> Shown<T> {
+    pub(crate) fn new(value: &'static T) -> Self {
+        Self(AtomicPtr::new(std::ptr::from_ref(value).cast_mut()), PhantomData)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, value: &'static T) {
+        self.0.store(std::ptr::from_ref(value).cast_mut(), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> &'static T {
+        // SAFETY: made from a `&'static` by `new` or `set`, and never written through.
+        unsafe { &*self.0.load(Ordering::Relaxed) }
+    }
+}
+
+/// Where the program invoked an operation.
+pub(crate) type Site = &'static Location<'static>;
 
 /// In the place of a stage: no cohort runs.
 const NOBODY: u64 = 0xff;
@@ -21,7 +49,7 @@ const NOBODY: u64 = 0xff;
 pub(crate) struct Watch {
     /// How many cohorts have begun, or gone on, in the high bits; the stage in the low eight.
     cohort: AtomicU64,
-    operation: AtomicPtr<VTable>,
+    operation: AtomicPtr<Header>,
 }
 
 impl Default for Watch {
@@ -41,43 +69,44 @@ impl Watch {
 
     /// An operation of the cohort is about to run.
     #[inline(always)]
-    pub(crate) fn operation(&self, vtable: &'static VTable) {
-        self.operation.store(std::ptr::from_ref(vtable).cast_mut(), Ordering::Relaxed);
+    pub(crate) fn operation(&self, slot: Slot) {
+        self.operation.store(std::ptr::from_ref(&*slot).cast_mut(), Ordering::Relaxed);
     }
 
     /// An operation of `stage` is about to run inside of its caller. Returns what
     /// [`leave`](Self::leave) puts back.
     #[inline(always)]
-    pub(crate) fn enter(&self, stage: usize, vtable: &'static VTable) -> (u64, *mut VTable) {
+    pub(crate) fn enter(&self, stage: usize, slot: Slot) -> (u64, *mut Header) {
         let cohort = self.cohort.load(Ordering::Relaxed);
         let operation = self.operation.load(Ordering::Relaxed);
         self.cohort.store(cohort & !NOBODY | stage as u64, Ordering::Release);
-        self.operation(vtable);
+        self.operation(slot);
         (cohort, operation)
     }
 
     /// Its caller goes on.
     #[inline(always)]
-    pub(crate) fn leave(&self, (cohort, operation): (u64, *mut VTable)) {
+    pub(crate) fn leave(&self, (cohort, operation): (u64, *mut Header)) {
         self.cohort.store(cohort, Ordering::Release);
         self.operation.store(operation, Ordering::Relaxed);
     }
 
-    /// What runs: the stage's number, the cohort's, the operation's name.
-    fn look(&self) -> Option<(usize, u64, Option<&'static str>)> {
+    /// What runs: the stage's number, the cohort's, the operation's name and place. The watch is of
+    /// a program that the caller keeps.
+    fn look(&self) -> Option<(usize, u64, Option<(&'static str, Site)>)> {
         // A few times: a processor that turns so fast has nothing that runs for long.
         for _ in 0..4 {
             let cohort = self.cohort.load(Ordering::Acquire);
-            let vtable = self.operation.load(Ordering::Acquire);
+            let header = self.operation.load(Ordering::Acquire);
             if self.cohort.load(Ordering::Relaxed) != cohort {
                 continue;
             }
             if cohort & NOBODY == NOBODY {
                 return None;
             }
-            // SAFETY: null, or of a `&'static` (top of the file).
-            let vtable: Option<&'static VTable> = unsafe { vtable.as_ref() };
-            let operation = vtable.map(|vtable| plain((vtable.operation)()));
+            // SAFETY: null, or of a slot, whose memory is still there (top of the file).
+            let header = unsafe { header.as_ref() };
+            let operation = header.map(|header| (header.operation(), header.site.get()));
             return Some(((cohort & NOBODY) as usize, cohort >> 8, operation));
         }
         None
@@ -123,6 +152,9 @@ pub struct Running {
     /// body it is. `None` between two operations. Good for people, not for comparing over versions
     /// of the compiler.
     pub operation: Option<&'static str>,
+    /// Where the program invoked it: the file and line of the `call` or `dispatch`. `None` between
+    /// two operations. For a cohort's handler that of one of its items.
+    pub site: Option<&'static Location<'static>>,
     /// Counts the cohorts of this processor: the same number in two looks means that the processor
     /// has been in this one cohort all the while.
     pub cohort: u64,
@@ -136,7 +168,8 @@ impl Control {
     pub fn running(&self) -> Vec<Option<Running>> {
         let look = |watch: &Watch| {
             let (stage, cohort, operation) = watch.look()?;
-            Some(Running { stage: self.0.stages[stage].name, operation, cohort })
+            let (operation, site) = operation.unzip();
+            Some(Running { stage: self.0.stages[stage].name, operation, site, cohort })
         };
         self.0.counters.iter().map(|counters| look(&counters.watch)).collect()
     }

@@ -2,11 +2,13 @@
 
 mod common;
 
+use std::future::{Ready, ready};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 
 use common::{Bench, alone, run, settle};
-use phalanx_core::{Graph, Running};
+use phalanx_core::{Cohort, Control, Graph, Running, Session};
 
 async fn a_long_one() {
     LOOKED.wait();
@@ -77,4 +79,77 @@ fn cohorts_are_told_apart_and_idleness_is_seen() {
         assert_eq!(COHORTS.load(Ordering::Relaxed), expected);
     }
     assert_eq!(control.running(), [None]);
+}
+
+/// The site of whatever runs, as a line of this file.
+fn running_line(control: &Control) -> u32 {
+    let site = control.running()[0].unwrap().site.expect("an operation runs");
+    assert!(site.file().ends_with("watch.rs"), "{site}");
+    site.line()
+}
+
+/// An operation on any state that tells the line which it was invoked on.
+fn look<T>(told: &Sender<u32>, control: &Control) -> impl FnOnce(T) -> Ready<()> + Send + 'static {
+    let (told, control) = (told.clone(), control.clone());
+    move |_| {
+        told.send(running_line(&control)).unwrap();
+        ready(())
+    }
+}
+
+#[test]
+fn the_line_of_an_invocation_is_known_whatever_handle_it_is_by() {
+    let mut graph = Graph::new();
+    let (told, lines) = channel();
+    let shared = graph.shared("shared", ());
+    let parts = graph.partitioned("parts", |_| ());
+    let exclusive = graph.exclusive("exclusive", ());
+    let balanced = graph.stage("balanced").balanced(());
+    let homed = graph.stage("homed").state_bytes(64).exclusive(());
+    let tell = told.clone();
+    let items = graph.stage("items").max_cohort(1).cohort(
+        |_| (),
+        move |_, cohort: &mut Cohort<Control, ()>| {
+            tell.send(running_line(&cohort[0].item)).unwrap();
+        },
+    );
+    let (processor, world) = (alone(graph), Bench::default());
+    let control = processor.control();
+    let mut expected = Vec::new();
+    settle(&processor, &world, || {
+        let session = Session::new();
+        #[rustfmt::skip]
+        let invoked = [
+            (line!(), drop(shared.call(look(&told, &control)))),
+            (line!(), drop(shared.call_in(&session, look(&told, &control)))),
+            (line!(), drop(shared.dispatch(look(&told, &control)))),
+            (line!(), drop(shared.dispatch_in(&session, look(&told, &control)))),
+            (line!(), drop(shared.call_on(0, look(&told, &control)))),
+            (line!(), drop(parts.call(7, look(&told, &control)))),
+            (line!(), drop(parts.call_in(&session, 7, look(&told, &control)))),
+            (line!(), drop(parts.dispatch(7, look(&told, &control)))),
+            (line!(), drop(parts.dispatch_in(&session, 7, look(&told, &control)))),
+            (line!(), drop(parts.call_partition(0, look(&told, &control)))),
+            (line!(), drop(exclusive.call(look(&told, &control)))),
+            (line!(), drop(exclusive.call_in(&session, look(&told, &control)))),
+            (line!(), drop(exclusive.dispatch(look(&told, &control)))),
+            (line!(), drop(exclusive.dispatch_in(&session, look(&told, &control)))),
+            (line!(), drop(balanced.call(look(&told, &control)))),
+            (line!(), drop(balanced.call_in(&session, look(&told, &control)))),
+            (line!(), drop(balanced.dispatch(look(&told, &control)))),
+            (line!(), drop(balanced.dispatch_in(&session, look(&told, &control)))),
+            (line!(), drop(homed.call(look(&told, &control)))),
+            (line!(), drop(homed.call_in(&session, look(&told, &control)))),
+            (line!(), drop(homed.dispatch(look(&told, &control)))),
+            (line!(), drop(homed.dispatch_in(&session, look(&told, &control)))),
+            (line!(), drop(items.call(control.clone()))),
+            (line!(), drop(items.dispatch(control.clone()))),
+            (line!(), drop(items.dispatch_in(&session, control.clone()))),
+            (line!(), drop(items.call_on(0, control.clone()))),
+        ];
+        expected.extend(invoked.map(|(line, ())| line));
+    });
+    let mut seen: Vec<_> = lines.try_iter().collect();
+    seen.sort_unstable();
+    assert_eq!(seen, expected);
 }

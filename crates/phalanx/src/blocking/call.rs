@@ -41,6 +41,7 @@ impl<S: Send + Sync + 'static> BlockingStage<S> {
     ///
     /// The call fails with [`BlockingError::Full`] at the queue's bound, with
     /// [`BlockingError::Panicked`] when `work` panics.
+    #[track_caller]
     pub fn call<F, T>(&self, work: F) -> BlockingCall<T>
     where
         F: FnOnce(&S) -> T + Send + 'static,

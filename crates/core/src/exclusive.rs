@@ -1,0 +1,89 @@
+//! Invoking operations on exclusive stages; see [`crate::policy`] for how they reach the state.
+
+use std::future::Future;
+
+use crate::call::Call;
+use crate::error::CallError;
+use crate::policy::Exclusive;
+use crate::processor;
+use crate::session::Session;
+use crate::stage::{ExclusiveStage, Invocation, exclusive};
+
+impl<S: Send + 'static> ExclusiveStage<S> {
+    /// Invokes an operation on this processor; it runs in a cohort under the stage's lock.
+    #[inline]
+    #[track_caller]
+    pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        self.call_from(self.key.invoked(), operation)
+    }
+
+    /// Invokes an operation that nobody waits for.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch`].
+    #[inline]
+    #[track_caller]
+    pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        self.dispatch_from(self.key.invoked(), operation)
+    }
+
+    /// As [`call`](Self::call), into `session` in place of the caller's own.
+    ///
+    /// # Panics
+    /// If the session's handle is another processor's.
+    #[track_caller]
+    pub fn call_in<F, Fut, T>(&self, session: &Session, operation: F) -> Call<T>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        let from = self.key.invoked();
+        session.scope(|| self.call_from(from, operation))
+    }
+
+    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch_in`].
+    ///
+    /// # Panics
+    /// As [`call_in`](Self::call_in).
+    #[track_caller]
+    pub fn dispatch_in<F, Fut>(&self, session: &Session, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        let from = self.key.invoked();
+        session.scope(|| self.dispatch_from(from, operation))
+    }
+
+    #[inline(always)]
+    fn call_from<F, Fut, T>(&self, from: Invocation, operation: F) -> Call<T>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        processor::current(|p| p.call(from, move |p, stage| operation(exclusive(p, stage))))
+    }
+
+    #[inline(always)]
+    fn dispatch_from<F, Fut>(&self, from: Invocation, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(Exclusive<S>) -> Fut + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        processor::current(|p| p.dispatch(from, move |p, stage| operation(exclusive(p, stage))))
+    }
+}
