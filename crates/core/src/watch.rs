@@ -12,6 +12,7 @@
 //! - The reader touches only the header's two [`Shown`] cells, which are atomic. Each holds a
 //!   `&'static` at all times. They may be those of two operations if the slot is filled meanwhile.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -41,6 +42,9 @@ impl<T> Shown<T> {
 
 /// Where the program invoked an operation.
 pub(crate) type Site = &'static Location<'static>;
+
+/// An operation's type and where it was invoked.
+type Named = (&'static str, Site);
 
 /// In the place of a stage: no cohort runs.
 const NOBODY: u64 = 0xff;
@@ -93,7 +97,7 @@ impl Watch {
 
     /// What runs: the stage's number, the cohort's, the operation's name and place. The watch is of
     /// a program that the caller keeps.
-    fn look(&self) -> Option<(usize, u64, Option<(&'static str, Site)>)> {
+    fn look(&self) -> Option<(usize, u64, Option<Named>)> {
         // A few times: a processor that turns so fast has nothing that runs for long.
         for _ in 0..4 {
             let cohort = self.cohort.load(Ordering::Acquire);
@@ -158,6 +162,15 @@ pub struct Running {
     /// Counts the cohorts of this processor: the same number in two looks means that the processor
     /// has been in this one cohort all the while.
     pub cohort: u64,
+}
+
+/// `stage "work": program::busy (src/main.rs:12:9)`
+impl fmt::Display for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stage, operation, site, .. } = self;
+        write!(f, "stage \"{stage}\": {}", operation.unwrap_or("an operation"))?;
+        site.map_or(Ok(()), |site| write!(f, " ({site})"))
+    }
 }
 
 impl Control {

@@ -48,6 +48,10 @@ mod telling {
         warn!(target: "phalanx", %report, "a long operation");
     }
 
+    pub(crate) fn stuck(lines: &str) {
+        error!(target: "phalanx", operations = lines, "the program does not end");
+    }
+
     pub(crate) fn wide(stage: &str, operation: &str, bytes: usize) {
         warn!(target: "phalanx", stage, operation, bytes, "a wide operation");
     }
@@ -110,6 +114,7 @@ mod silent {
     pub(crate) fn stopped() {}
     pub(crate) fn failed(_why: &RunError) {}
     pub(crate) fn panicked(_stage: &'static str, _message: &str) {}
+    pub(crate) fn stuck(_lines: &str) {}
     pub(crate) fn wide(_stage: &str, _operation: &str, _bytes: usize) {}
     pub(crate) fn long_operation(_report: &dyn std::fmt::Display) {}
     #[inline(always)]

@@ -68,6 +68,7 @@ mod rest;
 mod runtime;
 mod signals;
 pub mod sim;
+mod stuck;
 mod supervisor;
 mod world;
 
@@ -97,3 +98,4 @@ pub use long::DEFAULT_LONG_OPERATION;
 pub use phalanx_core::*;
 pub use phalanx_driver::{Choice, Kind, Payload};
 pub use runtime::{DEFAULT_DRAIN, DEFAULT_REGION, DEFAULT_SPIN, Runtime, Up};
+pub use stuck::{END_LIMIT, EXIT_STUCK};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use phalanx_core::Control;
+use phalanx_core::{Control, Running};
 
 /// An operation that runs longer is told, unless the runtime is told otherwise.
 pub const DEFAULT_LONG_OPERATION: Duration = Duration::from_millis(100);
@@ -43,9 +43,7 @@ impl LongCounts {
 /// What a processor was seen to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
-    cohort: u64,
-    stage: &'static str,
-    operation: Option<&'static str>,
+    running: Running,
     /// When it was first seen.
     since: Instant,
     told: bool,
@@ -55,23 +53,18 @@ struct Seen {
 #[derive(Debug, PartialEq, Eq)]
 struct Report {
     processor: usize,
-    stage: &'static str,
-    operation: Option<&'static str>,
+    running: Running,
     time: Duration,
     ended: bool,
 }
 
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { processor, stage, operation, time, ended } = self;
-        let operation = operation.unwrap_or("an operation");
+        let Self { processor, running, time, ended } = self;
         let verb = if *ended { "ran" } else { "has run" };
         let rest = if *ended { "" } else { " and does not suspend" };
         let time = time.as_millis();
-        write!(
-            f,
-            "processor {processor}, stage \"{stage}\": {operation} {verb} for {time} ms{rest}"
-        )
+        write!(f, "processor {processor}, {running} {verb} for {time} ms{rest}")
     }
 }
 
@@ -94,13 +87,7 @@ impl Watch {
     pub(crate) fn look(&mut self, control: &Control) -> Instant {
         let now = Instant::now();
         for (processor, running) in control.running().into_iter().enumerate() {
-            let running = running.map(|running| Seen {
-                cohort: running.cohort,
-                stage: running.stage,
-                operation: running.operation,
-                since: now,
-                told: false,
-            });
+            let running = running.map(|running| Seen { running, since: now, told: false });
             self.note(now, processor, running, |report| {
                 // Nobody may be there to read it.
                 let _ = writeln!(std::io::stderr(), "phalanx: {report}");
@@ -120,11 +107,11 @@ impl Watch {
         mut tell: impl FnMut(Report),
     ) {
         let before = &mut self.seen[processor];
-        let same = |seen: &Seen| running.is_some_and(|running| running.cohort == seen.cohort);
+        let same =
+            |seen: &Seen| running.is_some_and(|now| now.running.cohort == seen.running.cohort);
         let report = |seen: &Seen, ended| Report {
             processor,
-            stage: seen.stage,
-            operation: seen.operation,
+            running: seen.running,
             time: now - seen.since,
             ended,
         };
@@ -132,10 +119,10 @@ impl Watch {
             Some(seen) if same(seen) => {
                 if !seen.told && now - seen.since >= self.limit {
                     // The one that runs now, should the first have been a short one.
-                    seen.operation = running.and_then(|running| running.operation);
+                    seen.running = running.map_or(seen.running, |now| now.running);
                     seen.told = true;
                     tell(report(seen, false));
-                    let stage = self.names.iter().position(|name| *name == seen.stage);
+                    let stage = self.names.iter().position(|name| *name == seen.running.stage);
                     stage.into_iter().for_each(|stage| self.counts.add(processor, stage));
                 }
             }
@@ -155,24 +142,41 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    /// What a processor runs, seen by the operation that it runs.
+    fn one_that_runs() -> Running {
+        let mut graph = phalanx_core::Graph::new();
+        let work = graph.shared("work", ());
+        let (tell, told) = std::sync::mpsc::channel();
+        let runtime = crate::Runtime::new().processors(1).pin(false).signals(false);
+        let ran = runtime.run(graph, |start| {
+            let (control, tell) = (start.control(), tell.clone());
+            work.dispatch(move |_| async move {
+                tell.send(control.running()[0].unwrap()).unwrap();
+                control.drain();
+            })?;
+            Ok(())
+        });
+        ran.unwrap();
+        told.recv().unwrap()
+    }
+
     #[test]
     fn told_once_and_when_it_has_ended() {
         let mut graph = phalanx_core::Graph::new();
         graph.shared("front", ());
         graph.shared("work", ());
         let control = graph.build(2)[0].control();
+        let seen_once = one_that_runs();
         let counts = LongCounts::new(&control);
         let mut watch = Watch::new(100 * MS, &control, counts.clone());
         let begin = Instant::now();
         let mut tale = Vec::new();
         let mut look = |at: u32, cohort: Option<u64>| {
             let now = begin + at * MS;
-            let seen = cohort.map(|cohort| Seen {
-                cohort,
-                stage: "work",
-                operation: Some("parse"),
-                since: now,
-                told: false,
+            let seen = cohort.map(|cohort| {
+                let mut running = seen_once;
+                running.cohort = cohort;
+                Seen { running, since: now, told: false }
             });
             watch.note(now, 1, seen, |report| tale.push((at, report.to_string())));
         };
@@ -189,7 +193,7 @@ mod tests {
         for (at, cohort) in [(450, Some(4)), (600, Some(4)), (650, Some(5)), (700, None)] {
             look(at, cohort);
         }
-        let told = |at, rest: &str| (at, format!("processor 1, stage \"work\": parse {rest}"));
+        let told = |at, rest: &str| (at, format!("processor 1, {seen_once} {rest}"));
         let expected = [
             told(250, "has run for 100 ms and does not suspend"),
             told(400, "ran for 250 ms"),

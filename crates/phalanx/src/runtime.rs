@@ -2,7 +2,8 @@
 //!
 //! The caller's thread becomes the supervisor. It starts a thread for each processor, waits until
 //! all have started, and then for the end: a first signal (or [`Control::drain`]) asks the program
-//! to finish; at the deadline, or at a second signal, what is left is ended.
+//! to finish; at the deadline, or at a second signal, what is left is ended. What does not end then is
+//! reported, and the process exited if it is the runtime's ([`crate::stuck`]).
 
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -159,14 +160,22 @@ impl Runtime {
         self
     }
 
-    /// How long the program may finish what is under way before it is ended.
+    /// How long the program may finish what is under way before it is ended. What happens to an
+    /// operation that does not suspend even then, [`signals`](Self::signals) says.
     #[must_use]
     pub fn drain(mut self, limit: Duration) -> Self {
         self.drain = limit;
         self
     }
 
-    /// Whether SIGINT and SIGTERM end the program: the first asks it to finish, the second ends it.
+    /// Whether SIGINT and SIGTERM end the program, which is the default. The first asks it to finish.
+    /// The second ends it, as does the limit of [`drain`](Self::drain).
+    ///
+    /// An operation that does not suspend cannot be ended. With signals handled, the process is the
+    /// runtime's: after the end, another signal, or [`END_LIMIT`](crate::END_LIMIT) without progress,
+    /// exits it with the code [`EXIT_STUCK`](crate::EXIT_STUCK). Without, [`run`](Self::run) waits
+    /// for as long as the operation takes. In both cases a line on stderr names each operation (its
+    /// stage, its type, and the file and line of its invocation).
     #[must_use]
     pub fn signals(mut self, handle: bool) -> Self {
         self.signals = handle;
@@ -297,7 +306,8 @@ impl Runtime {
             }
             drop(events);
             let starting = self.processors;
-            let watched = Watched { starting, running, drain: self.drain, watch };
+            let watched =
+                Watched { starting, running, drain: self.drain, watch, exits: self.signals };
             let result = supervise(watched, &inbox, &control, || ready(&up));
             refused.and(result)
         })

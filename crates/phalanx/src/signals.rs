@@ -3,11 +3,16 @@
 use std::io;
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals as Iterator};
 
+use crate::stuck;
 use crate::supervisor::Event;
+
+/// How long the supervisor may take to exit the process, before the thread that listens does.
+const SUPERVISOR_LIMIT: Duration = Duration::from_secs(1);
 
 /// Listens until dropped.
 pub(crate) struct Signals {
@@ -18,11 +23,18 @@ pub(crate) struct Signals {
 impl Signals {
     pub(crate) fn listen(events: Sender<Event>) -> io::Result<Self> {
         let mut signals = Iterator::new([SIGINT, SIGTERM])?;
-        let handle = signals.handle();
+        let (handle, open) = (signals.handle(), signals.handle());
         let thread = std::thread::Builder::new().name("signals".into()).spawn(move || {
-            for _ in signals.forever() {
+            for (before, _) in signals.forever().enumerate() {
                 if events.send(Event::Signal).is_err() {
                     break;
+                }
+                // The supervisor exits at the third, unless the program's own code keeps it.
+                if before >= 2 {
+                    std::thread::sleep(SUPERVISOR_LIMIT);
+                    if !open.is_closed() {
+                        stuck::exit();
+                    }
                 }
             }
         })?;

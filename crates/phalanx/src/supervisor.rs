@@ -16,6 +16,7 @@ use crate::error::RunError;
 use crate::events::{self, Sheds};
 use crate::long::Watch;
 use crate::rest::Rest;
+use crate::stuck::{self, Ending};
 
 /// After the deadline everything is ended, which takes as long as the kernel needs.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -48,6 +49,8 @@ pub(crate) struct Watched {
     pub(crate) drain: Duration,
     /// Who looks for long operations, if somebody does.
     pub(crate) watch: Option<(Watch, Arc<Rest>)>,
+    /// Whether the process is exited when the program does not end.
+    pub(crate) exits: bool,
 }
 
 /// Waits for the start of all processors, then for the end of all.
@@ -57,12 +60,14 @@ pub(crate) fn supervise(
     control: &Control,
     ready: impl FnOnce(),
 ) -> Result<Ended, RunError> {
-    let Watched { mut starting, mut running, drain, mut watch } = watched;
+    let Watched { mut starting, mut running, drain, mut watch, exits } = watched;
     let processors = running;
     let mut ready = Some(ready);
     let mut deadline: Option<Instant> = None;
     let mut next_look = Instant::now();
     let mut ended = Ended { processors: vec![Left::default(); starting] };
+    let mut alive = vec![true; starting];
+    let mut ending: Option<Ending> = None;
     let mut result = Ok(());
     let mut sheds = Sheds::default();
     let mut wide = Vec::new();
@@ -80,6 +85,16 @@ pub(crate) fn supervise(
         let mut wake = deadline.unwrap_or(now + FOR_EVER);
         if let Some(next) = sheds.look(control) {
             wake = wake.min(next);
+        }
+        if control.phase() == Phase::Ending {
+            let ending = ending.get_or_insert_with(|| Ending::begin(control));
+            if ending.is_stuck(control) {
+                stuck::report(control, &alive);
+                if exits {
+                    stuck::exit();
+                }
+            }
+            wake = wake.min(ending.next_look());
         }
         if let Some((watch, rest)) = &mut watch {
             if next_look <= now {
@@ -103,6 +118,8 @@ pub(crate) fn supervise(
             }
             Ok(Event::Exited(processor, outcome)) => {
                 running -= 1;
+                alive[processor] = false;
+                ending.iter_mut().for_each(Ending::progressed);
                 match outcome {
                     Ok(left) => ended.processors[processor] = left,
                     Err(error) => {
@@ -112,8 +129,14 @@ pub(crate) fn supervise(
                     }
                 }
             }
-            Ok(Event::Signal) if control.phase() == Phase::Running => control.drain(),
-            Ok(Event::Signal) => deadline = Some(Instant::now()),
+            Ok(Event::Signal) => match control.phase() {
+                Phase::Running => control.drain(),
+                Phase::Draining => deadline = Some(Instant::now()),
+                Phase::Ending => {
+                    stuck::report(control, &alive);
+                    stuck::exit();
+                }
+            },
             Ok(Event::Wide { stage, operation, bytes }) => {
                 // Each processor says it once.
                 if !wide.contains(&(stage, operation)) {

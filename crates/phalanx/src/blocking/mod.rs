@@ -18,7 +18,7 @@ use std::sync::Arc;
 use phalanx_core::{CallError, Graph, SharedStage};
 
 pub use self::call::BlockingCall;
-pub(crate) use self::pool::{Job, Pool, Pools, contain};
+pub(crate) use self::pool::{Job, Pool, Pools, awaited_stages, contain};
 
 /// The threads of a blocking stage that declares nothing else.
 pub const DEFAULT_BLOCKING_THREADS: usize = 4;

@@ -20,6 +20,14 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 /// Names a job in its pool.
 pub(crate) type JobNumber = u64;
 
+/// The stages whose threads are waited for, in this process.
+static AWAITED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+
+/// The stages of this process that cannot end before their threads' calls have returned.
+pub(crate) fn awaited_stages() -> Vec<&'static str> {
+    AWAITED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// Threads that may block.
 pub(crate) struct Pool {
     name: &'static str,
@@ -133,10 +141,15 @@ impl Pool {
         for (_, job) in jobs {
             contain(|| drop(job));
         }
+        AWAITED.lock().unwrap_or_else(PoisonError::into_inner).push(self.name);
         for thread in threads {
             // It catches all panics.
             let _ = thread.join();
         }
+        let mut awaited = AWAITED.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = awaited.iter().position(|name| *name == self.name);
+        place.map(|place| awaited.swap_remove(place));
+        drop(awaited);
         self.lock().closing = false;
     }
 

@@ -39,10 +39,13 @@ fn told_while_it_runs_and_after(driver: Choice) {
     if let Some(stderr) = output_of("told_while_it_runs_and_after", driver) {
         let lines: Vec<_> = stderr.lines().filter(|line| line.contains("phalanx: ")).collect();
         let [first, last] = lines[..] else { panic!("two lines, not {lines:?}") };
-        let what = "phalanx: processor 0, stage \"work\": runtime::long::busy ";
+        let what = "phalanx: processor 0, stage \"work\": runtime::long::busy (";
         let rest = first.strip_prefix(what).unwrap_or_else(|| panic!("{first:?}"));
+        let (site, rest) = rest.split_once(") ").unwrap();
+        assert!(site.starts_with(file!()), "{site}");
         assert!(rest.starts_with("has run for ") && rest.ends_with("and does not suspend"));
         let rest = last.strip_prefix(what).unwrap_or_else(|| panic!("{last:?}"));
+        let (_, rest) = rest.split_once(") ").unwrap();
         let time = rest.strip_prefix("ran for ").and_then(|rest| rest.strip_suffix(" ms")).unwrap();
         let time: u64 = time.parse().unwrap();
         assert!(time >= 2000, "{time} of 3000 ms");

@@ -15,6 +15,7 @@ mod net;
 mod patience;
 mod sending;
 mod start;
+mod stuck;
 mod time;
 mod wakers;
 mod writing;
