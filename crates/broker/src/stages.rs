@@ -44,7 +44,7 @@ impl Stages {
             graph.stage("control").max_cohort(SOCKET_COHORT).capacity(CONTROL_QUEUE).shared(());
         let sessions = graph.keep("sessions");
         let routing = graph.keep("routing");
-        let delivery = graph.stage("delivery").in_order().shared(());
+        let delivery = graph.stage("delivery").shared(());
         let (ledger, restored) = match store {
             None => (Ledger::default(), Restored::nothing(partitions)),
             Some((store, restored)) => {
@@ -61,8 +61,8 @@ impl Stages {
         let under_way = UnderWay::new(config.limits.under_way);
         let awaited = under_way.clone();
         // In order, so that messages of one publisher stay in theirs.
-        let sessions = graph.stage_at(sessions).in_order().partitions(partitions).partitioned(
-            move |partition| {
+        let sessions =
+            graph.stage_at(sessions).partitions(partitions).partitioned(move |partition| {
                 let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                 let restored = all[partition].take().unwrap_or_default();
                 let (live, counters) = (of_sessions.clone(), of_all.clone());
@@ -73,8 +73,7 @@ impl Stages {
                     (own.clone(), awaited.clone()),
                     restored,
                 )
-            },
-        );
+            });
         let sessions = SessionStage::new(sessions, partitions);
         let router = Router::new(&config.limits, ledger.clone(), routes, access.current().get());
         let (router, of_routing) =

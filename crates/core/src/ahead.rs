@@ -95,7 +95,7 @@ mod tests {
         const MANY: usize = 500;
         let mut graph = Graph::new();
         graph.cache_bytes(64 * 1024);
-        let stages = [graph.shared("stack", ()), graph.stage("line").in_order().shared(())];
+        let stages = [graph.shared("stack", ()), graph.stage("line").shared(())];
         let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
         let sum = Rc::new(Cell::new(0));
         let mut rounds = vec![Vec::new(), Vec::new(), Vec::new()];

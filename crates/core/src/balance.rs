@@ -66,7 +66,7 @@ impl Processor {
             }
             let Some(parcel) = posts[richest].stages[stage].pop() else { break };
             // A parcel whose session has ended is dropped: foreign code.
-            contain(|| self.take_up(parcel));
+            contain(|| _ = self.take_up(parcel));
         }
     }
 

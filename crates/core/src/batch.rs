@@ -177,13 +177,16 @@ unsafe fn drop_item<I, O>(slot: Slot) {
 }
 
 /// A parcel with an item has arrived.
-unsafe fn take_up_item<I: Send + 'static, O: Send + 'static>(slot: Slot, processor: &Processor) {
+unsafe fn take_up_item<I: Send + 'static, O: Send + 'static>(
+    slot: Slot,
+    processor: &Processor,
+) -> Option<Slot> {
     // SAFETY: parcels with this vtable hold an `I` for an `O`, and the stage is that of the handle
     // which the parcel was sent with.
     unsafe {
         receive::<I, O>(slot, processor, |site, stage, item, owed| {
             processor.place_item(site, stage, 0, item, owed)
-        });
+        })
     }
 }
 

@@ -71,9 +71,9 @@ impl Processor {
         }
         let oldest = oldest.map(|slot| slot.queued_at.get());
         local.rules.waits.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));
-        let order = match local.in_order {
-            true => Order::OldestFirst,
-            false => local.cap.order(start, oldest),
+        let order = match local.lifo {
+            true => local.cap.order(start, oldest),
+            false => Order::OldestFirst,
         };
         // Where a stage may interrupt, every operation is followed by a look.
         let look = if self.thresholds.stages == 0 { FIRST_LOOK } else { 1 };
@@ -177,8 +177,7 @@ impl Processor {
     ) {
         let beyond = self.is_beyond_cache();
         while tally.size.get() < tally.limit.get() {
-            // The local stack first, then what other processors sent (tr2001 §5.1.1); every other
-            // time some of that before.
+            // The local queue first, then what other processors sent (tr2001 §5.1.1), or the reverse.
             let slot = match local.queue.pop(order) {
                 Some(slot) => slot,
                 None => match self.next_parcel(stage) {
@@ -274,8 +273,10 @@ impl Processor {
         self.running.set(None);
         loop {
             let parcel = self.post.stages[stage].pop()?;
-            self.take_up(parcel);
-            if let Some(slot) = self.stages[stage].queue.pop(Order::NewestFirst) {
+            // A refused parcel leaves the queue in its order.
+            if let Some(slot) = self.take_up(parcel)
+                && self.stages[stage].queue.pop_newest(slot)
+            {
                 return Some(slot);
             }
         }
@@ -357,9 +358,12 @@ impl Processor {
 
     /// An operation that re-enabled itself (it is still marked as queued) yields to all others of its stage.
     pub(crate) fn requeue(&self, slot: Slot) {
-        let stage = usize::from(slot.stage.get());
+        let local = self.stage(usize::from(slot.stage.get()));
         slot.queued_at.set(self.now.get());
-        self.stages[stage].queue.push_behind(slot);
+        match local.lifo {
+            true => local.queue.push_behind(slot),
+            false => local.queue.push(slot),
+        }
     }
 
     fn cohort_ended(

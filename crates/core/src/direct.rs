@@ -5,6 +5,8 @@
 //! the order that a program sees is that of suspending callers) the child is taken from its queue
 //! and polled inside of the caller's own poll. If it completes, its result is there without a
 //! wake-up; if it suspends it has become an operation like any other, and the caller suspends too.
+//! Operations that were queued at the stage before the child run first, in the same place. So the
+//! stage keeps its order.
 //!
 //! How deep children run inside of one another is bounded, for the stack's sake, and how many run
 //! while one operation is polled, for the other operations' sake; beyond that a call waits in its
@@ -24,6 +26,7 @@ use crate::graph::{Declared, StageOptions};
 use crate::operation::{ENDED, HELD, Header, Life, NO_SESSION, OUTER, QUEUED, Slot, Step, WOKEN};
 use crate::processor::{LocalStage, Processor};
 use crate::profile::{Counter, ProcessorCounters};
+use crate::queue::Order;
 use crate::remote::panicked;
 use crate::rendezvous::{contain, discard_panic};
 use crate::wavefront::World;
@@ -91,8 +94,8 @@ impl Direct {
         };
         let each = || declared.iter().zip(stages).enumerate();
         let able = each().fold(0, |set, (n, of)| set | u64::from(able(of)) << n);
-        let in_turn = |stage: &LocalStage| stage.in_order || stage.rules.capacity.is_some();
-        let plain = each().fold(able, |set, (n, (_, of))| set & !(u64::from(in_turn(of)) << n));
+        let bounded = |stage: &LocalStage| stage.rules.capacity.is_some();
+        let plain = each().fold(able, |set, (n, (_, of))| set & !(u64::from(bounded(of)) << n));
         let row = |n: usize| match n < stages.len() {
             true => counters.local_row(n).as_ptr(),
             false => std::ptr::null(),
@@ -209,19 +212,53 @@ impl Processor {
         self.direct.depth.set(self.direct.depth.get() - 1);
     }
 
-    /// Runs an operation of a direct stage, which has not started, if that may be.
+    /// Runs an operation of a direct stage, which has not started, if that may be. Operations that were
+    /// queued before it run first, unless the stage is last in, first out.
     pub(crate) fn run_directly(&self, slot: Slot) {
         let Some(caller) = self.pollable() else { return };
-        let stage = usize::from(slot.stage.get());
-        let local = self.stage(stage);
-        if slot.flags.get() != HELD | QUEUED
-            || local.in_order && self.queued(stage) != 1
-            || self.direct.depth.get() >= DEPTH
-            || !self.direct.allows()
-            || !local.queue.pop_newest(slot)
+        let local = self.stage(usize::from(slot.stage.get()));
+        if slot.flags.get() == HELD | QUEUED
+            && self.may_run_directly()
+            && (local.queue.pop_alone(slot) || self.pop_among_others(caller, slot, local))
         {
-            return;
+            self.run_inside_caller(caller, slot, local);
         }
+    }
+
+    /// Whether the operation has been taken from its queue.
+    #[cold]
+    #[inline(never)]
+    fn pop_among_others(&self, caller: Slot, slot: Slot, local: &LocalStage) -> bool {
+        if local.lifo {
+            return local.queue.pop_newest(slot);
+        }
+        while let Some(next) = local.queue.oldest()
+            && next.life.get() == Life::Unstarted
+            && next.flags.get() & !HELD == QUEUED
+            // One of those before may have run it inside of itself.
+            && slot.life.get() == Life::Unstarted
+        {
+            if next != slot && !self.may_run_directly() {
+                break;
+            }
+            local.queue.pop(Order::OldestFirst);
+            if next == slot {
+                return true;
+            }
+            self.run_inside_caller(caller, next, local);
+        }
+        false
+    }
+
+    #[inline(always)]
+    fn may_run_directly(&self) -> bool {
+        self.direct.depth.get() < DEPTH && self.direct.allows()
+    }
+
+    /// Runs an operation that has been taken from its queue and has not started.
+    #[inline(always)]
+    fn run_inside_caller(&self, caller: Slot, slot: Slot, local: &LocalStage) {
+        let stage = usize::from(slot.stage.get());
         let session = self.sessions.current();
         let outside = self.turn_inside(slot);
         caller.set(OUTER);

@@ -43,7 +43,8 @@ pub(crate) struct Declared {
     /// None where the runtime is to find it.
     pub(crate) max_cohort: Option<usize>,
     pub(crate) cohort_time: u64,
-    pub(crate) in_order: bool,
+    /// Whether the newest operation of a processor's queue is taken first.
+    pub(crate) lifo: bool,
     /// Whether its calls are run at once, where that may be.
     pub(crate) direct: bool,
     pub(crate) threshold: Threshold,
@@ -180,7 +181,7 @@ impl Graph {
             name,
             max_cohort: None,
             cohort_time: DEFAULT_COHORT_TIME,
-            in_order: false,
+            lifo: false,
             direct: false,
             balanced: false,
             state_bytes: 0,
@@ -258,7 +259,7 @@ pub struct StageOptions<'g> {
     name: &'static str,
     pub(crate) max_cohort: Option<usize>,
     cohort_time: Duration,
-    in_order: bool,
+    lifo: bool,
     balanced: bool,
     pub(crate) state_bytes: usize,
     pub(crate) objects: Vec<(&'static str, usize)>,
@@ -282,11 +283,24 @@ impl<'g> StageOptions<'g> {
         self
     }
 
-    /// Runs operations in the order in which they were invoked on each processor (MaintainOrder in
-    /// tr2001 §5.1), in place of newest first.
+    /// Last in, first out: a processor takes the newest of the operations that it has invoked or
+    /// woken at this stage, in place of the oldest. The newest one's data is most likely still in the
+    /// cache (tr2001 §5.1.1). Operations then start in no order to rely on. After a cohort that left
+    /// operations behind, and when the oldest has waited for a millisecond, the next cohort takes the
+    /// oldest first, so that every operation runs.
+    ///
+    /// Without this option operations that one processor invokes at the stage, for one processor to
+    /// run, start in the order in which they were invoked (MaintainOrder in tr2001 §5.1). A
+    /// [balanced](Self::balanced) stage ignores the option.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let network = graph.stage("network").lifo().shared(());
+    /// # let _ = network;
+    /// ```
     #[must_use]
-    pub fn in_order(mut self) -> Self {
-        self.in_order = true;
+    pub fn lifo(mut self) -> Self {
+        self.lifo = true;
         self
     }
 
@@ -323,7 +337,7 @@ impl<'g> StageOptions<'g> {
     /// # let _ = digest;
     /// ```
     pub fn balanced<S: Send + Sync + 'static>(mut self, state: S) -> BalancedStage<S> {
-        (self.in_order, self.balanced) = (true, true);
+        (self.lifo, self.balanced) = (false, true);
         let state = Arc::new(state);
         let key = self.declare(Box::new(move |_, _| LocalState {
             state: Rc::new(state.clone()),
@@ -404,7 +418,7 @@ impl<'g> StageOptions<'g> {
             name: self.name,
             max_cohort: self.max_cohort,
             cohort_time: self.cohort_time.as_nanos().try_into().unwrap_or(u64::MAX),
-            in_order: self.in_order,
+            lifo: self.lifo,
             direct: self.direct,
             threshold: self.threshold,
             filling: self.filling.within(self.max_cohort.unwrap_or(DEFAULT_MAX_COHORT)),

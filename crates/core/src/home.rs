@@ -106,7 +106,7 @@ impl Processor {
         let mut parcels = Parcels { parcels: parcels.into_iter(), program };
         self.order(home, move |home| {
             for parcel in parcels.parcels.by_ref() {
-                contain(|| home.take_up(parcel));
+                contain(|| _ = home.take_up(parcel));
             }
         });
         if ring.len() == 0 {

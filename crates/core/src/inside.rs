@@ -259,7 +259,9 @@ impl Processor {
     #[inline(always)]
     fn may_run_inside(&self, key: Key) -> Option<u8> {
         let stage = self.own_stage(key);
+        // What is queued was invoked before.
         let may = self.direct.has_inside(stage)
+            && self.stage(usize::from(stage)).queue.len() == 0
             && !self.is_over_or_late(self.sessions.current())
             && self.direct.allows();
         may.then_some(stage)

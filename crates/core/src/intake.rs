@@ -1,14 +1,13 @@
 //! What comes from outside stays there while a stage has more than its last cohort took.
 //!
 //! Taken in, it would wait all the same, only elsewhere: among those of its stage, as bytes that were received into
-//! the cache and have left it again when they are read. And a stage runs whom it pleases first (the
-//! newest, mostly), so that of ten thousand connections some would wait ten times as long as others; the
-//! outside keeps them in line. This is the budget's idea (TUX paper, §4.5.2) for what has not
+//! the cache and have left it again when they are read. And a stage that is last in, first out would let
+//! some of ten thousand connections wait ten times as long as others. The outside keeps them in line. This is the budget's idea (TUX paper, §4.5.2) for what has not
 //! even begun; that one is for graphs that say what their requests need.
 //!
 //! Not for long: a stage may have much to do that has nothing to do with what comes. And not where an
-//! [admission](crate::Admission) decides who begins: it goes by what it sees waiting, all must be taken in to be refused early,
-//! and under overload the newest first is best.
+//! [admission](crate::Admission) decides who begins: it goes by what it sees waiting, and all
+//! must be taken in to be refused early.
 
 use std::cell::Cell;
 

@@ -17,9 +17,8 @@
 //!   partition from being drained, and the other from starting. So after [`DRAIN`] the move is given
 //!   up, nothing has changed, and those that waited run where they are.
 //!
-//! Operations of one caller on one partition are in no order over a move, not even in a stage that is
-//! `in_order`: one that has waited at the old owner goes on from there, and a later one goes straight
-//! to the new owner and may be there first (`tests/every_turn.rs` finds it). Those that wait go on in
+//! Operations of one caller on one partition are in no order over a move: one that has waited at the
+//! old owner goes on from there, and a later one goes straight to the new owner and may be there first (`tests/every_turn.rs` finds it). Those that wait go on in
 //! the order in which they came.
 //!
 //! # Safety

@@ -133,8 +133,8 @@ pub(crate) struct VTable {
 
 /// The same for slots that cross to another processor.
 pub(crate) struct RemoteVTable {
-    /// Makes the invocation an operation of the given processor.
-    pub(crate) take_up: unsafe fn(Slot, &Processor),
+    /// Makes the invocation an operation of the given processor, the newest of its queue, if it may.
+    pub(crate) take_up: unsafe fn(Slot, &Processor) -> Option<Slot>,
     /// What is alive in a parcel that is not away any more.
     pub(crate) outcome: unsafe fn(Slot) -> Life,
     /// Says that a parcel holds a result (true) or an error; returns its home.

@@ -123,7 +123,7 @@ impl Processor {
     pub(crate) fn close_post(&self) {
         for stage in &self.post.stages {
             while let Some(parcel) = stage.pop() {
-                contain(|| self.take_up(parcel));
+                contain(|| _ = self.take_up(parcel));
             }
         }
         self.follow_orders();

@@ -51,7 +51,7 @@ pub(crate) struct LocalStage {
     pub(crate) local: Box<LocalState>,
     pub(crate) max_cohort: Cell<usize>,
     pub(crate) cohort_time: u64,
-    pub(crate) in_order: bool,
+    pub(crate) lifo: bool,
     pub(crate) rules: Box<Rules>,
 }
 
@@ -178,7 +178,7 @@ impl Seed {
                     declared.max_cohort.unwrap_or_else(|| bound(program.cohorts.cache(), least)),
                 ),
                 cohort_time: declared.cohort_time,
-                in_order: declared.in_order,
+                lifo: declared.lifo,
                 rules: Box::new(rules),
             }
         });

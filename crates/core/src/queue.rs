@@ -1,9 +1,10 @@
-//! The local queue of one stage on one processor: a stack for locality, with an end for fairness.
+//! The local queue of one stage on one processor.
 //!
-//! Operations invoked on this processor are taken newest first, because their data is still in the
-//! cache, and without any synchronisation (tr2001 §5.1.1). A pure stack would let the oldest starve,
-//! so [`Cap`] turns single cohorts around: when the last cohort left something behind, or when the
-//! oldest has waited too long, the next cohort takes the oldest first.
+//! It is of one thread, so it needs no synchronisation (tr2001 §5.1.1). A cohort takes the oldest
+//! operations first, so that they start in the order of their invocation. For a stage that is last
+//! in, first out it takes the newest, whose data is most likely still in the cache. A pure stack
+//! would let the oldest starve, so [`Cap`] turns single cohorts around: when the last cohort left
+//! something behind, or when the oldest has waited too long, the next cohort takes the oldest first.
 //!
 //! # Safety
 //! The ring holds plain copies at the positions from `oldest` up to `end`, taken modulo the power
@@ -121,7 +122,7 @@ impl<T: Copy> StageQueue<T> {
         self.end.set(end.wrapping_add(1));
     }
 
-    /// Puts `item` where it is taken last in the usual order: it yields to everything else here.
+    /// Puts `item` at the oldest end, where a stack takes it last.
     pub(crate) fn push_behind(&self, item: T) {
         if self.len() == self.capacity() {
             self.grow();
@@ -178,6 +179,22 @@ impl<T: Copy> StageQueue<T> {
             self.end.set(newest);
         }
         found
+    }
+
+    /// Takes `item` out again, if nothing else is queued.
+    #[inline(always)]
+    pub(crate) fn pop_alone(&self, item: T) -> bool
+    where
+        T: PartialEq,
+    {
+        let oldest = self.oldest.get();
+        let alone = self.end.get() == oldest.wrapping_add(1)
+            // SAFETY: as in `pop`.
+            && unsafe { (*self.cell(oldest)).assume_init() } == item;
+        if alone {
+            self.end.set(oldest);
+        }
+        alone
     }
 
     pub(crate) fn oldest(&self) -> Option<T> {

@@ -148,8 +148,9 @@ impl Processor {
         unsafe { Call::new(self, slot) }
     }
 
-    /// A parcel from another processor: its invocation becomes an operation here.
-    pub(crate) fn take_up(&self, Parcel(slot): Parcel) {
+    /// A parcel from another processor: its invocation becomes an operation here, the newest of its
+    /// stage's queue. None where it was refused.
+    pub(crate) fn take_up(&self, Parcel(slot): Parcel) -> Option<Slot> {
         // SAFETY: the vtable is the one that the parcel was filled with.
         unsafe { (slot.vtable.get().remote.take_up)(slot, self) }
     }
@@ -221,7 +222,7 @@ where
 
 /// The vtable of a parcel with an item for a cohort operation; `take_up` is of the same types.
 pub(crate) const fn item_parcel_vtable<I: Send + 'static, T: Send + 'static>(
-    take_up: unsafe fn(Slot, &Processor),
+    take_up: unsafe fn(Slot, &Processor) -> Option<Slot>,
 ) -> VTable {
     VTable {
         poll: |_, _| unreachable!("a parcel is not run by its home processor"),
@@ -272,7 +273,7 @@ unsafe fn outcome<F, T>(slot: Slot) -> Life {
     }
 }
 
-unsafe fn take_up<F, Fut, T>(slot: Slot, processor: &Processor)
+unsafe fn take_up<F, Fut, T>(slot: Slot, processor: &Processor) -> Option<Slot>
 where
     F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
     Fut: Future<Output = T> + 'static,
@@ -290,7 +291,7 @@ where
                     }
                 }
             })
-        });
+        })
     }
 }
 
@@ -303,7 +304,7 @@ pub(crate) unsafe fn receive<F, T>(
     slot: Slot,
     processor: &Processor,
     place: impl FnOnce(Site, u8, F, Owed<T>) -> Result<Slot, Refused>,
-) {
+) -> Option<Slot> {
     let crossing: *mut Crossing<F, T> = slot.payload();
     // SAFETY: the parcel came through a ring, so its payload is ours; the invocation is read once.
     let (invocation, group, deadline, home, from, site) = unsafe {
@@ -321,23 +322,25 @@ pub(crate) unsafe fn receive<F, T>(
         // It is taken up when it would start, so this is the time to look.
         if deadline <= processor.now() {
             processor.stage_counters(stage).shed_deadline.add(1);
-            return reply.send(Err(CallError::DeadlinePassed));
+            reply.send(Err(CallError::DeadlinePassed));
+            return None;
         }
-        let Some(invocation) = invocation.take() else { return };
+        let invocation = invocation.take()?;
         if !processor.slab().has_room() || !processor.stage(stage.into()).queue.has_room() {
             let refused = processor.refuse(stage, invocation);
-            return reply.send(Err(refused.reason(processor)));
+            reply.send(Err(refused.reason(processor)));
+            return None;
         }
         let reply = std::mem::replace(&mut reply, Owed::NOTHING);
         let placed = processor.arriving_from(home, from, || place(site, stage, invocation, reply));
-        if let Ok(operation) = placed {
-            // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.
-            let there = unsafe { &(*crossing).there };
-            let (at, index) = (processor.index(), operation.name.get().index());
-            if there.arrive(Arrived { processor: at, index, serial: operation.serial.get() }) {
-                operation.set(ENDED);
-            }
+        let operation = placed.ok()?;
+        // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.
+        let there = unsafe { &(*crossing).there };
+        let (at, index) = (processor.index(), operation.name.get().index());
+        if there.arrive(Arrived { processor: at, index, serial: operation.serial.get() }) {
+            operation.set(ENDED);
         }
+        Some(operation)
     });
     // What was not taken up: its destructor is foreign, and the parcel is answered whatever it does.
     contain(|| drop(invocation));
@@ -346,6 +349,7 @@ pub(crate) unsafe fn receive<F, T>(
     if joined.is_none() {
         processor.stage_counters(stage).ended.add(1);
     }
+    joined.flatten()
 }
 
 pub(crate) fn panicked(processor: &Processor, stage: u8, panic: &(dyn Any + Send)) -> CallError {

@@ -39,7 +39,7 @@ impl Drop for Processor {
 impl Processor {
     fn end_queued(&self) {
         for stage in &self.stages {
-            while let Some(slot) = stage.queue.pop(Order::NewestFirst) {
+            while let Some(slot) = stage.queue.pop(Order::OldestFirst) {
                 self.discard(slot, CallError::Ended);
             }
             if let Some(batch) = &stage.local.batch {

@@ -7,8 +7,10 @@
 //!
 //! The steps are the parts that the loop itself is made of, so what is tested is what runs.
 
+use crate::operation::{Life, Slot};
 use crate::processor::Processor;
 use crate::program::Phase;
+use crate::queue::StageQueue;
 use crate::wavefront::World;
 
 /// A processor's loop in pieces. From [`Processor::stepping`].
@@ -41,6 +43,33 @@ use crate::wavefront::World;
 /// ```
 #[derive(Clone, Copy)]
 pub struct Steps<'p>(&'p Processor);
+
+/// Puts all operations of a queue into the order that is chosen; the newest is taken first.
+fn shuffle(queue: &StageQueue<Slot>, mut choose: impl FnMut(usize) -> usize) {
+    for left in (2..=queue.len()).rev() {
+        queue.swap(left - 1 - choose(left), left - 1);
+    }
+}
+
+/// Chooses the first `count` operations of a queue: each is the oldest of those that have not
+/// started, or any that is resumed.
+fn interleave(queue: &StageQueue<Slot>, count: usize, mut choose: impl FnMut(usize) -> usize) {
+    for first in 0..count.min(queue.len()) {
+        let mut unstarted = false;
+        let may_be_next = |n: &usize| {
+            let slot = queue.get(*n).expect("a position below the length");
+            slot.life.get() != Life::Unstarted || !std::mem::replace(&mut unstarted, true)
+        };
+        let candidates: Vec<usize> = (first..queue.len()).filter(may_be_next).collect();
+        let chosen = match candidates.len() {
+            1 => 0,
+            more => choose(more),
+        };
+        for n in (first..candidates[chosen]).rev() {
+            queue.swap(n, n + 1);
+        }
+    }
+}
 
 impl Processor {
     /// Drives this processor by steps in place of [`run`](Self::run).
@@ -91,9 +120,10 @@ impl<'p> Steps<'p> {
     }
 
     /// Runs one cohort of `stage`, of at most `at_most` operations and no more than it declares.
-    /// Unless the stage runs `in_order`, `choose` says in which order: it is given how many are left
-    /// to choose from, and answers with a number below that. Returns how many ran; none when
-    /// another processor is in an exclusive stage.
+    /// `choose` says in which order: it is given how many operations may come next, and answers with
+    /// a number below that; zero is the one that the processor itself would take. Those of a [`lifo`](crate::StageOptions::lifo) stage run in any order.
+    /// Those of another stage start in the order of their invocation, and are resumed at any time.
+    /// Returns how many ran; none when another processor is in an exclusive stage.
     ///
     /// # Panics
     /// If there is no such stage, or `choose` answers with too large a number.
@@ -106,14 +136,17 @@ impl<'p> Steps<'p> {
     ) -> usize {
         let Self(processor) = self;
         let local = &processor.stages[stage];
-        if !local.in_order {
-            for left in (2..=local.queue.len()).rev() {
-                let chosen = choose(left);
-                assert!(chosen < left, "{chosen} is not below {left}");
-                local.queue.swap(chosen, left - 1);
-            }
+        let at_most = at_most.min(local.max_cohort.get());
+        let choose = |left| {
+            let chosen = choose(left);
+            assert!(chosen < left, "{chosen} is not below {left}");
+            chosen
+        };
+        match local.lifo {
+            true => shuffle(&local.queue, choose),
+            false => interleave(&local.queue, at_most, choose),
         }
-        let declared = local.max_cohort.replace(at_most.min(local.max_cohort.get()));
+        let declared = local.max_cohort.replace(at_most);
         let ran = processor.in_turn(|| {
             processor.now.set(world.now());
             processor.visit_here(stage, world)

@@ -21,7 +21,7 @@ fn the_handler_gets_all_at_once_in_one_piece_of_memory() {
     let (mut graph, sizes) = (Graph::new(), Sizes::default());
     let front = graph.shared("front", ());
     let seen = sizes.clone();
-    let double = graph.stage("double").max_cohort(8).in_order().cohort(
+    let double = graph.stage("double").max_cohort(8).cohort(
         |processor| processor + 100,
         move |state: &mut usize, cohort: &mut Cohort<(usize, u8), usize>| {
             seen.lock().unwrap().push(cohort.len());
@@ -103,7 +103,7 @@ fn who_is_not_answered_hears_of_it() {
     std::panic::set_hook(Box::new(|_| ()));
     let mut graph = Graph::new();
     let front = graph.shared("front", ());
-    let fussy = graph.stage("fussy").in_order().cohort(
+    let fussy = graph.stage("fussy").cohort(
         |_| Vec::new(),
         |kept: &mut Vec<Reply<u32>>, cohort: &mut Cohort<u32, u32>| {
             let mut taken = None;

@@ -224,12 +224,12 @@ fn ending_a_program_leaves_nothing() {
 /// The ring to another processor is full most of the time here, and is emptied while the sender
 /// fills it.
 #[test]
-fn an_in_order_stage_keeps_the_order_of_a_far_caller() {
+fn a_stage_keeps_the_order_of_a_far_caller() {
     const MANY: usize = 50_000;
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
     let seen = Arc::new(AtomicUsize::new(0));
-    let work = graph.stage("work").in_order().shared(seen.clone());
+    let work = graph.stage("work").shared(seen.clone());
     let strange = Arc::new(AtomicUsize::new(0));
     let counted = strange.clone();
     run(graph, 2, move |index, control| {

@@ -76,7 +76,7 @@ fn a_child_that_suspends_is_an_operation_like_any_other() {
         });
         let _other = b.dispatch(move |_| async move { trigger.fire(5) });
         log.borrow_mut().push("parent waits");
-        // The other was queued later, so that this one is not the newest.
+        // The other was queued later, and waits for its cohort.
         assert_eq!(child.await, Ok(Some(5)));
         let slept = b.call(|_| sleep(Duration::from_millis(2))).await;
         assert_eq!(slept, Ok(()));
@@ -192,17 +192,17 @@ fn who_calls_for_ever_lets_others_run() {
     let (processor, world, stop) = (alone(graph), Bench::default(), Rc::new(Cell::new(false)));
     let (seen, set) = (stop.clone(), stop);
     settle(&processor, &world, || {
+        // It comes back from a wait when the other is at it.
+        a.dispatch(move |_| async move {
+            yield_now().await;
+            set.set(true);
+        })
+        .unwrap();
         a.dispatch(move |_| async move {
             while !seen.get() {
                 b.run(|_| async {}).await.unwrap();
                 b.call(|_| async {}).await.unwrap();
             }
-        })
-        .unwrap();
-        // Taken first, as the newest; so it comes back from a wait when the other is at it.
-        a.dispatch(move |_| async move {
-            yield_now().await;
-            set.set(true);
         })
         .unwrap();
     });
@@ -306,10 +306,10 @@ fn partitions_here_are_entered_inside_and_those_elsewhere_by_parcel() {
 }
 
 #[test]
-fn an_ordered_stage_keeps_its_order() {
+fn what_was_invoked_before_is_not_overtaken_inside() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let b = graph.stage("b").direct().in_order().shared(());
+    let b = graph.stage("b").direct().shared(());
     let (processor, world, log) = (alone(graph), Bench::default(), Log::default());
     let inner = log.clone();
     settle(&processor, &world, || {
@@ -327,7 +327,7 @@ fn an_ordered_stage_keeps_its_order() {
         .unwrap();
     });
     assert_eq!(*log.borrow(), ["first", "second", "third", "fourth", "fifth"]);
-    assert_eq!(view(&processor, 1).direct, 1, "the third, which had nobody before it");
+    assert_eq!(view(&processor, 1).direct, 5, "those before run inside of the caller, too");
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn run(steps: &[Step]) -> Vec<usize> {
     let main = graph.shared("main", ());
     let ran = Arc::new(Mutex::new(Vec::new()));
     let log = ran.clone();
-    let table = graph.stage("table").in_order().partitions(1).partitioned(move |_| log.clone());
+    let table = graph.stage("table").partitions(1).partitioned(move |_| log.clone());
     let several = Several::new(graph, PROCESSORS);
     let (answers, moved) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(Vec::new())));
     let mut calls = 0;

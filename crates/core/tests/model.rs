@@ -283,7 +283,7 @@ fn rushed(options: StageOptions<'_>, how: u8) -> StageOptions<'_> {
         0 => options.threshold(2, None),
         1 => options.threshold(None, Duration::from_micros(1)),
         2 | 3 => options.hold(3, Duration::from_millis(2)),
-        4 => options.hold(2, Duration::from_secs(60)).threshold(4, None).in_order(),
+        4 => options.hold(2, Duration::from_secs(60)).threshold(4, None),
         _ => options,
     }
 }

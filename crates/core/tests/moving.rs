@@ -197,7 +197,7 @@ fn a_move_that_would_wait_for_ever_is_given_up() {
         moving.unwrap();
     });
     several.settle(200);
-    assert_eq!(*outcome.borrow(), ["Ok(1)", "Err(Busy)", "Ok(())", "Ok(1) on 1"]);
+    assert_eq!(*outcome.borrow(), ["Err(Busy)", "Ok(1)", "Ok(())", "Ok(1) on 1"]);
     assert_eq!(several.live(), [0, 0]);
 }
 
@@ -205,7 +205,7 @@ fn a_move_that_would_wait_for_ever_is_given_up() {
 #[test]
 fn those_that_wait_keep_their_order() {
     let mut graph = Graph::new();
-    let table = graph.stage("table").in_order().partitions(1).partitioned(|_| Vec::new());
+    let table = graph.stage("table").partitions(1).partitioned(|_| Vec::new());
     let main = graph.shared("main", ());
     let several = Several::new(graph, 2);
     several.processors[0].enter(|| {

@@ -154,25 +154,6 @@ fn cohorts_are_what_is_there_up_to_the_bound() {
 }
 
 #[test]
-fn order_is_newest_first_unless_asked_otherwise() {
-    let order = |in_order: bool| {
-        let mut graph = Graph::new();
-        let options = graph.stage("a");
-        let a = if in_order { options.in_order() } else { options }.shared(());
-        let (processor, world) = (alone(graph), Bench::default());
-        let seen = Rc::new(RefCell::new(Vec::new()));
-        settle(&processor, &world, || {
-            for n in 0..5 {
-                let seen = seen.clone();
-                a.dispatch(move |_| async move { seen.borrow_mut().push(n) }).unwrap();
-            }
-        });
-        seen.take()
-    };
-    assert_eq!((order(false), order(true)), (vec![4, 3, 2, 1, 0], vec![0, 1, 2, 3, 4]));
-}
-
-#[test]
 fn at_the_bound_invocations_are_refused() {
     let mut graph = Graph::new();
     graph.max_operations(3);

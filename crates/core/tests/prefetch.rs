@@ -20,7 +20,7 @@ fn stage(processor: &phalanx_core::Processor, index: usize) -> StageView {
 /// end; says what was noted.
 fn run(max_cohort: usize, count: usize, fetches: usize) -> (Vec<(usize, &'static str)>, StageView) {
     let mut graph = Graph::new();
-    let a = graph.stage("a").max_cohort(max_cohort).in_order().shared(());
+    let a = graph.stage("a").max_cohort(max_cohort).shared(());
     let (processor, world) = (alone(graph), Bench::default());
     let seen = Rc::new(RefCell::new(Vec::new()));
     settle(&processor, &world, || {
@@ -164,7 +164,7 @@ fn a_panic_after_a_prefetch_is_of_one_operation() {
 #[test]
 fn a_session_that_ends_takes_those_that_wait_with_it() {
     let mut graph = Graph::new();
-    let a = graph.stage("a").in_order().shared(());
+    let a = graph.stage("a").shared(());
     let (processor, world) = (alone(graph), Bench::default());
     let (dropped, went_on) = (Rc::new(()), Rc::new(Cell::new(0)));
     settle(&processor, &world, || {
@@ -191,7 +191,7 @@ fn a_session_that_ends_takes_those_that_wait_with_it() {
 #[test]
 fn a_wake_up_while_it_waits_runs_it_once() {
     let mut graph = Graph::new();
-    let a = graph.stage("a").in_order().shared(());
+    let a = graph.stage("a").shared(());
     let (processor, world) = (alone(graph), Bench::default());
     let ends = Rc::new(Cell::new(0));
     let out = ends.clone();

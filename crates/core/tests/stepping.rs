@@ -14,8 +14,8 @@ use phalanx_core::{Graph, Remnant, Session, event, join, sleep};
 #[test]
 fn what_is_chosen_runs_and_no_more() {
     let mut graph = Graph::new();
-    let any = graph.stage("any").max_cohort(3).shared(());
-    let ordered = graph.stage("ordered").in_order().shared(());
+    let any = graph.stage("any").max_cohort(3).lifo().shared(());
+    let ordered = graph.stage("ordered").shared(());
     let (processor, world) = (alone(graph), Bench::default());
     let ran = Rc::new(RefCell::new(Vec::new()));
     processor.enter(|| {
@@ -29,10 +29,10 @@ fn what_is_chosen_runs_and_no_more() {
     let steps = processor.stepping();
     assert_eq!(steps.ready().collect::<Vec<_>>(), [0, 1]);
     assert!(!steps.is_idle() && steps.sleep().is_none());
-    // The first of those that are left; the last of them takes its place.
-    assert_eq!(steps.run(0, 2, |_| 0, &world), 2);
+    // The oldest of those that are left; the newest of them takes its place.
+    assert_eq!(steps.run(0, 2, |left| left - 1, &world), 2);
     assert_eq!(ran.take(), [0, 4]);
-    assert_eq!(steps.run(0, 9, |left| left - 1, &world), 3, "no more than it declares");
+    assert_eq!(steps.run(0, 9, |_| 0, &world), 3, "no more than it declares");
     ran.take();
     assert_eq!(steps.run(1, 9, |_| unreachable!("it keeps its order"), &world), 5);
     assert_eq!(ran.take(), [0, 1, 2, 3, 4]);

@@ -83,7 +83,7 @@ impl<I: 'static> Matching<I> {
         let pieces = graph.stage("pieces").shared(());
         let behind = Behind { wait, pieces };
         let make = move |_| Rc::new(RefCell::new(Local::new(capacity)));
-        let events = graph.stage_at(events).in_order().cohort(
+        let events = graph.stage_at(events).cohort(
             make,
             move |local: &mut Rc<RefCell<Local<I>>>, cohort: &mut Cohort<Item<I>, Matched<I>>| {
                 let panic = take_in(local, cohort, &code);

@@ -116,7 +116,7 @@ impl Journal {
             }
         };
         // In order: what a processor appends stays in its order.
-        let stage = graph.stage_at(place).in_order().partitioned_cohort(|_| None, handler);
+        let stage = graph.stage_at(place).partitioned_cohort(|_| None, handler);
         Self { stage, counters }
     }
 }

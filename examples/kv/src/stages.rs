@@ -25,7 +25,7 @@ impl Stages {
             // Beyond 64 sockets their kernel state leaves the cache again.
             clients: graph.stage("clients").max_cohort(64).shared(()),
             // In order: the commands of a pipeline must reach a key in the order they were sent.
-            store: graph.stage("store").in_order().partitioned(|_partition| Store::default()),
+            store: graph.stage("store").partitioned(|_partition| Store::default()),
             hasher: Arc::new(RandomState::new()),
         }
     }

@@ -82,7 +82,7 @@ impl Stages {
             }
         };
         // In order: a client's lines stay in theirs.
-        let log = graph.stage("log").in_order().partitioned_cohort(open, handler);
+        let log = graph.stage("log").partitioned_cohort(open, handler);
         Self { clients, log }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn declare(
 ) -> CohortStage<Item, Answer> {
     let state = (router, access.current());
     let (access, counters) = (access.clone(), counters.clone());
-    graph.stage_at(place).in_order().exclusive_cohort(state, move |(router, policy), cohort| {
+    graph.stage_at(place).exclusive_cohort(state, move |(router, policy), cohort| {
         let policy = policy.refresh(&access);
         let kept = (sessions, &ledger, &under_way);
         route(router, cohort, (policy, &counters), partitions, delivery, kept);

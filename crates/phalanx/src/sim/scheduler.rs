@@ -254,7 +254,7 @@ impl Run {
             let stage = ready[rng.usize(..ready.len())];
             rest::can_run(number, place, stage)?;
             let at_most = rng.usize(1..=habits.cohort);
-            let choose = |left: usize| if habits.shuffles { rng.usize(..left) } else { left - 1 };
+            let choose = |left: usize| if habits.shuffles { rng.usize(..left) } else { 0 };
             let operations = place.step(|steps, world| steps.run(stage, at_most, choose, world));
             trace.note(Did::Ran { processor, stage, operations });
             return Ok(());

@@ -57,7 +57,7 @@ where
     let result: Arc<Mutex<Option<Result<T, CallError>>>> = Arc::default();
     let mut graph = Graph::new();
     // In order, so that what is due at the same time on a busy machine runs in order too.
-    let stage = graph.stage("test").in_order().shared(());
+    let stage = graph.stage("test").shared(());
     let ran = program(driver, 1).run(graph, |start| {
         let operation = operation.lock().unwrap().take().expect("one processor");
         let (control, result) = (start.control(), result.clone());

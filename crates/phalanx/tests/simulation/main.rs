@@ -3,6 +3,7 @@
 
 mod blocking;
 mod oracle;
+mod order;
 mod overload;
 mod programs;
 mod repeat;

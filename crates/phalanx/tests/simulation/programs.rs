@@ -247,7 +247,7 @@ fn program(world: &mut World, ledger: &Arc<Ledger>) {
     {
         let mut options = graph.stage(name).max_cohort([1, 3, 256][world.draw(3) as usize]);
         if world.draw(4) == 0 {
-            options = options.in_order();
+            options = options.lifo();
         }
         let policy = if stages.is_empty() { 0 } else { world.draw(4) };
         stages.push(match policy {

@@ -40,7 +40,7 @@ impl Log {
         // One thread: buffers are appended one after the other, each whole.
         let file = blocking(graph, "log file").threads(1).state(sink);
         let make = move |_| Lines::new(format, file, flush);
-        Self(graph.stage("log").max_cohort(COHORT).in_order().cohort(make, lines::handle))
+        Self(graph.stage("log").max_cohort(COHORT).cohort(make, lines::handle))
     }
 }
 

@@ -1,0 +1,33 @@
+//! The order of operations, as the tutorial shows it.
+
+use phalanx::{CallError, Graph, PartitionedStage, Runtime};
+
+/// Two numbers are appended; nobody waits for that. Then the length is asked for.
+async fn length(list: PartitionedStage<Vec<u32>>) -> Result<usize, CallError> {
+    let _ = list.call(0, |list| async move { list.with(|list| list.push(1)) });
+    list.dispatch(0, |list| async move { list.with(|list| list.push(2)) })?;
+    list.call(0, |list| async move { list.with(|list| list.len()) }).await // it is 2
+}
+
+#[test]
+fn a_call_finds_the_work_of_the_calls_before_it_done() {
+    for processors in [1, 2] {
+        let mut graph = Graph::new();
+        let main = graph.shared("main", ());
+        let list = graph.partitioned("list", |_partition| Vec::new());
+        let (sender, lengths) = std::sync::mpsc::channel();
+        let run = Runtime::new().processors(processors).signals(false).run(graph, move |start| {
+            // One of two asks a partition that is the other's.
+            if start.processor() + 1 == processors {
+                let (control, sender) = (start.control(), sender.clone());
+                main.dispatch(move |_| async move {
+                    let _ = sender.send(length(list).await);
+                    control.drain();
+                })?;
+            }
+            Ok(())
+        });
+        run.expect("the program ends");
+        assert_eq!(lengths.recv(), Ok(Ok(2)), "on {processors} processors");
+    }
+}
