@@ -1,6 +1,6 @@
-//! What a slot holds, the flags beside that, and the number of its use.
+//! A slot's state: its contents, its flags, and the number of its use.
 
-/// What a slot holds at present.
+/// The contents of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Life {
@@ -10,7 +10,7 @@ pub(crate) enum Life {
     Unstarted,
     /// The future.
     Started,
-    /// What is owed for an item that its stage's handler has taken ([`crate::reply`]).
+    /// The reply owed to the caller of an item that its stage's handler has taken ([`crate::reply`]).
     Taken,
     /// The invocation or the result is with another processor.
     Away,

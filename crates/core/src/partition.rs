@@ -246,6 +246,17 @@ impl<S> Partitions<S> {
     }
 }
 
+impl<S> Drop for Partitions<S> {
+    /// One by one, since the destructor of each state is foreign: of two that panic within one drop the
+    /// second would abort the process.
+    fn drop(&mut self) {
+        for entry in &mut self.entries {
+            let home = entry.home.get_mut().take();
+            contain(|| drop(home));
+        }
+    }
+}
+
 /// One of `count` for each key.
 #[inline]
 pub(crate) fn spread(key: u64, count: usize) -> usize {

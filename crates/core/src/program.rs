@@ -136,7 +136,10 @@ impl Drop for Program {
         let strays = self.strays.get_mut().unwrap_or_else(PoisonError::into_inner);
         strays.drain(..).for_each(crate::remote::discard);
         // The constructors of the stages hold the states that processors share.
-        self.stages.drain(..).for_each(|stage| contain(|| drop(stage)));
+        for Declared { make, end_of_cohort, .. } in self.stages.drain(..) {
+            contain(|| drop(make));
+            contain(|| drop(end_of_cohort));
+        }
     }
 }
 

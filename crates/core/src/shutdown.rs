@@ -3,10 +3,10 @@
 //! Nothing that lives in a slot outlives the slot's memory. An operation may have registered a waker
 //! that points into its own future (tokio's `Notify` keeps such a list), so an operation that is not
 //! dropped would leave a pointer into freed memory behind. Therefore the end goes over all slots and
-//! drops what it finds, also an operation that no queue and no session knows of.
+//! drops their contents, also an operation that is in no queue and in no session.
 //!
-//! Every destructor here is foreign and contained. Each may still use the processor: what it invokes
-//! is refused, and what it wakes is ended already.
+//! Every destructor here is foreign and contained. Each may still use the processor: its invocations
+//! are refused, and operations that it wakes have ended already.
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ use crate::waker;
 
 impl Drop for Processor {
     fn drop(&mut self) {
-        // What the destructors below invoke is refused, so each pool is emptied in one pass.
+        // Invocations by the destructors below are refused, so each pool is emptied in one pass.
         self.slab().close();
         // From here on the slots' memory is the program's, however this ends.
         self.program().keep(self.slab().remains());
@@ -48,8 +48,8 @@ impl Processor {
         }
     }
 
-    /// Drops the work, the waiter and the result of every slot. What is away with another processor
-    /// is that one's, or the program's.
+    /// Drops the work, the waiter and the result of every slot. An invocation or result that is with
+    /// another processor belongs to that one, or to the program.
     fn drop_slots(&self) {
         for slot in (0..self.slab().capacity()).filter_map(|index| self.slab().get(index)) {
             if matches!(slot.life.get(), Life::Unstarted | Life::Started | Life::Taken) {

@@ -1,4 +1,4 @@
-//! What one cohort counts while it runs.
+//! The counts of one running cohort.
 
 use std::cell::Cell;
 
@@ -24,14 +24,14 @@ pub(crate) fn bump(count: &Cell<u64>) {
     count.set(count.get() + 1);
 }
 
-/// What one cohort adds to its stage's counters. The usual case is an operation that is started and
+/// The counts that one cohort adds to its stage's counters. The usual case is an operation that is started and
 /// completed, so these two are not counted but what remains of `size`. Cells, since a panic may
 /// leave the loop at any operation.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) started: Waits,
     pub(crate) resumed: Waits,
-    /// Those that were not started now.
+    /// Operations that this cohort resumed.
     pub(crate) resumptions: Cell<u64>,
     pub(crate) ended: Cell<u64>,
     pub(crate) suspended: Cell<u64>,
@@ -40,14 +40,14 @@ pub(crate) struct Tally {
     /// No operation is started beyond this size: the stage's count, or none while as many as may
     /// wait for prefetches.
     pub(crate) limit: Cell<usize>,
-    /// Resumptions after prefetches, and how many there are when the time is looked at.
+    /// Resumptions after prefetches, and the number at which the cohort reads the clock.
     pub(crate) fetched: Cell<usize>,
     pub(crate) fetched_look: Cell<usize>,
     /// So many parcels of other processors go first in this cohort.
     pub(crate) parcels: Cell<usize>,
     /// The size at which is looked up from the work.
     pub(crate) look: Cell<usize>,
-    /// The size at which the time is looked at.
+    /// The size at which the cohort reads the clock.
     pub(crate) look_at_clock: Cell<usize>,
     /// Nanoseconds that other stages' cohorts took which interrupted this one.
     pub(crate) interrupted: Cell<u64>,

@@ -4,7 +4,7 @@
 //! processor's number and the slot's index. The word stands ready in the slot's header, so making,
 //! cloning and dropping a waker computes nothing. A name repeats after 2²⁴ uses of its slot. So it
 //! proves nothing about what lives in the slot, and is good for one thing: an operation that is
-//! re-enabled by another's old waker is polled once in vain. Whatever reads or writes a payload, or
+//! re-enabled by another's old waker is polled once in vain. Code that reads or writes a payload, or
 //! ends an operation, compares [`Serial`](crate::operation::Serial), which never repeats.
 //!
 //! # Safety

@@ -4,6 +4,9 @@
 //! Quiet by default: a line at the start, at the end and for what goes wrong. Work that is turned away
 //! is told once a second and stage, however much it is, since telling it one by one would add to the
 //! load. Cohorts are told only to whoever listens to `phalanx::cohort` at the level `TRACE`.
+//!
+//! A subscriber is foreign code. A panic in it is contained: here on the supervisor's thread, and by
+//! the scheduler on a processor's.
 
 #[cfg(feature = "tracing")]
 pub(crate) use telling::*;
@@ -18,34 +21,35 @@ mod telling {
     use phalanx_core::Control;
     use tracing::{debug, error, info, trace, warn};
 
+    use crate::blocking::contain;
     use crate::error::RunError;
 
     pub(crate) fn started(processors: usize) {
-        info!(target: "phalanx", processors, "started");
+        contain(|| info!(target: "phalanx", processors, "started"));
     }
 
     pub(crate) fn draining(limit: Duration) {
-        info!(target: "phalanx", ?limit, "draining");
+        contain(|| info!(target: "phalanx", ?limit, "draining"));
     }
 
     pub(crate) fn ending() {
-        warn!(target: "phalanx", "ending what was not finished in time");
+        contain(|| warn!(target: "phalanx", "ending what was not finished in time"));
     }
 
     pub(crate) fn stopped() {
-        debug!(target: "phalanx", "stopped");
+        contain(|| debug!(target: "phalanx", "stopped"));
     }
 
     pub(crate) fn failed(why: &RunError) {
-        error!(target: "phalanx", %why, "a processor failed");
+        contain(|| error!(target: "phalanx", %why, "a processor failed"));
     }
 
     pub(crate) fn panicked(stage: &'static str, message: &str) {
-        error!(target: "phalanx", stage, panic = message, "an operation panicked");
+        contain(|| error!(target: "phalanx", stage, panic = message, "an operation panicked"));
     }
 
     pub(crate) fn long_operation(report: &dyn std::fmt::Display) {
-        warn!(target: "phalanx", %report, "a long operation");
+        contain(|| warn!(target: "phalanx", %report, "a long operation"));
     }
 
     pub(crate) fn stuck(lines: &str) {
@@ -53,7 +57,7 @@ mod telling {
     }
 
     pub(crate) fn wide(stage: &str, operation: &str, bytes: usize) {
-        warn!(target: "phalanx", stage, operation, bytes, "a wide operation");
+        contain(|| warn!(target: "phalanx", stage, operation, bytes, "a wide operation"));
     }
 
     #[inline]
@@ -73,7 +77,11 @@ mod telling {
         /// none if nobody listens.
         pub(crate) fn look(&mut self, control: &Control) -> Option<Instant> {
             const PAUSE: Duration = Duration::from_secs(1);
-            if !tracing::enabled!(target: "phalanx", tracing::Level::WARN) {
+            let mut listens = false;
+            contain(|| {
+                listens = tracing::enabled!(target: "phalanx", tracing::Level::WARN);
+            });
+            if !listens {
                 return None;
             }
             let now = Instant::now();
@@ -92,7 +100,7 @@ mod telling {
             for ((stage, sum), seen) in control.stages().zip(&sums).zip(&mut self.seen) {
                 let more = sum.saturating_sub(std::mem::replace(seen, *sum));
                 if more > 0 {
-                    warn!(target: "phalanx", stage, operations = more, "turned away");
+                    contain(|| warn!(target: "phalanx", stage, operations = more, "turned away"));
                 }
             }
             Some(now + PAUSE)

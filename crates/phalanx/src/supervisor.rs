@@ -53,6 +53,18 @@ pub(crate) struct Watched {
     pub(crate) exits: bool,
 }
 
+/// Ends the program when a panic leaves the supervisor, such as one in the hook that says that all is
+/// ready. The processors are threads that are joined, so the panic would wait for them for ever.
+struct EndOnPanic<'a>(&'a Control);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end();
+        }
+    }
+}
+
 /// Waits for the start of all processors, then for the end of all.
 pub(crate) fn supervise(
     watched: Watched,
@@ -60,6 +72,7 @@ pub(crate) fn supervise(
     control: &Control,
     ready: impl FnOnce(),
 ) -> Result<Ended, RunError> {
+    let _end = EndOnPanic(control);
     let Watched { mut starting, mut running, drain, mut watch, exits } = watched;
     let processors = running;
     let mut ready = Some(ready);

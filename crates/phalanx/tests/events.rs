@@ -3,12 +3,16 @@
 #![cfg(feature = "tracing")]
 
 use std::fmt::{Debug, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use phalanx::{Graph, Runtime};
+use phalanx::{Ended, Graph, RunError, Runtime};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
+
+/// Whether the subscriber panics after each line.
+static PANICS: AtomicBool = AtomicBool::new(false);
 
 /// Writes a line for each event of a level that it listens to.
 #[derive(Clone)]
@@ -35,6 +39,7 @@ impl Subscriber for Lines {
         let mut line = Line(event.metadata().level().to_string());
         event.record(&mut line);
         self.0.lock().unwrap().push(line.0);
+        assert!(!PANICS.load(Relaxed), "a subscriber that panics");
     }
     fn enter(&self, _: &Id) {}
     fn exit(&self, _: &Id) {}
@@ -46,9 +51,33 @@ fn a_life_in_lines() {
     let lines = Lines(Arc::default(), Level::TRACE);
     tracing::subscriber::set_global_default(lines.clone()).unwrap();
     std::panic::set_hook(Box::new(|_| ()));
+    let lives = [false, true].map(|panics| {
+        PANICS.store(panics, Relaxed);
+        live()
+    });
+    let _ = std::panic::take_hook();
+    let [quiet, panicking] = lives;
+    quiet.unwrap();
+    panicking.expect("a subscriber that panics changes nothing");
+    let lines = lines.0.lock().unwrap();
+    for (expected, times) in [
+        ("INFO message=started processors=1", 2),
+        ("ERROR stage=\"work\" by intent", 2),
+        ("INFO message=draining", 2),
+        ("DEBUG message=stopped", 2),
+        ("TRACE message=cohort stage=\"work\" operations=", 2),
+    ] {
+        let of = |line: &&String| expected.split(' ').all(|word| line.contains(word));
+        let found = lines.iter().filter(of).count();
+        assert!(found >= times, "{found} of {times} {expected:?} in {lines:#?}");
+    }
+}
+
+/// A program's life, with one operation that panics.
+fn live() -> Result<Ended, RunError> {
     let mut graph = Graph::new();
     let stage = graph.shared("work", ());
-    let run = Runtime::new().processors(1).signals(false).pin(false).run(graph, move |start| {
+    Runtime::new().processors(1).signals(false).pin(false).run(graph, move |start| {
         let control = start.control();
         stage.dispatch(move |_| async move {
             let failing = stage.call(|_| async {
@@ -60,18 +89,5 @@ fn a_life_in_lines() {
             control.drain();
         })?;
         Ok(())
-    });
-    let _ = std::panic::take_hook();
-    run.unwrap();
-    let lines = lines.0.lock().unwrap();
-    for expected in [
-        "INFO message=started processors=1",
-        "ERROR stage=\"work\" by intent",
-        "INFO message=draining",
-        "DEBUG message=stopped",
-        "TRACE message=cohort stage=\"work\" operations=",
-    ] {
-        let of = |line: &&String| expected.split(' ').all(|word| line.contains(word));
-        assert!(lines.iter().any(|line| of(&line)), "no {expected:?} in {lines:#?}");
-    }
+    })
 }

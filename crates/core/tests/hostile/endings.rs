@@ -164,3 +164,31 @@ fn destructors_at_the_end_may_use_everything() {
     drop(two);
     assert_eq!(alive.alive(), 0);
 }
+
+/// A world that panics ends its processor, which is then dropped while that panic unwinds.
+#[test]
+fn a_processor_may_end_while_a_panic_unwinds() {
+    hush();
+    let alive = Count::default();
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let mut graph = Graph::new();
+        let stage = graph.shared("stage", ());
+        graph.partitioned("state", |_| OnDrop(|| panic!("hostile destructor")));
+        let ([processor], world) = (grow(graph), Hostile::default());
+        processor.enter(|| {
+            for _ in 0..3 {
+                let (token, bomb) = (alive.token(), OnDrop(|| panic!("hostile destructor")));
+                let operation = stage.dispatch(move |_| async move {
+                    let _held = (bomb, token);
+                    std::future::pending::<()>().await
+                });
+                operation.unwrap();
+            }
+        });
+        processor.turn(&world);
+        world.clock.set(Some(0));
+        processor.turn(&world);
+    }));
+    assert!(ended.is_err());
+    assert_eq!(alive.alive(), 0);
+}

@@ -6,6 +6,8 @@
 //! AddressSanitizer and valgrind, which see what an assertion cannot.
 #![forbid(unsafe_code)]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod support;
 
 mod endings;
@@ -14,4 +16,5 @@ mod lost;
 mod refused;
 mod replies;
 mod subscribers;
+mod threads;
 mod wakers;

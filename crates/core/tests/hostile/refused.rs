@@ -1,4 +1,4 @@
-//! What is refused is dropped, and its destructor panics: that ends neither the turn nor the caller.
+//! Refused invocations whose destructors panic: that ends neither the turn nor the caller.
 
 use std::task::{Poll, Waker};
 

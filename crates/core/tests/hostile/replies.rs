@@ -97,7 +97,7 @@ fn a_reply_sent_elsewhere_reaches_nobody() {
     let reply = NUMBERS.take().pop().expect("kept");
     two.enter(|| reply.send(1));
     one.enter(|| assert!(!call.is_finished()));
-    // Its processor answers, at its end, whoever waits.
+    // The processor ends the item at its own end.
     drop(one);
     drop(call);
 }

@@ -69,7 +69,7 @@ pub(crate) struct Hostile {
     pub(crate) clock: Cell<Option<u32>>,
     /// `panicked`, `wide` and `cohort` panic, as a subscriber of events may.
     pub(crate) subscriber: Cell<bool>,
-    /// What `panicked` was told, whether or not it panics then.
+    /// The arguments of `panicked`, noted before it panics.
     pub(crate) told: RefCell<Vec<String>>,
 }
 

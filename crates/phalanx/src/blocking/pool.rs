@@ -90,8 +90,9 @@ impl Pool {
         let place = state.jobs.iter().position(|(other, _)| *other == number);
         let job = place.and_then(|place| state.jobs.remove(place));
         drop(state);
-        // Its destructors are foreign code: not under the lock.
-        drop(job);
+        // Its destructors are foreign code: not under the lock, and contained, since this is called
+        // by a destructor.
+        contain(|| drop(job));
     }
 
     /// The call that has waited longest, for a simulated thread.

@@ -5,6 +5,8 @@
 //! valgrind, on the poll driver, and the programs in simulation under Miri.
 #![forbid(unsafe_code)]
 
+mod programs;
+
 use phalanx::{Graph, Runtime};
 
 /// A destructor that panics in an operation ends that operation and not the program.
