@@ -3,9 +3,31 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use phalanx_mqtt::{Delivery, PacketId, Properties, Property, PropertyBuffer, Publish, QoS, Will};
+use phalanx_mqtt::{
+    Delivery, PacketId, Properties, Property, PropertyBuffer, Publish, QoS, Reason, Will,
+    check_content,
+};
 
 use crate::session::key::ClientKey;
+use crate::trie::is_shallow;
+
+/// Whether a message may be passed on: a strict receiver would close its connection for what is refused here, and this
+/// broker that of a receiver that publishes to the response topic. Both would be sent the message again, and so on.
+///
+/// # Errors
+/// The reason, and what is wrong.
+pub(crate) fn check(
+    topic: &str,
+    properties: Properties<'_>,
+    payload: &[u8],
+) -> Result<(), (Reason, &'static str)> {
+    check_content(topic, properties, payload).map_err(|error| (error.reason, error.what()))?;
+    let is_deep = |property| matches!(property, Property::ResponseTopic(own) if !is_shallow(own));
+    if !properties.are_user() && properties.iter().any(is_deep) {
+        return Err((Reason::TOPIC_NAME_INVALID, "the response topic has more than 200 levels"));
+    }
+    Ok(())
+}
 
 /// A message on its way through the broker.
 #[derive(Debug)]
@@ -16,6 +38,9 @@ pub(crate) struct Message {
     properties: PropertyBuffer,
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
+    /// Whether a version before this one has taken it in and kept it, that did not [check](check) it: then it is sent to
+    /// nobody.
+    pub(crate) is_invalid: bool,
     /// By the runtime's clock.
     expires: Option<Duration>,
     /// Who has published it; none where that was the broker.
@@ -52,6 +77,7 @@ impl Message {
             properties: PropertyBuffer::new(),
             qos: QoS::AtMostOnce,
             retain: false,
+            is_invalid: false,
             expires: None,
             from: None,
             begun: None,
@@ -105,6 +131,7 @@ impl Message {
             properties,
             qos: kept.qos,
             retain: kept.retain,
+            is_invalid: check(kept.topic, kept.properties, kept.payload).is_err(),
             expires,
             from: None,
             begun: None,
@@ -159,6 +186,7 @@ impl Message {
             properties,
             qos: will.qos,
             retain: will.retain,
+            is_invalid: false,
             expires,
             from: None,
             begun: None,
@@ -174,6 +202,7 @@ impl Message {
             properties: PropertyBuffer::new(),
             qos: QoS::AtMostOnce,
             retain: false,
+            is_invalid: false,
             expires: None,
             from: None,
             begun: None,

@@ -8,7 +8,7 @@ use crate::property::Place;
 use crate::publish::QoS;
 use crate::reason::Reason;
 use crate::topic;
-use crate::wire::{Reader, put_bytes, put_two};
+use crate::wire::{Reader, put_bytes, put_two, variable};
 
 /// A client asks for a session. It is the first packet of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,31 @@ const PASSWORD: u8 = 0x40;
 const USERNAME: u8 = 0x80;
 
 impl<'a> Connect<'a> {
+    /// The version in which the sender of a CONNECT understands an answer, though the packet may be malformed,
+    /// incomplete, too long or of a version that is not supported. `input` begins with the packet. None where that is no
+    /// CONNECT of MQTT, or its protocol level has not come yet.
+    ///
+    /// Levels below 5 are versions 3.x, also with the high bit set, by which mosquitto marks its bridges.
+    ///
+    /// ```
+    /// use phalanx_mqtt::{Connect, Version};
+    ///
+    /// assert_eq!(Connect::answered_in(b"\x10\x7f\x00\x04MQTT\x06"), Some(Version::V5));
+    /// assert_eq!(Connect::answered_in(b"\x10\x0c\x00\x06MQIsdp\x03"), Some(Version::V3));
+    /// assert_eq!(Connect::answered_in(b"GET / HTTP/1.1"), None);
+    /// ```
+    pub fn answered_in(input: &[u8]) -> Option<Version> {
+        let (first, rest) = input.split_first()?;
+        let (_, size) = variable(rest).ok()??;
+        let mut reader = Reader(&rest[size..]);
+        let (name, level) = (reader.bytes().ok()?, reader.byte().ok()?);
+        let is_mqtt = first >> 4 == Kind::Connect as u8 && matches!(name, b"MQTT" | b"MQIsdp");
+        is_mqtt.then_some(match level & 0x7f {
+            ..5 => Version::V3,
+            _ => Version::V5,
+        })
+    }
+
     pub(crate) fn decode(frame: Frame<'a>) -> Result<Self, Error> {
         let mut reader = Reader(frame.body);
         let (name, level) = (reader.bytes()?, reader.byte()?);

@@ -26,13 +26,14 @@
 //! ```
 //!
 //! Read `frame.rs` and `packet.rs` first, then the packets in the order of a session: `connect.rs`,
-//! `subscribe.rs`, `publish.rs`, `ack.rs`, `end.rs`; `properties.rs` and `property.rs` have what MQTT 5 adds to all of them,
+//! `subscribe.rs`, `publish.rs`, `content.rs`, `ack.rs`, `end.rs`; `properties.rs` and `property.rs` have what MQTT 5 adds to all of them,
 //! `reason.rs` the reason codes, and [`topic`] names and filters.
 
 #![forbid(unsafe_code)]
 
 mod ack;
 mod connect;
+mod content;
 mod end;
 mod error;
 mod frame;
@@ -47,6 +48,7 @@ mod wire;
 
 pub use ack::Ack;
 pub use connect::{ConnAck, Connect, Will};
+pub use content::check_content;
 pub use end::{Auth, Disconnect};
 pub use error::Error;
 pub use frame::{Frame, Kind};

@@ -8,6 +8,7 @@ use crate::frame::{Frame, Kind, framed};
 use crate::properties::Properties;
 use crate::property::Place;
 use crate::publish::{PacketId, Publish};
+use crate::reason::Reason;
 use crate::subscribe::{SubAck, Subscribe, UnsubAck, Unsubscribe};
 use crate::wire::Reader;
 
@@ -105,6 +106,68 @@ impl<'a> Packet<'a> {
             Self::PingResp => framed(out, Kind::PingResp, |_| Ok(())),
             Self::Disconnect(disconnect) => disconnect.encode(version, out),
             Self::Auth(auth) => auth.encode(version, out),
+        }
+    }
+
+    /// As [`encode`](Self::encode), for a receiver that takes packets of `most` bytes at most. Where the packet is longer,
+    /// its reason string and user properties are left out. A PUBLISH is never changed.
+    ///
+    /// # Errors
+    /// As there, and with [`Reason::PACKET_TOO_LARGE`] when the packet is longer even then; nothing is appended then.
+    pub fn encode_within(
+        &self,
+        version: Version,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let start = out.len();
+        self.encode(version, out)?;
+        if out.len() - start <= most {
+            return Ok(());
+        }
+        out.truncate(start);
+        if let Some(properties) = self.properties_with_words() {
+            self.with(properties.without_words().get()).encode(version, out)?;
+            if out.len() - start <= most {
+                return Ok(());
+            }
+            out.truncate(start);
+        }
+        Err(Error::new(Reason::PACKET_TOO_LARGE, "the packet is longer than its receiver takes"))
+    }
+
+    /// The properties of a packet that may have a reason string.
+    fn properties_with_words(&self) -> Option<Properties<'a>> {
+        match self {
+            Self::ConnAck(ConnAck { properties, .. })
+            | Self::PubAck(Ack { properties, .. })
+            | Self::PubRec(Ack { properties, .. })
+            | Self::PubRel(Ack { properties, .. })
+            | Self::PubComp(Ack { properties, .. })
+            | Self::SubAck(SubAck { properties, .. })
+            | Self::UnsubAck(UnsubAck { properties, .. })
+            | Self::Disconnect(Disconnect { properties, .. })
+            | Self::Auth(Auth { properties, .. }) => Some(*properties),
+            _ => None,
+        }
+    }
+
+    /// The same packet with these properties, of a kind that may have a reason string.
+    fn with<'p>(&self, properties: Properties<'p>) -> Packet<'p>
+    where
+        'a: 'p,
+    {
+        match *self {
+            Self::ConnAck(own) => Packet::ConnAck(ConnAck { properties, ..own }),
+            Self::PubAck(own) => Packet::PubAck(Ack { properties, ..own }),
+            Self::PubRec(own) => Packet::PubRec(Ack { properties, ..own }),
+            Self::PubRel(own) => Packet::PubRel(Ack { properties, ..own }),
+            Self::PubComp(own) => Packet::PubComp(Ack { properties, ..own }),
+            Self::SubAck(own) => Packet::SubAck(SubAck { properties, ..own }),
+            Self::UnsubAck(own) => Packet::UnsubAck(UnsubAck { properties, ..own }),
+            Self::Disconnect(own) => Packet::Disconnect(Disconnect { properties, ..own }),
+            Self::Auth(own) => Packet::Auth(Auth { properties, ..own }),
+            other => other,
         }
     }
 }

@@ -24,9 +24,12 @@ use crate::wire::{Reader, put_variable, variable_length};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Properties<'a> {
     bytes: &'a [u8],
-    /// The numbers of those that are there, a bit for each.
+    /// The numbers of those that are there, a bit for each; and [`DISALLOWED`].
     kinds: u64,
 }
+
+/// A bit that no property's number has: a text among them has a disallowed Unicode code point.
+const DISALLOWED: u64 = 1 << 63;
 
 impl<'a> Properties<'a> {
     /// No properties.
@@ -58,7 +61,26 @@ impl<'a> Properties<'a> {
 
     /// Whether all of them are the users' own. It is known: nothing is looked through for it.
     pub const fn are_user(self) -> bool {
-        self.kinds & !(1 << USER) == 0
+        self.kinds & !(1 << USER | DISALLOWED) == 0
+    }
+
+    /// Whether a text among them has a disallowed Unicode code point (§1.5.4). It is known, as is
+    /// [`are_user`](Self::are_user).
+    pub(crate) const fn have_disallowed(self) -> bool {
+        self.kinds & DISALLOWED != 0
+    }
+
+    /// Those that are neither reason strings nor user properties: a packet that is too long for its receiver is sent
+    /// without these.
+    pub(crate) fn without_words(self) -> PropertyBuffer {
+        let mut others = PropertyBuffer::new();
+        for property in self.iter() {
+            if !matches!(property, Property::ReasonString(_) | Property::User(..)) {
+                // What was read or written before can be written.
+                let _ = others.push(property);
+            }
+        }
+        others
     }
 
     /// How many bytes they have, without their length.
@@ -151,15 +173,19 @@ impl std::fmt::Debug for PropertiesIter<'_> {
     }
 }
 
-/// Whether `bytes` are properties that may stand in this place; a bit for the number of each that is there.
+/// Whether `bytes` are properties that may stand in this place; a bit for the number of each that is there, and
+/// [`DISALLOWED`].
 fn check(bytes: &[u8], place: Place) -> Result<u64, Error> {
     let mut reader = Reader(bytes);
     let mut seen = 0u64;
     let whole = std::str::from_utf8(bytes).ok();
     while let Some(first) = reader.0.first() {
-        let id = match whole {
-            Some(whole) if *first == USER => user(whole, &mut reader).map(|_| USER)?,
-            _ => Property::read(&mut reader)?.0,
+        let (id, property) = match whole {
+            Some(whole) if *first == USER => {
+                let (name, value) = user(whole, &mut reader)?;
+                (USER, Property::User(name, value))
+            }
+            _ => Property::read(&mut reader)?,
         };
         if Place::allowed(id) & place.0 == 0 {
             return Err(Error::protocol("a property stands in a packet that cannot have it"));
@@ -172,6 +198,9 @@ fn check(bytes: &[u8], place: Place) -> Result<u64, Error> {
             return Err(Error::protocol("a property that stands alone is there twice"));
         }
         seen |= bit;
+        if property.has_disallowed() {
+            seen |= DISALLOWED;
+        }
     }
     Ok(seen)
 }
@@ -198,6 +227,9 @@ impl PropertyBuffer {
         let before = self.bytes.len();
         property.write(&mut self.bytes).inspect_err(|_| self.bytes.truncate(before))?;
         self.kinds |= 1 << self.bytes[before];
+        if property.has_disallowed() {
+            self.kinds |= DISALLOWED;
+        }
         Ok(())
     }
 

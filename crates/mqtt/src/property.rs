@@ -2,7 +2,9 @@
 
 use crate::error::Error;
 use crate::frame::Kind;
-use crate::wire::{MAX_VARIABLE, Reader, put_bytes, put_four, put_two, put_variable};
+use crate::wire::{
+    MAX_VARIABLE, Reader, has_disallowed, put_bytes, put_four, put_two, put_variable,
+};
 
 /// One property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +158,16 @@ impl<'a> Property<'a> {
             _ => return Err(Error::malformed("there is no property of this number")),
         };
         Ok((id, property))
+    }
+
+    /// Whether a text that a broker passes on has a disallowed Unicode code point.
+    #[inline]
+    pub(crate) fn has_disallowed(self) -> bool {
+        match self {
+            Self::User(name, value) => has_disallowed(name) || has_disallowed(value),
+            Self::ContentType(text) | Self::ResponseTopic(text) => has_disallowed(text),
+            _ => false,
+        }
     }
 
     /// Appends both.

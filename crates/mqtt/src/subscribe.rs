@@ -75,7 +75,7 @@ impl SubscribeOptions {
 }
 
 /// What a SUBSCRIBE asks for, or an UNSUBSCRIBE: topic filters, each with its options or with none. They are
-/// text; whether they are filters is looked at by whoever answers, as each is answered by itself.
+/// text and not empty (MQTT-4.7.3-1); the server checks each further, and answers each by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subscriptions<'a> {
     bytes: &'a [u8],
@@ -90,7 +90,9 @@ impl<'a> Subscriptions<'a> {
             return Err(Error::protocol("there is no topic filter"));
         }
         while !reader.is_empty() {
-            reader.text()?;
+            if reader.text()?.is_empty() {
+                return Err(Error::protocol("a topic filter is empty"));
+            }
             if let Some(version) = options {
                 let byte = reader.byte()?;
                 SubscribeOptions::read(byte, version)?;

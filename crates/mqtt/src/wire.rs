@@ -80,6 +80,22 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, Error> {
     Ok(text)
 }
 
+/// Whether `text` has a disallowed Unicode code point (§1.5.4): a control character or a non-character. A receiver may
+/// close its connection for one.
+#[inline]
+pub(crate) fn has_disallowed(text: &str) -> bool {
+    // Those of ASCII, and bytes that others begin with. Without an early exit, as this is compiled to vector code.
+    let is_suspect = |byte: u8| byte < 0x20 || byte == 0x7f || byte == 0xc2 || byte >= 0xef;
+    let suspects = text.bytes().fold(false, |any, byte| any | is_suspect(byte));
+    suspects && text.chars().any(is_disallowed)
+}
+
+#[cold]
+fn is_disallowed(c: char) -> bool {
+    let is_non_character = matches!(c, '\u{fdd0}'..='\u{fdef}') || u32::from(c) & 0xfffe == 0xfffe;
+    c.is_control() || is_non_character
+}
+
 /// The integer of variable length at the front of `bytes`, and how long it is; none where it is not whole.
 #[inline]
 pub(crate) fn variable(bytes: &[u8]) -> Result<Option<(usize, usize)>, Error> {
@@ -160,5 +176,19 @@ mod tests {
     fn text_is_utf_8_without_nul() {
         assert!(text(b"a\0b").is_err() && text(b"\xff").is_err() && text(b"\xed\xa0\x80").is_err());
         assert_eq!(text("a/\u{fffe}é".as_bytes()), Ok("a/\u{fffe}é"));
+    }
+
+    #[test]
+    fn disallowed_code_points() {
+        for bad in ["\u{1}", "\n", "\u{1f}", "\u{7f}", "\u{80}", "\u{9f}", "\u{fdd0}", "\u{fdef}"] {
+            assert!(has_disallowed(&format!("a{bad}b")), "{bad:?}");
+        }
+        for bad in ["\u{fffe}", "\u{ffff}", "\u{1fffe}", "\u{10ffff}"] {
+            assert!(has_disallowed(bad), "{bad:?}");
+        }
+        for good in ["", " ~", "é\u{a0}Â", "\u{fdcf}\u{fdf0}\u{feff}\u{fffd}", "🦀\u{10fffd}", "ﬀ"]
+        {
+            assert!(!has_disallowed(good), "{good:?}");
+        }
     }
 }

@@ -180,7 +180,7 @@ proptest! {
     #[test]
     fn subscriptions(
         version in version(), id in id(), user in vec((text(), text()), 0..3),
-        filters in vec((text(), qos(), any::<bool>(), any::<bool>(), 0usize..3), 1..5),
+        filters in vec((name(), qos(), any::<bool>(), any::<bool>(), 0usize..3), 1..5),
     ) {
         let mut buffer = SubscriptionBuffer::new();
         let mut expected = Vec::new();
@@ -244,6 +244,15 @@ fn what_is_refused() {
         ("a wildcard", Version::V3, b"\x30\x03\x00\x01+", Reason::TOPIC_NAME_INVALID),
         ("no topic", Version::V3, b"\x30\x02\x00\x00", Reason::TOPIC_NAME_INVALID),
         ("no filter", Version::V3, b"\x82\x02\x00\x01", Reason::PROTOCOL_ERROR),
+        ("empty", Version::V3, b"\x82\x05\x00\x01\x00\x00\x00", Reason::PROTOCOL_ERROR),
+        (
+            "empty",
+            Version::V5,
+            b"\x82\x0a\x00\x01\x00\x00\x01a\x00\x00\x00\x00",
+            Reason::PROTOCOL_ERROR,
+        ),
+        ("empty", Version::V3, b"\xa2\x04\x00\x01\x00\x00", Reason::PROTOCOL_ERROR),
+        ("empty", Version::V5, b"\xa2\x05\x00\x01\x00\x00\x00", Reason::PROTOCOL_ERROR),
         ("options", Version::V3, b"\x82\x06\x00\x01\x00\x01a\x04", Reason::MALFORMED_PACKET),
         ("behind", Version::V3, b"\xc0\x01\x00", Reason::MALFORMED_PACKET),
         ("AUTH in 3.1.1", Version::V3, b"\xf0\x00", Reason::MALFORMED_PACKET),
@@ -279,6 +288,77 @@ fn three_one_one_says_less() {
     let ack = SubAck { id, reasons: &reasons, properties: Properties::NONE };
     Packet::SubAck(ack).encode(Version::V3, &mut out).unwrap();
     assert_eq!(out[4..], [1, 0x80]);
+}
+
+/// A malformed, incomplete or unsupported CONNECT is answered in a form that its sender reads.
+#[test]
+fn the_version_of_an_answer_is_that_of_the_question() {
+    for (level, version) in [
+        (0, Version::V3),
+        (3, Version::V3),
+        (4, Version::V3),
+        (0x83, Version::V3),
+        (0x84, Version::V3),
+        (5, Version::V5),
+        (6, Version::V5),
+        (0x7f, Version::V5),
+    ] {
+        for name in [&b"\x00\x04MQTT"[..], b"\x00\x06MQIsdp"] {
+            let connect = [b"\x11\x7f", name, &[level]].concat();
+            assert_eq!(Connect::answered_in(&connect), Some(version), "{level}");
+            assert_eq!(Connect::answered_in(&connect[..connect.len() - 1]), None);
+        }
+    }
+    assert_eq!(Connect::answered_in(b"\x30\x7f\x00\x04MQTT\x05"), None, "another packet");
+    assert_eq!(Connect::answered_in(b"\x10\xff\xff\xff\xff\x00\x04MQTT\x05"), None);
+    assert_eq!(Connect::answered_in(b"\x10\x7f\x00\x04mqtt\x05"), None);
+}
+
+/// Of a packet that is longer than its receiver takes, the words are left out, and nothing else.
+#[test]
+fn words_are_left_out_where_they_do_not_fit() {
+    let mut words = PropertyBuffer::new();
+    words.push(Property::User("k", "a value")).unwrap();
+    words.push(Property::ReasonString("why, in words")).unwrap();
+    let properties = words.get();
+    let (id, reason) = (PacketId::new(7).unwrap(), Reason::QUOTA_EXCEEDED);
+    let (ack, session_present) = (Ack { id, reason, properties }, false);
+    let reasons = &[0, 1, 0x8f];
+    for packet in [
+        Packet::ConnAck(ConnAck { session_present, reason, properties }),
+        Packet::PubAck(ack),
+        Packet::PubRec(ack),
+        Packet::PubRel(ack),
+        Packet::PubComp(ack),
+        Packet::SubAck(SubAck { id, reasons, properties }),
+        Packet::UnsubAck(UnsubAck { id, reasons, properties }),
+        Packet::Disconnect(Disconnect { reason, properties }),
+        Packet::Auth(Auth { reason: Reason::CONTINUE_AUTHENTICATION, properties }),
+    ] {
+        let [mut whole, mut short, mut none] = [(); 3].map(|()| b"before".to_vec());
+        packet.encode(Version::V5, &mut whole).unwrap();
+        let length = whole.len() - 6;
+        packet.encode_within(Version::V5, length, &mut short).unwrap();
+        assert_eq!(short, whole);
+        short.truncate(6);
+        packet.encode_within(Version::V5, length - 1, &mut short).unwrap();
+        let least = short.len() - 6;
+        // The length of the properties, which some packets leave out.
+        let words = words.get().bytes();
+        assert!(least == length - words || least == length - words - 1, "{packet:?}");
+        assert!(decode(&short[6..], Version::V5).is_ok());
+        let error = packet.encode_within(Version::V5, least - 1, &mut none).unwrap_err();
+        assert_eq!((error.reason, &none[..]), (Reason::PACKET_TOO_LARGE, &b"before"[..]));
+    }
+    let mut others = PropertyBuffer::new();
+    others.push(Property::AssignedClientIdentifier("somebody")).unwrap();
+    let kept = others.clone();
+    others.push(Property::User("k", "v")).unwrap();
+    let of = |properties| Packet::ConnAck(ConnAck { session_present, reason, properties });
+    let [mut out, mut expected] = [(); 2].map(|()| Vec::new());
+    of(others.get()).encode_within(Version::V5, 20, &mut out).unwrap();
+    of(kept.get()).encode(Version::V5, &mut expected).unwrap();
+    assert_eq!(out, expected);
 }
 
 #[test]

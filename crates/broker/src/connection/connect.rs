@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use phalanx::{Patience, now};
 use phalanx_mqtt::{
-    ConnAck, Connect, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version, topic,
+    ConnAck, Connect, Error, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason,
+    Version, topic,
 };
 
 use crate::access::{Identity, Login};
@@ -14,7 +15,7 @@ use crate::connection::guest::Guest;
 use crate::connection::outbox::Outbox;
 use crate::connection::sender::{LINGER, send};
 use crate::connection::transport::Transport;
-use crate::message::Message;
+use crate::message::{self, Message};
 use crate::serve::Context;
 use crate::session::key::ClientKey;
 use crate::session::open::Opening;
@@ -42,6 +43,8 @@ pub(super) struct Welcome {
 /// Why a client is not let in.
 struct Refusal {
     version: Version,
+    /// Bytes of the longest packet that the client takes.
+    most: usize,
     reason: Reason,
     what: &'static str,
 }
@@ -58,12 +61,19 @@ pub(super) async fn welcome(
     guest: Guest,
 ) -> Option<Welcome> {
     let limits = &context.config.limits;
+    let stream = Rc::new(stream);
     let connect = loop {
         match Frame::split(input, limits.packet) {
             Ok(Some(frame)) if frame.kind() == Kind::Connect => break frame,
             Ok(None) => (),
             // This is somebody who does not speak MQTT: there is no way to say so.
-            _ => return None,
+            Ok(Some(_)) => return None,
+            Err(error) => {
+                if let Some(refusal) = answer_to_malformed(input, error) {
+                    refuse(&stream, limits, refusal).await;
+                }
+                return None;
+            }
         }
         let patience = Patience::limit(guest.left(limits.connect)).or_drain();
         match stream.read(input, patience).await {
@@ -72,16 +82,12 @@ pub(super) async fn welcome(
         }
     };
     let length = connect.length();
-    let stream = Rc::new(stream);
     let read = match Packet::decode(connect, Version::V5) {
         Ok(Packet::Connect(connect)) => match guest.refused {
-            Some(reason) => Err(Refusal { version: connect.version, reason, what: "" }),
+            Some(reason) => Err(Refusal::of(&connect, reason, "")),
             None => read(&connect, context),
         },
-        // In which version it would be understood is not known; the older one is by both.
-        Err(error) => {
-            Err(Refusal { version: Version::V3, reason: error.reason, what: error.what() })
-        }
+        Err(error) => Err(answer_to_malformed(input, error)?),
         Ok(_) => return None,
     };
     input.drain(..length);
@@ -93,7 +99,7 @@ pub(super) async fn welcome(
             return None;
         }
     };
-    let (version, expiry) = (opening.version, opening.expiry);
+    let (version, most, expiry) = (opening.version, opening.most, opening.expiry);
     let policy = context.access.current().get().clone();
     let user = match (stream.client_name(), asks_for_certificates(&stream, context)) {
         (Some(name), _) => Ok(Some(name)),
@@ -111,7 +117,7 @@ pub(super) async fn welcome(
     let identity = match allowed {
         Ok(identity) => identity,
         Err(reason) => {
-            refuse(&stream, limits, Refusal { version, reason, what: "" }).await;
+            refuse(&stream, limits, Refusal { version, most, reason, what: "" }).await;
             return None;
         }
     };
@@ -123,20 +129,6 @@ pub(super) async fn welcome(
         (_, most, 0) => most,
         (_, most, asked) => asked.min(most),
     };
-    let client_id = opening.client_id.clone();
-    let opened = context.stages.sessions.open(opening, context.stages.routing).await;
-    let opened = match opened {
-        Ok(Ok(opened)) => opened,
-        refused => {
-            let reason = refused.ok().and_then(Result::err).unwrap_or(Reason::SERVER_BUSY);
-            refuse(&stream, limits, Refusal { version, reason, what: "" }).await;
-            return None;
-        }
-    };
-    context.counters.connections.add(1);
-    context.counters.connected.add(1);
-    let outbox = Rc::new(Outbox::new(version));
-    stream.has_sender(&outbox);
     let mut properties = PropertyBuffer::new();
     if version == Version::V5 {
         let mut say = |property: Property<'_>| {
@@ -144,7 +136,7 @@ pub(super) async fn welcome(
             let _ = properties.push(property);
         };
         if assigned {
-            say(Property::AssignedClientIdentifier(&client_id));
+            say(Property::AssignedClientIdentifier(&opening.client_id));
         }
         if expiry != asked_expiry {
             say(Property::SessionExpiry(expiry));
@@ -156,12 +148,29 @@ pub(super) async fn welcome(
         say(Property::TopicAliasMaximum(limits.topic_aliases));
         say(Property::MaximumPacketSize(limits.packet as u32));
     }
-    let (session_present, reason) = (opened.present, Reason::SUCCESS);
-    outbox.push(&Packet::ConnAck(ConnAck {
-        session_present,
-        reason,
-        properties: properties.get(),
-    }));
+    let mut ack =
+        ConnAck { session_present: false, reason: Reason::SUCCESS, properties: properties.get() };
+    // All other answers but those to many subscriptions are shorter than this.
+    if Packet::ConnAck(ack).encode_within(version, most, &mut Vec::new()).is_err() {
+        let (reason, what) = (Reason::IMPLEMENTATION_SPECIFIC_ERROR, "CONNACK is longer than that");
+        refuse(&stream, limits, Refusal { version, most, reason, what }).await;
+        return None;
+    }
+    let opened = context.stages.sessions.open(opening, context.stages.routing).await;
+    let opened = match opened {
+        Ok(Ok(opened)) => opened,
+        refused => {
+            let reason = refused.ok().and_then(Result::err).unwrap_or(Reason::SERVER_BUSY);
+            refuse(&stream, limits, Refusal { version, most, reason, what: "" }).await;
+            return None;
+        }
+    };
+    context.counters.connections.add(1);
+    context.counters.connected.add(1);
+    let outbox = Rc::new(Outbox::new(version, most));
+    stream.has_sender(&outbox);
+    ack.session_present = opened.present;
+    outbox.push(&Packet::ConnAck(ack));
     let guest = Rc::new(guest);
     let of_guest = guest.clone();
     let sent = context.counters.bytes_sent.clone();
@@ -207,15 +216,14 @@ struct Asked {
 fn read(connect: &Connect<'_>, context: &Context) -> Result<Asked, Refusal> {
     let limits = &context.config.limits;
     let version = connect.version;
-    let refuse = |reason, what| Err(Refusal { version, reason, what });
+    let refuse = |reason, what| Err(Refusal::of(connect, reason, what));
     let (mut expiry, mut receive_maximum, mut most_aliases) = (0, u16::MAX, 0);
-    let (mut most, mut wants_reasons) = (Frame::MAX_BODY + 5, true);
+    let (most, mut wants_reasons) = (maximum_packet_size(connect.properties), true);
     for property in connect.properties {
         match property {
             Property::SessionExpiry(seconds) => expiry = seconds,
             Property::ReceiveMaximum(number) => receive_maximum = number,
             Property::TopicAliasMaximum(number) => most_aliases = number,
-            Property::MaximumPacketSize(bytes) => most = bytes as usize,
             Property::RequestProblemInformation(wants) => wants_reasons = wants,
             Property::AuthenticationMethod(_) | Property::AuthenticationData(_) => {
                 let what = "there is no authentication in several steps here";
@@ -240,6 +248,9 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<Asked, Refusal> {
     if let Some(own) = &connect.will {
         if !topic::is_name(own.topic) || own.topic.starts_with('$') || !is_shallow(own.topic) {
             return refuse(Reason::TOPIC_NAME_INVALID, "the will's topic is none to publish to");
+        }
+        if let Err((reason, what)) = message::check(own.topic, own.properties, own.payload) {
+            return refuse(reason, what);
         }
         let delay = own.properties.iter().find_map(|property| match property {
             Property::WillDelay(seconds) => Some(Duration::from_secs(seconds.into())),
@@ -275,6 +286,31 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<Asked, Refusal> {
     })
 }
 
+impl Refusal {
+    fn of(connect: &Connect<'_>, reason: Reason, what: &'static str) -> Self {
+        let most = maximum_packet_size(connect.properties);
+        Self { version: connect.version, most, reason, what }
+    }
+}
+
+/// Bytes of the longest packet that a client takes.
+fn maximum_packet_size(properties: Properties<'_>) -> usize {
+    let most = properties.iter().find_map(|property| match property {
+        Property::MaximumPacketSize(bytes) => Some(bytes as usize),
+        _ => None,
+    });
+    most.unwrap_or(usize::MAX)
+}
+
+/// What a client is told whose CONNECT, at the front of `input`, cannot be read; none if it is told nothing.
+fn answer_to_malformed(input: &[u8], error: Error) -> Option<Refusal> {
+    let version = Connect::answered_in(input)?;
+    let (most, reason, what) = (usize::MAX, error.reason, error.what());
+    // 3.1.1 has no answer to anything else that is malformed (its MQTT-3.1.4-1).
+    let is_told = version == Version::V5 || reason == Reason::UNSUPPORTED_PROTOCOL_VERSION;
+    is_told.then_some(Refusal { version, most, reason, what })
+}
+
 /// Whether who comes this way must have a certificate.
 fn asks_for_certificates(stream: &Transport, context: &Context) -> bool {
     let tls = context.config.security.tls.as_ref();
@@ -291,7 +327,7 @@ async fn refuse(stream: &Transport, limits: &Limits, refusal: Refusal) {
     let (reason, properties) = (refusal.reason, properties.get());
     let ack = ConnAck { session_present: false, reason, properties };
     let mut bytes = Vec::new();
-    if Packet::ConnAck(ack).encode(refusal.version, &mut bytes).is_ok() {
+    if Packet::ConnAck(ack).encode_within(refusal.version, refusal.most, &mut bytes).is_ok() {
         let _ = stream.write(bytes, Patience::limit(limits.send)).await;
     }
     linger(stream).await;

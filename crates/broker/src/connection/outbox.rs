@@ -13,6 +13,8 @@ const MOST: usize = 64 * 1024;
 /// Answers that are to be sent.
 pub(crate) struct Outbox {
     version: Version,
+    /// Bytes of the longest packet that the client takes.
+    most: usize,
     bytes: RefCell<Vec<u8>>,
     /// The client has said goodbye: what is here is sent, and then nothing is said until it is closed.
     is_left: Cell<bool>,
@@ -26,9 +28,10 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    pub(crate) fn new(version: Version) -> Self {
+    pub(crate) fn new(version: Version, most: usize) -> Self {
         Self {
             version,
+            most,
             bytes: RefCell::default(),
             is_left: Cell::new(false),
             is_closed: Cell::new(false),
@@ -42,13 +45,21 @@ impl Outbox {
         self.version
     }
 
-    /// Adds a packet; none behind the last (MQTT-3.14.4-1).
+    /// Whether the client takes a packet that is this one, without its reason string at least.
+    pub(crate) fn takes(&self, packet: &Packet<'_>) -> bool {
+        packet.encode_within(self.version, self.most, &mut Vec::new()).is_ok()
+    }
+
+    /// Adds a packet; none behind the last (MQTT-3.14.4-1). One that is longer than the client takes loses its reason
+    /// string.
     pub(crate) fn push(&self, packet: &Packet<'_>) {
         if self.is_closed.get() {
             return;
         }
-        // Those of the broker's own are short, and 3.1.1 has those that are asked for.
-        let _ = packet.encode(self.version, &mut self.bytes.borrow_mut());
+        let mut bytes = self.bytes.borrow_mut();
+        // Those that would be too long even so were refused before, and 3.1.1 has those that are asked for.
+        let _ = packet.encode_within(self.version, self.most, &mut bytes);
+        drop(bytes);
         self.sender.ring();
     }
 

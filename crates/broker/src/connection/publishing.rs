@@ -9,7 +9,7 @@ use phalanx_mqtt::{
 
 use crate::access::{Identity, Policy};
 use crate::connection::{Connection, End};
-use crate::message::Message;
+use crate::message::{self, Message};
 use crate::routing::{Answer, Item, Publication};
 use crate::session::AGAIN;
 use crate::session::key::ClientKey;
@@ -35,8 +35,8 @@ pub(super) struct Publishing {
     deliveries: Vec<Delivery>,
     /// Memory for what is answered.
     reasons: Vec<Reason>,
-    /// The places among `deliveries` of those that their client may not publish.
-    refused: Vec<usize>,
+    /// The places among `deliveries` of those that are not passed on, and why.
+    refused: Vec<(usize, Reason)>,
     bytes: usize,
     /// How many are routed at once.
     most: usize,
@@ -118,9 +118,15 @@ impl Publishing {
             let what = "the topic has more than 200 levels";
             return Err(End::Because(Reason::TOPIC_NAME_INVALID, what));
         }
-        if !policy.may_publish(identity, topic) {
+        let refused = match message::check(publish.topic, publish.properties, publish.payload) {
+            Err((reason @ Reason::PAYLOAD_FORMAT_INVALID, _)) => Some(reason),
+            Err((reason, what)) => return Err(End::Because(reason, what)),
+            Ok(()) if !policy.may_publish(identity, topic) => Some(Reason::NOT_AUTHORIZED),
+            Ok(()) => None,
+        };
+        if let Some(reason) = refused {
             if publish.delivery.id().is_some() {
-                self.refused.push(self.deliveries.len());
+                self.refused.push((self.deliveries.len(), reason));
                 self.deliveries.push(publish.delivery);
             }
             return Ok(());
@@ -155,7 +161,11 @@ impl Connection {
         let mut messages = std::mem::take(&mut self.publishing.messages);
         let mut deliveries = std::mem::take(&mut self.publishing.deliveries);
         let refused = std::mem::take(&mut self.publishing.refused);
-        let is_allowed = |n: &usize| refused.is_empty() || refused.binary_search(n).is_err();
+        let refusal = |n: usize| {
+            let at = refused.binary_search_by_key(&n, |(at, _)| *at).ok()?;
+            Some(refused[at].1)
+        };
+        let is_allowed = |n: &usize| refused.is_empty() || refusal(*n).is_none();
         self.context.counters.received.add(deliveries.len() as u64);
         if let Some(pace) = &mut self.pace {
             pace.published(deliveries.len(), now());
@@ -213,7 +223,7 @@ impl Connection {
                         None => break,
                     },
                     // In 3.1.1 it is dropped, and taken for delivered: there is no word for it.
-                    false if self.version == Version::V5 => Reason::NOT_AUTHORIZED,
+                    false if self.version == Version::V5 => refusal(n).unwrap_or(Reason::SUCCESS),
                     _ => Reason::SUCCESS,
                 };
                 // All of them, so that none is taken for begun that was refused.
@@ -311,6 +321,7 @@ impl Connection {
         let mut buffer = PropertyBuffer::new();
         let what = match reason {
             Reason::NOT_AUTHORIZED => "this client may not publish to this topic",
+            Reason::PAYLOAD_FORMAT_INVALID => "the payload is said to be text, and is not UTF-8",
             reason if reason.is_failure() => "the message is not kept: there is no room for it",
             _ => "",
         };

@@ -51,6 +51,10 @@ impl Connection {
             Property::SubscriptionIdentifier(number) => NonZero::new(number),
             _ => None,
         });
+        // Before anything is done: an answer that cannot be sent would leave the client waiting.
+        let reasons = &vec![0; subscribe.filters.iter().count()];
+        let ack = SubAck { id: subscribe.id, reasons, properties: Properties::NONE };
+        self.look_at_length(&Packet::SubAck(ack))?;
         let of_packet = OfPacket::of(subscribe.properties);
         let mut why = Why::Borrowed("");
         let (mut all, mut reasons, mut piece) = (Vec::new(), Vec::new(), Piece::default());
@@ -99,6 +103,13 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether the client takes this answer (MQTT-3.1.2-24).
+    fn look_at_length(&self, answer: &Packet<'_>) -> Result<(), End> {
+        let what = "the answer would be longer than the client's maximum packet size";
+        let takes = self.outbox.takes(answer);
+        takes.then_some(()).ok_or(End::Because(Reason::PACKET_TOO_LARGE, what))
+    }
+
     /// How much of what a subscription matches this client may receive.
     fn covered(&self, key: &str) -> Result<Covered, (Reason, Why)> {
         let filter = topic::shared(wanted::path(key)).map_or("", |path| path.filter);
@@ -108,6 +119,9 @@ impl Connection {
     }
 
     pub(super) async fn unsubscribe(&mut self, unsubscribe: Unsubscribe<'_>) -> Result<(), End> {
+        let reasons = &vec![0; unsubscribe.filters.iter().count()];
+        let ack = UnsubAck { id: unsubscribe.id, reasons, properties: Properties::NONE };
+        self.look_at_length(&Packet::UnsubAck(ack))?;
         // With a filter that was refused nothing was subscribed to: without it, at most.
         let of_packet = OfPacket::of(unsubscribe.properties).unwrap_or_default();
         let (stages, mut reasons, mut piece) = (self.context.stages, Vec::new(), Piece::default());

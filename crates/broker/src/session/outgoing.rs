@@ -265,7 +265,7 @@ impl Session {
     }
 }
 
-/// Appends a PUBLISH. False, and nothing, if it is longer than the client takes.
+/// Appends a PUBLISH. False, and nothing, if it is longer than the client takes, or invalid.
 fn write(
     link: &mut Link,
     message: &Message,
@@ -274,6 +274,9 @@ fn write(
     duplicate: bool,
     desk: &mut Desk<'_>,
 ) -> bool {
+    if message.is_invalid {
+        return false;
+    }
     let Desk { scratch, now, .. } = desk;
     let before = link.out.len();
     let identifiers = how.identifiers.get();

@@ -180,6 +180,16 @@ impl Client {
         }
     }
 
+    /// All bytes that come up to the connection's end.
+    pub(crate) fn rest(mut self) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.input);
+        match self.stream.read_to_end(&mut bytes) {
+            Ok(_) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => bytes,
+            Err(error) => panic!("the connection does not end: {error}"),
+        }
+    }
+
     /// Why the broker ends this connection, or nothing if it does not say.
     pub(crate) fn ended(&mut self) -> Option<Reason> {
         let mut reason = None;
@@ -198,12 +208,21 @@ impl Client {
         filters: &[(&str, SubscribeOptions)],
         properties: &[Property<'_>],
     ) -> Vec<Reason> {
+        self.ask_with(filters, properties);
+        self.answer(Kind::SubAck)
+    }
+
+    /// Says SUBSCRIBE.
+    pub(crate) fn ask_for(&mut self, filters: &[(&str, SubscribeOptions)]) {
+        self.ask_with(filters, &[]);
+    }
+
+    fn ask_with(&mut self, filters: &[(&str, SubscribeOptions)], properties: &[Property<'_>]) {
         let mut wanted = SubscriptionBuffer::new();
         filters.iter().for_each(|(filter, options)| wanted.push(filter, *options).unwrap());
         let properties = buffer(properties);
         let (id, filters) = (id(0x5555), wanted.to_subscribe());
         self.say(&Packet::Subscribe(Subscribe { id, filters, properties: properties.get() }));
-        self.answer(Kind::SubAck)
     }
 
     /// Subscribes with a QoS; it is granted.
@@ -218,6 +237,12 @@ impl Client {
 
     /// All by one packet.
     pub(crate) fn unsubscribe_all(&mut self, filters: &[impl AsRef<str>]) -> Vec<Reason> {
+        self.ask_to_end(filters);
+        self.answer(Kind::UnsubAck)
+    }
+
+    /// Says UNSUBSCRIBE.
+    pub(crate) fn ask_to_end(&mut self, filters: &[impl AsRef<str>]) {
         let mut wanted = SubscriptionBuffer::new();
         for filter in filters {
             wanted.push(filter.as_ref(), SubscribeOptions::default()).unwrap();
@@ -225,7 +250,6 @@ impl Client {
         let (id, filters) = (id(0x5556), wanted.to_unsubscribe());
         let properties = Properties::NONE;
         self.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
-        self.answer(Kind::UnsubAck)
     }
 
     /// The reasons of the next answer of this kind. Messages that come before it are kept for later.

@@ -6,6 +6,7 @@
 #![cfg(unix)]
 
 mod access;
+mod answers;
 #[path = "../web/authority.rs"]
 #[allow(dead_code, reason = "shared with the tests of `web`")]
 mod authority;
@@ -29,6 +30,7 @@ mod sessions;
 mod subscriptions;
 mod system;
 mod tls;
+mod validation;
 mod websocket;
 mod wills;
 

@@ -1,0 +1,167 @@
+//! What the broker validates before it passes a message on: strict clients close their connections for anything else, and
+//! would be sent it again.
+
+use phalanx_mqtt::{Delivery, Kind, Packet, Property, QoS, Reason, Version};
+
+use crate::broker::Broker;
+use crate::client::{Begin, Client, id};
+
+crate::on_each_driver!(
+    a_response_topic_that_is_none,
+    texts_with_disallowed_code_points,
+    payloads_that_are_said_to_be_text,
+    wills_that_cannot_be_passed_on,
+    what_a_version_before_has_kept,
+);
+
+/// What a broker does not pass on of a PUBLISH or of a will: with the reason that the publisher is told.
+fn invalid() -> Vec<(&'static str, Vec<Property<'static>>, Reason)> {
+    let deep: &'static str = Box::leak("/".repeat(250).into_boxed_str());
+    let response = |topic| vec![Property::ResponseTopic(topic)];
+    vec![
+        ("t", response("a/#"), Reason::PROTOCOL_ERROR),
+        ("t", response("+/a"), Reason::PROTOCOL_ERROR),
+        ("t", response(""), Reason::PROTOCOL_ERROR),
+        ("t", response(deep), Reason::TOPIC_NAME_INVALID),
+        ("t", response("a\u{1}"), Reason::MALFORMED_PACKET),
+        ("t", vec![Property::ContentType("text\nplain")], Reason::MALFORMED_PACKET),
+        ("t", vec![Property::User("k", "\u{7f}")], Reason::MALFORMED_PACKET),
+        ("t\u{ffff}", vec![], Reason::MALFORMED_PACKET),
+    ]
+}
+
+/// Nothing of it arrives, not even for those who come later, and the next message does.
+fn nothing_has_come(broker: &Broker, reader: &mut Client, name: &str) {
+    Client::new(broker, "writer").publish("t", name);
+    reader.receives("t", name);
+    let mut late = Client::new(broker, "late");
+    late.subscribe("#", QoS::AtMostOnce);
+    late.receives_nothing();
+}
+
+fn a_response_topic_that_is_none(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("t", QoS::ExactlyOnce);
+    for (n, (topic, properties, reason)) in invalid().into_iter().enumerate() {
+        for delivery in
+            [Delivery::AtMostOnce, Delivery::AtLeastOnce(id(1)), Delivery::ExactlyOnce(id(1))]
+        {
+            let mut client = Client::new(&broker, "odd");
+            client.publish_with(topic, "poison", delivery, true, &properties);
+            assert_eq!(client.ended(), Some(reason), "{topic:?} {properties:?} {delivery:?}");
+        }
+        nothing_has_come(&broker, &mut reader, &n.to_string());
+    }
+    // By an alias the topic was checked before, and the properties are checked each time.
+    let mut client = Client::new(&broker, "odd");
+    let alias = Property::TopicAlias(1);
+    client.publish_with("t", "good", Delivery::AtMostOnce, false, &[alias]);
+    reader.receives("t", "good");
+    let poison = [alias, Property::ResponseTopic("#")];
+    client.publish_with("", "poison", Delivery::AtMostOnce, false, &poison);
+    assert_eq!(client.ended(), Some(Reason::PROTOCOL_ERROR));
+}
+
+/// In 3.1.1 too, which has topics only.
+fn texts_with_disallowed_code_points(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("#", QoS::AtMostOnce);
+    for topic in ["a\u{1}", "a\u{9f}b", "\u{fdd0}", "\u{1ffff}"] {
+        let mut client = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
+        client.publish_with(topic, "poison", Delivery::AtMostOnce, false, &[]);
+        assert_eq!(client.ended(), None, "{topic:?}");
+    }
+    let mut client = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
+    client.publish_with("é/🦀", "good", Delivery::AtMostOnce, false, &[]);
+    reader.receives("é/🦀", "good");
+}
+
+/// Of QoS 0 such a message is dropped, otherwise its publisher is told; the connection goes on.
+fn payloads_that_are_said_to_be_text(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("t", QoS::ExactlyOnce);
+    let mut client = Client::new(&broker, "writer");
+    // A PUBLISH whose payload is no text: its last byte is changed.
+    let mut publish = |delivery, last: u8| {
+        let mut bytes = Vec::new();
+        let mut properties = phalanx_mqtt::PropertyBuffer::new();
+        properties.push(Property::PayloadIsText(true)).unwrap();
+        let publish = phalanx_mqtt::Publish {
+            topic: "t",
+            payload: b"text ?",
+            delivery,
+            retain: false,
+            duplicate: false,
+            properties: properties.get(),
+        };
+        Packet::Publish(publish).encode(Version::V5, &mut bytes).unwrap();
+        *bytes.last_mut().unwrap() = last;
+        client.say_bytes(&bytes);
+        match delivery {
+            Delivery::AtMostOnce => None,
+            _ => Some(match client.next().packet() {
+                Packet::PubAck(ack) => (Kind::PubAck, ack.reason),
+                Packet::PubRec(ack) => (Kind::PubRec, ack.reason),
+                other => panic!("{other:?}"),
+            }),
+        }
+    };
+    let invalid = Reason::PAYLOAD_FORMAT_INVALID;
+    assert_eq!(publish(Delivery::AtMostOnce, 0xff), None);
+    assert_eq!(publish(Delivery::AtLeastOnce(id(1)), 0xff), Some((Kind::PubAck, invalid)));
+    for _ in 0..2 {
+        // It was not begun, so that its number is free.
+        assert_eq!(publish(Delivery::ExactlyOnce(id(1)), 0xff), Some((Kind::PubRec, invalid)));
+    }
+    let good = publish(Delivery::AtLeastOnce(id(2)), b'!');
+    assert_eq!(good, Some((Kind::PubAck, Reason::SUCCESS)));
+    reader.receives("t", "text !");
+    reader.receives_nothing();
+}
+
+fn wills_that_cannot_be_passed_on(driver: &str) {
+    let broker = Broker::start(driver);
+    for (topic, properties, reason) in invalid() {
+        let will = Some((topic, "gone", QoS::AtMostOnce, true, properties.clone()));
+        let begin = Begin { will, ..Begin::of(Version::V5, "mortal") };
+        assert_eq!(Client::refused(&broker, &begin), reason, "{topic:?} {properties:?}");
+    }
+    let mut client = Client::silent(&broker, Version::V5);
+    // A will with one property, that its payload is text, and a payload of one byte, 0xff.
+    client.say_bytes(
+        b"\x10\x17\x00\x04MQTT\x05\x06\x00\x00\x00\x00\x01m\x02\x01\x01\x00\x01w\x00\x01\xff",
+    );
+    let came = client.next();
+    let Packet::ConnAck(ack) = came.packet() else { panic!("{came:?}") };
+    assert_eq!(ack.reason, Reason::PAYLOAD_FORMAT_INVALID);
+}
+
+/// `journals/unvalidated.journal` was written by a version that validated none of this. For the client `reader`, which is
+/// subscribed to `queued/#`, `t?a==1`, `t?a=1|b=2` and `$json/#`, it has `queued/poison` with the response topic `a/#`,
+/// `queued/control\u{1}`, `queued/format` whose text is no text, and `queued/good`; and it retains `kept/poison` with an empty
+/// response topic, `kept/user` with a line break in a user property, and `kept/good`.
+fn what_a_version_before_has_kept(driver: &str) {
+    let data = tempfile::tempdir().unwrap();
+    let journal = include_bytes!("journals/unvalidated.journal");
+    std::fs::write(data.path().join("000000000001.journal"), journal).unwrap();
+    for _ in 0..2 {
+        let mut broker = Broker::start_on(driver, data.path());
+        let mut late = Client::new(&broker, "late");
+        late.subscribe("#", QoS::AtLeastOnce);
+        late.receives("kept/good", "good");
+        late.receives_nothing();
+        broker.ends_well();
+    }
+    let broker = Broker::start_on(driver, data.path());
+    let (mut reader, is_present) = Client::begin(&broker, &Begin::lasting("reader"));
+    assert!(is_present);
+    reader.receives("queued/good", "good");
+    reader.receives_nothing();
+    // What is sent to nobody is over, and does not come again.
+    reader.leave();
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.receives_nothing();
+}
