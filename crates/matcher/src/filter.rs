@@ -63,13 +63,15 @@ impl Filter {
 
     /// The filter that a query spells, as it stands behind a topic: conditions `name=value`, with `=`,
     /// `!=`, `<`, `<=`, `>` or `>=`, joined by `&`. A value that spells a number or `true` or `false` is one;
-    /// any other is a string.
+    /// any other is a string. So is a value in single quotes, which may have any sign in it. Without them, a value that
+    /// looks like another condition is an error.
     ///
     /// ```
     /// use phalanx_matcher::Filter;
     ///
-    /// let filter = Filter::parse_query("room=A&value>=25")?;
-    /// assert_eq!(filter, Filter::parse("room = 'A' AND value >= 25")?);
+    /// let filter = Filter::parse_query("room=A&value>=25&unit='°|C'")?;
+    /// assert_eq!(filter, Filter::parse("room = 'A' AND value >= 25 AND unit = '°|C'")?);
+    /// assert!(Filter::parse_query("room==A").is_err() && Filter::parse_query("a=1|b=2").is_err());
     /// # Ok::<(), phalanx_matcher::FilterError>(())
     /// ```
     ///
@@ -86,32 +88,23 @@ impl Filter {
         Ok(Filter { expr, alternatives })
     }
 
-    /// This filter, and that the attribute `name` equals `value` besides: as if it had been parsed so, without a text.
+    /// This filter, and that the attribute `name` equals `value` besides. The bounds are those of a text: this condition does
+    /// not count.
     ///
     /// ```
     /// use phalanx_matcher::{Filter, Literal};
     ///
     /// let filter = Filter::parse("price < 10 OR sold = TRUE")?;
-    /// let of_one = filter.and_equal("shop", Literal::Number(7.into()))?;
+    /// let of_one = filter.and_equal("shop", Literal::Number(7.into()));
     /// assert_eq!(of_one, Filter::parse("shop = 7 AND (price < 10 OR sold = TRUE)")?);
     /// # Ok::<(), phalanx_matcher::FilterError>(())
     /// ```
-    ///
-    /// # Errors
-    /// When a conjunction has [`MAX_CONDITIONS`](Self::MAX_CONDITIONS) already.
-    pub fn and_equal(&self, name: &str, value: Literal) -> Result<Filter, FilterError> {
-        let alternatives = normal::with_equal(&self.alternatives, name, &value)
-            .map_err(|reason| FilterError::new(1, reason))?;
+    #[must_use]
+    pub fn and_equal(&self, name: &str, value: Literal) -> Filter {
+        let alternatives = normal::with_equal(&self.alternatives, name, &value);
         let test = Test::Compare(Operator::Equal, value);
         let equal = Expr::Test(Predicate { name: name.into(), test });
-        Ok(Filter { expr: Expr::join(true, vec![equal, self.expr.clone()]), alternatives })
-    }
-
-    /// How many conditions each conjunction may still get.
-    #[must_use]
-    pub fn room(&self) -> usize {
-        let longest = self.alternatives.iter().map(Vec::len).max().unwrap_or(0);
-        Filter::MAX_CONDITIONS.saturating_sub(longest)
+        Filter { expr: Expr::join(true, vec![equal, self.expr.clone()]), alternatives }
     }
 
     /// Whether an event with these attributes satisfies this filter, evaluated as it stands. Of several

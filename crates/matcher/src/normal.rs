@@ -129,16 +129,9 @@ fn plain(predicate: &Predicate, negated: bool) -> Result<Vec<Conjunction>, Reaso
 }
 
 /// The conjunctions with one additional equality, without those that contradict it.
-pub(crate) fn with_equal(
-    all: &[Conjunction],
-    name: &str,
-    literal: &Literal,
-) -> Result<Vec<Conjunction>, Reason> {
+pub(crate) fn with_equal(all: &[Conjunction], name: &str, literal: &Literal) -> Vec<Conjunction> {
     let mut with = Vec::with_capacity(all.len());
     for conjunction in all {
-        if conjunction.len() == Filter::MAX_CONDITIONS {
-            return Err(Reason::Conditions);
-        }
         let equal = Condition { name: name.into(), plain: Plain::Equal(Constant::from(literal)) };
         let mut longer = Vec::with_capacity(conjunction.len() + 1);
         longer.push(equal);
@@ -147,7 +140,7 @@ pub(crate) fn with_equal(
             with.push(longer);
         }
     }
-    Ok(with)
+    with
 }
 
 /// The conjunction without redundant conditions; `None` if it cannot be satisfied.

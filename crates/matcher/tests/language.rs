@@ -4,7 +4,7 @@ mod common;
 
 use common::World;
 use fastrand::Rng;
-use phalanx_matcher::{Filter, Value};
+use phalanx_matcher::{Filter, Literal, Value};
 
 fn number(value: i64) -> Value<'static> {
     Value::from(value)
@@ -138,12 +138,17 @@ fn mistakes_are_told_with_their_column() {
 #[test]
 fn bounds_are_kept() {
     let deep = |n: usize| format!("{}a = 1{}", "(".repeat(n), ")".repeat(n));
-    assert!(Filter::parse(&deep(Filter::MAX_DEPTH - 1)).is_ok());
-    let error = Filter::parse(&deep(Filter::MAX_DEPTH)).unwrap_err();
+    assert!(Filter::parse(&deep(Filter::MAX_DEPTH)).is_ok());
+    let error = Filter::parse(&deep(Filter::MAX_DEPTH + 1)).unwrap_err();
     assert_eq!(error.to_string(), "column 33: more than 32 parentheses and NOTs in each other");
+    let nots = |n: usize| format!("{}a = 1", "NOT ".repeat(n));
+    assert!(Filter::parse(&nots(Filter::MAX_DEPTH)).is_ok());
+    assert!(Filter::parse(&nots(Filter::MAX_DEPTH + 1)).is_err());
     assert!(Filter::parse(&"(".repeat(Filter::MAX_TEXT)).is_err());
 
-    let long = format!("a = '{}'", "x".repeat(Filter::MAX_TEXT));
+    let text = |length: usize| format!("a = '{}'", "x".repeat(length - 6));
+    assert!(Filter::parse(&text(Filter::MAX_TEXT)).is_ok());
+    let long = text(Filter::MAX_TEXT + 1);
     assert_eq!(Filter::parse(&long).unwrap_err().to_string(), "column 1: longer than 8192 bytes");
 
     let list = |n: usize| (0..n).map(|i| i.to_string()).collect::<Vec<_>>().join(",");
@@ -160,9 +165,16 @@ fn bounds_are_kept() {
             "column 1: comes to more than 256 alternatives; make several filters of it"
         );
     }
-    let many = format!("a NOT IN ({})", list(Filter::MAX_CONDITIONS + 1));
-    let error = Filter::parse(&many).unwrap_err().to_string();
-    assert_eq!(error, "column 1: an alternative has more than 64 conditions; drop some");
+    let joined = |n: usize| (0..n).map(|i| format!("a{i} = 1")).collect::<Vec<_>>().join(" AND ");
+    let not_in = |n: usize| format!("a NOT IN ({})", list(n));
+    let (most, more) = (Filter::MAX_CONDITIONS, Filter::MAX_CONDITIONS + 1);
+    for (text, long) in [(joined(most), joined(more)), (not_in(most), not_in(more))] {
+        let filter = Filter::parse(&text).unwrap();
+        let own = filter.and_equal("own", Literal::Number(1.into()));
+        assert_eq!(own.alternatives(), 1, "what a program adds does not count");
+        let error = Filter::parse(&long).unwrap_err().to_string();
+        assert_eq!(error, "column 1: an alternative has more than 64 conditions; drop some");
+    }
 }
 
 #[test]
@@ -212,7 +224,10 @@ fn queries_are_short_filters() {
         ("k=v&k2>5", "k = 'v' AND k2 > 5"),
         ("a-b!=2.5&c<>x y&d<=1&e=true", "\"a-b\" <> 2.5 AND c <> 'x y' AND d <= 1 AND e = TRUE"),
         ("k=", "k = ''"),
-        ("k==v", "k = '=v'"),
+        ("k='=v'", "k = '=v'"),
+        ("k='it''s'&l='a|b&c'&m='5'", "k = 'it''s' AND l = 'a|b&c' AND m = '5'"),
+        ("k=''&l=it's&m!='''&'", "k = '' AND l = 'it''s' AND m <> '''&'"),
+        ("k=hello!&l=x AND&m=5%", "k = 'hello!' AND l = 'x AND' AND m = '5%'"),
     ];
     for (query, text) in same {
         assert_eq!(Filter::parse_query(query).expect(query).to_string(), text);
@@ -223,8 +238,35 @@ fn queries_are_short_filters() {
         ("a=1&=2", "column 5: expected the name of an attribute, found `=2`"),
         ("a!2", "column 2: expected =, !=, <, <=, > or >=, found `a!2`"),
         ("a>true", "column 3: TRUE and FALSE have no order; use = or <>"),
+        ("a=123456789012345678901", "column 3: more than 20 digits before the point"),
     ];
     for (query, error) in mistakes {
         assert_eq!(Filter::parse_query(query).unwrap_err().to_string(), error);
+    }
+    // What another language means is no string here.
+    for (query, column, hint) in [
+        ("a==1", 3, "operators are"),
+        ("b=1&a=>1", 7, "operators are"),
+        ("a=<1", 3, "operators are"),
+        ("a=!b", 3, "operators are"),
+        ("a=1|b=2", 4, "there is no OR here"),
+        ("a=1||b=2", 4, "there is no OR here"),
+        ("a=x;b=2", 6, "single quotes"),
+        ("a=1,b<2", 6, "single quotes"),
+        ("a=1 AND b=2", 10, "single quotes"),
+        ("a=x OR y", 5, "joined by &"),
+        ("a=1 AND b IS NULL", 5, "joined by &"),
+        ("a =1", 1, "blanks"),
+        ("a= 1", 3, "blanks"),
+        ("a=x ", 3, "blanks"),
+        ("a=TRUE", 3, "small letters"),
+        ("a=\"x\"", 3, "single quotes"),
+        ("a='x", 3, "single quotes"),
+        ("a='x'y'", 3, "single quotes"),
+        ("a='x'y", 3, "single quotes"),
+    ] {
+        let error = Filter::parse_query(query).expect_err(query);
+        assert_eq!(error.column(), column, "{query}: {error}");
+        assert!(error.to_string().contains(hint), "{query}: {error}");
     }
 }

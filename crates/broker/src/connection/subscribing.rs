@@ -10,6 +10,7 @@ use phalanx_mqtt::{
 
 use crate::access::Covered;
 use crate::connection::{Connection, End};
+use crate::content::path::path;
 use crate::content::wanted::{self, Asked, OfPacket};
 use crate::routing::Wanted;
 use crate::trie::is_shallow;
@@ -112,7 +113,7 @@ impl Connection {
 
     /// How much of what a subscription matches this client may receive.
     fn covered(&self, key: &str) -> Result<Covered, (Reason, Why)> {
-        let filter = topic::shared(wanted::path(key)).map_or("", |path| path.filter);
+        let filter = path(key).map_or("", |path| path.filter);
         let covered = self.policy.get().may_subscribe(&self.identity, filter);
         let why = "this client may receive nothing of what it asks for";
         covered.ok_or((Reason::NOT_AUTHORIZED, Why::Borrowed(why)))
@@ -122,8 +123,12 @@ impl Connection {
         let reasons = &vec![0; unsubscribe.filters.iter().count()];
         let ack = UnsubAck { id: unsubscribe.id, reasons, properties: Properties::NONE };
         self.look_at_length(&Packet::UnsubAck(ack))?;
-        // With a filter that was refused nothing was subscribed to: without it, at most.
-        let of_packet = OfPacket::of(unsubscribe.properties).unwrap_or_default();
+        let Ok(of_packet) = OfPacket::of(unsubscribe.properties) else {
+            // Nothing was subscribed to with these.
+            let reasons = &vec![Reason::TOPIC_FILTER_INVALID.0; reasons.len()];
+            self.outbox.push(&Packet::UnsubAck(UnsubAck { reasons, ..ack }));
+            return Ok(());
+        };
         let (stages, mut reasons, mut piece) = (self.context.stages, Vec::new(), Piece::default());
         let (mut keys, mut left) = (Vec::new(), unsubscribe.filters.iter().peekable());
         while let Some((filter, _)) = left.next() {
@@ -144,17 +149,12 @@ impl Connection {
 
 /// Whether this can be subscribed to; why not, if not.
 fn look(asked: &Asked) -> Result<(), Why> {
-    let Some(path) = topic::shared(wanted::path(&asked.key)) else {
-        return Err("a shared subscription is $share/GROUP/FILTER".into());
-    };
+    let Some(path) = path(&asked.key) else { return Err("there is no topic filter".into()) };
     if !topic::is_filter(path.filter) {
         return Err("a wildcard stands alone in its level, and # at the end".into());
     }
     if !is_shallow(path.filter) {
         return Err("the filter has more than 200 levels".into());
-    }
-    if path.group.is_some() && asked.content.is_some() {
-        return Err("a shared subscription cannot have a filter on what messages carry".into());
     }
     Ok(())
 }

@@ -11,15 +11,23 @@ use std::hash::BuildHasher;
 use phalanx_matcher::{Attribute, Event, Index, Matches, Options, Snapshot, Value};
 
 use crate::content::wanted::{Content, NUMBER};
-use crate::routing::subscribers::{ClientIndex, Subscription};
+use crate::routing::subscribers::{ClientIndex, Group, Subscription};
 
-type Key = (ClientIndex, Box<str>);
+/// Whose filter it is, and its subscription's key. A group has one for all its members.
+pub(crate) type Key = (Option<ClientIndex>, Box<str>);
+
+/// Who gets what a filter matches.
+pub(crate) enum Owner {
+    Client(ClientIndex, Subscription),
+    /// One of its members.
+    Group(Group),
+}
 
 /// The filters of all clients.
 pub(crate) struct ContentIndex {
     index: Index,
     /// Whose they are, by their numbers in the index.
-    owners: Vec<Option<(ClientIndex, Subscription)>>,
+    owners: Vec<Option<Owner>>,
     /// And by their keys, with whether they look at the payload.
     known: Known,
     numbers: i64,
@@ -59,33 +67,57 @@ impl ContentIndex {
         self.numbers
     }
 
-    /// Files a filter under its topic filter's number. Whether it replaces one of the same key.
+    /// Files a filter under its topic filter's number, for a client, or for a member of the `group` of this name. Whether it
+    /// replaces one of the same key and client; and whether the filter is new.
     pub(crate) fn add(
         &mut self,
-        key: Key,
+        (client, group, key): (ClientIndex, Option<&str>, &str),
         number: i64,
         content: &Content,
         own: Subscription,
-    ) -> bool {
-        let client = key.0;
+    ) -> (bool, bool) {
+        let key: Key = (group.is_none().then_some(client), key.into());
         let of_key = self.known.of(&key);
         if let Some((known, _)) = of_key.get(&key) {
-            self.owners[known.index()] = Some((client, own));
-            return true;
+            let owner = &mut self.owners[known.index()];
+            if let Some(Owner::Group(group)) = owner {
+                return (group.add(client, own), false);
+            }
+            *owner = Some(Owner::Client(client, own));
+            return (true, false);
         }
         let subscription = self.index.insert(&content.numbered(number));
         if self.owners.len() <= subscription.index() {
-            self.owners.resize(subscription.index() + 1, None);
+            self.owners.resize_with(subscription.index() + 1, || None);
         }
-        self.owners[subscription.index()] = Some((client, own));
+        self.owners[subscription.index()] = Some(match group {
+            None => Owner::Client(client, own),
+            Some(name) => {
+                let mut group = Group::new(name);
+                group.add(client, own);
+                Owner::Group(group)
+            }
+        });
         of_key.insert(key, (subscription, content.json));
         self.is_arranging = self.index.adapt_some(PER_CHANGE);
-        false
+        (false, true)
     }
 
-    /// Takes a filter away, and says whether it has looked at the payload; none if it was not there.
-    pub(crate) fn remove(&mut self, key: &Key) -> Option<bool> {
-        let (subscription, json) = self.known.of(key).remove(key)?;
+    /// Takes a client's filter away, or the client from a group. If the filter is gone then: whether it has looked at the
+    /// payload.
+    pub(crate) fn remove(
+        &mut self,
+        (client, is_shared, key): (ClientIndex, bool, &str),
+    ) -> Option<bool> {
+        let key: Key = ((!is_shared).then_some(client), key.into());
+        let of_key = self.known.of(&key);
+        let (known, _) = of_key.get(&key)?;
+        if let Some(Owner::Group(group)) = &mut self.owners[known.index()]
+            && !group.remove(client)
+        {
+            return None;
+        }
+        let (subscription, json) = of_key.remove(&key)?;
         self.index.remove(subscription);
         self.owners[subscription.index()] = None;
         self.is_arranging = self.index.adapt_some(PER_CHANGE);
@@ -124,15 +156,15 @@ impl ContentIndex {
     }
 
     /// Shows `found` for each message whose filters it satisfies.
-    pub(crate) fn answer(&mut self, mut found: impl FnMut(u32, ClientIndex, Subscription)) {
+    pub(crate) fn answer(&mut self, mut found: impl FnMut(u32, &Owner)) {
         if self.events.is_empty() {
             return;
         }
         self.matches.clear();
         self.index.match_cohort(&self.events, &mut self.matches);
         for matched in self.matches.all() {
-            if let Some((client, own)) = self.owners[matched.subscription.index()] {
-                found(self.messages[matched.event as usize], client, own);
+            if let Some(owner) = &self.owners[matched.subscription.index()] {
+                found(self.messages[matched.event as usize], owner);
             }
         }
         self.events.clear();

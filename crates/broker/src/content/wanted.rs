@@ -1,8 +1,10 @@
-//! A subscription's filter on what messages carry, as clients write it: behind the topic filter, or in a user
+//! A subscription's filter on what messages carry, as clients write it: before the topic filter, behind it, or in a user
 //! property of SUBSCRIBE.
 
 use phalanx_matcher::{Filter, FilterError, Literal, Number};
 use phalanx_mqtt::Properties;
+
+use crate::content::path::{BEHIND, Parts, is_nearly, unescaped};
 
 /// A filter on what messages carry.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,17 +21,11 @@ pub(crate) const NUMBER: &str = "$filter";
 impl Content {
     /// The filter, and that the topic filter is the one of this number.
     pub(crate) fn numbered(&self, number: i64) -> Filter {
-        let number = Literal::Number(Number::from(number));
-        self.filter.and_equal(NUMBER, number).expect("that there is room was looked at")
+        self.filter.and_equal(NUMBER, Literal::Number(Number::from(number)))
     }
 
-    /// With the filter that was parsed, if there is room for the number of its topic filter.
     fn of(parsed: Result<Filter, FilterError>, json: bool) -> Result<Self, String> {
         let filter = parsed.map_err(|error| format!("the filter is wrong at {error}"))?;
-        if filter.room() == 0 {
-            let most = Filter::MAX_CONDITIONS - 1;
-            return Err(format!("an alternative of the filter has more than {most} conditions"));
-        }
         Ok(Self { filter, json })
     }
 }
@@ -47,9 +43,6 @@ const WHERE: [&str; 2] = ["$where", "filter"];
 const PAYLOAD: &str = "$payload";
 /// What a query begins with that looks at the payload's fields.
 const JSON: &str = "$json";
-
-/// Stands in a key between a topic filter and the filter of a property: in no topic filter there is one.
-const BEHIND: char = '\0';
 
 /// The filter that the properties of a SUBSCRIBE or UNSUBSCRIBE have for all its topic filters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -73,15 +66,14 @@ impl<'a> OfPacket<'a> {
                     return Err(format!("{PAYLOAD} is `json` or not there; `{value}` is neither"));
                 }
                 own.json = true;
+            } else if name.starts_with('$') || is_nearly(name) {
+                return Err(format!(
+                    "the user property `{name}` is not known; a filter stands in `$where`, and `$payload` is `json`"
+                ));
             }
         }
         Ok(own)
     }
-}
-
-/// The topic filter that a key begins with.
-pub(crate) fn path(key: &str) -> &str {
-    key.split(['?', BEHIND]).next().unwrap_or(key)
 }
 
 /// The key of a subscription, its content's text not looked at: for what was subscribed to before.
@@ -91,27 +83,33 @@ pub(crate) fn key(filter: &str, own: OfPacket<'_>) -> Box<str> {
             let json = if json { JSON } else { "" };
             format!("{filter}{BEHIND}{json}{BEHIND}{text}").into()
         }
-        OfPacket { text: None, .. } => filter.into(),
+        OfPacket { text: None, json: true } => format!("{filter}{BEHIND}{JSON}").into(),
+        OfPacket { text: None, json: false } => filter.into(),
     }
 }
 
 /// Takes a subscription apart.
 ///
 /// # Errors
-/// A sentence on what is wrong with its filter, which names the column.
+/// A sentence on what is wrong, which names the column where that is in its filter.
 pub(crate) fn take_apart(filter: &str, own: OfPacket<'_>) -> Result<Asked, String> {
-    let query = filter.split_once('?').map(|(_, query)| query);
-    let content = match (query, own.text) {
-        (None, None) => None,
-        (Some(_), Some(_)) => {
-            return Err("there are two filters, one behind ? and one in a property".into());
+    let Parts { condition, query, .. } = Parts::of(filter)?;
+    let content = match (condition, query, own.text) {
+        (None, None, None) if own.json => {
+            return Err(format!("{PAYLOAD} is there without a filter, which stands in `$where`"));
         }
-        (None, Some(text)) => Some(Content::of(Filter::parse(text), own.json)?),
-        (Some(query), None) => {
+        (None, None, None) => None,
+        (Some((condition, json)), None, None) => {
+            let condition = unescaped(condition)?;
+            Some(Content::of(Filter::parse(&condition), own.json || json)?)
+        }
+        (None, Some(query), None) => {
             let behind = query.strip_prefix(JSON).and_then(|rest| rest.strip_prefix('&'));
             let text = behind.unwrap_or(query);
             Some(Content::of(Filter::parse_query(text), own.json || behind.is_some())?)
         }
+        (None, None, Some(text)) => Some(Content::of(Filter::parse(text), own.json)?),
+        _ => return Err("there are two filters: of $where/, ? and a property only one".into()),
     };
     Ok(Asked { key: key(filter, own), content })
 }
@@ -132,6 +130,7 @@ mod tests {
     use phalanx_mqtt::{Property, PropertyBuffer};
 
     use super::*;
+    use crate::content::path::path;
 
     fn properties(user: &[(&str, &str)]) -> PropertyBuffer {
         let mut buffer = PropertyBuffer::new();
@@ -144,17 +143,25 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_to_write_a_filter() {
+    fn all_ways_to_write_a_filter() {
         let plain = apart("a/+", &[("other", "x")]).unwrap();
         assert_eq!((&*plain.key, plain.content), ("a/+", None));
         let query = apart("a/+?k=v&n>5", &[]).unwrap();
         let sql = apart("a/+", &[("$where", "k = 'v' AND n > 5")]).unwrap();
         assert_eq!(query.content, sql.content);
         assert_ne!(query.key, sql.key, "they are written, and so unsubscribed from, differently");
-        assert_eq!((path(&query.key), path(&sql.key)), ("a/+", "a/+"));
+        let before = apart("$where/k = 'v' AND n > 5/a/+", &[]).unwrap();
+        assert_eq!(before.content, sql.content);
+        for own in [&query, &sql, &before] {
+            assert_eq!(path(&own.key).unwrap().filter, "a/+");
+        }
         assert_eq!(sql, apart("a/+", &[("filter", "k = 'v' AND n > 5")]).unwrap());
         let json = apart("a", &[("$where", "n>5"), ("$payload", "json")]).unwrap();
-        for asked in [plain_again(), query, sql, json] {
+        let fields = apart("a?n>5", &[("$payload", "json")]).unwrap();
+        assert!(fields.content.as_ref().unwrap().json);
+        let escaped = apart("$where-json/n > %2B5/a", &[]).unwrap();
+        assert_eq!(escaped.content, fields.content);
+        for asked in [plain_again(), query, sql, before, json, fields, escaped] {
             assert_eq!(of_key(&asked.key).unwrap(), asked);
         }
         assert!(apart("a?$json&n>5", &[]).unwrap().content.unwrap().json);
@@ -168,15 +175,15 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_the_number_of_the_topic_filter() {
+    fn the_number_of_the_topic_filter_does_not_count() {
         let long = |conditions: usize| {
             (0..conditions).map(|n| format!("a{n}=1")).collect::<Vec<_>>().join("&")
         };
-        let most = Filter::MAX_CONDITIONS - 1;
+        let most = Filter::MAX_CONDITIONS;
         let content = apart(&format!("a?{}", long(most)), &[]).unwrap().content.unwrap();
         assert!(content.numbered(i64::MAX).to_string().contains("$filter"));
         let error = apart(&format!("a?{}", long(most + 1)), &[]).unwrap_err();
-        assert!(error.contains("63 conditions"), "{error}");
+        assert!(error.contains("64 conditions"), "{error}");
     }
 
     #[test]
@@ -188,6 +195,17 @@ mod tests {
             ("a?k=v", &[("$where", "n > 5")], "two filters"),
             ("a", &[("$where", "n > 5"), ("filter", "n > 6")], "two filters"),
             ("a", &[("$where", "n > 5"), ("$payload", "xml")], "`xml`"),
+            ("$where/n > 5/a?k=v", &[], "two filters"),
+            ("$where/n > 5/a", &[("$where", "n > 5")], "two filters"),
+            ("$where/n >> 5/a", &[], "column 4"),
+            ("$where/n = 'x%'/a", &[], "%25"),
+            ("a", &[("$payload", "json")], "without a filter"),
+            ("a", &[("where", "n > 5")], "stands in `$where`"),
+            ("a", &[("Where", "n > 5")], "stands in `$where`"),
+            ("a", &[("FILTER", "n > 5")], "stands in `$where`"),
+            ("a", &[("$filter", "n > 5")], "stands in `$where`"),
+            ("a", &[("$wher", "n > 5")], "stands in `$where`"),
+            ("a?n>5", &[("payload", "json")], "stands in `$where`"),
         ] {
             let error = apart(filter, user).unwrap_err();
             assert!(error.contains(said), "{filter} {user:?}: {error}");

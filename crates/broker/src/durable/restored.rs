@@ -215,7 +215,17 @@ fn wanted_of(kept: &phalanx_store::Session) -> Result<Vec<Wanted>, String> {
     let mut all = Vec::with_capacity(kept.subscriptions.len());
     for (key, own) in &kept.subscriptions {
         let what = |error: String| format!("the subscription {key:?} ({error})");
-        let asked = wanted::of_key(key).map_err(what)?;
+        let asked = match wanted::of_key(key) {
+            Ok(asked) => asked,
+            // A version before this one has taken it for something else than it was meant for.
+            Err(error) => {
+                let client = &kept.client;
+                eprintln!(
+                    "phalanx: client {client:?} is not subscribed to {key:?} any more: {error}"
+                );
+                continue;
+            }
+        };
         let options = SubscribeOptions::of_byte(own.options);
         let options = options.map_err(|error| what(error.what().to_owned()))?;
         let identifier = NonZero::new(own.identifier);

@@ -10,14 +10,15 @@ use phalanx_mqtt::{QoS, Reason, RetainHandling, topic};
 use crate::access::{Covered, Identity, Policy};
 use crate::config::Limits;
 use crate::content::attributes::{self, Attributes};
-use crate::content::index::ContentIndex;
-use crate::content::wanted::{self, Content};
+use crate::content::index::{ContentIndex, Owner};
+use crate::content::path::{has_content, path};
+use crate::content::wanted::Content;
 use crate::durable::restored::RestoredRoutes;
 use crate::durable::{Ledger, Ticket};
 use crate::message::Message;
 use crate::routing::delivery::{Batch, How, Identifiers};
 use crate::routing::retained::Retained;
-use crate::routing::subscribers::{ClientIndex, Subscribers, Subscription};
+use crate::routing::subscribers::{ClientIndex, Group, Subscribers, Subscription};
 use crate::routing::{Keeping, Owing, Subscriber, Wanted};
 use crate::session::key::ClientKey;
 use crate::trie::Trie;
@@ -100,8 +101,7 @@ impl Router {
             let identity = client.identity.clone();
             let index = router.index(client);
             for wanted in &wanted {
-                let filter =
-                    topic::shared(wanted::path(&wanted.key)).map_or("", |path| path.filter);
+                let filter = path(&wanted.key).map_or("", |path| path.filter);
                 let covered = policy.may_subscribe(&identity, filter).unwrap_or(wanted.covered);
                 router.file(index, wanted, covered);
             }
@@ -160,15 +160,7 @@ impl Router {
             subscribers.matching(&message.topic, |here| {
                 found.extend(here.each.iter().map(|(client, own)| (n, *client, *own)));
                 for group in &here.groups {
-                    let is_online = |client: ClientIndex| clients[client as usize].online;
-                    let may = |client: ClientIndex, covered| {
-                        policy.may_receive(
-                            covered,
-                            &clients[client as usize].identity,
-                            &message.topic,
-                        )
-                    };
-                    let chosen = group.choose(group.turn(), may, is_online);
+                    let chosen = choose(group, message, clients, policy);
                     alone.extend(chosen.map(|(client, own)| (n, client, own)));
                 }
                 for numbered in &here.content {
@@ -180,11 +172,19 @@ impl Router {
             });
         }
         if asked > 0 {
-            let before = found.len();
-            content.answer(|n, client, own| found.push((n, client, own)));
-            let fit = room / (found.len() - before).div_ceil(asked).max(1);
+            let before = found.len() + alone.len();
+            content.answer(|n, owner| match owner {
+                Owner::Client(client, own) => found.push((n, *client, *own)),
+                Owner::Group(group) => {
+                    let chosen = choose(group, &messages[n as usize], clients, policy);
+                    alone.extend(chosen.map(|(client, own)| (n, client, own)));
+                }
+            });
+            let come_to = found.len() + alone.len() - before;
+            let fit = room / come_to.div_ceil(asked).max(1);
             *events_at_once = fit.clamp(1, (*events_at_once * 2).min(EVENTS));
             found.sort_by_key(|(n, ..)| *n);
+            alone.sort_by_key(|(n, ..)| *n);
         }
         let (mut found, mut alone) = (found.drain(..).peekable(), alone.drain(..).peekable());
         for (n, message) in messages[..end].iter().enumerate() {
@@ -300,7 +300,7 @@ impl Router {
         let (most, mut left_out) = (batch.deliveries.len().saturating_add(self.most), 0);
         let mut looked_at = 0;
         for wanted in wanted {
-            let Some(path) = topic::shared(wanted::path(&wanted.key)) else { continue };
+            let Some(path) = path(&wanted.key) else { continue };
             if left_out > 0 {
                 break;
             }
@@ -350,7 +350,7 @@ impl Router {
         wanted: &'w Wanted,
         covered: Covered,
     ) -> Option<(topic::Shared<'w>, bool)> {
-        let path = topic::shared(wanted::path(&wanted.key))?;
+        let path = path(&wanted.key)?;
         let Wanted { options, identifier, .. } = *wanted;
         let own = Subscription { options, identifier, covered };
         let here = self.subscribers.entry(path.filter, Subscribers::default);
@@ -358,9 +358,9 @@ impl Router {
             None => here.add(path.group, client, own),
             Some(content) => {
                 let numbered = here.number(content.json, || self.content.number());
-                let key = (client, wanted.key.clone());
-                let existed = self.content.add(key, numbered.number, content, own);
-                numbered.count += usize::from(!existed);
+                let of = (client, path.group, &*wanted.key);
+                let (existed, is_new) = self.content.add(of, numbered.number, content, own);
+                numbered.count += usize::from(is_new);
                 existed
             }
         };
@@ -371,14 +371,13 @@ impl Router {
     pub(crate) fn unsubscribe(&mut self, client: ClientKey, keys: &[Box<str>]) {
         let Some(&index) = self.indices.get(&client) else { return };
         for key in keys {
-            let path = wanted::path(key);
-            let has_content = path.len() < key.len();
-            let Some(path) = topic::shared(path) else { continue };
+            let Some(path) = path(key) else { continue };
             let Some(here) = self.subscribers.get_mut(path.filter) else { continue };
-            match has_content {
+            match has_content(key) {
                 false => here.remove(path.group, index),
                 true => {
-                    if let Some(json) = self.content.remove(&(index, key.clone())) {
+                    let of = (index, path.group.is_some(), &**key);
+                    if let Some(json) = self.content.remove(of) {
                         here.one_less(json);
                     }
                 }
@@ -420,6 +419,18 @@ impl Router {
             }
         })
     }
+}
+
+/// Who of a group gets a message.
+fn choose(
+    group: &Group,
+    message: &Message,
+    clients: &[Client],
+    policy: &Policy,
+) -> Option<(ClientIndex, Subscription)> {
+    let client = |client: ClientIndex| &clients[client as usize];
+    let may = |index, covered| policy.may_receive(covered, &client(index).identity, &message.topic);
+    group.choose(group.turn(), may, |index| client(index).online)
 }
 
 /// How one subscription wants a message.

@@ -7,14 +7,14 @@ use indexmap::IndexMap;
 use phalanx_mqtt::SubscribeOptions;
 
 use crate::access::Covered;
-use crate::content::wanted;
+use crate::content::path::path;
 use crate::trie::Trie;
 
 /// What a subscription takes in bytes, about, that is known by `key`, if no other shares a level of its topic filter: in
 /// its session, in the tree, and in the index of filters.
 pub(crate) fn cost(key: &str) -> usize {
     const OWN: usize = 256;
-    let levels = wanted::path(key).split('/').count();
+    let levels = path(key).map_or(1, |path| path.filter.split('/').count());
     OWN + levels * Trie::<Subscribers>::LEVEL + 4 * key.len()
 }
 
@@ -66,19 +66,13 @@ impl Subscribers {
         client: ClientIndex,
         subscription: Subscription,
     ) -> bool {
-        let members = match group {
-            None => &mut self.each,
-            Some(name) => match self.groups.iter().position(|group| *group.name == *name) {
-                Some(at) => &mut self.groups[at].members,
-                None => {
-                    let (name, members) = (name.into(), Members::default());
-                    self.groups.push(Group { name, members, next: Cell::new(0) });
-                    let last = self.groups.len() - 1;
-                    &mut self.groups[last].members
-                }
-            },
-        };
-        members.insert(client, subscription).is_some()
+        let Some(name) = group else { return self.each.insert(client, subscription).is_some() };
+        let at = self.groups.iter().position(|group| *group.name == *name);
+        let at = at.unwrap_or_else(|| {
+            self.groups.push(Group::new(name));
+            self.groups.len() - 1
+        });
+        self.groups[at].add(client, subscription)
     }
 
     /// Takes a subscription away, if there is one.
@@ -87,11 +81,10 @@ impl Subscribers {
             self.each.swap_remove(&client);
             return;
         };
-        if let Some(at) = self.groups.iter().position(|group| *group.name == *name) {
-            self.groups[at].members.swap_remove(&client);
-            if self.groups[at].members.is_empty() {
-                self.groups.swap_remove(at);
-            }
+        if let Some(at) = self.groups.iter().position(|group| *group.name == *name)
+            && self.groups[at].remove(client)
+        {
+            self.groups.swap_remove(at);
         }
     }
 
@@ -119,6 +112,21 @@ impl Subscribers {
 }
 
 impl Group {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { name: name.into(), members: Members::default(), next: Cell::new(0) }
+    }
+
+    /// Adds a member. Whether it was there, and only its subscription is another now.
+    pub(crate) fn add(&mut self, client: ClientIndex, subscription: Subscription) -> bool {
+        self.members.insert(client, subscription).is_some()
+    }
+
+    /// Takes a member away. Whether none is left.
+    pub(crate) fn remove(&mut self, client: ClientIndex) -> bool {
+        self.members.swap_remove(&client);
+        self.members.is_empty()
+    }
+
     /// Who of the group gets the next message: one after the other, those first who are there, and none who may
     /// not receive it.
     pub(crate) fn choose(

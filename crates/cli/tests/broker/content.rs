@@ -10,6 +10,8 @@ use crate::client::{Begin, Client, id, identifiers};
 
 crate::on_each_driver!(
     a_query_behind_the_topic,
+    a_condition_before_the_topic,
+    groups_share_what_a_filter_matches,
     a_condition_in_a_property,
     fields_of_the_payload,
     one_message_with_all_identifiers,
@@ -45,6 +47,71 @@ fn a_query_behind_the_topic(driver: &str) {
         publish(&mut writer, "sensor/1/temperature", "no value", &[("location", "roomA")]);
         publish(&mut writer, "sensor/1/temperature", "hot", &room("roomA", "25.5"));
         reader.receives("sensor/1/temperature", "hot");
+    }
+}
+
+/// In a form that all client libraries accept, and in 3.1.1 too.
+fn a_condition_before_the_topic(driver: &str) {
+    let broker = Broker::start(driver);
+    for version in [Version::V3, Version::V5] {
+        let mut reader = Client::begin(&broker, &Begin::of(version, "reader")).0;
+        let filters = [
+            "$where/room = 'A%2FB' AND NOT value <= %2B25/#",
+            "$where/sign LIKE '%23%25' OR sign = '%2B'/sensor/+/sign",
+            "$where-json/temp > 20/sensor/+",
+        ];
+        filters.iter().for_each(|filter| reader.subscribe(filter, QoS::AtMostOnce));
+        let mut writer = Client::new(&broker, "writer");
+        publish(&mut writer, "sensor/1", "cold", &[("room", "A/B"), ("value", "25")]);
+        publish(&mut writer, "sensor/1", "elsewhere", &[("room", "A"), ("value", "26")]);
+        publish(&mut writer, "sensor/1", "hot", &[("room", "A/B"), ("value", "26")]);
+        publish(&mut writer, "sensor/1/sign", "first", &[("sign", "#1")]);
+        publish(&mut writer, "sensor/1/sign", "none", &[("sign", "1")]);
+        publish(&mut writer, "sensor/1/sign", "second", &[("sign", "+")]);
+        publish(&mut writer, "sensor/1", r#"{"temp": 20}"#, &[]);
+        publish(&mut writer, "sensor/1", r#"{"temp": 21}"#, &[]);
+        reader.receives("sensor/1", "hot");
+        reader.receives("sensor/1/sign", "first");
+        reader.receives("sensor/1/sign", "second");
+        reader.receives("sensor/1", r#"{"temp": 21}"#);
+        reader.receives_nothing();
+        if version == Version::V5 {
+            assert_eq!(reader.unsubscribe_all(&filters), [Reason::SUCCESS; 3]);
+            assert_eq!(writer.publish("sensor/1", "{}"), Reason::NO_MATCHING_SUBSCRIBERS);
+        }
+    }
+}
+
+/// Each message that it matches is one member's; members come and go, and the filter goes with the last.
+fn groups_share_what_a_filter_matches(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut readers = ["one", "other"].map(|name| Client::new(&broker, name));
+    for filter in ["$share/g/t?n>5", "$share/g/$where/n > 5/t"] {
+        for reader in &mut readers {
+            reader.subscribe(filter, QoS::AtMostOnce);
+        }
+        let mut writer = Client::new(&broker, "writer");
+        for n in ["1", "6", "2", "7", "8", "9"] {
+            publish(&mut writer, "t", n, &[("n", n)]);
+        }
+        writer.publish("flush", "");
+        let mut came: Vec<_> = readers
+            .iter_mut()
+            .flat_map(|reader| [reader.next(), reader.next()])
+            .map(|came| String::from_utf8(came.message().payload.to_vec()).unwrap())
+            .collect();
+        came.sort_unstable();
+        assert_eq!(came, ["6", "7", "8", "9"]);
+        readers.iter_mut().for_each(Client::receives_nothing);
+        assert_eq!(readers[1].unsubscribe(filter), [Reason::SUCCESS]);
+        for n in ["6", "7"] {
+            publish(&mut writer, "t", n, &[("n", n)]);
+            readers[0].receives("t", n);
+        }
+        assert_eq!(readers[0].unsubscribe(filter), [Reason::SUCCESS]);
+        let user = [Property::User("n", "6")];
+        writer.publish_with("t", "x", Delivery::AtLeastOnce(id(1)), false, &user);
+        assert_eq!(writer.acknowledged(), Reason::NO_MATCHING_SUBSCRIBERS);
     }
 }
 
@@ -146,7 +213,17 @@ fn mistakes_are_told(driver: &str) {
         ("t?a=1&b", &[][..], "column 5"),
         ("t", &[("$where", "a = ")], "column 5"),
         ("t?a=1", &[("$where", "a = 1")], "two filters"),
-        ("$share/g/t?a=1", &[], "shared subscription"),
+        ("t?a==1", &[], "column 3"),
+        ("t?a=1|b=2", &[], "no OR here"),
+        ("?a=1", &[], "no topic filter"),
+        ("$where/a = 1", &[], "no topic filter"),
+        ("$where/a LIKE 'x%'/t", &[], "%25"),
+        ("$where/a = /t", &[], "column 5"),
+        ("$filter/a = 1/t", &[], "write $where/"),
+        ("$where/a = 1/$share/g/t", &[], "stands before"),
+        ("t", &[("where", "a = 1")], "`$where`"),
+        ("t", &[("$Where", "a = 1")], "`$where`"),
+        ("t", &[("$payload", "json")], "without a filter"),
         ("a/#/b?a=1", &[], "wildcard"),
     ] {
         let (reasons, words) = refused(&mut client, filter, user);
@@ -155,6 +232,16 @@ fn mistakes_are_told(driver: &str) {
     }
     // Nothing was subscribed to.
     assert_eq!(client.publish("t", "x"), Reason::NO_MATCHING_SUBSCRIBERS);
+    // Nor is anything taken away that was subscribed to without the property.
+    client.subscribe("t", QoS::AtMostOnce);
+    let mut wanted = SubscriptionBuffer::new();
+    wanted.push("t", PLAIN).unwrap();
+    let mut properties = PropertyBuffer::new();
+    properties.push(Property::User("where", "a = 1")).unwrap();
+    let (id, filters, properties) = (id(2), wanted.to_unsubscribe(), properties.get());
+    client.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
+    assert_eq!(client.answer(Kind::UnsubAck), [Reason::TOPIC_FILTER_INVALID]);
+    assert_eq!(client.unsubscribe("t"), [Reason::SUCCESS]);
     // Who wants no words gets none.
     let begin = Begin {
         properties: vec![Property::RequestProblemInformation(false)],
@@ -207,15 +294,17 @@ fn a_session_keeps_its_filters(driver: &str) {
     let broker = Broker::start(driver);
     let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
     reader.subscribe("t?v=1", QoS::AtLeastOnce);
+    reader.subscribe("$where/v = 3/#", QoS::AtLeastOnce);
     reader.leave();
     let mut writer = Client::new(&broker, "writer");
-    for value in ["1", "2"] {
+    for value in ["1", "2", "3"] {
         let user = [Property::User("v", value)];
         writer.publish_with("t", value, Delivery::AtLeastOnce(id(1)), false, &user);
         writer.next();
     }
     let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
     reader.receives("t", "1");
+    reader.receives("t", "3");
     reader.receives_nothing();
     reader.leave();
     // And takes them along when it goes.

@@ -5,7 +5,12 @@ use std::process::{Child, Command, Stdio};
 
 use crate::broker::Broker;
 
-crate::on_each_driver!(a_message_arrives, many_messages_arrive_in_order, a_will_is_published);
+crate::on_each_driver!(
+    a_message_arrives,
+    many_messages_arrive_in_order,
+    a_will_is_published,
+    a_condition_before_the_topic,
+);
 
 /// Whether they are installed; if not, says so.
 fn are_here() -> bool {
@@ -105,4 +110,30 @@ fn a_will_is_published(driver: &str) {
     let arguments = ["-t", "any", "--will-topic", "wills", "--will-payload", "gone"];
     drop(Subscriber::start(&broker, &arguments));
     assert_eq!(heirs.messages(), ["gone"]);
+}
+
+/// It refuses `#?…` itself.
+fn a_condition_before_the_topic(driver: &str) {
+    if !are_here() {
+        return;
+    }
+    let broker = Broker::start(driver);
+    for version in ["mqttv311", "mqttv5"] {
+        let refused = command("mosquitto_sub", &broker, &[], &["-V", version, "-t", "#?k=1"]);
+        assert!(!{ refused }.stderr(Stdio::null()).status().unwrap().success());
+        for filter in [
+            "$where/sign = '%2B'/doors/#",
+            "$where/sign = '%2B'/doors/+",
+            "$share/g/$where/sign = '%2B'/#",
+        ] {
+            let subscriber = Subscriber::start(&broker, &["-V", version, "-t", filter, "-C", "1"]);
+            for (sign, text) in [("-", "no"), ("+", "yes")] {
+                let property = ["-D", "publish", "user-property", "sign", sign];
+                let message = ["-V", "mqttv5", "-q", "1", "-t", "doors/front", "-m", text];
+                let arguments = [&message[..], &property].concat();
+                assert!(publish(&broker, &arguments).status().unwrap().success());
+            }
+            assert_eq!(subscriber.messages(), ["yes"], "{version} {filter}");
+        }
+    }
 }

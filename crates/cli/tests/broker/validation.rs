@@ -149,6 +149,10 @@ fn what_a_version_before_has_kept(driver: &str) {
     std::fs::write(data.path().join("000000000001.journal"), journal).unwrap();
     for _ in 0..2 {
         let mut broker = Broker::start_on(driver, data.path());
+        let said = broker.stderr();
+        for filter in ["t?a==1", "t?a=1|b=2", "$json/#"] {
+            assert!(said.contains(&format!("{filter:?} any more")), "{said}");
+        }
         let mut late = Client::new(&broker, "late");
         late.subscribe("#", QoS::AtLeastOnce);
         late.receives("kept/good", "good");

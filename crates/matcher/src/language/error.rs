@@ -14,10 +14,15 @@ pub struct FilterError {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    Expected { what: &'static str, found: String },
+    Expected {
+        what: &'static str,
+        found: String,
+    },
     Character(char),
     Open(&'static str),
     Number(NumberError),
+    /// What is probably meant, and how that is written.
+    Hint(&'static str),
     Unordered,
     Pattern,
     Escape,
@@ -44,11 +49,14 @@ impl fmt::Display for FilterError {
         write!(f, "column {}: ", self.column)?;
         match &self.reason {
             Reason::Expected { what, found } => write!(f, "expected {what}, found {found}"),
+            Reason::Character('&') => f.write_str("conditions are joined by AND here"),
+            Reason::Character('|') => f.write_str("alternatives are joined by OR here"),
             Reason::Character(c) => {
                 write!(f, "{c:?} has no meaning here; put names with it in double quotes")
             }
             Reason::Open(quote) => write!(f, "a {quote} opens here and is not closed"),
             Reason::Number(error) => write!(f, "{error}"),
+            Reason::Hint(hint) => f.write_str(hint),
             Reason::Unordered => f.write_str("TRUE and FALSE have no order; use = or <>"),
             Reason::Pattern => f.write_str(
                 "LIKE takes a prefix followed by one %; write others with ESCAPE, or use =",

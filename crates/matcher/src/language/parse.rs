@@ -97,20 +97,23 @@ impl Parser {
     /// `NOT one`, `( any )` or a predicate.
     fn one(&mut self) -> Result<Expr, FilterError> {
         let column = self.column();
+        let is_negated = self.take_word("NOT");
+        if !is_negated && !self.take_if(&Token::Open) {
+            return Ok(Expr::Test(self.predicate()?));
+        }
         if self.depth == Filter::MAX_DEPTH {
             return Err(FilterError::new(column, Reason::Deep));
         }
         self.depth += 1;
-        let expr = if self.take_word("NOT") {
-            Expr::Not(Box::new(self.one()?))
-        } else if self.take_if(&Token::Open) {
-            let inner = self.any()?;
-            if !self.take_if(&Token::Close) {
-                return Err(self.expected("AND, OR or `)`"));
+        let expr = match is_negated {
+            true => Expr::Not(Box::new(self.one()?)),
+            false => {
+                let inner = self.any()?;
+                if !self.take_if(&Token::Close) {
+                    return Err(self.expected("AND, OR or `)`"));
+                }
+                inner
             }
-            inner
-        } else {
-            Expr::Test(self.predicate()?)
         };
         self.depth -= 1;
         Ok(expr)

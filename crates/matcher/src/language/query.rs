@@ -1,8 +1,11 @@
-//! The short form of a filter, as it stands behind a topic: `k=v&k2>5`.
+//! The short form of a filter, as it stands behind a topic: `k=v&k2>5&k3='a|b'`.
+//!
+//! What looks like another language's condition is an error with a hint, and not a string that nothing is equal to. Who
+//! means such a string puts it in quotes.
 
 use super::error::{FilterError, Reason};
 use super::expr::{Expr, Operator, Predicate, Test};
-use crate::{Filter, Literal, Number};
+use crate::{Filter, Literal, Number, NumberError};
 
 /// Longer operators first: the first that fits is taken.
 const OPERATORS: [(&str, Operator); 7] = [
@@ -15,51 +18,127 @@ const OPERATORS: [(&str, Operator); 7] = [
     (">", Operator::Greater),
 ];
 
+const OPERATOR_SIGNS: [char; 4] = ['=', '<', '>', '!'];
+
 /// The tree of `text`.
 pub(crate) fn parse(text: &str) -> Result<Expr, FilterError> {
     if text.len() > Filter::MAX_TEXT {
         return Err(FilterError::new(1, Reason::Long));
     }
-    let mut column = 1;
-    let mut parts = Vec::new();
-    for part in text.split('&') {
+    let (mut rest, mut column, mut parts) = (text, 1, Vec::new());
+    loop {
+        let length = end_of_condition(rest);
+        let (part, behind) = rest.split_at(length);
         parts.push(condition(part, column)?);
+        let Some(next) = behind.strip_prefix('&') else { return Ok(Expr::join(true, parts)) };
+        rest = next;
         column += part.chars().count() + 1;
     }
-    Ok(Expr::join(true, parts))
+}
+
+/// The length of the first condition: up to an `&` that is not in quotes.
+fn end_of_condition(text: &str) -> usize {
+    let is_quoted = |at: usize| text[..at].ends_with(OPERATOR_SIGNS);
+    let mut in_quotes = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '\'' if in_quotes => in_quotes = false,
+            // One that opens stands behind the operator; a doubled one closes and opens.
+            '\'' => in_quotes = is_quoted(at) || text[..at].ends_with('\''),
+            '&' if !in_quotes => return at,
+            _ => (),
+        }
+    }
+    text.len()
 }
 
 fn condition(part: &str, column: usize) -> Result<Expr, FilterError> {
     let found = || if part.is_empty() { "nothing".to_owned() } else { format!("`{part}`") };
     let expected = |at, what| Err(FilterError::new(at, Reason::Expected { what, found: found() }));
-    let Some(at) = part.find(['=', '<', '>', '!']) else {
+    let Some(at) = part.find(OPERATOR_SIGNS) else {
         return expected(column, "a condition like name=value");
     };
     let (name, rest) = part.split_at(at);
     if name.is_empty() {
         return expected(column, "the name of an attribute");
     }
+    if name.trim() != name {
+        return Err(FilterError::new(column, Reason::Hint(BLANKS)));
+    }
     let behind = column + name.chars().count();
     let known = OPERATORS.iter().find(|(text, _)| rest.starts_with(text));
     let Some((text, operator)) = known else {
         return expected(behind, "=, !=, <, <=, > or >=");
     };
-    let value = literal(&rest[text.len()..]);
+    let place = behind + text.len();
+    let value = literal(&rest[text.len()..], place)?;
     let ordered = !matches!(operator, Operator::Equal | Operator::Differs);
     if ordered && matches!(value, Literal::Boolean(_)) {
-        return Err(FilterError::new(behind + text.len(), Reason::Unordered));
+        return Err(FilterError::new(place, Reason::Unordered));
     }
     Ok(Expr::Test(Predicate { name: name.into(), test: Test::Compare(*operator, value) }))
 }
 
-/// What the value spells: a number or boolean if it can, else a string.
-fn literal(text: &str) -> Literal {
-    if let Ok(number) = Number::parse(text) {
-        return Literal::Number(number);
+const BLANKS: &str = "blanks beside an operator are part of the name or the value; leave them out, or put the \
+                      value in single quotes";
+const DOUBLED: &str = "operators are =, !=, <, <=, > and >=; put a value that begins with such a sign in single \
+                       quotes";
+const SIGN: &str =
+    "a value with =, < or > in it stands in single quotes; conditions are joined by &";
+const EITHER: &str =
+    "there is no OR here: use $where, or put a value with | in it in single quotes";
+const WORDS: &str = "conditions are joined by &; AND and OR are for $where, and in a value they stand in single \
+                     quotes";
+const CAPITALS: &str =
+    "booleans are true and false in small letters; put the text in single quotes";
+const QUOTES: &str = "a string is in single quotes, each within it doubled, or in none";
+
+/// What the value at `column` spells: a number or boolean if it can, else a string.
+fn literal(text: &str, column: usize) -> Result<Literal, FilterError> {
+    let hint = |at: usize, hint| {
+        Err(FilterError::new(column + text[..at].chars().count(), Reason::Hint(hint)))
+    };
+    if let Some(quoted) = text.strip_prefix('\'') {
+        let Some(inner) = quoted.strip_suffix('\'') else { return hint(0, QUOTES) };
+        let mut value = String::with_capacity(inner.len());
+        for (n, piece) in inner.split("''").enumerate() {
+            if piece.contains('\'') {
+                return hint(0, QUOTES);
+            }
+            value.push_str(if n > 0 { "'" } else { "" });
+            value.push_str(piece);
+        }
+        return Ok(Literal::String(value.into()));
+    }
+    match Number::parse(text) {
+        Ok(number) => return Ok(Literal::Number(number)),
+        Err(NumberError::Form) => (),
+        Err(error) => return Err(FilterError::new(column, Reason::Number(error))),
+    }
+    if text.starts_with(OPERATOR_SIGNS) {
+        return hint(0, DOUBLED);
+    }
+    if text.starts_with('"') {
+        return hint(0, QUOTES);
+    }
+    if text.trim() != text {
+        return hint(0, BLANKS);
+    }
+    if let Some(at) = text.find('|') {
+        return hint(at, EITHER);
+    }
+    if let Some(at) = text.find(['=', '<', '>']) {
+        return hint(at, SIGN);
+    }
+    if let Some(at) = text.find(" AND ").or_else(|| text.find(" OR ")) {
+        return hint(at + 1, WORDS);
     }
     match text {
-        "true" => Literal::Boolean(true),
-        "false" => Literal::Boolean(false),
-        _ => Literal::String(text.into()),
+        "true" => Ok(Literal::Boolean(true)),
+        "false" => Ok(Literal::Boolean(false)),
+        _ if text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false") => {
+            hint(0, CAPITALS)
+        }
+        _ => Ok(Literal::String(text.into())),
     }
 }

@@ -1,0 +1,170 @@
+//! How a subscription is written in one text, which any client can send:
+//! `$share/GROUP/$where/CONDITION/TOPIC FILTER?QUERY`, of which only the topic filter must be there.
+//!
+//! Many client libraries check topic filters themselves, and refuse one with `+` or `#` beside other signs in a level. So
+//! the condition of a `$where/` is a level by itself, in which these signs and `/` are escaped.
+
+use phalanx_mqtt::topic::{self, Shared};
+
+/// The first level of a subscription with a condition on user properties, and of one that looks at the payload's fields too.
+const WHERE: &str = "$where/";
+const WHERE_JSON: &str = "$where-json/";
+
+/// Stands in a key between a topic filter and the filter of a property: in no topic filter there is one.
+pub(super) const BEHIND: char = '\0';
+
+/// The condition of `$where/`, escaped, and whether it is `$where-json/`.
+type Condition<'a> = (&'a str, bool);
+
+/// A subscription's text, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Parts<'a> {
+    pub(super) path: Shared<'a>,
+    pub(super) condition: Option<Condition<'a>>,
+    /// What stands behind `?`.
+    pub(super) query: Option<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    /// # Errors
+    /// A sentence on what is wrong.
+    pub(super) fn of(text: &'a str) -> Result<Self, String> {
+        let Some(Shared { group, filter }) = topic::shared(text) else {
+            return Err("a shared subscription is $share/GROUP/FILTER".into());
+        };
+        let (condition, filter) = take_condition(filter)?;
+        let (filter, query) = match filter.split_once('?') {
+            Some((filter, query)) => (filter, Some(query)),
+            None => (filter, None),
+        };
+        if filter.is_empty() {
+            return Err("there is no topic filter".into());
+        }
+        if condition.is_some() && filter.starts_with("$share/") {
+            return Err("$share/GROUP/ stands before $where/CONDITION/".into());
+        }
+        if condition.is_some() && filter.starts_with("$where") {
+            return Err("there are two conditions: they are joined by AND".into());
+        }
+        Ok(Self { path: Shared { group, filter }, condition, query })
+    }
+}
+
+/// The condition at the front of `filter`, and what is behind it.
+fn take_condition(filter: &str) -> Result<(Option<Condition<'_>>, &str), String> {
+    for (prefix, json) in [(WHERE, false), (WHERE_JSON, true)] {
+        if let Some(rest) = filter.strip_prefix(prefix) {
+            let (condition, filter) = rest.split_once('/').ok_or_else(|| {
+                format!("{prefix}CONDITION/FILTER has no topic filter behind its condition")
+            })?;
+            return Ok((Some((condition, json)), filter));
+        }
+    }
+    let first = filter.split('/').next().unwrap_or_default();
+    if first.starts_with('$') && is_nearly(first) {
+        return Err(format!(
+            "`{first}` is not known; write {WHERE} or {WHERE_JSON} before a condition"
+        ));
+    }
+    Ok((None, filter))
+}
+
+/// Whether `name` is one by which a filter may be meant, but for capitals and for signs that are not letters.
+pub(super) fn is_nearly(name: &str) -> bool {
+    let letters: String = name.chars().filter(|c| c.is_alphabetic()).collect();
+    ["where", "wherejson", "filter", "filters", "payload", "json"]
+        .contains(&letters.to_lowercase().as_str())
+}
+
+/// Unescapes a condition: `%2B` is `+`, and so on.
+///
+/// # Errors
+/// A sentence on what is wrong.
+pub(super) fn unescaped(condition: &str) -> Result<String, String> {
+    let mut pieces = condition.split('%');
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        let (code, rest) = piece
+            .split_at_checked(2)
+            .filter(|(code, _)| code.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            .ok_or("in $where/ a % begins an escape: %2B is +, %23 is #, %2F is / and %25 is %")?;
+        bytes.push(u8::from_str_radix(code, 16).unwrap_or_default());
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).map_err(|_| "the escapes in $where/ are not UTF-8".into())
+}
+
+/// The group and the topic filter of a key. None for what is none.
+pub(crate) fn path(key: &str) -> Option<Shared<'_>> {
+    Parts::of(own_text(key)).ok().map(|parts| parts.path)
+}
+
+/// Whether a subscription with this key has a filter on what messages carry.
+pub(crate) fn has_content(key: &str) -> bool {
+    let is_within = |parts: Parts<'_>| parts.condition.is_some() || parts.query.is_some();
+    key.contains(BEHIND) || Parts::of(key).is_ok_and(is_within)
+}
+
+/// What the client has written of a key, without the filter of a property.
+fn own_text(key: &str) -> &str {
+    key.split(BEHIND).next().unwrap_or(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts() {
+        for (text, group, condition, filter, query) in [
+            ("a/+/#", None, None, "a/+/#", None),
+            ("a/+?k=v/w", None, None, "a/+", Some("k=v/w")),
+            ("$where/k > 5/#", None, Some(("k > 5", false)), "#", None),
+            ("$where-json/a?b//x", None, Some(("a?b", true)), "/x", None),
+            ("$share/g/$where/k/a?n=2", Some("g"), Some(("k", false)), "a", Some("n=2")),
+            ("$share/g/t?k=v", Some("g"), None, "t", Some("k=v")),
+            ("$SYS/#", None, None, "$SYS/#", None),
+        ] {
+            let path = Shared { group, filter };
+            assert_eq!(Parts::of(text), Ok(Parts { path, condition, query }), "{text}");
+        }
+        for (wrong, said) in [
+            ("$share/g", "$share/GROUP/FILTER"),
+            ("$where/k = 1", "no topic filter"),
+            ("$where/k = 1/", "no topic filter"),
+            ("?k=1", "no topic filter"),
+            ("$where", "write $where/"),
+            ("$WHERE/k = 1/t", "write $where/"),
+            ("$filter/k = 1/t", "write $where/"),
+            ("$where_json/k = 1/t", "write $where/"),
+            ("$where/k = 1/$share/g/t", "stands before"),
+            ("$where/k = 1/$where/l = 2/t", "joined by AND"),
+        ] {
+            let error = Parts::of(wrong).expect_err(wrong);
+            assert!(error.contains(said), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn escapes() {
+        let escaped = "a LIKE 'x%25' AND b > %2b5 AND c = '%23%2F' AND d = '%C3%A9'";
+        assert_eq!(unescaped(escaped).unwrap(), "a LIKE 'x%' AND b > +5 AND c = '#/' AND d = 'é'");
+        for wrong in ["%", "5%", "a LIKE 'x%'", "%2", "%zz", "%+1", "%é"] {
+            assert!(unescaped(wrong).unwrap_err().contains("%2B is +"), "{wrong}");
+        }
+        assert!(unescaped("%ff").is_err());
+    }
+
+    #[test]
+    fn of_keys() {
+        for (key, filter, content) in [
+            ("t", "t", false),
+            ("t?k=v", "t", true),
+            ("$where/k = 'v'/t", "t", true),
+            ("t\0\0k = 'v'", "t", true),
+            ("$share/g/t\0\0k = 'v'", "t", true),
+        ] {
+            assert_eq!((path(key).unwrap().filter, has_content(key)), (filter, content), "{key:?}");
+        }
+    }
+}
