@@ -1,6 +1,7 @@
 //! What a processor asks of its driver, and what comes back.
 
 use std::ffi::CString;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
@@ -12,12 +13,21 @@ use crate::{Chunk, File};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u64);
 
-/// A socket in a driver's care. Plain and copyable: a stale one names nothing and its requests
-/// fail with `EBADF`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A socket in a driver's care. Plain and copyable: a stale one, or one of another driver, names
+/// nothing and its requests fail with `EBADF`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Socket {
     pub(crate) index: u32,
     pub(crate) generation: u32,
+    /// The driver's.
+    pub(crate) table: u32,
+}
+
+impl fmt::Debug for Socket {
+    /// Without the driver's number, which differs between two runs of one simulation.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Socket({}.{})", self.index, self.generation)
+    }
 }
 
 /// Bytes to send: `head`, then `body`.

@@ -1,9 +1,14 @@
-//! Sockets by handle: a slab whose slots count generations, so that a stale handle finds nothing.
+//! Sockets by handle: a slab whose slots count generations, so that a stale handle finds nothing, and
+//! whose number is in each handle, so that neither does one of another driver.
+
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Socket;
 
 /// Values by [`Socket`].
 pub(crate) struct Table<T> {
+    /// No two tables of a process have the same, ever.
+    number: u32,
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
 }
@@ -15,7 +20,11 @@ struct Slot<T> {
 
 impl<T> Table<T> {
     pub(crate) fn new() -> Table<T> {
-        Table { slots: Vec::new(), free: Vec::new() }
+        static NUMBERS: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBERS
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(1))
+            .expect("fewer than 2³² drivers in the life of a process");
+        Table { number, slots: Vec::new(), free: Vec::new() }
     }
 
     pub(crate) fn insert(&mut self, value: T) -> Socket {
@@ -26,13 +35,13 @@ impl<T> Table<T> {
         let slot = &mut self.slots[index as usize];
         assert!(slot.value.is_none());
         slot.value = Some(value);
-        Socket { index, generation: slot.generation }
+        Socket { index, generation: slot.generation, table: self.number }
     }
 
     /// Removes the value; `socket` and its copies are stale from now on.
     pub(crate) fn remove(&mut self, socket: Socket) -> Option<T> {
         let slot = self.slots.get_mut(socket.index as usize)?;
-        if slot.generation != socket.generation {
+        if slot.generation != socket.generation || self.number != socket.table {
             return None;
         }
         let value = slot.value.take()?;
@@ -43,12 +52,14 @@ impl<T> Table<T> {
 
     pub(crate) fn get(&self, socket: Socket) -> Option<&T> {
         let slot = self.slots.get(socket.index as usize)?;
-        slot.value.as_ref().filter(|_| slot.generation == socket.generation)
+        let same = slot.generation == socket.generation && self.number == socket.table;
+        slot.value.as_ref().filter(|_| same)
     }
 
     pub(crate) fn get_mut(&mut self, socket: Socket) -> Option<&mut T> {
         let slot = self.slots.get_mut(socket.index as usize)?;
-        slot.value.as_mut().filter(|_| slot.generation == socket.generation)
+        let same = slot.generation == socket.generation && self.number == socket.table;
+        slot.value.as_mut().filter(|_| same)
     }
 
     /// Removes all values; every handle is stale from now on.
@@ -60,7 +71,8 @@ impl<T> Table<T> {
     /// The handle that is current at `index`.
     pub(crate) fn at(&self, index: u32) -> Option<Socket> {
         let slot = self.slots.get(index as usize)?;
-        slot.value.as_ref().map(|_| Socket { index, generation: slot.generation })
+        slot.value.as_ref()?;
+        Some(Socket { index, generation: slot.generation, table: self.number })
     }
 
     #[cfg(target_os = "linux")]
@@ -83,5 +95,16 @@ mod tests {
         assert_eq!(table.get(first), None);
         assert_eq!(table.remove(first), None);
         assert_eq!((table.get(second), table.at(second.index)), (Some(&'b'), Some(second)));
+    }
+
+    #[test]
+    fn a_handle_of_another_table_finds_nothing() {
+        let (mut table, mut other) = (Table::new(), Table::new());
+        let (mine, strange) = (table.insert('a'), other.insert('b'));
+        assert_eq!((mine.index, mine.generation), (strange.index, strange.generation));
+        assert_eq!(table.get(strange), None);
+        assert_eq!(table.get_mut(strange), None);
+        assert_eq!(table.remove(strange), None);
+        assert_eq!(table.get(mine), Some(&'a'));
     }
 }

@@ -80,3 +80,14 @@ fn faults_come_when_they_are_asked_for_and_only_then() {
     // Who has been told, and sends all the same, is told otherwise.
     codes(Faults { reset: 100, ..Faults::NONE }, &[libc::ECONNRESET, libc::EPIPE]);
 }
+
+#[test]
+fn an_endpoint_stays_in_its_world() {
+    let address = SocketAddr::from(([10, 0, 0, 1], 80));
+    let (one, other) = (World::new(1), World::new(2));
+    let mut driver = other.driver(&Config::default()).unwrap();
+    let mine = driver.adopt(other.listen(address)).unwrap();
+    assert_eq!(driver.adopt(one.listen(address)).unwrap_err().raw_os_error(), Some(libc::EBADF));
+    assert_eq!(driver.local_addr(mine).unwrap(), address);
+    assert!(one.connect(address).is_err(), "closed in its own world");
+}

@@ -12,6 +12,7 @@ use super::attempt::{FileSend, Flight, What};
 use super::net::{self, End};
 use super::{Peer, World};
 use crate::chunk::Pool;
+use crate::endpoint::Simulated;
 use crate::table::Table;
 use crate::{Completion, Config, Done, Driver, Endpoint, Request, Socket, Token, Unpark};
 
@@ -130,10 +131,12 @@ impl Driver for Sim {
         self.calls += 1;
         let held = endpoint.into_sim()?;
         Ok(self.sockets.insert(match held {
-            crate::endpoint::Simulated::Listener(listening) => {
+            Simulated::Listener(listening) if listening.is_of(&self.world) => {
                 Held::Listener(listening.into_listener().1)
             }
-            crate::endpoint::Simulated::Stream(peer) => Held::Stream(peer.into_end().1),
+            Simulated::Stream(peer) if peer.is_of(&self.world) => Held::Stream(peer.into_end().1),
+            // Of another world, which has its own numbers.
+            _ => return Err(io::Error::from_raw_os_error(libc::EBADF)),
         }))
     }
 

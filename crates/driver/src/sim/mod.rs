@@ -85,6 +85,10 @@ impl fmt::Debug for World {
 }
 
 impl World {
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// A world whose choices come from `seed`, without faults.
     pub fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State {

@@ -58,6 +58,10 @@ impl Peer {
     }
 
     /// Gives the end to a driver that adopts it.
+    pub(super) fn is_of(&self, world: &World) -> bool {
+        self.world.is_same(world)
+    }
+
     pub(super) fn into_end(mut self) -> (World, End) {
         (self.world.clone(), self.end.take().expect("there until it is dropped"))
     }
@@ -88,6 +92,10 @@ impl Listening {
     pub fn local_addr(&self) -> SocketAddr {
         let listener = self.listener.expect("there until it is dropped");
         self.world.state().net.listener_address(listener)
+    }
+
+    pub(super) fn is_of(&self, world: &World) -> bool {
+        self.world.is_same(world)
     }
 
     pub(super) fn into_listener(mut self) -> (World, usize) {

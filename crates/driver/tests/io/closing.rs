@@ -13,6 +13,7 @@ crate::on_all!(
     close_before_submit,
     close_reaches_the_peer,
     a_stale_socket_is_bad,
+    a_socket_of_another_driver_is_bad,
     descriptors_do_not_leak,
     drop_with_requests_in_flight,
     a_chunk_outlives_its_driver,
@@ -67,6 +68,23 @@ fn a_stale_socket_is_bad(io: &mut Harness) {
     assert!(io.driver.shutdown(socket, std::net::Shutdown::Both).is_err());
     io.driver.close(socket);
     assert!(io.driver.shutdown(other, std::net::Shutdown::Write).is_ok());
+}
+
+fn a_socket_of_another_driver_is_bad(io: &mut Harness) {
+    let mut other = Harness::new(io.kind, &Config::default());
+    let ((mine, mut my_peer), (strange, _peer)) = (io.pair(), other.pair());
+    let tokens = [io.receive(strange), io.send(strange, b"x", "y")];
+    let accept = io.start(Request::Accept { listener: strange });
+    for token in tokens.into_iter().chain([accept]) {
+        assert_eq!(io.error(token), libc::EBADF);
+    }
+    assert!(io.driver.shutdown(strange, std::net::Shutdown::Both).is_err());
+    io.driver.close(strange);
+    let send = io.send(mine, b"mine", "");
+    io.sent(send).unwrap();
+    let mut received = [0; 4];
+    my_peer.read_exact(&mut received).unwrap();
+    assert_eq!(&received, b"mine");
 }
 
 /// Sockets of ours that are open towards `port`: other tests run beside this one.
