@@ -4,7 +4,8 @@
 //! A call owns the result side of one slot: the slot is not freed before the operation is over *and*
 //! the call is gone, so the slot is still the same operation's whenever it is looked at. Slots are
 //! touched only after `identity` has shown that this thread's current processor is the one that the
-//! slot belongs to; a call that strays elsewhere, or outlives its processor, touches nothing.
+//! slot belongs to; a call that strays elsewhere, or outlives its processor, touches nothing. What it
+//! gives up there is sent home ([`Stray`]), where the slot is still the call's until that arrives.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -14,6 +15,7 @@ use std::task::{Context, Poll, Waker};
 use crate::error::{CallError, Refused};
 use crate::operation::{HELD, Life, Slot};
 use crate::processor::{self, Processor};
+use crate::processor_id::{is_alive, send_home};
 use crate::rendezvous::contain;
 use crate::waker;
 
@@ -24,8 +26,8 @@ use crate::waker;
 /// [direct](crate::StageOptions::direct), inside of the caller when that awaits it. Dropping the call leaves the operation running
 /// as an orphan; its result is dropped.
 ///
-/// A call belongs to the processor that made it. Awaited elsewhere it is [`CallError::Ended`];
-/// dropped elsewhere it leaves its result with the processor until that ends.
+/// A call belongs to the processor that made it. Awaited elsewhere it is [`CallError::Elsewhere`], or
+/// [`CallError::Ended`] when that processor has ended. Dropped elsewhere it is as if dropped there.
 ///
 /// ```compile_fail
 /// fn leaves_its_thread(call: phalanx_core::Call<u32>) {
@@ -81,8 +83,14 @@ impl<T> Call<T> {
     /// the operation has itself invoked goes on without it, as when a call is dropped; to end a whole
     /// tree, give it a [`Session`](crate::Session).
     pub fn end(&self) {
-        if let State::Waiting { slot, identity } = self.state {
-            processor::on(identity, |processor| processor.end_child(slot));
+        if let State::Waiting { slot, identity } = self.state
+            && processor::on(identity, |processor| processor.end_child(slot)).is_none()
+            && is_alive(identity)
+        {
+            // A call is not `Send`, so its processor is of this thread and does not run now. The call
+            // may be gone, and its slot another's, when the order arrives.
+            let (index, serial) = (slot.name.get().index(), slot.serial.get());
+            send_home(identity, move |processor| processor.end_child_at(index, serial));
         }
     }
 
@@ -119,8 +127,12 @@ impl<T> Call<T> {
             return None;
         }
         self.state = State::Finished;
-        // Without a processor the operation is gone, or at least out of reach.
-        Some(taken.flatten().unwrap_or(Err(CallError::Ended)))
+        // Without its processor the operation is gone, or at least out of reach.
+        Some(taken.flatten().unwrap_or_else(|| {
+            let error = unreachable_call(identity);
+            abandon_from_elsewhere(slot, identity);
+            Err(error)
+        }))
     }
 
     /// Cloning a foreign waker is foreign code, so it comes before the last look at the result.
@@ -137,9 +149,8 @@ impl<T> Call<T> {
     #[cold]
     fn take_refusal(&mut self) -> CallError {
         match std::mem::replace(&mut self.state, State::Finished) {
-            State::Refused { refused, identity } => {
-                processor::on(identity, |p| refused.reason(p)).unwrap_or(CallError::Ended)
-            }
+            State::Refused { refused, identity } => processor::on(identity, |p| refused.reason(p))
+                .unwrap_or_else(|| unreachable_call(identity)),
             _ => panic!("a call is awaited once"),
         }
     }
@@ -186,15 +197,48 @@ impl<T> Drop for Call<T> {
 
 /// Nobody waits for the operation in `slot` any more.
 fn abandon(slot: Slot, identity: u32) {
-    processor::on(identity, |processor| {
+    if processor::on(identity, |processor| processor.abandon(slot)).is_none() {
+        abandon_from_elsewhere(slot, identity);
+    }
+}
+
+/// Why a call is not answered away from its processor.
+#[cold]
+fn unreachable_call(identity: u32) -> CallError {
+    if is_alive(identity) { CallError::Elsewhere } else { CallError::Ended }
+}
+
+/// The slot of a call that was dropped elsewhere, on its way home.
+struct Stray(Slot);
+
+// SAFETY: the slot is touched on its processor only, while that is there (`send_home`). The call is
+// gone, and its `HELD` keeps the slot until then.
+unsafe impl Send for Stray {}
+
+impl Stray {
+    fn into_slot(self) -> Slot {
+        self.0
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn abandon_from_elsewhere(slot: Slot, identity: u32) {
+    let stray = Stray(slot);
+    send_home(identity, move |processor| processor.abandon(stray.into_slot()));
+}
+
+impl Processor {
+    /// The call that has `slot` is gone.
+    fn abandon(&self, slot: Slot) {
         // First all that is ours to do, then the foreign destructors.
         let waiter = slot.waiter.take();
         slot.clear(HELD);
         if is_over(slot) {
-            processor.free(slot);
+            self.free(slot);
         }
         contain(|| drop(waiter));
-    });
+    }
 }
 
 const _: () = assert!(size_of::<Call<()>>() == 16, "calls are moved about in futures");

@@ -73,6 +73,10 @@ pub enum CallError {
         /// The bound.
         bound: usize,
     },
+    /// The call was awaited on another processor than the one that made it. Its operation goes on,
+    /// and the result is dropped.
+    #[error("a call was awaited away from the processor that made it; await it there")]
+    Elsewhere,
     /// A cohort operation gave no reply ([`CohortStage`](crate::CohortStage)).
     #[error("stage \"{stage}\" has dropped the reply")]
     Unanswered {

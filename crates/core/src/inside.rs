@@ -215,7 +215,9 @@ where
             }
             match this.state {
                 State::Inside => {
-                    processor.poll_inside(from.key.stage(), || this.poll_inside(context))
+                    // It may have been moved since it was first polled.
+                    let stage = processor.own_stage(from.key);
+                    processor.poll_inside(stage, || this.poll_inside(context))
                 }
                 _ => this.poll_call(context),
             }
@@ -249,7 +251,7 @@ impl<F, Fut: Future<Output = T>, T> Run<F, Fut, T> {
 async fn inside<Fut: Future>(key: Key, operation: Fut) -> Result<Fut::Output, CallError> {
     let mut operation = pin!(operation);
     poll_fn(|context: &mut Context<'_>| {
-        processor::current(|p| p.poll_inside(key.stage(), || operation.as_mut().poll(context)))
+        processor::current(|p| p.poll_inside(p.own_stage(key), || operation.as_mut().poll(context)))
     })
     .await
 }

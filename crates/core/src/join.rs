@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use crate::call::Call;
 use crate::error::CallError;
 use crate::processor;
+use crate::processor_id::send_home;
 use crate::rendezvous::JoinName;
 
 mod sealed {
@@ -91,8 +92,9 @@ pub struct Join<C: Children> {
 
 impl<C: Children> Join<C> {
     fn close(&mut self) {
-        if let Some((name, identity)) = self.wait.take() {
-            processor::on(identity, |processor| processor.joins.close(name));
+        let Some((name, identity)) = self.wait.take() else { return };
+        if processor::on(identity, |processor| processor.joins.close(name)).is_none() {
+            send_home(identity, move |processor| processor.joins.close(name));
         }
     }
 }
@@ -113,7 +115,10 @@ impl<C: Children> Future for Join<C> {
         }
         processor::current(|processor| {
             let identity = processor.identity();
-            let before = self.wait.filter(|wait| wait.1 == identity).map(|wait| wait.0);
+            if self.wait.is_some_and(|wait| wait.1 != identity) {
+                self.close();
+            }
+            let before = self.wait.map(|wait| wait.0);
             let name = processor.joins.await_arrivals(before, children, parent);
             self.wait = Some((name, identity));
             self.calls.point_at(&name.waker());

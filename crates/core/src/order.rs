@@ -25,6 +25,12 @@ use crate::rendezvous::contain;
 /// Done on the processor that receives it.
 pub(crate) struct Order(Box<dyn FnOnce(&Processor) + Send>);
 
+impl Order {
+    pub(crate) fn new(act: impl FnOnce(&Processor) + Send + 'static) -> Self {
+        Self(Box::new(act))
+    }
+}
+
 /// What is done with an answer: none when it was dropped.
 type Then = Box<dyn FnOnce(&Processor, Option<Box<dyn Any + Send>>)>;
 
@@ -65,6 +71,7 @@ impl Orders {
 /// An answer that is owed to the processor that asked. It may be given from any thread of the
 /// program that is inside of its processor, once.
 pub(crate) struct Answer<R: Send + 'static> {
+    /// The program's, which no other program has.
     program: u64,
     home: usize,
     ticket: u32,
@@ -101,7 +108,7 @@ impl Processor {
     /// Has `act` done by the processor numbered `target`, which may be this one. It leaves with what
     /// else is in the outbox.
     pub(crate) fn order(&self, target: usize, act: impl FnOnce(&Processor) + Send + 'static) {
-        self.send(target, Cargo::Order(Order(Box::new(act))));
+        self.send(target, Cargo::Order(Order::new(act)));
     }
 
     /// The same for an order that is to be answered; `then` is done here with the answer.
@@ -124,6 +131,9 @@ impl Processor {
     pub(crate) fn follow_orders(&self) {
         while let Some(Order(act)) = self.post.orders.pop() {
             // What it ends or drops is foreign code.
+            contain(|| act(self));
+        }
+        for Order(act) in self.post.take_orders_from_outside() {
             contain(|| act(self));
         }
     }

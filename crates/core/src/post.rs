@@ -5,12 +5,14 @@
 //! owning processor takes from it.
 
 use std::num::NonZeroU64;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicU32;
 
 use crate::operation::Parcel;
 use crate::order::Order;
 use crate::parking::Parking;
 use crate::ring::Ring;
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::waker::Name;
 
 /// At most this many stages in one graph: one bit each of a word, and a few for the other inboxes.
@@ -92,9 +94,14 @@ impl Pending {
 
 /// What other threads share with one processor.
 pub(crate) struct Post {
+    /// The processor's. Unique in the process, ever; never reused.
+    pub(crate) identity: u32,
     pub(crate) stages: Box<[Ring<Parcel>]>,
     pub(crate) replies: Ring<Parcel>,
     pub(crate) orders: Ring<Order>,
+    /// Orders from those who have no outbox for this processor: other programs, and foreign threads.
+    /// Each releases what a handle names that was dropped elsewhere, so the handles bound them.
+    orders_from_outside: Mutex<Vec<Order>>,
     wakes: Ring<Name>,
     wake_all: AtomicBool,
     pub(crate) pending: Pending,
@@ -103,10 +110,16 @@ pub(crate) struct Post {
 
 impl Post {
     pub(crate) fn new(stages: usize) -> Self {
+        static IDENTITIES: AtomicU32 = AtomicU32::new(1);
+        let identity = IDENTITIES
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(1))
+            .expect("fewer than 2³² processors in the life of a process");
         Self {
+            identity,
             stages: (0..stages).map(|_| Ring::new(STAGE_RING)).collect(),
             replies: Ring::new(REPLY_RING),
             orders: Ring::new(ORDER_RING),
+            orders_from_outside: Mutex::new(Vec::new()),
             wakes: Ring::new(WAKE_RING),
             wake_all: AtomicBool::new(false),
             pending: Pending::default(),
@@ -120,6 +133,25 @@ impl Post {
             self.wake_all.store(true, Ordering::Release);
         }
         self.mark(Inbox::Wakes);
+    }
+
+    /// Leaves an order, from any thread.
+    pub(crate) fn order_from_outside(&self, order: Order) {
+        let orders = self.orders_from_outside.lock();
+        orders.unwrap_or_else(PoisonError::into_inner).push(order);
+        self.mark(Inbox::Orders);
+    }
+
+    /// How many orders wait.
+    pub(crate) fn orders_waiting(&self) -> usize {
+        let outside = self.orders_from_outside.lock().unwrap_or_else(PoisonError::into_inner);
+        self.orders.len() + outside.len()
+    }
+
+    /// Takes the orders from outside.
+    pub(crate) fn take_orders_from_outside(&self) -> Vec<Order> {
+        let orders = self.orders_from_outside.lock();
+        std::mem::take(&mut *orders.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Marks `inbox` and wakes the processor if it sleeps. True if it slept.

@@ -12,7 +12,6 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::auto::{Auto, bound};
@@ -157,10 +156,6 @@ pub(crate) fn on<R>(identity: u32, f: impl FnOnce(&Processor) -> R) -> Option<R>
 impl Seed {
     /// The processor, on the thread that will run it. `unpark` ends its sleep from other threads.
     pub fn grow(self, unpark: crate::Unpark) -> Processor {
-        static IDENTITIES: AtomicU32 = AtomicU32::new(1);
-        let identity = IDENTITIES
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(1))
-            .expect("fewer than 2³² processors in the life of a process");
         let Seed { program, index, share, region } = self;
         let post = program.posts[index].clone();
         post.parking.install(unpark);
@@ -192,7 +187,7 @@ impl Seed {
         let entries = set(|stage| stage.entry);
         let number = waker::register(post.clone());
         let processor = Processor {
-            identity,
+            identity: post.identity,
             number,
             index,
             first: Key::new(program.id, 0),

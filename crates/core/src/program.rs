@@ -8,6 +8,7 @@ use crate::auto::Cohorts;
 use crate::graph::Declared;
 use crate::operation::Parcel;
 use crate::post::{Inbox, Post};
+use crate::processor_id::ProcessorId;
 use crate::profile::{ProcessorCounters, ProcessorView, Profile};
 use crate::region::Region;
 use crate::rendezvous::contain;
@@ -216,6 +217,11 @@ impl Seed {
     /// The processor's number, from zero.
     pub fn index(&self) -> usize {
         self.index
+    }
+
+    /// The identity of the processor that this becomes.
+    pub fn id(&self) -> ProcessorId {
+        ProcessorId(self.program.posts[self.index].identity)
     }
 
     /// A handle on the whole program.

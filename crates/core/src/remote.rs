@@ -182,6 +182,12 @@ impl Processor {
         }
     }
 
+    /// As [`end_child`](Self::end_child), if the slot at `index` is still that operation's.
+    pub(crate) fn end_child_at(&self, index: u32, serial: Serial) {
+        let slot = self.slab().get(index).filter(|slot| slot.serial.get() == serial);
+        slot.into_iter().for_each(|slot| self.end_child(slot));
+    }
+
     fn end_arrived(&self, index: u32, serial: Serial) {
         let slot = self.slab().get(index).filter(|slot| slot.serial.get() == serial);
         slot.into_iter().for_each(|slot| self.end_each(&[(slot, serial)]));

@@ -16,6 +16,7 @@ use std::mem::ManuallyDrop;
 use crate::error::CallError;
 use crate::operation::{HELD, Life, Serial, Slot};
 use crate::processor::{self, Processor};
+use crate::processor_id::{is_alive, send_home};
 use crate::remote::Owed;
 
 /// The means to answer one item of a cohort. It may be kept, or moved into an operation, and
@@ -46,7 +47,18 @@ impl<O> Reply<O> {
     }
 
     /// Answers the caller.
+    ///
+    /// # Panics
+    /// On another processor than the reply's own. The caller is told [`CallError::Unanswered`].
+    #[track_caller]
     pub fn send(self, value: O) {
+        if processor::on(self.identity, |_| ()).is_none() {
+            assert!(
+                !is_alive(self.identity),
+                "a reply is sent away from the processor that made it; send it there"
+            );
+            return;
+        }
         let this = ManuallyDrop::new(self);
         // SAFETY: the slot's result type is `O` (top of the file).
         processor::on(this.identity, |p| unsafe { p.answer(this.slot, this.serial, value) });
@@ -55,7 +67,15 @@ impl<O> Reply<O> {
 
 impl<O> Drop for Reply<O> {
     fn drop(&mut self) {
-        processor::on(self.identity, |p| p.lose(self.slot, self.serial));
+        let (slot, serial) = (self.slot, self.serial);
+        let lost = processor::on(self.identity, |p| p.lose(slot, serial));
+        if lost.is_none() && is_alive(self.identity) {
+            // A reply is not `Send`, so its processor is of this thread and does not run now.
+            let index = slot.name.get().index();
+            send_home(self.identity, move |p| {
+                p.slab().get(index).into_iter().for_each(|slot| p.lose(slot, serial));
+            });
+        }
     }
 }
 

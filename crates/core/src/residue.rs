@@ -119,7 +119,7 @@ impl Processor {
             }
         };
         counted(self.post.replies.len(), Remnant::Replies);
-        counted(self.post.orders.len() + usize::from(self.orders.are_owed()), Remnant::Orders);
+        counted(self.post.orders_waiting() + usize::from(self.orders.are_owed()), Remnant::Orders);
         counted(self.outbox.borrow().len(), Remnant::Outbox);
         counted(self.joins.waiting(), Remnant::Joins);
         counted(self.wheel.borrow().armed(), Remnant::Timers);

@@ -19,6 +19,7 @@ use crate::deadline::NO_DEADLINE;
 use crate::operation::{NO_SESSION, Slot};
 use crate::order::Answer;
 use crate::processor::{self, Processor};
+use crate::processor_id::{at_home, send_home};
 use crate::proxy::Group;
 use crate::rendezvous::contain;
 
@@ -252,7 +253,8 @@ impl Sessions {
 impl Processor {
     /// Runs `f` so that its invocations belong to `session`.
     pub(crate) fn in_session<R>(&self, session: &Session, f: impl FnOnce() -> R) -> R {
-        assert_eq!(session.0.identity, self.identity(), "a session belongs to one processor");
+        let here = session.0.identity == self.identity();
+        assert!(here, "a session is used away from the processor that made it; use it there");
         self.in_record(session.0.index, f)
     }
 
@@ -272,7 +274,8 @@ impl Processor {
 
 /// A group of operations, over all stages and processors. Handles are cheap, stay on the processor
 /// that made them and do not keep the group alive; an operation elsewhere finds its own with
-/// [`Session::current`].
+/// [`Session::current`]. A handle may be dropped anywhere. Its methods panic on another processor
+/// while its own is there; after that they have nothing to do.
 ///
 /// ```
 /// use phalanx_core::{CallError, Session, SharedStage};
@@ -307,17 +310,28 @@ struct Handle {
 }
 
 impl Handle {
+    /// None if the processor has ended. Panics elsewhere.
+    #[track_caller]
     fn on<R>(&self, f: impl FnOnce(&Processor) -> R) -> Option<R> {
-        processor::on(self.identity, f)
+        at_home(self.identity, "a session", f)
+    }
+
+    /// Changes the record for something that is dropped, on whichever processor that is.
+    fn give_back(&self, change: fn(&mut Record)) {
+        let index = self.index;
+        let give_back = move |p: &Processor| {
+            p.sessions.with(index, change);
+            p.sessions.settle(index);
+        };
+        if processor::on(self.identity, give_back).is_none() {
+            send_home(self.identity, give_back);
+        }
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.on(|p| {
-            p.sessions.with(self.index, |record| record.handles -= 1);
-            p.sessions.settle(self.index);
-        });
+        self.give_back(|record| record.handles -= 1);
     }
 }
 
@@ -396,18 +410,14 @@ impl Session {
 #[must_use = "a dropped hold holds nothing"]
 pub struct Hold {
     session: Session,
-    /// Not so if it was made where the session's processor was out of reach.
+    /// Not so if the session's processor had ended before.
     counted: bool,
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let handle = &*self.session.0;
         if self.counted {
-            handle.on(|p| {
-                p.sessions.with(handle.index, |record| record.holds -= 1);
-                p.sessions.settle(handle.index);
-            });
+            self.session.0.give_back(|record| record.holds -= 1);
         }
     }
 }

@@ -177,7 +177,7 @@ impl<'p> Steps<'p> {
             processor.in_turn(|| processor.end_all());
         }
         processor.say_how_busy();
-        phase > Phase::Running && processor.program().is_idle() && processor.live() == 0
+        phase > Phase::Running && processor.may_end()
     }
 
     /// Whether the loop could go to sleep now: nothing is queued, and nothing waits to leave.

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::processor::{self, Processor};
+use crate::processor_id::send_home;
 use crate::rendezvous::contain;
 use crate::wheel::TimerKey;
 
@@ -30,7 +31,10 @@ pub fn sleep(duration: Duration) -> Sleep {
     })
 }
 
-/// The future of [`sleep`].
+/// The future of [`sleep`]. It stays on the processor that made it.
+///
+/// # Panics
+/// When it is awaited on another processor.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Sleep {
     deadline: u64,
@@ -40,16 +44,34 @@ pub struct Sleep {
 
 impl Sleep {
     /// Starts the wait anew: `duration` from now.
+    ///
+    /// # Panics
+    /// On another processor than the one that made it, and outside of a processor.
     pub fn reset(&mut self, duration: Duration) {
-        self.disarm();
-        processor::current(|p| self.deadline = p.deadline_after(duration));
+        processor::current(|p| {
+            self.check(p);
+            self.disarm();
+            self.deadline = p.deadline_after(duration);
+        });
+    }
+
+    fn check(&self, processor: &Processor) {
+        assert_eq!(
+            processor.identity(),
+            self.identity,
+            "a timer is used away from the processor that made it; make another with `sleep`"
+        );
     }
 
     fn disarm(&mut self) {
-        if let Some(key) = self.timer.take() {
-            // Dropped after the borrow: it may be foreign.
-            let waker = processor::on(self.identity, |p| p.wheel.borrow_mut().disarm(key));
+        let Some(key) = self.timer.take() else { return };
+        // Dropped after the borrow: it may be foreign.
+        let disarm = move |p: &Processor| {
+            let waker = p.wheel.borrow_mut().disarm(key);
             contain(|| drop(waker));
+        };
+        if processor::on(self.identity, disarm).is_none() {
+            send_home(self.identity, disarm);
         }
     }
 }
@@ -59,7 +81,7 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         processor::current(|p: &Processor| {
-            assert_eq!(p.identity(), self.identity, "a timer stays on its processor");
+            self.check(p);
             if p.now() >= self.deadline {
                 self.disarm();
                 return Poll::Ready(());

@@ -47,6 +47,12 @@ pub(crate) fn unregister(number: u16) {
     processors[usize::from(number)] = None;
 }
 
+/// The post of the processor with this identity, unless that has ended.
+pub(crate) fn post_of(identity: u32) -> Option<Arc<Post>> {
+    let processors = PROCESSORS.read().unwrap_or_else(|poison| poison.into_inner());
+    processors.iter().flatten().find(|post| post.identity == identity).cloned()
+}
+
 /// Which operation of which processor. The generation has the highest bits, so that the next
 /// name of a slot is one addition away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

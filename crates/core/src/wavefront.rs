@@ -112,7 +112,7 @@ impl Processor {
                     self.end_all();
                     continue;
                 }
-                if phase > Phase::Running && self.program().is_idle() && self.live() == 0 {
+                if phase > Phase::Running && self.may_end() {
                     return;
                 }
                 if turn.ran > 0 || turn.received {
@@ -317,6 +317,12 @@ impl Processor {
     /// Says, before others can know otherwise, that there is something alive here.
     pub(crate) fn say_busy(&self) {
         self.share.say_busy();
+    }
+
+    /// Whether a program that is to finish has nothing left, here or elsewhere. What the others have
+    /// sent before they had nothing left is seen after that.
+    pub(crate) fn may_end(&self) -> bool {
+        self.program().is_idle() && self.live() == 0 && self.post.orders_waiting() == 0
     }
 
     /// Nothing is to be done here.

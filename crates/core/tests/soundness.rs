@@ -371,7 +371,7 @@ fn a_call_that_strays_is_over() {
     let mut call = one.enter(|| a.call(|_| async { 1 }));
     let mut late = one.enter(|| a.call(|_| async { 2 }));
     let elsewhere = two.enter(|| poll_once(&mut call, Waker::noop()));
-    assert_eq!(elsewhere, Poll::Ready(Err(CallError::Ended)));
+    assert_eq!(elsewhere, Poll::Ready(Err(CallError::Elsewhere)));
     drop(one);
     assert_eq!(poll_once(&mut late, Waker::noop()), Poll::Ready(Err(CallError::Ended)));
 }

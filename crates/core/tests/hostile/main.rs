@@ -10,6 +10,7 @@
 mod common;
 mod support;
 
+mod elsewhere;
 mod endings;
 mod handles;
 mod lost;

@@ -1,12 +1,14 @@
 //! Replies of cohort operations that are kept for longer than their item.
 
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
 
 use phalanx_core::{CallError, Cohort, CohortStage, Graph, Processor, Reply, Session};
 
-use crate::support::{Hostile, grow, settle};
+use crate::support::{Hostile, grow, poll_once, settle};
 
 /// Replies that a handler has put aside. `Reply` is not `Send`, the handler is: so by thread.
 macro_rules! kept {
@@ -88,18 +90,21 @@ fn a_reply_is_stale_after_as_many_uses_as_a_waker_can_tell() {
 }
 
 #[test]
-fn a_reply_sent_elsewhere_reaches_nobody() {
+fn a_reply_sent_elsewhere_is_refused_and_the_caller_is_told() {
     let mut graph = Graph::new();
     let (numbers, _) = stages(&mut graph);
     let ([one, two], world) = (grow(graph), Hostile::default());
-    let call = one.enter(|| numbers.call(()));
+    let mut call = one.enter(|| numbers.call(()));
     one.turn(&world);
     let reply = NUMBERS.take().pop().expect("kept");
-    two.enter(|| reply.send(1));
+    let sent = catch_unwind(AssertUnwindSafe(|| two.enter(|| reply.send(1))));
+    let panic = sent.expect_err("refused");
+    let text = panic.downcast_ref::<&str>().expect("a text");
+    assert!(text.contains("away from the processor that made it"), "{text}");
     one.enter(|| assert!(!call.is_finished()));
-    // The processor ends the item at its own end.
-    drop(one);
-    drop(call);
+    one.turn(&world);
+    let told = one.enter(|| poll_once(&mut call, Waker::noop()));
+    assert!(matches!(told, Poll::Ready(Err(CallError::Unanswered { .. }))), "{told:?}");
 }
 
 /// The value that nobody awaits any more has a destructor that ends the item of another reply.

@@ -1,0 +1,216 @@
+//! Handles away from the processor that made them: on one of another program, on none, and after
+//! their own has ended.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use phalanx_core::{
+    Call, CallError, Graph, Hold, Join, Pooled, Processor, ProcessorId, Session, SessionEnd,
+    SharedStage, Sleep, join, sleep,
+};
+
+use crate::support::{Count, Hostile, grow, poll_once, settle};
+
+/// A program of one processor whose stage is the first of its graph: in two such programs every
+/// number is the same.
+fn alone() -> (Processor, SharedStage<()>) {
+    let mut graph = Graph::new();
+    let stage = graph.stage("stage").shared(());
+    let [processor] = grow(graph);
+    (processor, stage)
+}
+
+/// One of each handle.
+#[allow(dead_code, reason = "some are only dropped")]
+struct Handles {
+    timer: Sleep,
+    call: Call<Rc<()>>,
+    over: Call<Rc<()>>,
+    join: Join<(Call<u8>, Call<u8>)>,
+    session: Session,
+    hold: Hold,
+    end: SessionEnd,
+    pooled: Pooled<[Rc<()>; 2]>,
+}
+
+fn handles(processor: &Processor, stage: SharedStage<()>, count: &Count) -> Handles {
+    let token = || count.token();
+    let (one, two, three) = (token(), token(), token());
+    let handles = processor.enter(|| {
+        let session = Session::new();
+        let second = Session::new();
+        let hold = second.hold();
+        let mut handles = Handles {
+            timer: sleep(Duration::from_secs(3600)),
+            call: session.scope(|| {
+                stage.call(move |_| async move {
+                    std::future::pending::<()>().await;
+                    one
+                })
+            }),
+            over: stage.call(move |_| async move { two }),
+            join: join((
+                stage.call(|_| std::future::pending()),
+                session.scope(|| stage.call(|_| async { 1 })),
+            )),
+            end: second.end(),
+            session,
+            hold,
+            pooled: Pooled::new([three, token()]),
+        };
+        assert!(poll_once(&mut handles.timer, Waker::noop()).is_pending());
+        assert!(poll_once(&mut handles.call, Waker::noop()).is_pending());
+        assert!(poll_once(&mut handles.join, Waker::noop()).is_pending());
+        assert!(poll_once(&mut handles.end, Waker::noop()).is_pending());
+        handles
+    });
+    settle(std::slice::from_ref(processor), &Hostile::default());
+    handles
+}
+
+/// That nothing of `handles` is left but the two operations which never end by themselves.
+fn assert_given_back(processor: &Processor, count: &Count) {
+    settle(std::slice::from_ref(processor), &Hostile::default());
+    assert_eq!((processor.live(), processor.timers()), (2, 0), "{:?}", processor.residue());
+    let left = processor.residue();
+    let operations = left.iter().filter(|left| left.to_string().contains("an operation of"));
+    let sessions = left.iter().filter(|left| left.to_string().contains("1 operations and 0 holds"));
+    assert_eq!((operations.count(), sessions.count(), left.len()), (2, 1, 3), "{left:?}");
+    assert_eq!(count.alive(), 1, "the one in the operation");
+    processor.audit().unwrap();
+}
+
+#[test]
+fn handles_are_dropped_on_another_processor() {
+    let ((one, stage), (other, _), count) = (alone(), alone(), Count::default());
+    let handles = handles(&one, stage, &count);
+    other.enter(|| drop(handles));
+    assert_given_back(&one, &count);
+    assert!(other.residue().is_empty());
+}
+
+#[test]
+fn handles_are_dropped_on_no_processor() {
+    let ((one, stage), count) = (alone(), Count::default());
+    drop(handles(&one, stage, &count));
+    assert_given_back(&one, &count);
+}
+
+#[test]
+fn handles_outlive_their_processor() {
+    let ((one, stage), (other, strange), count) = (alone(), alone(), Count::default());
+    let mut mine = handles(&one, stage, &count);
+    drop(one);
+    // The other has the same of its own, under the same numbers.
+    let theirs = Count::default();
+    let others = handles(&other, strange, &theirs);
+    other.enter(|| {
+        assert_eq!(poll_once(&mut mine.call, Waker::noop()), Poll::Ready(Err(CallError::Ended)));
+        let joined = poll_once(&mut mine.join, Waker::noop());
+        assert_eq!(joined, Poll::Ready((Err(CallError::Ended), Err(CallError::Ended))));
+        assert_eq!(poll_once(&mut mine.end, Waker::noop()), Poll::Ready(()));
+        mine.over.end();
+        assert_eq!(mine.session.operations(), 0);
+        drop(mine.session.end());
+        drop(mine);
+    });
+    assert_eq!((count.alive(), theirs.alive()), (0, 4), "the others are untouched");
+    drop(others);
+    assert_given_back(&other, &theirs);
+}
+
+#[test]
+fn handles_are_used_on_another_processor() {
+    let ((one, stage), (other, strange), count) = (alone(), alone(), Count::default());
+    let mut mine = handles(&one, stage, &count);
+    let theirs = Count::default();
+    let others = handles(&other, strange, &theirs);
+    other.enter(|| {
+        let panics = |f: &mut dyn FnMut()| {
+            let panic = catch_unwind(AssertUnwindSafe(f)).expect_err("it panics");
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or(panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            assert!(text.is_some_and(|text| text.contains("away from the processor")));
+        };
+        panics(&mut || _ = poll_once(&mut mine.timer, Waker::noop()));
+        panics(&mut || mine.timer.reset(Duration::ZERO));
+        panics(&mut || _ = poll_once(&mut mine.end, Waker::noop()));
+        panics(&mut || drop(mine.session.end()));
+        panics(&mut || drop(mine.session.hold()));
+        panics(&mut || _ = mine.session.operations());
+        panics(&mut || mine.session.scope(|| ()));
+        let elsewhere = Err(CallError::Elsewhere);
+        assert_eq!(poll_once(&mut mine.over, Waker::noop()), Poll::Ready(elsewhere.clone()));
+        assert_eq!(poll_once(&mut mine.call, Waker::noop()), Poll::Ready(elsewhere));
+        let elsewhere = Err(CallError::Elsewhere);
+        let both = (elsewhere.clone(), elsewhere);
+        assert_eq!(poll_once(&mut mine.join, Waker::noop()), Poll::Ready(both));
+    });
+    drop(mine);
+    assert_given_back(&one, &count);
+    assert_eq!(theirs.alive(), 4, "the others are untouched");
+    drop(others);
+    assert_given_back(&other, &theirs);
+}
+
+#[test]
+fn a_release_goes_to_its_processor_alone() {
+    let ((one, _), (other, _)) = (alone(), alone());
+    let ids: [ProcessorId; 2] = [one.id(), other.id()];
+    assert_ne!(ids[0], ids[1]);
+    let (say, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let hostile = || panic!("hostile release");
+        ids[0].release(hostile);
+        ids[0].release(move || say.send(1).unwrap());
+    })
+    .join()
+    .unwrap();
+    crate::support::hush();
+    settle(&[other], &Hostile::default());
+    assert!(heard.try_recv().is_err());
+    assert!(ids[0].is_alive() && !ids[1].is_alive());
+    settle(std::slice::from_ref(&one), &Hostile::default());
+    assert_eq!(heard.try_recv(), Ok(1));
+    drop(one);
+    // Dropped without being run.
+    ids[0].release(|| unreachable!());
+}
+
+#[test]
+fn a_part_of_its_caller_goes_to_another_program() {
+    let declare = || {
+        let mut graph = Graph::new();
+        let stages: Vec<_> = (0..8).map(|_| graph.stage("direct").direct().shared(())).collect();
+        let [processor] = grow(graph);
+        (processor, stages)
+    };
+    let ((one, stages), (other, _)) = (declare(), alone());
+    let stage = stages[7];
+    let kept = Rc::new(RefCell::new(None));
+    let out = kept.clone();
+    one.enter(|| {
+        stages[0]
+            .dispatch(move |_| async move {
+                let mut inside = Box::pin(stage.run(|_| std::future::pending::<()>()));
+                let pending = std::future::poll_fn(|context| {
+                    Poll::Ready(inside.as_mut().poll(context).is_pending())
+                });
+                assert!(pending.await);
+                *out.borrow_mut() = Some(inside);
+            })
+            .unwrap();
+    });
+    settle(std::slice::from_ref(&one), &Hostile::default());
+    let mut inside = kept.take().expect("it suspends");
+    let polled = Cell::new(false);
+    let refused = catch_unwind(AssertUnwindSafe(|| {
+        other.enter(|| polled.set(poll_once(&mut inside, Waker::noop()).is_pending()));
+    }));
+    assert!(refused.is_err() && !polled.get());
+    drop(inside);
+    assert_eq!(one.live(), 0);
+}
