@@ -5,7 +5,10 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::io::with;
+use phalanx_core::ProcessorId;
+
+use crate::blocking::contain;
+use crate::io::{release, with};
 
 /// Resolves when the program begins to drain: stop taking new work in, finish what is under way.
 ///
@@ -26,25 +29,45 @@ pub fn draining() -> Draining {
     Draining { key: None }
 }
 
-/// The future of [`draining`]. May be polled many times; keep it to wait again and again.
+/// The future of [`draining`]. May be polled many times; keep it to wait again and again. Moved to
+/// another processor it waits for the drain of the program there.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Draining {
-    key: Option<usize>,
+    /// A place among those who wait, and the processor that has it.
+    key: Option<(usize, ProcessorId)>,
+}
+
+impl Draining {
+    fn leave(&mut self) {
+        let Some((key, home)) = self.key.take() else { return };
+        release(home, move |io| {
+            if !io.told_draining.get() {
+                // Dropped after the borrow: it may be foreign.
+                let waker = io.draining.borrow_mut().remove(key);
+                contain(|| drop(waker));
+            }
+        });
+    }
 }
 
 impl Future for Draining {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // Cloned before the borrow and dropped after it: it may be foreign.
+        let mut waker = context.waker().clone();
         with(|io| {
+            if self.key.is_some_and(|(_, home)| home != io.home()) {
+                self.leave();
+            }
             if io.told_draining.get() {
                 self.key = None;
                 return Poll::Ready(());
             }
             let mut waiting = io.draining.borrow_mut();
             match self.key {
-                Some(key) => waiting[key].clone_from(context.waker()),
-                None => self.key = Some(waiting.insert(context.waker().clone())),
+                Some((key, _)) => std::mem::swap(&mut waiting[key], &mut waker),
+                None => self.key = Some((waiting.insert(waker), io.home())),
             }
             Poll::Pending
         })
@@ -53,13 +76,7 @@ impl Future for Draining {
 
 impl Drop for Draining {
     fn drop(&mut self) {
-        if let Some(key) = self.key {
-            crate::io::try_with(|io| {
-                if !io.told_draining.get() {
-                    io.draining.borrow_mut().remove(key);
-                }
-            });
-        }
+        self.leave();
     }
 }
 

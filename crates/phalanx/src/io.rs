@@ -8,28 +8,46 @@
 //! How long a request may take is a number in its entry here, not a timer: a server limits every
 //! wait and hardly ever reaches a limit. When the earliest limit that was seen has passed, one look
 //! over the table finds what has expired and cancels it.
+//!
+//! A request and a socket are numbers in one processor's tables, so their handles carry that
+//! processor's identity (`request`). Wakers and payloads may be foreign code. The table is not borrowed
+//! while a waker is cloned, woken or dropped, and a waker's panic is contained.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `patience` | how long to wait |
+//! | `request` | a request's future, and a socket, on their processor and away from it |
+
+mod patience;
+mod request;
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Hold, Session, load_ahead, now};
+use phalanx_core::{Hold, ProcessorId, Session, load_ahead, now};
 use phalanx_driver::{Completion, Done, Driver, Request, Socket, Token};
 use slab::Slab;
 
-use crate::blocking::Pools;
+pub use self::patience::Patience;
+pub use self::request::Elsewhere;
+pub(crate) use self::request::{HomeSocket, release, request};
+use crate::blocking::{Pools, contain};
 use crate::draining::Drained;
 use crate::ended::Left;
 
 /// A processor's driver and what is in flight on it.
 pub(crate) struct Io {
+    home: ProcessorId,
     driver: RefCell<Box<dyn Driver>>,
     flights: RefCell<Slab<Flight>>,
     completed: RefCell<Vec<Completion>>,
+    /// Requests of destructors that ran while the driver was borrowed.
+    postponed: RefCell<Vec<Postponed>>,
+    /// The processor has ended, and nothing is started any more.
+    closed: Cell<bool>,
     /// Operations that want to know when the program drains.
     pub(crate) draining: RefCell<Slab<Waker>>,
     pub(crate) told_draining: Cell<bool>,
@@ -39,57 +57,6 @@ pub(crate) struct Io {
     pub(crate) apart: OnceCell<Session>,
     /// The pools of blocking stages that were used here.
     pub(crate) pools: RefCell<Pools>,
-}
-
-/// How long to wait for I/O.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    limit: Duration,
-    ends_with_drain: bool,
-}
-
-impl Patience {
-    /// Wait for ever.
-    pub const ENDLESS: Self = Self { limit: Duration::MAX, ends_with_drain: false };
-
-    /// Wait for at most `limit`; then the I/O fails with
-    /// [`TimedOut`](std::io::ErrorKind::TimedOut). It counts from the time of the running cohort
-    /// ([`now`](crate::now)), and is looked at every tenth of a second.
-    pub const fn limit(limit: Duration) -> Self {
-        Self { limit, ends_with_drain: false }
-    }
-
-    /// How long that is; [`Duration::MAX`] is for ever.
-    pub const fn duration(self) -> Duration {
-        self.limit
-    }
-
-    /// What is left of it when `elapsed` of it has passed: for several waits under one limit. Never
-    /// less than nothing, and all of it where there is no limit.
-    ///
-    /// ```
-    /// use phalanx::Patience;
-    /// use std::time::Duration;
-    ///
-    /// let [one, two, three] = [1, 2, 3].map(Duration::from_secs);
-    /// assert_eq!(Patience::limit(three).after(one), Patience::limit(two));
-    /// assert_eq!(Patience::limit(one).after(two), Patience::limit(Duration::ZERO));
-    /// assert_eq!(Patience::ENDLESS.after(one), Patience::ENDLESS);
-    /// ```
-    #[must_use]
-    pub const fn after(self, elapsed: Duration) -> Self {
-        match self.limit {
-            Duration::MAX => self,
-            limit => Self { limit: limit.saturating_sub(elapsed), ..self },
-        }
-    }
-
-    /// And no longer than until the program drains; then the I/O fails with an error that
-    /// [`Drained::caused`](crate::Drained::caused) recognises. For connections that are idle.
-    #[must_use]
-    pub const fn or_drain(self) -> Self {
-        Self { ends_with_drain: true, ..self }
-    }
 }
 
 /// Fewer requests than this are all in the cache, with the operations that wait for them.
@@ -124,6 +91,12 @@ impl From<Cause> for io::Error {
     }
 }
 
+/// A request of a destructor that ran while the driver was borrowed.
+enum Postponed {
+    Close(Socket),
+    Cancel(usize),
+}
+
 enum State {
     Waiting(Waker),
     Done(io::Result<Done>),
@@ -149,12 +122,30 @@ pub(crate) fn try_with<R>(f: impl FnOnce(&Io) -> R) -> Option<R> {
     IO.try_with(|io| io.borrow().as_deref().map(f)).ok().flatten()
 }
 
+/// The thread has its processor's I/O until this is dropped.
+pub(crate) struct Entered(());
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        drop(IO.take());
+    }
+}
+
+/// Whether this thread runs a processor.
+pub(crate) fn is_entered() -> bool {
+    IO.with_borrow(Option::is_some)
+}
+
 impl Io {
-    pub(crate) fn new(driver: Box<dyn Driver>) -> Rc<Self> {
+    /// The I/O of the processor with this identity.
+    pub(crate) fn new(home: ProcessorId, driver: Box<dyn Driver>) -> Rc<Self> {
         Rc::new(Self {
+            home,
             driver: RefCell::new(driver),
             flights: RefCell::default(),
             completed: RefCell::default(),
+            postponed: RefCell::default(),
+            closed: Cell::new(false),
             draining: RefCell::default(),
             told_draining: Cell::new(false),
             earliest: Cell::new(Duration::MAX),
@@ -164,23 +155,43 @@ impl Io {
     }
 
     /// Makes this the thread's I/O.
-    pub(crate) fn install(self: &Rc<Self>) {
+    pub(crate) fn enter(self: &Rc<Self>) -> Entered {
         IO.set(Some(self.clone()));
+        Entered(())
     }
 
-    /// The thread has no I/O any more.
-    pub(crate) fn uninstall() {
-        drop(IO.take());
+    /// The processor that all of this belongs to.
+    pub(crate) fn home(&self) -> ProcessorId {
+        self.home
     }
 
+    /// The driver for the processor's loop.
+    ///
+    /// # Panics
+    /// While the driver is borrowed.
     pub(crate) fn driver<R>(&self, f: impl FnOnce(&mut dyn Driver) -> R) -> R {
         f(&mut **self.driver.borrow_mut())
+    }
+
+    /// The driver for operations, and for destructors of their payloads.
+    ///
+    /// # Errors
+    /// `ResourceBusy` while the driver is borrowed: a destructor runs inside it.
+    fn try_driver<R>(&self, f: impl FnOnce(&mut dyn Driver) -> io::Result<R>) -> io::Result<R> {
+        match self.driver.try_borrow_mut() {
+            Ok(mut driver) => f(&mut **driver),
+            Err(_) => Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "the destructor of a payload cannot do I/O, since the driver runs it",
+            )),
+        }
     }
 
     /// Wakes the operations whose requests were answered. Says how many there were.
     pub(crate) fn reap(&self) -> io::Result<usize> {
         let mut completed = self.completed.take();
         self.driver.borrow_mut().reap(&mut completed)?;
+        self.catch_up();
         let count = completed.len();
         self.load_ahead(&completed);
         for Completion { token, result } in completed.drain(..) {
@@ -188,6 +199,33 @@ impl Io {
         }
         self.completed.replace(completed);
         Ok(count)
+    }
+
+    /// Carries out the postponed requests of destructors.
+    fn catch_up(&self) {
+        while !self.postponed.borrow().is_empty() {
+            for postponed in self.postponed.take() {
+                match postponed {
+                    Postponed::Close(socket) => self.close(socket),
+                    Postponed::Cancel(key) => self.cancel(key),
+                }
+            }
+        }
+    }
+
+    fn close(&self, socket: Socket) {
+        match self.driver.try_borrow_mut() {
+            Ok(mut driver) => driver.close(socket),
+            Err(_) => self.postponed.borrow_mut().push(Postponed::Close(socket)),
+        }
+    }
+
+    /// Of a request that is in flight until it is answered.
+    fn cancel(&self, key: usize) {
+        match self.driver.try_borrow_mut() {
+            Ok(mut driver) => driver.cancel(Token(key as u64)),
+            Err(_) => self.postponed.borrow_mut().push(Postponed::Cancel(key)),
+        }
     }
 
     /// Has what the completions touch here loaded together, before one after the other does: of many
@@ -215,22 +253,49 @@ impl Io {
                     (result, _) => result,
                 });
                 drop(flights);
-                waker.wake();
+                contain(|| waker.wake());
             }
             State::Abandoned => {
                 let flight = flights.remove(key);
                 drop(flights);
-                // A connection that nobody waits for is closed, not leaked.
-                if let Ok(Done::Accepted(socket) | Done::Connected(socket)) = result {
-                    self.driver.borrow_mut().close(socket);
-                }
+                self.discard(result);
                 drop(flight);
             }
             State::Done(_) => unreachable!("each request is answered once"),
         }
     }
 
-    fn start(&self, request: Request, patience: Patience, waker: &Waker) -> usize {
+    /// A connection that nobody waits for is closed, not leaked.
+    fn discard(&self, result: io::Result<Done>) {
+        if let Ok(Done::Accepted(socket) | Done::Connected(socket)) = result {
+            self.close(socket);
+        }
+    }
+
+    /// Cancels a request, or drops its result. Its future has been dropped.
+    fn abandon(&self, key: usize) {
+        let mut flights = self.flights.borrow_mut();
+        let Some(flight) = flights.get_mut(key) else { return };
+        match std::mem::replace(&mut flight.state, State::Abandoned) {
+            State::Waiting(waker) => {
+                drop(flights);
+                self.cancel(key);
+                contain(|| drop(waker));
+            }
+            State::Done(result) => {
+                let flight = flights.remove(key);
+                drop(flights);
+                self.discard(result);
+                drop(flight);
+            }
+            State::Abandoned => (),
+        }
+    }
+
+    fn start(&self, request: Request, patience: Patience, waker: &Waker) -> io::Result<usize> {
+        if self.closed.get() {
+            return Err(Elsewhere::Ended.into());
+        }
         let expires = match patience.limit {
             Duration::MAX => Duration::MAX,
             limit => now().saturating_add(limit),
@@ -244,18 +309,49 @@ impl Io {
             cancelled: drained.then_some(Cause::Drained),
             _hold: Session::current().map(|session| session.hold()),
         };
-        let key = self.flights.borrow_mut().insert(flight);
-        let mut driver = self.driver.borrow_mut();
-        driver.start(Token(key as u64), request);
-        if drained {
-            driver.cancel(Token(key as u64));
-        }
-        key
+        self.try_driver(|driver| {
+            let key = self.flights.borrow_mut().insert(flight);
+            driver.start(Token(key as u64), request);
+            if drained {
+                driver.cancel(Token(key as u64));
+            }
+            Ok(key)
+        })
     }
 
-    /// Waits a while for the answers that nobody waits for any more: until then the kernel has what
-    /// belongs to their requests.
+    /// Registers `waker` for the request's answer. None if it is answered already, or not here.
+    fn wait(&self, key: usize, waker: &Waker) -> Option<()> {
+        let is_same = match &self.flights.borrow().get(key)?.state {
+            State::Waiting(before) => before.will_wake(waker),
+            _ => return None,
+        };
+        if !is_same {
+            let mut waker = waker.clone();
+            if let State::Waiting(before) = &mut self.flights.borrow_mut().get_mut(key)?.state {
+                std::mem::swap(before, &mut waker);
+            }
+        }
+        Some(())
+    }
+
+    /// Takes a request that has its answer out of the table.
+    fn take(&self, key: usize) -> io::Result<Done> {
+        let mut flights = self.flights.borrow_mut();
+        if !matches!(flights.get(key), Some(Flight { state: State::Done(_), .. })) {
+            return Err(Elsewhere::Ended.into());
+        }
+        let flight = flights.remove(key);
+        drop(flights);
+        let State::Done(result) = flight.state else { unreachable!("looked at above") };
+        result
+    }
+
+    /// Gives up all requests after the processor's end, also those whose futures were moved away.
+    /// Waits up to `patience` for their answers: until then the kernel has their buffers.
     pub(crate) fn settle(&self, patience: Duration) -> io::Result<()> {
+        self.closed.set(true);
+        let keys: Vec<_> = self.flights.borrow().iter().map(|(key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.abandon(key));
         let deadline = Instant::now() + patience;
         while !self.flights.borrow().is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -313,92 +409,26 @@ impl Io {
         }
         self.cancel_each(Cause::Drained, |flight| flight.ends_with_drain);
         let mut waiting = self.draining.take();
-        waiting.drain().for_each(Waker::wake);
+        waiting.drain().for_each(|waker| contain(|| waker.wake()));
         true
     }
 
     fn cancel_each(&self, cause: Cause, mut which: impl FnMut(&Flight) -> bool) {
-        let mut driver = self.driver.borrow_mut();
+        let mut chosen = Vec::new();
         for (key, flight) in &mut *self.flights.borrow_mut() {
             let waiting = matches!(flight.state, State::Waiting(_)) && flight.cancelled.is_none();
             if waiting && which(flight) {
                 flight.cancelled = Some(cause);
-                driver.cancel(Token(key as u64));
+                chosen.push(key);
             }
         }
+        chosen.into_iter().for_each(|key| self.cancel(key));
     }
 }
 
-/// Closes a socket, if its processor is still there.
-pub(crate) fn close(socket: Socket) {
-    try_with(|io| io.driver(|driver| driver.close(socket)));
-}
-
-/// A request to the driver, awaited.
-pub(crate) fn request(request: Request, patience: Patience) -> Requested {
-    Requested(Stage::New(Some((request, patience))))
-}
-
-/// The future of [`request`].
-pub(crate) struct Requested(Stage);
-
-enum Stage {
-    New(Option<(Request, Patience)>),
-    Flying(usize),
-    Over,
-}
-
-impl Future for Requested {
-    type Output = io::Result<Done>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        with(|io| match &mut self.0 {
-            Stage::New(request) => {
-                let (request, patience) = request.take().expect("started once");
-                self.0 = Stage::Flying(io.start(request, patience, context.waker()));
-                Poll::Pending
-            }
-            Stage::Flying(key) => {
-                let key = *key;
-                let mut flights = io.flights.borrow_mut();
-                match &mut flights[key].state {
-                    State::Waiting(waker) => {
-                        waker.clone_from(context.waker());
-                        Poll::Pending
-                    }
-                    State::Done(_) => {
-                        let flight = flights.remove(key);
-                        drop(flights);
-                        self.0 = Stage::Over;
-                        let State::Done(result) = flight.state else { unreachable!() };
-                        Poll::Ready(result)
-                    }
-                    State::Abandoned => unreachable!("abandoned by being dropped"),
-                }
-            }
-            Stage::Over => panic!("a request is awaited once"),
-        })
-    }
-}
-
-impl Drop for Requested {
+impl Drop for Io {
     fn drop(&mut self) {
-        let Stage::Flying(key) = self.0 else { return };
-        try_with(|io| {
-            let mut flights = io.flights.borrow_mut();
-            if matches!(flights[key].state, State::Done(_)) {
-                let flight = flights.remove(key);
-                drop(flights);
-                if let State::Done(Ok(Done::Accepted(socket) | Done::Connected(socket))) =
-                    flight.state
-                {
-                    io.driver(|driver| driver.close(socket));
-                }
-            } else {
-                flights[key].state = State::Abandoned;
-                drop(flights);
-                io.driver(|driver| driver.cancel(Token(key as u64)));
-            }
-        });
+        self.flights.get_mut().drain().for_each(|flight| contain(|| drop(flight)));
+        self.draining.get_mut().drain().for_each(|waker| contain(|| drop(waker)));
     }
 }

@@ -79,8 +79,8 @@ impl Launch<'_> {
         }
         let driver = phalanx_driver::open(kind, &runtime.config).map_err(RunError::Driver)?;
         let unparker = driver.unparker();
-        let io = Io::new(driver);
-        io.install();
+        let io = Io::new(seed.id(), driver);
+        let _entered = io.enter();
         let seed = region::lent(runtime.region, seed);
         let processor = seed.grow(Box::new(move || unparker.unpark()));
         let caller = Caller { processor: index, events: events.clone(), rest };
@@ -102,7 +102,6 @@ impl Launch<'_> {
         drop(processor);
         let settled = io.settle(SETTLING).map_err(RunError::Driver);
         let left = Left { operations, timers, ..io.left() };
-        Io::uninstall();
         started.and(settled).map(|()| left)
     }
 }

@@ -3,11 +3,11 @@
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener};
 
-use phalanx_driver::{Done, Endpoint, Payload, Request, Socket};
+use phalanx_driver::{Done, Endpoint, Payload, Request};
 use socket2::{Domain, Protocol, Type};
 
 use crate::fs::File;
-use crate::io::{Patience, close, request, with};
+use crate::io::{HomeSocket, Patience, request, with};
 
 pub use crate::listeners::Listeners;
 
@@ -52,8 +52,9 @@ fn socket(address: SocketAddr) -> io::Result<socket2::Socket> {
     Ok(socket)
 }
 
-/// A socket that accepts connections for this processor.
-pub struct Listener(Socket);
+/// A socket that accepts connections for this processor. It stays there; used on another it is an
+/// [`Elsewhere`](crate::Elsewhere).
+pub struct Listener(HomeSocket);
 
 impl Listener {
     /// Takes a listening socket onto this processor.
@@ -65,7 +66,7 @@ impl Listener {
     /// Outside of a processor.
     pub fn new(listener: impl Into<Endpoint>) -> io::Result<Self> {
         let listener = listener.into();
-        with(|io| io.driver(|driver| driver.adopt(listener))).map(Self)
+        with(|io| io.driver(|driver| driver.adopt(listener))).map(|s| Self(HomeSocket::new(s)))
     }
 
     /// Waits for the next connection, until the program drains.
@@ -74,8 +75,9 @@ impl Listener {
     /// [`Drained`](crate::Drained) once the program drains; else as `accept(2)`. Out of descriptors
     /// (`EMFILE`, `ENFILE`), wait a little and go on.
     pub async fn accept(&self) -> io::Result<Stream> {
-        match request(Request::Accept { listener: self.0 }, Patience::ENDLESS.or_drain()).await? {
-            Done::Accepted(socket) => Ok(Stream(socket)),
+        let accept = |listener| Request::Accept { listener };
+        match self.0.request(accept, Patience::ENDLESS.or_drain()).await? {
+            Done::Accepted(socket) => Ok(Stream(self.0.beside(socket))),
             other => unreachable!("accept came to {other:?}"),
         }
     }
@@ -85,13 +87,7 @@ impl Listener {
     /// # Errors
     /// As `getsockname(2)`.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        with(|io| io.driver(|driver| driver.local_addr(self.0)))
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        close(self.0);
+        self.0.driver(|driver, socket| driver.local_addr(socket))
     }
 }
 
@@ -105,7 +101,12 @@ pub struct SentFile {
 }
 
 /// A TCP connection of this processor. Dropping it closes it.
-pub struct Stream(Socket);
+///
+/// It stays on the processor that accepted or connected it, and so does a read or write that has
+/// begun. Used on another processor, or after its program has ended, it is an
+/// [`Elsewhere`](crate::Elsewhere); dropped there, it is closed by its own processor. It is `Send`, so
+/// that it may be a part of futures that have to be.
+pub struct Stream(HomeSocket);
 
 impl Stream {
     /// Connects to `address`.
@@ -115,8 +116,8 @@ impl Stream {
     pub async fn connect(address: SocketAddr, patience: Patience) -> io::Result<Self> {
         match request(Request::Connect { address }, patience).await? {
             Done::Connected(socket) => {
-                let stream = Self(socket);
-                with(|io| io.driver(|driver| driver.set_nodelay(socket)))?;
+                let stream = Self(HomeSocket::new(socket));
+                stream.0.driver(|driver, socket| driver.set_nodelay(socket))?;
                 Ok(stream)
             }
             other => unreachable!("connect came to {other:?}"),
@@ -131,7 +132,7 @@ impl Stream {
     /// # Errors
     /// As `recv(2)`, or [`Patience`]'s.
     pub async fn read(&self, buffer: &mut Vec<u8>, patience: Patience) -> io::Result<usize> {
-        match request(Request::Receive { socket: self.0 }, patience).await? {
+        match self.0.request(|socket| Request::Receive { socket }, patience).await? {
             Done::Received(chunk) => {
                 buffer.extend_from_slice(&chunk);
                 Ok(chunk.len())
@@ -156,7 +157,7 @@ impl Stream {
         patience: Patience,
     ) -> io::Result<u64> {
         debug_assert!(skip > 0, "nothing to skip: read");
-        match request(Request::Skip { socket: self.0, most: skip }, patience).await? {
+        match self.0.request(|socket| Request::Skip { socket, most: skip }, patience).await? {
             Done::Skipped(bytes) => Ok(bytes),
             Done::Received(chunk) => {
                 let skipped =
@@ -179,7 +180,7 @@ impl Stream {
         patience: Patience,
     ) -> io::Result<Vec<u8>> {
         let payload = payload.into();
-        match request(Request::Send { socket: self.0, payload }, patience).await? {
+        match self.0.request(|socket| Request::Send { socket, payload }, patience).await? {
             Done::Sent(head) => Ok(head),
             other => unreachable!("send came to {other:?}"),
         }
@@ -223,8 +224,8 @@ impl Stream {
         patience: Patience,
     ) -> io::Result<SentFile> {
         let file = file.0.clone();
-        let send = Request::SendFile { socket: self.0, head, file, offset, length };
-        match request(send, patience).await? {
+        let send = |socket| Request::SendFile { socket, head, file, offset, length };
+        match self.0.request(send, patience).await? {
             Done::SentFile { head, bytes } => Ok(SentFile { head, bytes }),
             other => unreachable!("sending a file came to {other:?}"),
         }
@@ -235,7 +236,7 @@ impl Stream {
     /// # Errors
     /// As `shutdown(2)`.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        with(|io| io.driver(|driver| driver.shutdown(self.0, how)))
+        self.0.driver(|driver, socket| driver.shutdown(socket, how))
     }
 
     /// The other end's address.
@@ -243,12 +244,6 @@ impl Stream {
     /// # Errors
     /// As `getpeername(2)`.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        with(|io| io.driver(|driver| driver.peer_addr(self.0)))
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        close(self.0);
+        self.0.driver(|driver, socket| driver.peer_addr(socket))
     }
 }

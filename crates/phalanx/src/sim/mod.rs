@@ -74,6 +74,8 @@ pub use fault::{fault_point, spend};
 pub use phalanx_driver::sim::Faults;
 pub use world::World;
 
+use crate::io;
+
 /// What a simulated run came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -91,8 +93,15 @@ pub struct Report {
 ///
 /// # Panics
 /// When the program fails to start, is stuck, or leaves something behind; when a client panics; when
-/// `build` does. What went wrong is printed with the seed.
+/// `build` does. What went wrong is printed with the seed. Also when it is called by an operation or a
+/// start of a program, a client of another simulation, or in their destructors.
+#[track_caller]
 pub fn run(seed: u64, build: impl FnOnce(&mut World)) -> Report {
+    assert!(
+        !io::is_entered() && !workers::are_simulated(),
+        "a simulation is run within a program, whose I/O it would replace; \
+         run it on a thread of its own, such as a blocking stage's"
+    );
     let result = catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(seed);
         build(&mut world);

@@ -55,14 +55,7 @@ impl Place {
 
     /// Takes a step, as the thread that runs this processor.
     pub(super) fn step<R>(&self, f: impl FnOnce(Steps<'_>, &Outside) -> R) -> R {
-        struct Leave;
-        impl Drop for Leave {
-            fn drop(&mut self) {
-                Io::uninstall();
-            }
-        }
-        self.io.install();
-        let _leave = Leave;
+        let _entered = self.io.enter();
         f(self.processor().stepping(), &self.world)
     }
 
@@ -113,9 +106,8 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         // The processor's operations go before their driver does.
-        self.io.install();
+        let _entered = self.io.enter();
         self.processor = None;
-        Io::uninstall();
     }
 }
 

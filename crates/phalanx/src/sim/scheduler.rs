@@ -83,13 +83,13 @@ impl Run {
         for seed in seeds {
             let index = seed.index();
             let driver = outside.driver(&sizes(&mut rng)).map_err(|error| error.to_string())?;
-            let io = Io::new(Box::new(driver));
+            let io = Io::new(seed.id(), Box::new(driver));
             let bell = Bell::new(outside.clone(), habits.wake_delay);
             let ringer = bell.clone();
-            io.install();
+            let entered = io.enter();
             let processor = seed.grow(Box::new(move || ringer.ring()));
             let started = processor.enter(|| start(&Start::new(index, control.clone())));
-            Io::uninstall();
+            drop(entered);
             places.push(Place::new(processor, io, outside.clone(), bell));
             started.map_err(|error| format!("the start on processor {index} failed: {error}"))?;
         }

@@ -5,7 +5,11 @@
 //! valgrind, on the poll driver, and the programs in simulation under Miri.
 #![forbid(unsafe_code)]
 
+mod harness;
+mod moved;
 mod programs;
+mod reentrant;
+mod simulated;
 
 use phalanx::{Graph, Runtime};
 

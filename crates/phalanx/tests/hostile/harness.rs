@@ -1,0 +1,171 @@
+//! Programs on two processors, on each driver that this machine has.
+
+use std::future::{Future, poll_fn};
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::pin::Pin;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use phalanx::net::Stream;
+use phalanx::{
+    CallError, Choice, Elsewhere, Ended, Graph, Patience, RunError, Runtime, SharedStage,
+};
+
+/// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// Makes each named function a test per driver, `name::uring` and `name::poll`.
+macro_rules! on_each_driver {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            #[test]
+            #[cfg_attr(miri, ignore = "Miri has no sockets")]
+            fn uring() {
+                $crate::harness::on(phalanx::Choice::Uring, super::$name);
+            }
+
+            #[test]
+            #[cfg_attr(miri, ignore = "Miri has no sockets")]
+            fn poll() {
+                $crate::harness::on(phalanx::Choice::Poll, super::$name);
+            }
+        }
+    )*};
+}
+pub(crate) use on_each_driver;
+
+/// Runs a test on a thread of its own, and fails when it hangs. Without the driver it is skipped,
+/// unless `PHALANX_REQUIRE_URING=1`; so is it when `PHALANX_DRIVER` names the other.
+pub(crate) fn on(driver: Choice, test: fn(Choice)) {
+    let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
+    if ["uring", "poll"].contains(&named.as_str()) && named != driver.to_string() {
+        println!("skipped: PHALANX_DRIVER={named}");
+        return;
+    }
+    let nothing = runtime(driver, 1).run(Graph::new(), |start| {
+        start.control().drain();
+        Ok(())
+    });
+    if let Err(error @ RunError::Driver(_)) = nothing {
+        assert!(std::env::var_os("PHALANX_REQUIRE_URING").is_none_or(|set| set != "1"), "{error}");
+        println!("skipped: {error}");
+        return;
+    }
+    let (done, finished) = channel();
+    let body = thread::spawn(move || {
+        test(driver);
+        let _ = done.send(());
+    });
+    match finished.recv_timeout(2 * LONG) {
+        Err(RecvTimeoutError::Timeout) => panic!("the test hangs"),
+        _ => body.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+    }
+}
+
+fn runtime(driver: Choice, processors: usize) -> Runtime {
+    Runtime::new().driver(driver).processors(processors).pin(false).signals(false)
+}
+
+/// A program whose first operation runs on processor 0 and drains the program when it is over. It
+/// must come to its end by itself and leave nothing.
+pub(crate) fn program<F, Fut, T>(driver: Choice, processors: usize, operation: F) -> T
+where
+    F: FnOnce(SharedStage<()>) -> Fut + Send + 'static,
+    Fut: Future<Output = T> + 'static,
+    T: Send + 'static,
+{
+    let (result, ended) = run(driver, processors, operation);
+    assert!(ended.is_clean(), "{ended:?}");
+    result
+}
+
+/// As [`program`], which may leave something.
+pub(crate) fn run<F, Fut, T>(driver: Choice, processors: usize, operation: F) -> (T, Ended)
+where
+    F: FnOnce(SharedStage<()>) -> Fut + Send + 'static,
+    Fut: Future<Output = T> + 'static,
+    T: Send + 'static,
+{
+    let operation = Mutex::new(Some(operation));
+    let result: Arc<Mutex<Option<Result<T, CallError>>>> = Arc::default();
+    let mut graph = Graph::new();
+    let stage = graph.stage("test").shared(());
+    let ended = runtime(driver, processors).drain(2 * LONG).run(graph, |start| {
+        if start.processor() > 0 {
+            return Ok(());
+        }
+        let operation = operation.lock().unwrap().take().expect("one processor begins");
+        let (control, result) = (start.control(), result.clone());
+        stage.dispatch(move |_| async move {
+            // A child, so that a panic is seen here.
+            let outcome = stage.call(move |_| operation(stage)).await;
+            *result.lock().unwrap() = Some(outcome);
+            control.drain();
+        })?;
+        Ok(())
+    });
+    let result = result.lock().unwrap().take().expect("the operation has ended");
+    (result.unwrap_or_else(|error| panic!("{error}")), ended.expect("the program runs"))
+}
+
+/// Why `result` failed: the handle was away from its processor.
+pub(crate) fn elsewhere<T>(result: io::Result<T>) -> Elsewhere {
+    let error = result.err().expect("it fails");
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Elsewhere>());
+    *inner.unwrap_or_else(|| panic!("another error: {error}"))
+}
+
+/// Polls once.
+pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context))).await
+}
+
+/// A listening socket of the test.
+pub(crate) fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// A connection of this processor, and the test's end of it.
+pub(crate) async fn pair() -> (Stream, TcpStream) {
+    let (listener, address) = listener();
+    let stream = Stream::connect(address, Patience::limit(LONG)).await.unwrap();
+    let peer = listener.accept().unwrap().0;
+    peer.set_read_timeout(Some(LONG)).unwrap();
+    (stream, peer)
+}
+
+/// A read that owns its stream: the future of its result and the stream.
+pub(crate) type Reading = Pin<Box<dyn Future<Output = (io::Result<Vec<u8>>, Stream)> + Send>>;
+
+/// A read with all that it needs, which may be moved.
+pub(crate) fn read(stream: Stream) -> Reading {
+    Box::pin(async move {
+        let mut bytes = Vec::new();
+        let read = stream.read(&mut bytes, Patience::limit(LONG)).await;
+        (read.map(|_| bytes), stream)
+    })
+}
+
+/// That the peer's connection was closed, and by its end.
+pub(crate) fn assert_closed(mut peer: TcpStream) {
+    match peer.read(&mut [0; 16]) {
+        Ok(0) => (),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => (),
+        other => panic!("the connection is open, or had something to read: {other:?}"),
+    }
+}
+
+/// The same, for operations: their processor may have to close it.
+pub(crate) async fn closed(peer: TcpStream) {
+    let closed = thread::spawn(move || assert_closed(peer));
+    while !closed.is_finished() {
+        phalanx::sleep(Duration::from_millis(1)).await;
+    }
+    closed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}

@@ -1,0 +1,331 @@
+//! Streams, listeners, files and their requests, used and dropped away from their processor.
+
+use std::io::Write;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use phalanx::fs::Dir;
+use phalanx::net::{Listener, Stream};
+use phalanx::{
+    CallError, Choice, Elsewhere, Patience, Session, SharedStage, drain, draining, sleep, yield_now,
+};
+
+use crate::harness::{
+    LONG, assert_closed, closed, elsewhere, listener, on_each_driver, pair, poll_once, program,
+    read,
+};
+
+on_each_driver!(
+    a_stream_on_another_processor,
+    a_read_that_has_begun_on_another_processor,
+    a_read_that_has_begun_is_dropped_elsewhere,
+    a_session_ends_without_the_read_that_left,
+    an_answer_that_waits_for_a_read_that_left,
+    a_stream_beyond_its_runtime,
+    a_read_beyond_its_runtime,
+    two_runtimes_at_once,
+    a_listener_on_another_processor,
+    a_file_on_another_processor,
+    a_drain_awaited_on_another_processor,
+    a_timer_on_another_processor,
+    a_simulation_within_an_operation,
+);
+
+/// A connection on processor 1 that is read there, and the test's end of it.
+async fn reader_on_1(stage: SharedStage<()>) -> (phalanx::Call<Vec<u8>>, std::net::TcpStream) {
+    let (peer, peers) = channel();
+    let call = stage.call_on(1, move |_| async move {
+        let (stream, other) = pair().await;
+        peer.send(other).unwrap();
+        let (result, _stream) = read(stream).await;
+        result.unwrap()
+    });
+    loop {
+        match peers.try_recv() {
+            // The reader has begun its read when it next suspends, and only then are we told.
+            Ok(peer) => break (call, peer),
+            Err(_) => sleep(Duration::from_millis(1)).await,
+        }
+    }
+}
+
+fn a_stream_on_another_processor(driver: Choice) {
+    program(driver, 2, |stage| async move {
+        let (mine, mut my_peer) = pair().await;
+        my_peer.write_all(b"mine").unwrap();
+        let (theirs, mut their_peer) = reader_on_1(stage).await;
+        let moved = stage.call_on(1, move |_| async move {
+            let mut bytes = Vec::new();
+            let read = mine.read(&mut bytes, Patience::limit(LONG)).await;
+            assert_eq!(elsewhere(read), Elsewhere::AnotherProcessor);
+            assert_eq!(bytes, b"");
+            let write = mine.write(b"wrong".to_vec(), Patience::limit(LONG)).await;
+            assert_eq!(elsewhere(write), Elsewhere::AnotherProcessor);
+            let skip = mine.skip(1, &mut bytes, Patience::limit(LONG)).await;
+            assert_eq!(elsewhere(skip), Elsewhere::AnotherProcessor);
+            assert_eq!(elsewhere(mine.peer_addr()), Elsewhere::AnotherProcessor);
+            let shutdown = mine.shutdown(std::net::Shutdown::Both);
+            assert_eq!(elsewhere(shutdown), Elsewhere::AnotherProcessor);
+        });
+        moved.await.unwrap();
+        their_peer.write_all(b"theirs").unwrap();
+        assert_eq!(theirs.await.unwrap(), b"theirs", "the other connection is untouched");
+        closed(my_peer).await;
+    });
+}
+
+fn a_read_that_has_begun_on_another_processor(driver: Choice) {
+    program(driver, 2, |stage| async move {
+        let (mine, my_peer) = pair().await;
+        let mut reading = read(mine);
+        assert!(poll_once(&mut reading).await.is_pending());
+        let (theirs, mut their_peer) = reader_on_1(stage).await;
+        let moved = stage.call_on(1, move |_| async move {
+            let (result, stream) = reading.await;
+            assert_eq!(elsewhere(result), Elsewhere::AnotherProcessor);
+            // It may go home and be used there.
+            stream
+        });
+        let stream = moved.await.unwrap();
+        their_peer.write_all(b"theirs").unwrap();
+        assert_eq!(theirs.await.unwrap(), b"theirs", "the rightful reader has its bytes");
+        (&my_peer).write_all(b"mine").unwrap();
+        assert_eq!(read(stream).await.0.unwrap(), b"mine");
+        closed(my_peer).await;
+    });
+}
+
+fn a_read_that_has_begun_is_dropped_elsewhere(driver: Choice) {
+    program(driver, 2, |stage| async move {
+        for on_a_thread in [true, false] {
+            let (mine, my_peer) = pair().await;
+            let mut reading = read(mine);
+            assert!(poll_once(&mut reading).await.is_pending());
+            let (theirs, mut their_peer) = reader_on_1(stage).await;
+            match on_a_thread {
+                true => thread::spawn(move || drop(reading)).join().unwrap(),
+                false => stage.call_on(1, move |_| async move { drop(reading) }).await.unwrap(),
+            }
+            closed(my_peer).await;
+            their_peer.write_all(b"theirs").unwrap();
+            assert_eq!(theirs.await.unwrap(), b"theirs", "no other request was cancelled");
+        }
+    });
+}
+
+fn a_session_ends_without_the_read_that_left(driver: Choice) {
+    program(driver, 2, |stage| async move {
+        let session = Session::new();
+        let (leave, left) = channel();
+        let call = session.scope(|| {
+            stage.call(move |_| async move {
+                let (stream, peer) = pair().await;
+                let mut reading = read(stream);
+                assert!(poll_once(&mut reading).await.is_pending());
+                leave.send(reading).unwrap();
+                peer
+            })
+        });
+        let peer = call.await.unwrap();
+        let reading = left.recv().unwrap();
+        let mut end = session.end();
+        assert!(poll_once(&mut end).await.is_pending(), "the kernel has its buffer");
+        let gone = stage.call_on(1, move |_| async move { drop(reading) });
+        end.await;
+        gone.await.unwrap();
+        closed(peer).await;
+    });
+}
+
+fn an_answer_that_waits_for_a_read_that_left(driver: Choice) {
+    program(driver, 2, |stage| async move {
+        let (mine, mut my_peer) = pair().await;
+        let mut reading = read(mine);
+        assert!(poll_once(&mut reading).await.is_pending());
+        my_peer.write_all(b"in the buffer").unwrap();
+        // The answer waits here, in a buffer of the driver's, when the read is moved.
+        sleep(Duration::from_millis(20)).await;
+        let moved = stage.call_on(1, move |_| async move { elsewhere(reading.await.0) });
+        assert_eq!(moved.await.unwrap(), Elsewhere::AnotherProcessor);
+    });
+}
+
+fn a_stream_beyond_its_runtime(driver: Choice) {
+    let (kept, peer) = program(driver, 1, |_| pair());
+    assert_closed(peer);
+    program(driver, 1, |_| async move {
+        let (mine, mut peer) = pair().await;
+        peer.write_all(b"mine").unwrap();
+        let mut bytes = Vec::new();
+        let read_kept = kept.read(&mut bytes, Patience::limit(LONG)).await;
+        assert_eq!(elsewhere(read_kept), Elsewhere::Ended);
+        assert_eq!(elsewhere(kept.peer_addr()), Elsewhere::Ended);
+        drop(kept);
+        assert_eq!(read(mine).await.0.unwrap(), b"mine", "the new connection is untouched");
+    });
+}
+
+fn a_read_beyond_its_runtime(driver: Choice) {
+    let begin = move || {
+        program(driver, 1, |_| async {
+            let (stream, peer) = pair().await;
+            let mut reading = read(stream);
+            assert!(poll_once(&mut reading).await.is_pending());
+            (reading, peer)
+        })
+    };
+    let ((one, one_peer), (two, two_peer)) = (begin(), begin());
+    assert_closed(one_peer);
+    assert_closed(two_peer);
+    program(driver, 1, |_| async move {
+        let (stream, mut peer) = pair().await;
+        let mut mine = read(stream);
+        assert!(poll_once(&mut mine).await.is_pending());
+        assert_eq!(elsewhere(one.await.0), Elsewhere::Ended);
+        drop(two);
+        yield_now().await;
+        peer.write_all(b"mine").unwrap();
+        assert_eq!(mine.await.0.unwrap(), b"mine");
+    });
+}
+
+fn two_runtimes_at_once(driver: Choice) {
+    let (give, given) = channel();
+    let (finish, finished) = channel::<()>();
+    let other = thread::spawn(move || {
+        program(driver, 1, |_| async move {
+            let (stream, peer) = pair().await;
+            let (begun, begun_peer) = pair().await;
+            let mut begun = read(begun);
+            assert!(poll_once(&mut begun).await.is_pending());
+            give.send((stream, begun, peer, begun_peer)).unwrap();
+            while finished.try_recv().is_err() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        });
+    });
+    let peers = program(driver, 1, |_| async move {
+        let (stream, begun, peer, begun_peer) = given.recv().unwrap();
+        let (mine, mut my_peer) = pair().await;
+        my_peer.write_all(b"mine").unwrap();
+        let mut bytes = Vec::new();
+        let strange = stream.read(&mut bytes, Patience::limit(LONG)).await;
+        assert_eq!(elsewhere(strange), Elsewhere::AnotherProcessor);
+        assert_eq!(elsewhere(begun.await.0), Elsewhere::AnotherProcessor);
+        drop(stream);
+        assert_eq!(read(mine).await.0.unwrap(), b"mine");
+        (peer, begun_peer)
+    });
+    // Closed by the other runtime, while it runs.
+    assert_closed(peers.0);
+    assert_closed(peers.1);
+    finish.send(()).unwrap();
+    other.join().unwrap();
+}
+
+fn a_listener_on_another_processor(driver: Choice) {
+    program(driver, 2, |stage| async move {
+        let (socket, address) = listener();
+        let listener = Listener::new(socket).unwrap();
+        let moved = stage.call_on(1, move |_| async move {
+            assert_eq!(elsewhere(listener.local_addr()), Elsewhere::AnotherProcessor);
+            assert_eq!(elsewhere(listener.accept().await), Elsewhere::AnotherProcessor);
+        });
+        moved.await.unwrap();
+        // It was closed at home: nobody listens.
+        while Stream::connect(address, Patience::limit(LONG)).await.is_ok() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    });
+}
+
+fn a_file_on_another_processor(driver: Choice) {
+    let home = tempfile::tempdir().unwrap();
+    let dir = Dir::open(home.path()).unwrap();
+    program(driver, 2, |stage| async move {
+        let file = dir.create(b"log", false).await.unwrap();
+        file.write_at(0, "written on 0").await.unwrap();
+        let mut syncing = Box::pin({
+            let file = file.clone();
+            async move { file.sync_data().await }
+        });
+        let begun = poll_once(&mut syncing).await.is_pending();
+        let moved = stage.call_on(1, move |_| async move {
+            if begun {
+                assert_eq!(elsewhere(syncing.await), Elsewhere::AnotherProcessor);
+            }
+            // A file is not of a driver: it is open in the whole program.
+            file.write_at(0, "written on 1").await.unwrap();
+            file.read_at(0, 100).await.unwrap()
+        });
+        assert_eq!(moved.await.unwrap(), b"written on 1");
+    });
+}
+
+fn a_drain_awaited_on_another_processor(driver: Choice) {
+    program(driver, 2, |stage| async move {
+        let mut waits = [draining(), draining()];
+        for wait in &mut waits {
+            assert!(poll_once(wait).await.is_pending());
+        }
+        // Of this, too, something is in the table there.
+        let there = stage.call_on(1, |_| draining());
+        let [moved, dropped] = waits;
+        let moved = stage.call_on(1, move |_| async move {
+            drop(dropped);
+            moved.await
+        });
+        drain();
+        moved.await.unwrap();
+        there.await.unwrap();
+    });
+}
+
+fn a_timer_on_another_processor(driver: Choice) {
+    program(driver, 2, |stage| async move {
+        let mut timers = [(); 3].map(|()| sleep(Duration::from_secs(3600)));
+        for timer in &mut timers {
+            assert!(poll_once(timer).await.is_pending());
+        }
+        let [awaited, mut reset, dropped] = timers;
+        let panicked = stage.call_on(1, move |_| awaited).await;
+        let Err(CallError::Panicked { message, .. }) = panicked else { panic!("{panicked:?}") };
+        assert!(message.contains("away from the processor that made it"), "{message}");
+        let panicked = stage.call_on(1, move |_| async move { reset.reset(Duration::ZERO) }).await;
+        assert!(matches!(panicked, Err(CallError::Panicked { .. })), "{panicked:?}");
+        thread::spawn(move || drop(dropped)).join().unwrap();
+        // And the program, which is asked to finish now, has no timer left.
+    });
+}
+
+fn a_simulation_within_an_operation(driver: Choice) {
+    program(driver, 1, |_| async {
+        let (stream, mut peer) = pair().await;
+        let refused = std::panic::catch_unwind(|| phalanx::sim::run(1, |_| ()));
+        let message = refused.expect_err("it is refused");
+        let message = message.downcast_ref::<&str>().copied().unwrap_or_default();
+        assert!(message.contains("a simulation is run within a program"), "{message}");
+        peer.write_all(b"still here").unwrap();
+        assert_eq!(read(stream).await.0.unwrap(), b"still here");
+    });
+}
+
+/// Libraries such as hyper require this of a stream and its futures.
+#[test]
+fn streams_and_requests_are_send() {
+    fn is_send<T: Send>(_: T) {}
+    fn is_sync<T: Sync>() {}
+    is_sync::<Stream>();
+    let _ = |stream: Stream| {
+        let shared = Arc::new(Mutex::new(Vec::new()));
+        is_send(async move {
+            let mut bytes = Vec::new();
+            let _ = stream.read(&mut bytes, Patience::ENDLESS).await;
+            shared.lock().unwrap().push(Poll::Ready(bytes));
+            let _ = stream.write(Vec::new(), Patience::ENDLESS).await;
+        });
+    };
+}

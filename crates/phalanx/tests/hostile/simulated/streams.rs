@@ -1,0 +1,149 @@
+//! Streams, listeners and reads on another processor, and in another world.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::task::Poll;
+
+use phalanx::net::{Listener, Stream};
+use phalanx::sim::{self, Client, Faults, Net};
+use phalanx::{Elsewhere, Graph, Patience};
+
+use super::{Here, SEEDS, address, begun, panics, plain, two};
+use crate::harness::{Reading, elsewhere, read};
+
+/// Sends its processor's number, and reads to the end.
+async fn talk(net: &Net, processor: usize) {
+    let mut client: Client = net.connect(address(processor)).await.unwrap();
+    if client.write_all(&[processor as u8; 3]).await.is_ok() {
+        while let Ok(1..) = client.read(&mut Vec::new()).await {}
+    }
+}
+
+async fn reads_its_own(here: &Here) {
+    let stream = here.listener.accept().await.unwrap();
+    let (bytes, _stream) = read(stream).await;
+    assert_eq!(bytes.unwrap(), [1; 3]);
+}
+
+#[test]
+fn streams_and_reads_leave_their_processor() {
+    two(
+        plain,
+        |here| async move {
+            let stream = here.listener.accept().await.unwrap();
+            let moved = begun(read(here.listener.accept().await.unwrap())).await;
+            (stream, moved)
+        },
+        |here, (stream, moved): (Stream, Reading)| async move {
+            let mut mine = begun(read(here.listener.accept().await.unwrap())).await;
+            let mut bytes = Vec::new();
+            let read = stream.read(&mut bytes, Patience::ENDLESS).await;
+            assert_eq!(elsewhere(read), Elsewhere::AnotherProcessor);
+            assert_eq!(elsewhere(stream.peer_addr()), Elsewhere::AnotherProcessor);
+            drop(stream);
+            let (read, stream) = moved.await;
+            assert_eq!(elsewhere(read), Elsewhere::AnotherProcessor);
+            drop(stream);
+            let (bytes, _stream) = (&mut mine).await;
+            assert_eq!(bytes.unwrap(), [1; 3]);
+        },
+        async |net| {
+            let other = talk(&net, 1);
+            let mut other = std::pin::pin!(other);
+            let mut zero = std::pin::pin!(async {
+                // Both are held at once.
+                let mut clients = Vec::new();
+                for _ in 0..2 {
+                    let mut client = net.connect(address(0)).await.unwrap();
+                    client.write_all(&[0; 3]).await.unwrap();
+                    clients.push(client);
+                }
+                for mut client in clients {
+                    while let Ok(1..) = client.read(&mut Vec::new()).await {}
+                }
+            });
+            let mut over = [false; 2];
+            std::future::poll_fn(|context| {
+                over[0] = over[0] || other.as_mut().poll(context).is_ready();
+                over[1] = over[1] || zero.as_mut().poll(context).is_ready();
+                if over == [true; 2] { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        },
+    );
+}
+
+#[test]
+fn reads_are_dropped_elsewhere() {
+    two(
+        plain,
+        |here| async move {
+            let one = begun(read(here.listener.accept().await.unwrap())).await;
+            // The next client comes when this one is closed.
+            (one, here.listener)
+        },
+        |here, (one, listener)| async move {
+            drop(one);
+            assert_eq!(elsewhere(listener.accept().await), Elsewhere::AnotherProcessor);
+            assert_eq!(elsewhere(listener.local_addr()), Elsewhere::AnotherProcessor);
+            drop(listener);
+            reads_its_own(&here).await;
+        },
+        async |net| {
+            talk(&net, 0).await;
+            talk(&net, 1).await;
+        },
+    );
+}
+
+thread_local! {
+    static KEPT: RefCell<Option<(Stream, Reading)>> = const { RefCell::new(None) };
+}
+
+/// A program that keeps a stream and a read beyond its world, and has those of the world before.
+fn keeper(world: &mut sim::World) {
+    world.set_processors(1);
+    world.set_faults(Faults::NONE);
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    let endpoint = RefCell::new(world.listen(address(0)).pop());
+    world.program(graph, move |_| {
+        let listener = Listener::new(endpoint.borrow_mut().take().expect("one processor"))?;
+        stage.dispatch(move |_| async move {
+            let stream = listener.accept().await.unwrap();
+            let reading = begun(read(listener.accept().await.unwrap())).await;
+            match KEPT.take() {
+                None => KEPT.set(Some((stream, reading))),
+                Some((stream, reading)) => {
+                    let read = stream.read(&mut Vec::new(), Patience::ENDLESS).await;
+                    assert_eq!(elsewhere(read), Elsewhere::Ended);
+                    assert_eq!(elsewhere(reading.await.0), Elsewhere::Ended);
+                }
+            }
+            let (bytes, _mine) = read(listener.accept().await.unwrap()).await;
+            assert_eq!(bytes.unwrap(), [0; 3]);
+        })?;
+        Ok(())
+    });
+    let net = world.net();
+    world.client(async move {
+        let mut others = Vec::new();
+        for _ in 0..2 {
+            others.push(net.connect(address(0)).await.unwrap());
+        }
+        let mut mine = net.connect(address(0)).await.unwrap();
+        mine.write_all(&[0; 3]).await.unwrap();
+        assert_eq!(mine.read(&mut Vec::new()).await.unwrap(), 0);
+    });
+}
+
+#[test]
+fn streams_stay_in_their_world() {
+    sim::explore_each(SEEDS, |seed| {
+        // The simulation finds what is kept.
+        let left = panics(|| _ = sim::run(seed, keeper));
+        assert!(left.contains("1 requests to the driver"), "{left}");
+        assert!(KEPT.with_borrow(Option::is_some));
+        sim::run(seed, keeper);
+    });
+}
