@@ -16,6 +16,9 @@ const PUBLISH: u64 = 256;
 
 /// What a processor is handed: a clock, and the way to completions of I/O. All else of the outside
 /// stays outside, so that a simulation can take its place.
+///
+/// A panic in [`panicked`](Self::panicked), [`wide`](Self::wide) or [`cohort`](Self::cohort) is contained: these may tell
+/// subscribers of a user's. A panic in another method leaves the turn, and no operation is lost by it.
 pub trait World {
     /// Nanoseconds of a clock that never goes back, the same for all processors of a program:
     /// deadlines travel.

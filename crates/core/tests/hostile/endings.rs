@@ -56,13 +56,12 @@ fn a_program_that_ends_inside_another_tells_it_nothing() {
         session.scope(|| drop(stage.call_on(1, |_| std::future::pending::<()>())));
         one.turn(&world);
         two.turn(&world);
-        // Asks the other processor to end its part.
+        drop(two);
+        // Asks the other processor to end its part, and is not heard.
         drop(session.end());
+        one.turn(&world);
     });
-    one.turn(&world);
     let last: Control = one.control();
-    // Not taken up any more: it goes with the program.
-    std::mem::forget(two);
     drop(one);
 
     let mut graph = Graph::new();
