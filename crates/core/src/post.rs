@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicU32;
 use crate::operation::Parcel;
 use crate::order::Order;
 use crate::parking::Parking;
+use crate::rendezvous::contain;
 use crate::ring::Ring;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::waker::Name;
@@ -160,6 +161,16 @@ impl Post {
         self.parking.notify()
     }
 
+    /// Drops the orders that nobody follows any more. What an order has captured is foreign.
+    pub(crate) fn drop_orders(&self) {
+        while let Some(order) = self.orders.pop() {
+            contain(|| drop(order));
+        }
+        for order in self.take_orders_from_outside() {
+            contain(|| drop(order));
+        }
+    }
+
     /// Takes one foreign wake-up.
     pub(crate) fn next_wake(&self) -> Option<Name> {
         self.wakes.pop()
@@ -168,5 +179,11 @@ impl Post {
     /// Whether wake-ups were dropped since the last call.
     pub(crate) fn take_wake_all(&self) -> bool {
         self.wake_all.load(Ordering::Relaxed) && self.wake_all.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Drop for Post {
+    fn drop(&mut self) {
+        self.drop_orders();
     }
 }

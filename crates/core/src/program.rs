@@ -130,9 +130,7 @@ impl Drop for Program {
                 }
             }
             // An order may carry a partition's state, whose destructor is foreign.
-            while let Some(order) = post.orders.pop() {
-                contain(|| drop(order));
-            }
+            post.drop_orders();
         }
         let strays = self.strays.get_mut().unwrap_or_else(PoisonError::into_inner);
         strays.drain(..).for_each(crate::remote::discard);
