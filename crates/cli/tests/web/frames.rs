@@ -158,6 +158,11 @@ impl Connection {
         self.answers.get(&stream)?.reset
     }
 
+    /// Whether an answer is whole, or its stream was reset.
+    pub(crate) fn is_over(&self, stream: u32) -> bool {
+        self.answers.get(&stream).is_some_and(|answer| answer.ended || answer.reset.is_some())
+    }
+
     /// Reads to the end, and gives the code that the server has said goodbye with.
     #[track_caller]
     pub(crate) fn goodbye(&mut self) -> u32 {

@@ -28,6 +28,7 @@ mod files;
 mod frames;
 mod framing;
 mod http2;
+mod http2_limits;
 mod impatience;
 mod instead;
 mod large;

@@ -1,7 +1,6 @@
 //! One connection of HTTP/2: streams are accepted until the client leaves, is idle for too long, does
 //! harm, or the program drains.
 
-use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -14,6 +13,8 @@ use phalanx::{Admission, Bytes, Patience, draining, sleep, timeout};
 
 use crate::connection::guest::Guest;
 use crate::connection::transport::Transport;
+use crate::http2::flood::ALLOWED;
+use crate::http2::monitor::Monitor;
 use crate::http2::outlet::Outlet;
 use crate::http2::pipe::Pipe;
 use crate::http2::stream::{Streams, accept};
@@ -56,9 +57,11 @@ async fn serve(
     let timeouts = site.timeouts;
     let sealed = transport.is_sealed();
     let pipe = Pipe::new(transport, stages, Patience::limit(timeouts.send), early);
-    let (flooded, outlet) = (pipe.flooded(), pipe.outlet());
+    let (monitor, outlet) = (pipe.monitor(), pipe.outlet());
     let handshake = Builder::new()
         .max_concurrent_streams(STREAMS)
+        // The monitor's bound is the one that is documented; h2's own would be 20 at a time.
+        .max_pending_accept_reset_streams(ALLOWED as usize + 1)
         .max_header_list_size(site.limits.head as u32)
         .max_send_buffer_size(BUFFERED)
         .initial_window_size(WINDOW)
@@ -67,12 +70,12 @@ async fn serve(
     let Ok(Ok(connection)) = timeout(timeouts.request, handshake).await else { return };
     outlet.gather();
     let streams = Streams::new(stages, live, site, entry, guest, STREAMS as usize, sealed);
-    drive(connection, flooded, &outlet, streams, timeouts.idle).await;
+    drive(connection, &monitor, &outlet, streams, timeouts.idle).await;
 }
 
 async fn drive(
     mut connection: Connection<Pipe, Bytes>,
-    flooded: Rc<Cell<bool>>,
+    monitor: &Monitor,
     outlet: &Outlet,
     mut streams: Streams,
     patience: Duration,
@@ -82,7 +85,7 @@ async fn drive(
     let mut leaving = false;
     poll_fn(|context| {
         loop {
-            if flooded.take() {
+            if monitor.take_flooded() {
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             }
             if !leaving && draining.as_mut().poll(context).is_ready() {
@@ -91,10 +94,15 @@ async fn drive(
                 connection.graceful_shutdown();
             }
             match connection.poll_accept(context) {
+                Poll::Ready(Some(Ok((_, mut respond))))
+                    if monitor.is_malformed(respond.stream_id().as_u32()) =>
+                {
+                    respond.send_reset(Reason::PROTOCOL_ERROR);
+                }
                 Poll::Ready(Some(Ok((request, respond)))) => accept(&mut streams, request, respond),
                 // What h2 had to say to an error of the client's has been sent.
                 Poll::Ready(None | Some(Err(_))) => return Poll::Ready(()),
-                Poll::Pending if flooded.get() => (),
+                Poll::Pending if monitor.is_flooded() => (),
                 // The client is gone.
                 Poll::Pending if matches!(outlet.poll_flush(context), Poll::Ready(Err(_))) => {
                     return Poll::Ready(());

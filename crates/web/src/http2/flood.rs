@@ -1,79 +1,92 @@
-//! Frames that cost their receiver more than their sender: pings, settings, priorities and resets.
+//! Limits for frames that cost their receiver more than their sender.
 //!
-//! An honest client sends a few. One that sends many wants the server busy (CVE-2019-9512, -9513,
-//! -9515; CVE-2023-44487, "rapid reset"), and is told to calm down. What is counted is seen on the way in,
-//! before the protocol acts on it.
+//! An honest client sends a few. A client that sends many keeps the server busy (CVE-2019-9511 to
+//! CVE-2019-9518; CVE-2023-44487, "rapid reset"; CVE-2025-8671). Its connection ends with ENHANCE_YOUR_CALM.
+//!
+//! - Resets, pings, settings, priorities and GOAWAY: a number within a time is allowed. The same number of
+//!   streams may be reset by the server, for errors of the client's.
+//! - Window updates, continuations, frames of unknown kinds and small pieces of content come with useful
+//!   work. Each takes a credit, and the frames that the server sends earn credits.
 
 use std::time::Duration;
 
-/// So many within [`WINDOW`] are let pass.
-const ALLOWED: u32 = 1000;
-/// The count begins anew after this long.
+use crate::http2::frames::{Frame, kind};
+
+/// Costly frames allowed within [`WINDOW`], and resets by the server. Also the credits of a new connection,
+/// and the least credits when a [`WINDOW`] begins.
+pub(super) const ALLOWED: u32 = 1000;
+/// The counts start again after this long.
 const WINDOW: Duration = Duration::from_secs(10);
+/// Credits at most. A client that updates two windows for each 16 KiB needs that many behind 80 MB.
+const MAX_CREDITS: u32 = 10_000;
+/// Credits for an answer, whatever it is.
+const PER_ANSWER: u32 = 4;
+/// Bytes of content that earn a credit. A frame with fewer takes one.
+const PER_CREDIT: usize = 256;
 
-/// A client's first bytes, which are no frame (RFC 9113 §3.4).
-const PREFACE: usize = 24;
-/// A frame's head (RFC 9113 §4.1).
-const HEAD: usize = 9;
-
-const PRIORITY: u8 = 2;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const ACK: u8 = 1;
-
-/// Follows the frames of one connection.
+/// The counts of one connection.
 pub(super) struct Flood {
-    /// Bytes to pass over: the rest of a frame, or of the preface.
-    skip: usize,
-    /// The head that is being gathered.
-    head: [u8; HEAD],
-    gathered: usize,
     since: Duration,
-    count: u32,
+    costly: u32,
+    /// Streams that the server has reset.
+    reset: u32,
+    credits: u32,
+    /// Bytes of content that have not earned a credit yet.
+    content: usize,
+    exhausted: bool,
 }
 
 impl Flood {
     pub(super) fn new() -> Self {
-        Self { skip: PREFACE, head: [0; HEAD], gathered: 0, since: Duration::ZERO, count: 0 }
+        let since = Duration::ZERO;
+        Self { since, costly: 0, reset: 0, credits: ALLOWED, content: 0, exhausted: false }
     }
 
-    /// Looks at what has just come. False once it is too much.
-    pub(super) fn see(&mut self, mut bytes: &[u8], now: Duration) -> bool {
-        loop {
-            let skipped = self.skip.min(bytes.len());
-            self.skip -= skipped;
-            bytes = &bytes[skipped..];
-            if bytes.is_empty() {
-                return self.count <= ALLOWED;
-            }
-            let taken = (HEAD - self.gathered).min(bytes.len());
-            self.head[self.gathered..self.gathered + taken].copy_from_slice(&bytes[..taken]);
-            self.gathered += taken;
-            bytes = &bytes[taken..];
-            if self.gathered == HEAD {
-                self.gathered = 0;
-                let [a, b, c, kind, flags, ..] = self.head;
-                self.skip = u32::from_be_bytes([0, a, b, c]) as usize;
-                self.frame(kind, flags, now);
-            }
-        }
+    /// Whether the client has kept within its bounds.
+    pub(super) fn is_calm(&self) -> bool {
+        self.costly <= ALLOWED && self.reset <= ALLOWED && !self.exhausted
     }
 
-    fn frame(&mut self, kind: u8, flags: u8, now: Duration) {
-        let costly = match kind {
-            PRIORITY | RST_STREAM => true,
-            // Answers to our own are as many as we asked for.
-            SETTINGS | PING => flags & ACK == 0,
-            _ => false,
-        };
-        if !costly {
-            return;
-        }
+    /// Bytes have come at this time: a new window may begin.
+    pub(super) fn at(&mut self, now: Duration) {
         if now.saturating_sub(self.since) >= WINDOW {
-            (self.since, self.count) = (now, 0);
+            (self.since, self.costly, self.reset) = (now, 0, 0);
+            self.credits = self.credits.max(ALLOWED);
         }
-        self.count = self.count.saturating_add(1);
+    }
+
+    /// The client has sent this frame.
+    pub(super) fn received(&mut self, frame: &Frame) {
+        match frame.kind {
+            kind::PRIORITY | kind::RST_STREAM | kind::SETTINGS | kind::PING | kind::GOAWAY => {
+                self.costly = self.costly.saturating_add(1);
+            }
+            // STREAMS and the admission bound requests.
+            kind::HEADERS => (),
+            kind::DATA if frame.length >= PER_CREDIT => (),
+            _ => match self.credits.checked_sub(1) {
+                Some(left) => self.credits = left,
+                None => self.exhausted = true,
+            },
+        }
+    }
+
+    /// The server sends this frame.
+    pub(super) fn sent(&mut self, frame: &Frame) {
+        let earned = match frame.kind {
+            kind::HEADERS => PER_ANSWER,
+            kind::DATA => {
+                let content = self.content + frame.length;
+                self.content = content % PER_CREDIT;
+                (content / PER_CREDIT) as u32
+            }
+            kind::RST_STREAM => {
+                self.reset = self.reset.saturating_add(1);
+                0
+            }
+            _ => 0,
+        };
+        self.credits = (self.credits + earned).min(MAX_CREDITS);
     }
 }
 
@@ -81,47 +94,93 @@ impl Flood {
 mod tests {
     use super::*;
 
-    fn frame(kind: u8, flags: u8, length: u32) -> Vec<u8> {
-        let [_, a, b, c] = length.to_be_bytes();
-        let mut frame = vec![a, b, c, kind, flags, 0, 0, 0, 1];
-        frame.resize(HEAD + length as usize, 0xff);
-        frame
-    }
+    const WINDOW_UPDATE: u8 = 8;
 
-    fn preface() -> Vec<u8> {
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec()
+    fn frame(kind: u8, length: usize) -> Frame {
+        Frame { length, kind, flags: 0, stream: 1 }
     }
 
     #[test]
-    fn a_thousand_are_let_pass_however_they_are_cut() {
-        let costly = [(PRIORITY, 0, 5), (RST_STREAM, 0, 4), (SETTINGS, 0, 6), (PING, 0, 8)];
-        for cut in [1, 7, 9, 24, 1000] {
-            let mut bytes = preface();
-            for n in 0..ALLOWED as usize {
-                let (kind, flags, length) = costly[n % costly.len()];
-                bytes.extend(frame(kind, flags, length));
-            }
-            let mut flood = Flood::new();
-            let calm = bytes.chunks(cut).all(|piece| flood.see(piece, Duration::ZERO));
-            assert!(calm, "cut at {cut}");
-            assert!(!flood.see(&frame(PING, 0, 8), Duration::ZERO), "cut at {cut}");
-        }
-    }
-
-    #[test]
-    fn others_are_not_counted_and_time_heals() {
+    fn a_thousand_costly_frames_are_allowed() {
+        let costly = [kind::PRIORITY, kind::RST_STREAM, kind::SETTINGS, kind::PING, kind::GOAWAY];
         let mut flood = Flood::new();
-        assert!(flood.see(&preface(), Duration::ZERO));
-        for _ in 0..10 * ALLOWED {
-            // DATA, HEADERS, WINDOW_UPDATE and answers to our own.
-            for (kind, flags, length) in [(0, 0, 100), (1, 4, 20), (8, 0, 4), (SETTINGS, ACK, 0)] {
-                assert!(flood.see(&frame(kind, flags, length), Duration::ZERO));
-            }
+        for n in 0..ALLOWED as usize {
+            assert!(flood.is_calm());
+            flood.received(&frame(costly[n % costly.len()], 8));
+            // No answer pays for these.
+            flood.sent(&frame(kind::HEADERS, 30));
         }
+        assert!(flood.is_calm());
+        flood.received(&frame(kind::PING, 8));
+        assert!(!flood.is_calm());
+        let mut flood = Flood::new();
+        (0..ALLOWED).for_each(|_| flood.sent(&frame(kind::RST_STREAM, 4)));
+        assert!(flood.is_calm());
+        flood.sent(&frame(kind::RST_STREAM, 4));
+        assert!(!flood.is_calm(), "the client has made the server reset them");
+    }
+
+    #[test]
+    fn idle_frames_take_credits() {
+        // (kind, length)
+        let idle = [
+            (WINDOW_UPDATE, 4),
+            (kind::CONTINUATION, 0),
+            (kind::DATA, 0),
+            (kind::DATA, 255),
+            (10, 0),
+            (255, 16_384),
+        ];
+        for (kind, length) in idle {
+            let mut flood = Flood::new();
+            (0..ALLOWED).for_each(|_| flood.received(&frame(kind, length)));
+            assert!(flood.is_calm(), "{kind}");
+            flood.received(&frame(kind, length));
+            assert!(!flood.is_calm(), "{kind}");
+        }
+        let mut flood = Flood::new();
+        (0..10 * ALLOWED).for_each(|_| flood.received(&frame(kind::HEADERS, 20)));
+        (0..10 * ALLOWED).for_each(|_| flood.received(&frame(kind::DATA, 256)));
+        assert!(flood.is_calm(), "requests and content");
+    }
+
+    #[test]
+    fn what_is_sent_earns_credits() {
+        let mut flood = Flood::new();
+        for _ in 0..10 * ALLOWED {
+            // Two windows are updated for each KiB, and four frames come with a small answer.
+            flood.sent(&frame(kind::DATA, 1024));
+            (0..2).for_each(|_| flood.received(&frame(WINDOW_UPDATE, 4)));
+            flood.sent(&frame(kind::HEADERS, 10));
+            (0..4).for_each(|_| flood.received(&frame(WINDOW_UPDATE, 4)));
+        }
+        assert!(flood.is_calm());
+        // Up to a bound.
+        (0..MAX_CREDITS).for_each(|_| flood.sent(&frame(kind::DATA, 16_384)));
+        (0..MAX_CREDITS).for_each(|_| flood.received(&frame(WINDOW_UPDATE, 4)));
+        assert!(flood.is_calm());
+        flood.received(&frame(WINDOW_UPDATE, 4));
+        assert!(!flood.is_calm());
+        // Updates of one byte earn too little to go on.
+        let mut flood = Flood::new();
+        for _ in 0..2 * ALLOWED {
+            flood.received(&frame(WINDOW_UPDATE, 4));
+            flood.sent(&frame(kind::DATA, 1));
+        }
+        assert!(!flood.is_calm());
+    }
+
+    #[test]
+    fn time_heals() {
+        let mut flood = Flood::new();
         for second in 0..100 {
+            flood.at(Duration::from_secs(second));
             for _ in 0..ALLOWED / 10 {
-                assert!(flood.see(&frame(PING, 0, 8), Duration::from_secs(second)));
+                flood.received(&frame(kind::PING, 8));
+                flood.received(&frame(WINDOW_UPDATE, 4));
+                flood.sent(&frame(kind::RST_STREAM, 4));
             }
+            assert!(flood.is_calm(), "second {second}");
         }
     }
 }

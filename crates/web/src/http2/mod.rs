@@ -16,7 +16,10 @@
 //! | `connection.rs` | one connection: accepts streams, until it is idle or the program drains |
 //! | `pipe.rs` | h2's way to the transport, through the network stage |
 //! | `outlet.rs` | what h2 writes, gathered until the connection's turn is over |
+//! | `monitor.rs` | the frames in both directions, seen beneath h2 |
+//! | `frames.rs` | where frames begin and end |
 //! | `flood.rs` | frames that cost more to handle than to send, counted |
+//! | `hpack.rs`, `huffman.rs` | malformed paths, which h2 would not tell |
 //! | `stream.rs` | one request and its answer |
 //! | `request.rs` | from fields to a head |
 //! | `answer.rs` | from a head to fields, and content within the client's windows |
@@ -30,6 +33,10 @@ pub(crate) mod answer;
 pub(crate) mod connection;
 mod fields;
 mod flood;
+mod frames;
+mod hpack;
+mod huffman;
+mod monitor;
 mod outlet;
 mod pipe;
 mod request;

@@ -14,6 +14,7 @@ use phalanx::{Bytes, Call, Patience, Payload};
 
 use crate::connection::buffers;
 use crate::connection::transport::Transport;
+use crate::http2::monitor::Monitor;
 use crate::stages::Stages;
 
 /// So much is gathered while the piece before it is sent; then h2 waits.
@@ -27,6 +28,7 @@ pub(super) struct Outlet {
     /// Whether flushes of h2's own are put off.
     gathers: Cell<bool>,
     state: RefCell<State>,
+    monitor: Rc<Monitor>,
 }
 
 #[derive(Default)]
@@ -39,9 +41,14 @@ struct State {
 
 impl Outlet {
     /// `patience` is for each piece.
-    pub(super) fn new(transport: Rc<Transport>, stages: Stages, patience: Patience) -> Self {
+    pub(super) fn new(
+        transport: Rc<Transport>,
+        stages: Stages,
+        patience: Patience,
+        monitor: Rc<Monitor>,
+    ) -> Self {
         let (gathers, state) = (Cell::new(false), RefCell::default());
-        Self { transport, stages, patience, gathers, state }
+        Self { transport, stages, patience, gathers, state, monitor }
     }
 
     /// From now on somebody calls [`poll_flush`](Self::poll_flush) after each turn.
@@ -65,7 +72,9 @@ impl Outlet {
         let before = state.out.len();
         for piece in pieces {
             let room = GATHER.saturating_sub(state.out.len());
-            state.out.extend_from_slice(&piece[..piece.len().min(room)]);
+            let piece = &piece[..piece.len().min(room)];
+            self.monitor.sent(piece);
+            state.out.extend_from_slice(piece);
         }
         Poll::Ready(Ok(state.out.len() - before))
     }

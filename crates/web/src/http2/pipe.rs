@@ -4,7 +4,6 @@
 //! ([`Outlet`]) while the one before it is under way. Both directions go through the network stage, as
 //! HTTP/1.1's do.
 
-use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -14,7 +13,7 @@ use phalanx::{Call, Patience, now};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connection::transport::Transport;
-use crate::http2::flood::Flood;
+use crate::http2::monitor::Monitor;
 use crate::http2::outlet::Outlet;
 use crate::stages::Stages;
 
@@ -27,9 +26,7 @@ pub(super) struct Pipe {
     taken: usize,
     reading: Option<Call<(Vec<u8>, io::Result<usize>)>>,
     outlet: Rc<Outlet>,
-    flood: Flood,
-    /// Set once the client sends too much of what costs much.
-    flooded: Rc<Cell<bool>>,
+    monitor: Rc<Monitor>,
 }
 
 impl Pipe {
@@ -40,15 +37,15 @@ impl Pipe {
         sending: Patience,
         early: Vec<u8>,
     ) -> Self {
-        let mut flood = Flood::new();
-        let flooded = Rc::new(Cell::new(!flood.see(&early, now())));
-        let outlet = Rc::new(Outlet::new(transport.clone(), stages, sending));
-        Self { transport, stages, input: early, taken: 0, reading: None, outlet, flood, flooded }
+        let monitor = Rc::new(Monitor::new());
+        monitor.received(&early, now());
+        let outlet = Rc::new(Outlet::new(transport.clone(), stages, sending, monitor.clone()));
+        Self { transport, stages, input: early, taken: 0, reading: None, outlet, monitor }
     }
 
-    /// Where it is said that the client sends too much of what costs much.
-    pub(super) fn flooded(&self) -> Rc<Cell<bool>> {
-        self.flooded.clone()
+    /// Where the frames are seen.
+    pub(super) fn monitor(&self) -> Rc<Monitor> {
+        self.monitor.clone()
     }
 
     /// Where what h2 writes is gathered.
@@ -79,9 +76,7 @@ impl AsyncRead for Pipe {
             let (input, received) = received.map_err(io::Error::other)?;
             received?;
             (this.input, this.taken) = (input, 0);
-            if !this.flood.see(&this.input, now()) {
-                this.flooded.set(true);
-            }
+            this.monitor.received(&this.input, now());
         }
         let rest = &this.input[this.taken..];
         let length = rest.len().min(buffer.remaining());

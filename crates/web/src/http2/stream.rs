@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -84,19 +85,23 @@ pub(super) fn accept(
 async fn serve(streams: Streams, request: Request<RecvStream>, response: SendResponse<Bytes>) {
     let Streams { stages, site, entry, guest, sealed, .. } = streams;
     let head_only = request.method() == Method::HEAD;
+    // The bytes behind it are for a tunnel, and have no end.
+    let is_connect = request.method() == Method::CONNECT;
     let answer = StreamAnswer::new(response, head_only, sealed);
     let (began, mut head) = (now(), buffers::take());
     if !request::write(&request, &mut head) {
         return answer.reset(Reason::PROTOCOL_ERROR);
     }
     let body = request.into_body();
-    let body = if body.is_end_stream() {
+    let body = if is_connect || body.is_end_stream() {
         None
     } else {
         // Boxed: hardly any request has one, and each would hold the room for it.
         let body = Box::pin(discard(body, site.limits.body));
         match timeout(site.timeouts.body, body).await {
-            Ok(Ok(body)) => body,
+            Ok(Ok(Body::Whole)) => None,
+            Ok(Ok(Body::TooLarge)) => Some(Status::ContentTooLarge),
+            Ok(Ok(Body::Malformed)) => return answer.reset(Reason::PROTOCOL_ERROR),
             // The client has reset it, or was told what is wrong with it.
             Ok(Err(_)) => return,
             Err(_) => Some(Status::RequestTimeout),
@@ -160,6 +165,8 @@ async fn serve(streams: Streams, request: Request<RecvStream>, response: SendRes
     let To::Stream(answer) = out.to else { return };
     match sent {
         Ok(()) => answer.end(),
+        // The client made no room in time. The server has no fault (RFC 9113 §7).
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => answer.reset(Reason::CANCEL),
         Err(_) => answer.reset(Reason::INTERNAL_ERROR),
     }
 }
@@ -171,17 +178,27 @@ fn line(head: &[u8]) -> Vec<u8> {
     [line, b"2.0"].concat()
 }
 
+/// The outcome of reading a body.
+enum Body {
+    Whole,
+    TooLarge,
+    /// A trailer is malformed.
+    Malformed,
+}
+
 /// Reads a body that nobody wants: a request is answered once it is whole, since until then it may turn
-/// out to be malformed. Gives the status of one that is too large.
-async fn discard(mut body: RecvStream, limit: u64) -> Result<Option<Status>, h2::Error> {
+/// out to be malformed.
+async fn discard(mut body: RecvStream, limit: u64) -> Result<Body, h2::Error> {
     let mut received = 0;
     while let Some(data) = poll_fn(|context| body.poll_data(context)).await {
         let length = data?.len();
         received += length as u64;
         if received > limit {
-            return Ok(Some(Status::ContentTooLarge));
+            return Ok(Body::TooLarge);
         }
         body.flow_control().release_capacity(length)?;
     }
-    Ok(None)
+    let trailers = poll_fn(|context| body.poll_trailers(context)).await?;
+    let well_formed = trailers.as_ref().is_none_or(request::are_well_formed);
+    Ok(if well_formed { Body::Whole } else { Body::Malformed })
 }

@@ -1,0 +1,230 @@
+//! HTTP/2, frame by frame: clients that ask for much work with little, and requests that are malformed in
+//! ways that a library lets pass.
+
+use crate::client::Client;
+use crate::frames::{Connection, Frame, kind};
+use crate::on_each_driver;
+use crate::server::Server;
+use crate::site::{Site, noise, same};
+
+on_each_driver!(
+    resets_below_the_bound,
+    frames_that_ask_for_nothing,
+    updates_for_what_was_sent,
+    stalled_streams,
+    blanks_around_values,
+    fragments,
+    lengths,
+    connect,
+);
+
+const PROTOCOL_ERROR: u32 = 1;
+const CANCEL: u32 = 8;
+const ENHANCE_YOUR_CALM: u32 = 11;
+
+const ACK: u8 = 1;
+/// END_STREAM and END_HEADERS.
+const WHOLE: u8 = 5;
+/// SETTINGS_INITIAL_WINDOW_SIZE
+const WINDOW: u16 = 4;
+/// GET, `http` and the authority `a`, as they begin a block of fields.
+const BEGIN: &[u8] = b"\x82\x86\x01\x01a";
+
+fn site() -> Site {
+    let site = Site::new();
+    site.file("small", "small");
+    site.file("large", noise(1, 1 << 20));
+    site
+}
+
+fn start(driver: &str, site: &Site, more: &[&str]) -> Server {
+    Server::start_with(driver, &site.root(), &[&["--h2c"], more].concat())
+}
+
+fn bytes(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    Frame { kind, flags, stream, payload: payload.to_vec() }.bytes()
+}
+
+/// A client may give up requests as soon as it has sent them.
+fn resets_below_the_bound(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &[]);
+    let block = [BEGIN, b"\x04\x06/large"].concat();
+    for pairs in [21, 900] {
+        let mut client = Connection::open(server.address, &[]);
+        let pair = |n: u32| {
+            let stream = 2 * n + 1;
+            let request = bytes(kind::HEADERS, WHOLE, stream, &block);
+            [request, bytes(kind::RST_STREAM, 0, stream, &CANCEL.to_be_bytes())].concat()
+        };
+        client.send_bytes(&(0..pairs).flat_map(pair).collect::<Vec<_>>());
+        // Those that are being worked on all the same may be as many as may be under way: then it is refused.
+        let mut stream = 2 * pairs + 1;
+        loop {
+            client.get(stream, "/small");
+            client.until(|client| client.is_over(stream));
+            if client.reset(stream).is_none() {
+                break;
+            }
+            stream += 2;
+        }
+        assert_eq!(client.answer(stream), (200, b"small".to_vec()));
+        assert!(client.goodbyes.is_empty());
+    }
+}
+
+fn frames_that_ask_for_nothing(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &[]);
+    let ping = bytes(kind::PING, ACK, 0, &[1; 8]);
+    // (what, the frame, whether a request with a body is under way)
+    let table = [
+        ("updates of one byte", bytes(kind::WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]), false),
+        ("updates of the connection", bytes(kind::WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]), false),
+        ("frames of an unknown kind", bytes(0xbb, 0, 0, &[]), false),
+        ("larger ones", bytes(0xbb, 0xff, 1, &[0; 100]), false),
+        ("answers to no ping", ping, false),
+        ("small pieces of content", bytes(kind::DATA, 0, 1, b"x"), true),
+    ];
+    for (what, frame, has_body) in table {
+        let mut client = Connection::open(server.address, &[(WINDOW, 0)]);
+        if has_body {
+            client.post(1, "/large");
+        } else {
+            client.get(1, "/large");
+        }
+        client.send_bytes(&frame.repeat(1500));
+        assert_eq!(client.goodbye(), ENHANCE_YOUR_CALM, "{what}");
+    }
+    assert_eq!(Client::connect(server.address).get("/small").status, 200);
+}
+
+/// Two updates for each KiB, more than 2,000 in all: they come with useful work.
+fn updates_for_what_was_sent(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &[]);
+    let mut client = Connection::open(server.address, &[(WINDOW, 1024)]);
+    client.get(1, "/large");
+    let mut had = 0;
+    while had < 1 << 20 {
+        client.until(|client| client.content(1).len() > had);
+        let more = (client.content(1).len() - had) as u32;
+        had += more as usize;
+        for stream in [0, 1] {
+            client.send(kind::WINDOW_UPDATE, 0, stream, &more.to_be_bytes());
+        }
+    }
+    let (status, body) = client.answer(1);
+    assert_eq!(status, 200);
+    same(&body, &noise(1, 1 << 20));
+    client.get(3, "/small");
+    client.send(kind::WINDOW_UPDATE, 0, 3, &1_u32.to_be_bytes());
+    assert_eq!(client.answer(3).0, 200);
+}
+
+/// A client that makes no room has its answer given up; the server has no fault.
+fn stalled_streams(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &["--set", "timeouts.send = '1s'"]);
+    let mut client = Connection::open(server.address, &[(WINDOW, 1000)]);
+    client.get(1, "/large");
+    client.until(|client| client.reset(1).is_some());
+    assert_eq!(client.reset(1), Some(CANCEL));
+    assert_eq!(client.content(1).len(), 1000);
+    client.get(3, "/small");
+    assert_eq!(client.answer(3), (200, b"small".to_vec()));
+}
+
+fn blanks_around_values(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &[]);
+    let mut client = Connection::open(server.address, &[]);
+    let begin = [(":method", "GET"), (":scheme", "http"), (":path", "/small"), (":authority", "a")];
+    let mut stream = 1;
+    for value in [" a", "a ", "\ta", "a\t", " ", "\t", " a "] {
+        client.headers(stream, true, &[&begin[..], &[("x", value)]].concat());
+        client.until(|client| client.reset(stream).is_some());
+        assert_eq!(client.reset(stream), Some(PROTOCOL_ERROR), "{value:?}");
+        // Behind a body, too.
+        stream += 2;
+        client.post(stream, "/small");
+        client.send(kind::DATA, 0, stream, b"x");
+        client.headers(stream, true, &[("x", value)]);
+        client.until(|client| client.reset(stream).is_some());
+        assert_eq!(client.reset(stream), Some(PROTOCOL_ERROR), "{value:?}");
+        stream += 2;
+    }
+    client.headers(stream, true, &[&begin[..], &[("x", "a \t b"), ("y", "")]].concat());
+    assert_eq!(client.answer(stream).0, 200);
+}
+
+fn fragments(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &[]);
+    let mut client = Connection::open(server.address, &[]);
+    let paths: [&[u8]; 7] = [
+        b"\x04\x08/small#x",
+        b"\x04\x0a/small?y#x",
+        b"\x04\x01#",
+        // /a#b in Huffman's code.
+        b"\x04\x84\x60\x7f\xf5\x1f",
+        b"\x00\x05:path\x08/small#x",
+        // Into the table, and then by its place there.
+        b"\x44\x08/small#x",
+        b"\xbe",
+    ];
+    let mut stream = 1;
+    for path in paths {
+        client.send(kind::HEADERS, WHOLE, stream, &[BEGIN, path].concat());
+        client.until(|client| client.is_over(stream));
+        assert_eq!(client.reset(stream), Some(PROTOCOL_ERROR), "{path:?}");
+        stream += 2;
+        client.get(stream, "/small");
+        assert_eq!(client.answer(stream), (200, b"small".to_vec()), "behind {path:?}");
+        stream += 2;
+    }
+    // Nothing but an absolute path is one.
+    for path in ["http://b/small", "small", "", "/a b"] {
+        client.headers(
+            stream,
+            true,
+            &[(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", "a")],
+        );
+        client.until(|client| client.is_over(stream));
+        assert_eq!(client.reset(stream), Some(PROTOCOL_ERROR), "{path:?}");
+        stream += 2;
+    }
+}
+
+fn lengths(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &[]);
+    let mut client = Connection::open(server.address, &[]);
+    let mut stream = 1;
+    for lengths in
+        [&["+4"][..], &["4, 4"], &["4", "5"], &["5", "4"], &["5"], &["3"], &["-4"], &[""]]
+    {
+        let begin =
+            [(":method", "POST"), (":scheme", "http"), (":path", "/small"), (":authority", "a")];
+        let lengths: Vec<_> = lengths.iter().map(|length| ("content-length", *length)).collect();
+        client.headers(stream, false, &[&begin[..], &lengths].concat());
+        client.send(kind::DATA, 1, stream, b"some");
+        client.until(|client| client.is_over(stream));
+        assert_eq!(client.reset(stream), Some(PROTOCOL_ERROR), "{lengths:?}");
+        stream += 2;
+    }
+    client.get(stream, "/small");
+    assert_eq!(client.answer(stream).0, 200);
+}
+
+/// Not served, and answered as such though its body has no end.
+fn connect(driver: &'static str) {
+    let site = site();
+    let server = start(driver, &site, &[]);
+    let mut client = Connection::open(server.address, &[]);
+    client.headers(1, false, &[(":method", "CONNECT"), (":authority", "b:443")]);
+    assert_eq!(client.answer(1).0, 405);
+    client.headers(3, true, &[(":method", "CONNECT"), (":authority", "b:443"), ("host", "a:443")]);
+    client.until(|client| client.is_over(3));
+    assert_eq!(client.reset(3), Some(PROTOCOL_ERROR));
+}
