@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use phalanx_config::Value;
+
 /// An address to listen on.
 ///
 /// ```
@@ -64,15 +66,14 @@ impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || {
-            format!(
-                "{text:?}: expected an address and a port such as \"127.0.0.1:1883\", or one with \
-                 mqtt://, mqtts://, ws:// or wss:// in front"
-            )
-        };
+        let expected = || format!("{text:?}: expected {}", Self::expected());
         let (scheme, address) = text.split_once("://").unwrap_or(("mqtt", text));
         let known = SCHEMES.iter().find(|(own, ..)| *own == scheme);
         let (_, tls, websocket) = *known.ok_or_else(expected)?;
-        Ok(Self { address: address.parse().map_err(|_| expected())?, tls, websocket })
+        Ok(Self {
+            address: phalanx_service::address(address).map_err(|_| expected())?,
+            tls,
+            websocket,
+        })
     }
 }

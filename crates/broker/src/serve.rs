@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use phalanx::net::{Listener, Listeners};
 use phalanx::{CallError, Graph, RunError, Start, Up, draining};
 use phalanx_access::{FileError, Passwords};
-use phalanx_service::Hangups;
+use phalanx_service::{Hangups, port_hint};
 use phalanx_store::{Checked, OpenError, Options, Recovered, Store};
 use phalanx_tls::{CertificateError, Certificates, Clients, Source, TlsStages};
 
@@ -38,7 +38,7 @@ pub enum ServeError {
     #[error("{}", lines(.0))]
     Config(Vec<Mistake>),
     /// The address is taken, or is none of this machine.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}{}", port_hint(address, source))]
     Listen {
         /// As configured.
         address: SocketAddr,

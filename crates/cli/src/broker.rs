@@ -38,22 +38,22 @@ pub(crate) struct Broker {
     #[command(flatten)]
     file: FileArgs,
 
-    /// Where to listen for MQTT over TCP, or with mqtts://, ws:// or wss:// in front for that; port 0 takes a free one. May
-    /// be given several times. Addresses that others can reach ask for --passwords or --allow-anonymous.
+    /// Where to listen for MQTT over TCP, or with mqtts://, ws:// or wss:// in front for that; port 0 takes a free one,
+    /// and a port alone is one of 127.0.0.1. May be given several times. Addresses that others can reach ask for --passwords or --allow-anonymous.
     /// [default: 127.0.0.1:1883]
     #[arg(long, short, value_name = "ADDR:PORT", env = "PHALANX_LISTEN", value_delimiter = ',')]
     listen: Vec<Listen>,
 
     /// Where to listen for MQTT over TLS. Without --listen, there alone.
-    #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_TLS_LISTEN", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_TLS_LISTEN", value_delimiter = ',', value_parser = phalanx_service::address)]
     tls_listen: Vec<SocketAddr>,
 
     /// Where to listen for MQTT within WebSockets. Without --listen, there alone.
-    #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_WS_LISTEN", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_WS_LISTEN", value_delimiter = ',', value_parser = phalanx_service::address)]
     ws_listen: Vec<SocketAddr>,
 
     /// Where to listen for MQTT within WebSockets over TLS. Without --listen, there alone.
-    #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_WSS_LISTEN", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_WSS_LISTEN", value_delimiter = ',', value_parser = phalanx_service::address)]
     wss_listen: Vec<SocketAddr>,
 
     /// The certificate of addresses with TLS: a PEM file, the certificates that lead to the root behind

@@ -34,8 +34,8 @@ pub(crate) struct Web {
     #[command(flatten)]
     file: FileArgs,
 
-    /// Where to listen; port 0 takes a free one. May be given several times. Sockets that systemd hands
-    /// over take the place of all.
+    /// Where to listen; port 0 takes a free one, and a port alone is one of 127.0.0.1. May be given several
+    /// times. Sockets that systemd hands over take the place of all.
     /// [default: 127.0.0.1:8080]
     #[arg(long, short, value_name = "ADDR:PORT", env = "PHALANX_LISTEN", value_delimiter = ',')]
     listen: Vec<Listen>,
@@ -54,6 +54,7 @@ pub(crate) struct Web {
         long,
         value_name = "ADDR:PORT",
         requires = "tls_certificate",
+        value_parser = phalanx_service::address,
         env = "PHALANX_REDIRECT_HTTP"
     )]
     redirect_http: Option<SocketAddr>,

@@ -83,6 +83,14 @@ impl Accepted {
         }
     }
 
+    /// Whether this request refuses what has no coding: by `identity;q=0`, or by `*;q=0` without a word on
+    /// identity (12.5.3). Costs nearly nothing where no weight is said, as browsers say none.
+    pub fn refuses_identity(request: &Request<'_>) -> bool {
+        let Some(line) = request.accept_encoding else { return false };
+        let has_weight = request.repeated || memchr::memchr(b'=', line).is_some();
+        has_weight && !Accepted::by(request).takes(Coding::Identity)
+    }
+
     fn from_lines<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Accepted {
         let mut said: [Option<u16>; 4] = [None; 4];
         let mut others: Option<u16> = None;
@@ -195,6 +203,29 @@ mod tests {
         ];
         for (line, wanted, why) in table {
             assert_eq!(order(line), wanted, "{line:?}: {why}");
+        }
+    }
+
+    #[test]
+    fn identity_may_be_refused() {
+        use crate::{Limits, Parse, parse};
+        // (lines, whether identity is refused)
+        let table = [
+            ("", false),
+            ("Accept-Encoding: gzip, br\r\n", false),
+            ("Accept-Encoding: identity;q=0\r\n", true),
+            ("Accept-Encoding: identity;q=0.001\r\n", false),
+            ("Accept-Encoding: gzip, *;q=0\r\n", true),
+            ("Accept-Encoding: *;q=0, identity\r\n", false),
+            ("Accept-Encoding: gzip\r\nAccept-Encoding: identity;q=0\r\n", true),
+            ("Accept-Encoding: gzip;q=0\r\n", false),
+        ];
+        for (lines, wanted) in table {
+            let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+            let Ok(Parse::Complete(request, _)) = parse(head.as_bytes(), &Limits::default()) else {
+                panic!("{head:?}")
+            };
+            assert_eq!(Accepted::refuses_identity(&request), wanted, "{lines:?}");
         }
     }
 

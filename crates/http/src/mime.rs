@@ -57,6 +57,34 @@ impl fmt::Display for ContentType {
     }
 }
 
+/// Where the table of `mime_guess` has an older type than the registry, the wrong one or none. `ts` is a
+/// piece of video to the registry, to players and to nginx: browsers do not run TypeScript.
+const NEWER: &[(&str, &str)] = &[
+    ("mjs", "text/javascript"),
+    ("cjs", "text/javascript"),
+    ("map", "application/json"),
+    ("otf", "font/otf"),
+    ("woff", "font/woff"),
+    ("m3u8", "application/vnd.apple.mpegurl"),
+    ("ts", "video/mp2t"),
+    ("m2ts", "video/mp2t"),
+    ("mts", "video/mp2t"),
+    ("m4s", "video/iso.segment"),
+    ("m4a", "audio/mp4"),
+    ("m4b", "audio/mp4"),
+    ("mid", "audio/midi"),
+    ("midi", "audio/midi"),
+    ("ttml", "application/ttml+xml"),
+    ("vcf", "text/vcard"),
+    ("psd", "image/vnd.adobe.photoshop"),
+    ("tgz", "application/gzip"),
+    ("zst", "application/zstd"),
+    ("rpm", "application/x-redhat-package-manager"),
+    ("obj", "model/obj"),
+    ("stl", "model/stl"),
+    ("usdz", "model/vnd.usdz+zip"),
+];
+
 /// The media type for a file of this name. Text is said to be UTF-8: nothing else is made today, and a
 /// browser that has to guess guesses wrong.
 ///
@@ -73,11 +101,10 @@ pub fn content_type(path: &[u8]) -> ContentType {
     let Some(extension) = extension.and_then(|extension| str::from_utf8(extension).ok()) else {
         return ContentType::UNKNOWN;
     };
-    let essence = match extension {
-        // Where the table has an older answer than RFC 9239 and the browsers.
-        "mjs" | "cjs" => "text/javascript",
-        "map" => "application/json",
-        _ => match mime_guess::from_ext(extension).first_raw() {
+    let newer = NEWER.iter().find(|(known, _)| extension.eq_ignore_ascii_case(known));
+    let essence = match newer {
+        Some((_, essence)) => essence,
+        None => match mime_guess::from_ext(extension).first_raw() {
             Some(essence) => essence,
             None => return ContentType::UNKNOWN,
         },
@@ -116,7 +143,19 @@ mod tests {
             ("a.avif", "image/avif"),
             ("a.ico", "image/x-icon"),
             ("a.woff2", "font/woff2"),
+            ("a.woff", "font/woff"),
+            ("a.otf", "font/otf"),
+            ("a.ttf", "font/ttf"),
             ("a.wasm", "application/wasm"),
+            ("a.m3u8", "application/vnd.apple.mpegurl"),
+            ("a.mpd", "application/dash+xml; charset=utf-8"),
+            ("a.ts", "video/mp2t"),
+            ("a.TS", "video/mp2t"),
+            ("a.m4s", "video/iso.segment"),
+            ("a.m4a", "audio/mp4"),
+            ("a.MJS", "text/javascript; charset=utf-8"),
+            ("a.rpm", "application/x-redhat-package-manager"),
+            ("a.xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
             ("a.pdf", "application/pdf"),
             ("a.mp4", "video/mp4"),
             ("a.tar.gz", "application/gzip"),
@@ -130,9 +169,10 @@ mod tests {
             assert_eq!(content_type(path.as_bytes()).to_string(), wanted, "{path}");
         }
         assert_eq!(content_type(b"a.\xff"), ContentType::UNKNOWN);
-        for (name, wanted) in [("a.js", true), ("a.svg", true), ("a.wasm", true), ("a.ttf", true)]
-            .into_iter()
-            .chain(["a.png", "a.woff2", "a.zip", "a.mp4", "a"].map(|name| (name, false)))
+        for (name, wanted) in
+            [("a.js", true), ("a.svg", true), ("a.wasm", true), ("a.ttf", true), ("a.otf", true)]
+                .into_iter()
+                .chain(["a.png", "a.woff2", "a.zip", "a.mp4", "a"].map(|name| (name, false)))
         {
             assert_eq!(content_type(name.as_bytes()).is_compressible(), wanted, "{name}");
         }

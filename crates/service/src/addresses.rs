@@ -1,6 +1,35 @@
-//! Addresses to listen on, as somebody has listed them.
+//! Addresses to listen on, as they are configured.
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// The form that [`address`] reads, for a message.
+pub const EXPECTED: &str = "an address and a port such as \"127.0.0.1:8080\", \"[::]:8080\" for all addresses of the \
+                            machine, or a port alone, which is one of 127.0.0.1";
+
+/// Reads an address to listen on: `ADDR:PORT`, or a port alone for 127.0.0.1. Names are not looked up.
+///
+/// # Errors
+/// What was expected.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    // `parse` takes a sign, too.
+    let port = || text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
+    text.parse()
+        .ok()
+        .or_else(|| Some((Ipv4Addr::LOCALHOST, port()?).into()))
+        .ok_or_else(|| format!("{text:?}: expected {EXPECTED}"))
+}
+
+/// A hint to append to the error of a refused port below 1024; empty for other errors.
+pub fn port_hint(address: &SocketAddr, error: &io::Error) -> &'static str {
+    let refused = error.kind() == io::ErrorKind::PermissionDenied;
+    if refused && (1..1024).contains(&address.port()) {
+        "; a port below 1024 asks for root or the capability CAP_NET_BIND_SERVICE (in a systemd unit \
+         AmbientCapabilities=CAP_NET_BIND_SERVICE)"
+    } else {
+        ""
+    }
+}
 
 /// What is wrong with addresses that are in a list twice; with port 0 each has a port of its own.
 pub fn listed_twice(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<String> {
@@ -17,6 +46,46 @@ pub fn listed_twice(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_and_ports_alone() {
+        let table = [
+            ("8080", Some("127.0.0.1:8080")),
+            ("0", Some("127.0.0.1:0")),
+            ("65535", Some("127.0.0.1:65535")),
+            ("[::]:80", Some("[::]:80")),
+            ("0.0.0.0:80", Some("0.0.0.0:80")),
+            ("65536", None),
+            ("+80", None),
+            ("-1", None),
+            ("", None),
+            (":8080", None),
+            ("*:8080", None),
+            ("localhost:8080", None),
+            ("::1", None),
+            ("127.0.0.1", None),
+        ];
+        for (text, wanted) in table {
+            let found = address(text);
+            assert_eq!(found.as_ref().ok().map(ToString::to_string).as_deref(), wanted, "{text}");
+            if let Err(what) = found {
+                assert!(what.starts_with(&format!("{text:?}: expected ")), "{what}");
+                assert!(what.contains("[::]:8080") && what.contains("a port alone"), "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn low_ports_that_are_refused_are_explained() {
+        let hint = |address: &str, kind: io::ErrorKind| {
+            port_hint(&address.parse().unwrap(), &kind.into()).contains("CAP_NET_BIND_SERVICE")
+        };
+        assert!(hint("0.0.0.0:80", io::ErrorKind::PermissionDenied));
+        assert!(hint("[::]:1023", io::ErrorKind::PermissionDenied));
+        assert!(!hint("0.0.0.0:1024", io::ErrorKind::PermissionDenied));
+        assert!(!hint("0.0.0.0:0", io::ErrorKind::PermissionDenied));
+        assert!(!hint("0.0.0.0:80", io::ErrorKind::AddrInUse));
+    }
 
     #[test]
     fn each_but_the_first_is_told() {

@@ -21,6 +21,6 @@ mod descriptors;
 mod hangups;
 mod runtime;
 
-pub use addresses::listed_twice;
+pub use addresses::{EXPECTED as EXPECTED_ADDRESS, address, listed_twice, port_hint};
 pub use hangups::{Ends, Hangups};
 pub use runtime::RuntimeConfig;

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use phalanx::fs::Dir;
 use phalanx::net::Listener;
 use phalanx::{CallError, Graph, RunError, Start, Up};
-use phalanx_service::Hangups;
+use phalanx_service::{Hangups, port_hint};
 use phalanx_tls::{CertificateError, Certificates, Source};
 
 use crate::auth::files::{self, UsersError};
@@ -41,7 +41,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// The address is taken, or is none of this machine.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}{}", port_hint(address, source))]
     Listen {
         /// As configured.
         address: SocketAddr,

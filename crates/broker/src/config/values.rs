@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use phalanx_config::{Given, Value, Written};
+use phalanx_service::EXPECTED_ADDRESS;
 
 use crate::config::WhenFull;
 use crate::listen::Listen;
@@ -10,8 +11,7 @@ use crate::listen::Listen;
 /// As a URL, or an address alone for MQTT over TCP.
 impl Value for Listen {
     fn expected() -> String {
-        "an address and a port such as \"127.0.0.1:1883\", or one with mqtt://, mqtts://, ws:// or wss:// in front"
-            .into()
+        format!("{EXPECTED_ADDRESS}, with mqtt://, mqtts://, ws:// or wss:// in front or without")
     }
 
     fn read(value: &Given<'_>) -> Result<Self, String> {

@@ -33,6 +33,17 @@ fn web(arguments: &[&str]) -> (Option<i32>, String, String) {
     run(bare().arg("web").args(arguments).args(free))
 }
 
+/// A port alone is one of the loopback: who wants more says so.
+#[test]
+fn a_port_alone() {
+    let site = Site::new();
+    let mut command = bare();
+    command.arg("web").arg(site.root()).args(["--listen", "0", "--processors", "1"]);
+    let server = Server::launch(command);
+    assert_eq!(server.address.ip(), Ipv4Addr::LOCALHOST);
+    assert_eq!(get(server.address, "/none").status, 404);
+}
+
 #[test]
 fn what_is_asked_for_wrongly_is_named() {
     // (arguments, what the message names)
@@ -41,6 +52,9 @@ fn what_is_asked_for_wrongly_is_named() {
         (&["--listen", "127.0.0.1"], "--listen"),
         (&["--listen", "127.0.0.1:99999"], "--listen"),
         (&["--listen", "localhost"], "--listen"),
+        (&["--listen", ":8080"], "[::]:8080"),
+        (&["--listen", "*:8080"], "[::]:8080"),
+        (&["--listen", "tls:99999"], "a port alone"),
         (&["--processors", "0"], "--processors"),
         (&["--processors", "1025"], "--processors"),
         (&["--processors", "two"], "--processors"),

@@ -15,6 +15,7 @@ on_each_driver!(
     compressed_once_for_all,
     whoever_refuses_the_file_waits,
     what_is_not_worth_it,
+    identity_refused,
     curl_reads_them_all,
 );
 
@@ -190,6 +191,30 @@ fn whoever_refuses_the_file_waits(driver: &'static str) {
     assert_eq!((first.status, coding(&first)), (200, "gzip"));
     assert_eq!(ask(&mut client, "/a.txt", "identity;q=0").status, 406);
     assert_eq!(ask(&mut client, "/noise.txt", "br, identity;q=0").status, 406, "not smaller");
+}
+
+/// A file that has no coding is refused as one whose codings are not taken (RFC 9110 §12.5.3).
+fn identity_refused(driver: &'static str) {
+    let site = Site::new();
+    site.file("a.txt", "text");
+    site.file("large.bin", noise(1, 300_000));
+    for more in [&[][..], &["--compress"]] {
+        let server = Server::start_with(driver, &site.root(), more);
+        let mut client = Client::connect(server.address);
+        for path in ["/a.txt", "/large.bin"] {
+            for accept in ["identity;q=0", "*;q=0", "gzip, *;q=0", "br, identity;q=0.000"] {
+                let response = ask(&mut client, path, accept);
+                assert_eq!(response.status, 406, "{path} {accept}");
+                assert_eq!(response.field("Vary"), Some("Accept-Encoding"));
+            }
+            for accept in ["identity;q=0.001", "*;q=0, identity", "gzip;q=0", "gzip"] {
+                assert_eq!(ask(&mut client, path, accept).status, 200, "{path} {accept}");
+            }
+            let lines = "Accept-Encoding: gzip\r\nAccept-Encoding: identity;q=0\r\n";
+            assert_eq!(client.get_with(path, lines).status, 406);
+        }
+        assert_eq!(ask(&mut client, "/none", "identity;q=0").status, 404, "an error has no coding");
+    }
 }
 
 fn what_is_not_worth_it(driver: &'static str) {

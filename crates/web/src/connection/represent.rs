@@ -24,6 +24,9 @@ pub(super) async fn represent(
     let Ask { site, request, reply, .. } = ask;
     let other: Option<Arc<Entry>>;
     let chosen: &Entry = match &entry.variants {
+        None if Accepted::refuses_identity(request) => {
+            return fail(out, ask, Status::NotAcceptable, None).await;
+        }
         None => entry,
         Some(variants) => match choose(variants, ask, path, entry) {
             Chosen::Entry(chosen) => chosen,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use phalanx_config::{Given, Place, Value, Written, choices, integer};
+use phalanx_service::EXPECTED_ADDRESS;
 
 use crate::config::{Listen, LogFormat, LogTarget, RedirectStatus, Symlinks, UnknownHost};
 
@@ -37,8 +38,7 @@ impl Value<Vec<(u16, String)>> for ErrorPages {
 /// `tls:` in front says that connections there are TLS, `to-tls:` that they are sent to where it is.
 impl Value for Listen {
     fn expected() -> String {
-        "an address and a port such as \"127.0.0.1:8080\", \"tls:[::]:443\" or \"to-tls:[::]:80\""
-            .into()
+        format!("{EXPECTED_ADDRESS}, with tls: or to-tls: in front or without")
     }
 
     fn read(value: &Given<'_>) -> Result<Self, String> {
@@ -55,7 +55,7 @@ impl std::str::FromStr for Listen {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (tls, to_tls) = (text.strip_prefix("tls:"), text.strip_prefix("to-tls:"));
-        match tls.or(to_tls).unwrap_or(text).parse() {
+        match phalanx_service::address(tls.or(to_tls).unwrap_or(text)) {
             Ok(address) => Ok(Self { address, tls: tls.is_some(), to_https: to_tls.is_some() }),
             Err(_) => Err(format!("{text:?}: expected {}", Self::expected())),
         }
