@@ -14,14 +14,13 @@ use crate::file::Descriptor;
 use crate::mapped::Window;
 use crate::{Done, File, cached};
 
-/// Bytes that one call moves at most: some hundred microseconds. What is no longer goes at once, and leaves the caches
-/// for the next; a file of 512 KiB in two steps, with all others between them,
-/// took a tenth more at least.
-const STEP: usize = 1 << 20;
+/// Bytes of files that a driver sends before it turns to everything else: some hundred microseconds, for which
+/// all others wait. What it does not come to waits its turn, and how long is told ([`Waits`]). A file of 512 KiB
+/// fits: in two turns, with all others between them, it took a tenth more at least.
+pub(crate) const TURN: usize = 512 << 10;
 
-/// Bytes of files that a driver sends before it turns to everything else: about a millisecond, for which
-/// all others wait. What it does not come to waits its turn, and how long is told ([`Waits`]).
-pub(crate) const TURN: usize = 2 << 20;
+/// The least that each attempt to send counts for in a turn: many sockets with next to no room take their time, too.
+const ATTEMPT: usize = 16 << 10;
 
 /// How long files have waited for their turn, while their sockets had room: the smallest, over the turns
 /// in which any went on, of the wait of the one that had waited for longest. So a stage's queue is judged, too.
@@ -93,7 +92,19 @@ impl FileSend {
         turn: &mut usize,
         calls: &mut u64,
     ) -> io::Result<Step> {
-        let mut step = STEP.min(*turn);
+        let before = *turn;
+        let advanced = self.advance_by(socket, turn, calls);
+        *turn = (*turn).min(before.saturating_sub(ATTEMPT));
+        advanced
+    }
+
+    fn advance_by(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        turn: &mut usize,
+        calls: &mut u64,
+    ) -> io::Result<Step> {
+        let mut step = *turn;
         // Bytes that are in memory.
         let mut there = 0;
         loop {
@@ -185,3 +196,37 @@ pub(crate) fn check(offset: u64, length: u64) -> io::Result<()> {
 const FLAGS: i32 = libc::MSG_NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 const FLAGS: i32 = 0;
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// Many sockets without room may not make a turn long, though none of them sends a byte.
+    #[test]
+    fn an_attempt_counts_in_the_turn() {
+        const LENGTH: u64 = 8 << 20;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(LENGTH).unwrap();
+        // Into the kernel's memory.
+        std::io::copy(&mut file.try_clone().unwrap(), &mut io::sink()).unwrap();
+        let (socket, _peer) = UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut sending = FileSend::new(Vec::new(), &File::from(file), 0, LENGTH).unwrap();
+        let (mut turn, mut calls) = (LENGTH as usize, 0);
+        match sending.advance(socket.as_fd(), &mut turn, &mut calls).unwrap() {
+            Step::Full => assert_eq!(turn as u64, LENGTH - sending.sent),
+            Step::Over => {
+                return println!("skipped: the file system does not tell what is in memory");
+            }
+            Step::Paused => panic!("no socket has so much room"),
+        }
+        let sent = sending.sent;
+        for (before, after) in [(TURN, TURN - ATTEMPT), (ATTEMPT / 2, 0)] {
+            turn = before;
+            let step = sending.advance(socket.as_fd(), &mut turn, &mut calls).unwrap();
+            assert_eq!((step, turn, sending.sent), (Step::Full, after, sent));
+        }
+    }
+}
