@@ -67,6 +67,11 @@ fn mistakes_name_their_place() {
         ("[runtime]\nprocessors = 0", "b.toml:2:14: runtime.processors: ", "1 to 1024"),
         ("[runtime]\ndriver = 'epoll'", "b.toml:2:10: runtime.driver: ", "\"poll\""),
         ("[runtime]\nadmin = '0.0.0.0:1'", "b.toml:2:9: runtime.admin: ", "admin-public"),
+        (
+            "[runtime]\nadmin-hosts = ['a:1']",
+            "b.toml:2:15: runtime.admin-hosts: ",
+            "without a port",
+        ),
     ];
     servers::mistakes_are_told(read, table);
     let all = read("listn = 1\nmax-queue = 'x'\n[tls]\ncert = 3").unwrap_err();

@@ -78,6 +78,11 @@ pub(crate) struct RuntimeArgs {
     #[arg(long, requires = "admin", env = "PHALANX_ADMIN_PUBLIC", value_parser = yes_or_no())]
     admin_public: bool,
 
+    /// Answer at the --admin address under this host name too, as Prometheus needs it that scrapes by a service's name.
+    /// May be given several times. [default: IP addresses and localhost only]
+    #[arg(long, value_name = "NAME", env = "PHALANX_ADMIN_HOST", value_delimiter = ',')]
+    admin_host: Vec<String>,
+
     /// Seconds to finish what is under way after a signal, before it is ended. [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400), env = "PHALANX_DRAIN")]
     drain: Option<u64>,
@@ -131,6 +136,10 @@ impl RuntimeArgs {
             origins.said("runtime.admin", "--admin");
         }
         runtime.admin_public |= self.admin_public;
+        if !self.admin_host.is_empty() {
+            runtime.admin_hosts.clone_from(&self.admin_host);
+            origins.said("runtime.admin-hosts", "--admin-host");
+        }
     }
 }
 

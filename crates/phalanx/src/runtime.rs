@@ -62,6 +62,7 @@ pub struct Runtime {
     drain: Duration,
     signals: bool,
     admin: Option<SocketAddr>,
+    admin_hosts: Vec<String>,
     shown: Vec<Counter>,
     long_operation: Duration,
     cache_bytes: usize,
@@ -100,6 +101,7 @@ impl Runtime {
             drain: DEFAULT_DRAIN,
             signals: true,
             admin: None,
+            admin_hosts: Vec::new(),
             shown: Vec::new(),
             long_operation: DEFAULT_LONG_OPERATION,
             cache_bytes: 0,
@@ -218,6 +220,16 @@ impl Runtime {
         self
     }
 
+    /// Host names under which the admin pages answer, beside any IP address and `localhost`: names without
+    /// ports, such as the one by which a scraper reaches this program. Requests for another host are
+    /// answered with 403, as a web page could read the admin pages by having its own name lead to them (DNS
+    /// rebinding). The default is none.
+    #[must_use]
+    pub fn admin_hosts<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.admin_hosts = names.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Shows `counter` too, in `/snapshot.json` and `/metrics`.
     #[must_use]
     pub fn show(mut self, counter: &Counter) -> Self {
@@ -280,6 +292,7 @@ impl Runtime {
                 system_calls: calls.clone(),
                 long,
                 shown: self.shown.clone(),
+                hosts: admin::Hosts::new(self.admin_hosts.clone()),
             });
         }
         let (events, inbox) = channel();

@@ -29,6 +29,8 @@ pub struct RuntimeConfig {
     pub admin: Option<SocketAddr>,
     /// Whether others than this machine may reach the admin pages.
     pub admin_public: bool,
+    /// Host names under which the admin pages answer, beside IP addresses and `localhost`.
+    pub admin_hosts: Vec<String>,
     /// Whether signals end the program. It is no key of a configuration file.
     pub signals: bool,
 }
@@ -46,6 +48,7 @@ impl Default for RuntimeConfig {
             core_cache: 0,
             admin: None,
             admin_public: false,
+            admin_hosts: Vec::new(),
             signals: true,
         }
     }
@@ -71,6 +74,7 @@ impl Keys for RuntimeConfig {
             core_cache,
             admin,
             admin_public,
+            admin_hosts,
             signals: _,
         } = self;
         pass.key("processors", processors);
@@ -83,6 +87,7 @@ impl Keys for RuntimeConfig {
         pass.key("core-cache", core_cache);
         pass.key("admin", admin);
         pass.key("admin-public", admin_public);
+        pass.key("admin-hosts", admin_hosts);
     }
 }
 
@@ -104,6 +109,15 @@ impl RuntimeConfig {
             );
             mistakes.push(Mistake::of("runtime.admin", what));
         }
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        for name in &self.admin_hosts {
+            if name.is_empty() || !name.bytes().all(plain) {
+                let what = format!(
+                    "found {name:?}, expected a name such as \"metrics.example.org\", without a port"
+                );
+                mistakes.push(Mistake::of("runtime.admin-hosts", what));
+            }
+        }
         mistakes
     }
 
@@ -119,6 +133,7 @@ impl RuntimeConfig {
             .long_operation(self.long_operation)
             .cache_bytes(self.core_cache)
             .admin(self.admin)
+            .admin_hosts(self.admin_hosts.iter().cloned())
             .signals(self.signals)
     }
 }

@@ -41,6 +41,11 @@ fn mistakes_name_their_place() {
         ("[runtime]\nprocessors = 0", "web.toml:2:14: runtime.processors: ", "1 to 1024"),
         ("[runtime]\ndriver = 'epoll'", "web.toml:2:10: runtime.driver: ", "\"poll\""),
         ("[runtime]\nadmin = '0.0.0.0:1'", "web.toml:2:9: runtime.admin: ", "admin-public"),
+        (
+            "[runtime]\nadmin-hosts = ['a:1']",
+            "web.toml:2:15: runtime.admin-hosts: ",
+            "without a port",
+        ),
         ("max-connections = 0", "web.toml:1:19: max-connections: ", "1 at least"),
         ("[limits]\nrequest-line = 0", "web.toml:2:16: limits.request-line: ", "1 at least"),
         ("[limits]\nhead = 0", "web.toml:2:8: limits.head: ", "1 at least"),

@@ -89,7 +89,7 @@ fn five_is_bounded_ends_and_can_be_looked_into() {
     talk(&mut client, STATE.0, STATE.1);
     talk(&mut client, &format!("MGET{}\n", " k".repeat(1001)), "what?\n");
     let mut admin = program.connect();
-    admin.write_all(b"GET /snapshot.json HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+    admin.write_all(b"GET /snapshot.json HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
     let mut page = String::new();
     while !page.contains("\"store\"") {
         let mut bytes = [0; 1024];

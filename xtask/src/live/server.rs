@@ -147,7 +147,7 @@ impl Client {
     /// Asks, and reads the answer to its end.
     pub(crate) fn get(&mut self, path: &str) -> io::Result<Answer> {
         // In one piece, as clients send it.
-        let request = format!("GET {path} HTTP/1.1\r\nHost: xtask\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         self.stream.write_all(request.as_bytes())?;
         self.answer()
     }

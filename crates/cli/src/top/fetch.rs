@@ -1,7 +1,7 @@
 //! Getting a snapshot from a program's admin address.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use phalanx::{SNAPSHOT_VERSION, Snapshot};
@@ -74,25 +74,28 @@ impl Target {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "no such address");
         for address in self.0.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, PATIENCE) {
-                Ok(stream) => return self.ask(stream),
+                Ok(stream) => return ask(stream, address),
                 Err(error) => last = error,
             }
         }
         Err(last)
     }
+}
 
-    fn ask(&self, mut stream: TcpStream) -> io::Result<Vec<u8>> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let mut request = Vec::new();
-        write_get(&mut request, &self.0, "/snapshot.json", false);
-        stream.write_all(&request)?;
-        let mut answer = Vec::new();
-        match stream.take(MOST).read_to_end(&mut answer) {
-            // A reset behind an answer does not take it back.
-            Err(error) if answer.is_empty() => Err(error),
-            _ => Ok(answer),
-        }
+/// Asks for the snapshot by the IP address: a name would have to be allowed with `--admin-host`.
+fn ask(mut stream: TcpStream, address: SocketAddr) -> io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut request = Vec::new();
+    // Without the scope of an IPv6 address, which is no part of `Host`.
+    let host = SocketAddr::new(address.ip(), address.port()).to_string();
+    write_get(&mut request, &host, "/snapshot.json", false);
+    stream.write_all(&request)?;
+    let mut answer = Vec::new();
+    match stream.take(MOST).read_to_end(&mut answer) {
+        // A reset behind an answer does not take it back.
+        Err(error) if answer.is_empty() => Err(error),
+        _ => Ok(answer),
     }
 }
 

@@ -121,6 +121,7 @@ const FLAGS: &[(&str, &str, &[&str], &str)] = &[
     ("driver", "poll", &[], "driver"),
     ("admin", "127.0.0.1:5", &[], "admin"),
     ("admin-public", "", &["--admin=127.0.0.1:5"], "admin-public"),
+    ("admin-host", "a", &[], "admin-hosts"),
     ("drain", "5", &[], "drain"),
     ("spin", "5", &[], "spin"),
     ("hold", "5", &[], "hold"),

@@ -10,10 +10,10 @@ use serde_json::Value;
 use crate::admin::{STAGES, start};
 use crate::client::{Client, get};
 use crate::on_each_driver;
-use crate::server::eventually;
+use crate::server::{Server, eventually};
 use crate::site::Site;
 
-on_each_driver!(pages, the_picture, the_graph, a_trace);
+on_each_driver!(pages, hosts, the_picture, the_graph, a_trace);
 
 fn pages(driver: &'static str) {
     let site = Site::new();
@@ -23,7 +23,7 @@ fn pages(driver: &'static str) {
     assert_eq!(client.get("/snapshot.json?pretty").status, 200);
     let missing = client.get("/missing");
     assert!(missing.status == 404 && String::from_utf8_lossy(&missing.body).contains("/metrics"));
-    client.send("POST /metrics HTTP/1.1\r\nHost: t\r\nContent-Length: 0\r\n\r\n");
+    client.send("POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
     let refused = client.response();
     assert_eq!((refused.status, refused.field("Allow")), (405, Some("GET, HEAD")));
     let metrics = client.get("/metrics");
@@ -31,13 +31,15 @@ fn pages(driver: &'static str) {
     assert_eq!(metrics.field("Connection"), Some("keep-alive"));
     // In pieces, and several at once.
     client.send("GET /metrics HT");
-    client.send("TP/1.1\r\nHost: t\r\n\r\nGET /snapshot.json HTTP/1.1\r\nHost: t\r\n\r\n");
+    client.send(
+        "TP/1.1\r\nHost: localhost\r\n\r\nGET /snapshot.json HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    );
     assert_eq!((client.response().status, client.response().status), (200, 200));
     // A head alone: the next answer follows on it at once.
     for path in ["/", "/snapshot.json", "/trace.json?seconds=30"] {
         assert_eq!((client.head_with(path, "").status, client.buffered()), (200, 0), "{path}");
     }
-    client.send("GET /missing HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+    client.send("GET /missing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     assert_eq!(client.response().field("Connection"), Some("close"));
     assert!(client.read_to_end().0.is_empty());
     // The pages are not those of the site, nor the other way round.
@@ -56,6 +58,45 @@ fn pages(driver: &'static str) {
     let _ = client.stream.write_all(endless.as_bytes());
     client.read_to_end();
     assert_eq!(get(admin, "/metrics").status, 200);
+}
+
+/// A web page whose own name leads to the admin address reads nothing there.
+fn hosts(driver: &'static str) {
+    let site = Site::new();
+    let arguments =
+        ["--admin", "127.0.0.1:0", "--admin-host", "Metrics.test", "--admin-host", "m2"];
+    let server = Server::start_with(driver, &site.root(), &arguments);
+    let admin = server.admin();
+    for (lines, status) in [
+        ("Host: evil.test", 403),
+        ("Host: metrics.test.evil.test", 403),
+        ("Host: 127.0.0.1.evil.test:80", 403),
+        ("Host: localhost\r\nOrigin: http://evil.test", 403),
+        ("Host: localhost\r\nOrigin: null", 403),
+        ("Host: localhost\r\nOrigin: http://127.0.0.1:8081", 200),
+        ("Host: metrics.test:9100", 200),
+        ("Host: m2.", 200),
+        ("Host: 192.0.2.1", 200),
+        ("Host: [::1]:80", 200),
+        ("Host: a\r\nHost: localhost", 400),
+        ("X: no host", 400),
+    ] {
+        for path in
+            ["/metrics", "/snapshot.json", "/?ms=50", "/trace.json?seconds=0.01", "/missing"]
+        {
+            let mut client = Client::connect(admin);
+            client.send(format!("GET {path} HTTP/1.1\r\n{lines}\r\n\r\n"));
+            let response = client.response();
+            let status = if status == 200 && path == "/missing" { 404 } else { status };
+            assert_eq!(response.status, status, "{path}: {lines}");
+            let told = String::from_utf8_lossy(&response.body).contains("--admin-host NAME");
+            assert_eq!(told, status == 403, "{path}: {lines}");
+        }
+    }
+    // No browser speaks HTTP/1.0.
+    let mut client = Client::connect(admin);
+    client.send("GET /metrics HTTP/1.0\r\n\r\n");
+    assert_eq!(client.response().status, 200);
 }
 
 /// It is whole without a script, and needs nothing from elsewhere.

@@ -66,7 +66,7 @@ impl Client {
 
     /// Asks for a path, with more field lines, each ending in CR LF.
     pub(crate) fn get_with(&mut self, path: &str, lines: &str) -> Response {
-        self.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n{lines}\r\n"));
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n"));
         self.response()
     }
 
@@ -75,7 +75,7 @@ impl Client {
     }
 
     pub(crate) fn head_with(&mut self, path: &str, lines: &str) -> Response {
-        self.send(format!("HEAD {path} HTTP/1.1\r\nHost: test\r\n{lines}\r\n"));
+        self.send(format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n"));
         self.response_head()
     }
 

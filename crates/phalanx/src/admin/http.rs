@@ -22,6 +22,10 @@ pub(super) struct Request {
     pub(super) method: Method,
     pub(super) path: String,
     query: String,
+    /// The value of `Host`; a request of HTTP/1.0 may have none.
+    pub(super) host: Option<String>,
+    /// The value of `Origin`: the page whose script asks, if one does and it is another's.
+    pub(super) origin: Option<String>,
     /// Whether another request may follow on the connection.
     keep: bool,
     /// Whether the answer may come in chunks.
@@ -76,6 +80,13 @@ fn parse(bytes: &[u8]) -> Parsed {
             || field.name.eq_ignore_ascii_case("content-length") && field.value != b"0"
     });
     let new = request.version == Some(1);
+    let (Ok(host), Ok(origin)) = (only(&request, "host"), only(&request, "origin")) else {
+        return Parsed::Bad;
+    };
+    // RFC 9112 §3.2.
+    if new && host.is_none() {
+        return Parsed::Bad;
+    }
     let keep = if new { !says("connection", "close") } else { says("connection", "keep-alive") };
     let (path, query) = request
         .path
@@ -86,11 +97,29 @@ fn parse(bytes: &[u8]) -> Parsed {
         method,
         path: path.to_owned(),
         query: query.to_owned(),
+        host,
+        origin,
         // A body would be taken for the next request.
         keep: keep && !body,
         chunks: new,
     };
     Parsed::Complete(length, request)
+}
+
+/// The value of a field, if there is one.
+///
+/// # Errors
+/// When there are several, or it is not UTF-8.
+fn only(request: &httparse::Request<'_, '_>, name: &str) -> Result<Option<String>, ()> {
+    let mut fields = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
+    match (fields.next(), fields.next()) {
+        (None, _) => Ok(None),
+        (Some(field), None) => match std::str::from_utf8(field.value) {
+            Ok(value) => Ok(Some(value.trim().to_owned())),
+            Err(_) => Err(()),
+        },
+        (Some(_), Some(_)) => Err(()),
+    }
 }
 
 /// An answer, whole.
@@ -238,17 +267,25 @@ mod tests {
     }
 
     #[test]
+    fn a_host_and_an_origin() {
+        let plain = request("GET / HTTP/1.0\r\n\r\n");
+        assert_eq!((plain.host, plain.origin), (None, None));
+        let page = request("GET / HTTP/1.1\r\nhost: A:1 \r\nOrigin: http://b\r\n\r\n");
+        assert_eq!((page.host.as_deref(), page.origin.as_deref()), (Some("A:1"), Some("http://b")));
+    }
+
+    #[test]
     fn who_closes_the_connection() {
         for (head, keeps) in [
-            ("GET / HTTP/1.1\r\n\r\n", true),
-            ("GET / HTTP/1.1\r\nConnection: Close\r\n\r\n", false),
-            ("GET / HTTP/1.1\r\nconnection: te, close\r\n\r\n", false),
+            ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", true),
+            ("GET / HTTP/1.1\r\nHost: a\r\nConnection: Close\r\n\r\n", false),
+            ("GET / HTTP/1.1\r\nHost: a\r\nconnection: te, close\r\n\r\n", false),
             ("GET / HTTP/1.0\r\n\r\n", false),
             ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", true),
             // Its body would be read as a request.
-            ("POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n", false),
-            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", false),
-            ("POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n", true),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", false),
+            ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", false),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", true),
         ] {
             assert_eq!(request(head).keep, keeps, "{head:?}");
         }
@@ -259,5 +296,15 @@ mod tests {
         assert_eq!(parse(b"GET / HT"), Parsed::Partial);
         assert_eq!(parse(b"GET / FTP/1.1\r\n\r\n"), Parsed::Bad);
         assert_eq!(parse(b"\0\r\n\r\n"), Parsed::Bad);
+        assert_eq!(parse(b"GET / HTTP/1.1\r\n\r\n"), Parsed::Bad, "no host");
+        for two in
+            ["Host: a\r\nHost: a", "Host: a\r\nOrigin: a\r\norigin: b", "Host: \u{e9}\r\nhost: a"]
+        {
+            assert_eq!(
+                parse(format!("GET / HTTP/1.1\r\n{two}\r\n\r\n").as_bytes()),
+                Parsed::Bad,
+                "{two}"
+            );
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! The look inside, served by a stage of the program itself: a live picture at `/`, the snapshot as
 //! JSON, OpenMetrics, a graph for graphviz, and a trace for Perfetto.
 //!
+//! Only requests for a host that no web page controls are answered: see `hosts.rs`.
+//!
 //! It must not disturb what it shows. Its operations give way between the processors of a snapshot
 //! and between the pieces of an answer, and what waits (for a second sample, for a trace) is
 //! suspended. `snapshot.rs` is the one source of all; `interval.rs` what happened between two;
@@ -8,6 +10,7 @@
 
 mod bytes;
 mod graph;
+mod hosts;
 mod http;
 pub mod human;
 mod interval;
@@ -31,6 +34,8 @@ use crate::is_draining;
 use crate::long::LongCounts;
 use crate::net::{Listener, bind};
 
+pub(crate) use hosts::Hosts;
+
 pub use bytes::{BytesSnapshot, ObjectBytesSnapshot, OperationBytesSnapshot};
 pub use interval::{Arc as ArcInterval, Interval, ProcessorInterval, StageInterval};
 pub use snapshot::{
@@ -49,6 +54,8 @@ pub(crate) struct Source {
     pub(crate) system_calls: Vec<Arc<AtomicU64>>,
     pub(crate) long: Arc<LongCounts>,
     pub(crate) shown: Vec<Counter>,
+    /// Host names under which the pages answer.
+    pub(crate) hosts: Hosts,
 }
 
 /// The admin pages of one program.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use phalanx_core::sleep;
 
+use super::hosts::Hosts;
 use super::http::{Answer, Connection, Method, Request};
 use super::interval::Interval;
 use super::snapshot::Snapshot;
@@ -20,6 +21,13 @@ const INDEX: &str = "\
 /trace.json     every cohort for some seconds, for ui.perfetto.dev; ?seconds=1 to 30
 ";
 
+/// The answer to a request for a host that is not accepted.
+const REFUSED: &str = "\
+The admin pages answer only requests for an IP address or localhost, as any web page can have its own
+name lead here. To allow a name: --admin-host NAME, or admin-hosts = [\"NAME\"] under [runtime] in the
+configuration file; in a program of your own, Runtime::admin_hosts.
+";
+
 const HTML: &str = "text/html; charset=utf-8";
 /// Nothing from elsewhere, and nobody else's frame.
 const SECURITY: &str = "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
@@ -29,6 +37,7 @@ const SECURITY: &str = "Content-Security-Policy: default-src 'none'; style-src '
 pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::Result<()> {
     while let Some(request) = client.next().await? {
         let page = match (request.method, request.path.as_str()) {
+            _ if !is_accepted(&request, &source.hosts) => Answer::text("403 Forbidden", REFUSED),
             (Method::Other, _) => {
                 let refused = Answer::text("405 Method Not Allowed", "GET or HEAD\n");
                 Answer { fields: "Allow: GET, HEAD\r\n", ..refused }
@@ -53,6 +62,13 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
         client.answer(page).await?;
     }
     Ok(())
+}
+
+/// Whether the request is for an accepted host, and no script of another page has sent it.
+fn is_accepted(request: &Request, hosts: &Hosts) -> bool {
+    let Request { host, origin, .. } = request;
+    host.as_ref().is_none_or(|host| hosts.accept(host))
+        && origin.as_ref().is_none_or(|origin| hosts.accept_origin(origin))
 }
 
 /// A page that shows what happens now: two snapshots, a moment apart.

@@ -110,7 +110,7 @@ pub(crate) fn until(stream: &mut TcpStream, end: &str) -> String {
 
 /// A GET on a connection of its own; the whole answer.
 pub(crate) fn get(server: &Server, path: &str) -> String {
-    all(server, &format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"))
+    all(server, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
 }
 
 /// Tries until there is something, for as long as [`LONG`].

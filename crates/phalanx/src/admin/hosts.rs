@@ -1,0 +1,105 @@
+//! Protection against DNS rebinding: the host names under which the admin pages answer.
+//!
+//! A page on the internet can point its own name at 127.0.0.1 and have a browser read the admin pages as
+//! if they were its own. The browser then sends that name in `Host`, so only names that no such page
+//! controls are accepted: IP addresses, `localhost`, and what the program allows.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Names allowed beside IP addresses and `localhost`.
+#[derive(Debug, Default)]
+pub(crate) struct Hosts(Box<[String]>);
+
+impl Hosts {
+    /// `names` without ports; upper and lower case are the same.
+    pub(crate) fn new(names: Vec<String>) -> Self {
+        Self(names.into())
+    }
+
+    /// Whether `authority`, the value of `Host` with or without a port, is accepted.
+    pub(super) fn accept(&self, authority: &str) -> bool {
+        let Some(host) = without_port(authority) else { return false };
+        if let Some(address) = host.strip_prefix('[') {
+            return address.strip_suffix(']').is_some_and(|a| a.parse::<Ipv6Addr>().is_ok());
+        }
+        host.parse::<Ipv4Addr>().is_ok()
+            || is_localhost(host)
+            || self.0.iter().any(|name| same_name(name, host))
+    }
+
+    /// Whether `origin`, the value of `Origin`, is a page at an accepted host. `null` is none.
+    pub(super) fn accept_origin(&self, origin: &str) -> bool {
+        origin.split_once("://").is_some_and(|(_, authority)| self.accept(authority))
+    }
+}
+
+/// The host of `HOST[:PORT]`; none if what follows the colon is not a port.
+fn without_port(authority: &str) -> Option<&str> {
+    let end = authority.rfind(']').map_or(0, |bracket| bracket + 1);
+    match authority[end..].find(':') {
+        None => Some(authority),
+        Some(colon) => {
+            let (host, port) = authority.split_at(end + colon);
+            port[1..].bytes().all(|byte| byte.is_ascii_digit()).then_some(host)
+        }
+    }
+}
+
+/// `localhost` and names beneath it, which browsers resolve to the loopback only (RFC 6761 §6.3).
+fn is_localhost(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let above = host.len().checked_sub("localhost".len());
+    above.is_some_and(|above| {
+        let (before, last) = host.as_bytes().split_at(above);
+        last.eq_ignore_ascii_case(b"localhost") && (before.is_empty() || before.ends_with(b"."))
+    })
+}
+
+/// Compares names regardless of case and of a final dot.
+fn same_name(one: &str, other: &str) -> bool {
+    let plain = |name| str::strip_suffix(name, ".").unwrap_or(name);
+    plain(one).eq_ignore_ascii_case(plain(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_no_web_page_controls_are_accepted() {
+        let hosts = Hosts::new(vec!["metrics.example.org".into(), "admin.".into()]);
+        for (host, accepted) in [
+            ("127.0.0.1", true),
+            ("127.0.0.1:8081", true),
+            ("10.1.2.3:1", true),
+            ("[::1]", true),
+            ("[::1]:8081", true),
+            ("[fe80::1]:8081", true),
+            ("localhost", true),
+            ("LocalHost.:8081", true),
+            ("a.localhost", true),
+            ("Metrics.Example.org:9100", true),
+            ("metrics.example.org.", true),
+            ("admin", true),
+            ("", false),
+            (":8081", false),
+            ("evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("localhost.evil.example", false),
+            ("evillocalhost", false),
+            ("metrics.example.org.evil.example", false),
+            ("a.metrics.example.org", false),
+            ("127.0.0.1@evil.example", false),
+            ("evil.example:80@127.0.0.1", false),
+            ("localhost:evil.example", false),
+            ("[::1].evil.example", false),
+            ("[evil.example]", false),
+            ("::1", false),
+            ("é.localhostx", false),
+        ] {
+            assert_eq!(hosts.accept(host), accepted, "{host:?}");
+            assert_eq!(hosts.accept_origin(&format!("http://{host}")), accepted, "{host:?}");
+        }
+        assert!(!hosts.accept_origin("null") && !hosts.accept_origin("localhost"));
+    }
+}
