@@ -173,6 +173,34 @@ impl File {
         }
     }
 
+    /// Reads up to `length` bytes from `offset`; fewer only at the end of the file. This call may block: it
+    /// is for a thread that may.
+    ///
+    /// # Errors
+    /// As `read(2)`. `InvalidInput` for what lies beyond any file's end, 2⁶³ bytes.
+    pub fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut buffer = vec![0; length];
+        let mut bytes = 0;
+        match &self.0 {
+            Inner::Real(fd) => {
+                while bytes < length {
+                    match rustix::io::pread(fd, &mut buffer[bytes..], offset + bytes as u64) {
+                        Ok(0) => break,
+                        Ok(more) => bytes += more,
+                        Err(rustix::io::Errno::INTR) => (),
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                buffer.truncate(bytes);
+            }
+            Inner::Simulated(node) => node.read(&mut buffer, offset, length)?,
+        }
+        Ok(buffer)
+    }
+
     /// The names in this directory for which `keep` is true, at most `most` of them; neither `.` nor
     /// `..` is told of. This call may block: it is for a thread that may.
     ///

@@ -79,6 +79,15 @@ impl File {
         self.0.list(most, &keep)
     }
 
+    /// As [`read_at`](Self::read_at), but this call may block: it is for a
+    /// [blocking stage](crate::blocking()), to which a file may be sent.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    pub fn read_at_blocking(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        self.0.read(offset, length)
+    }
+
     /// Reads up to `length` bytes from `offset`; fewer only at the end of the file.
     ///
     /// # Errors

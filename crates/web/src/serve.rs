@@ -227,8 +227,9 @@ pub(crate) fn run(
         ready(&Serving { addresses: &addresses, doubts: &doubts, up, listen: &config.listen });
     };
     let mut runtime = config.runtime.build();
-    if let Some(lost) = &lost {
-        runtime = runtime.show(lost);
+    let memory = server.live.newest().memory.clone();
+    for counter in lost.iter().chain(memory.counters()) {
+        runtime = runtime.show(counter);
     }
     runtime.run_and(graph, start, up)?;
     Ok(())

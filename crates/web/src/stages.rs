@@ -33,6 +33,11 @@ const REFUSALS: usize = 256;
 /// Threads for what takes long: they share the cores with the processors.
 const SLOW_THREADS: usize = 2;
 
+/// Threads that compress files, and how many files may wait for them. How many bytes may is in
+/// [`Memory`](crate::files::memory::Memory).
+const COMPRESSION_THREADS: usize = 2;
+const COMPRESSION_QUEUE: usize = 64;
+
 /// Threads that find out whether passwords are right, tens of milliseconds each; and how many requests
 /// may wait for them, two seconds at most.
 const PASSWORD_THREADS: usize = 2;
@@ -51,7 +56,7 @@ pub(crate) struct Stages {
     pub(crate) disk: SharedStage<()>,
     /// Where requests are written down, if they are.
     pub(crate) log: Option<Log>,
-    /// What takes long: compressing files, reading directories.
+    /// What takes long: reading directories.
     pub(crate) slow: BlockingStage<()>,
 }
 
@@ -96,6 +101,10 @@ impl Stages {
         let aggregator = graph.keep("aggregator");
         let disk = graph.shared("disk", ());
         let slow = blocking(graph, "slow").threads(SLOW_THREADS).state(());
+        let compression = blocking(graph, "compression")
+            .threads(COMPRESSION_THREADS)
+            .queue(COMPRESSION_QUEUE)
+            .state(());
         let passwords =
             blocking(graph, "passwords").threads(PASSWORD_THREADS).queue(PASSWORD_QUEUE).state(());
         let aggregator = graph
@@ -106,7 +115,7 @@ impl Stages {
             _ => None,
         };
         let stages = Self { network, http2, control, cache, aggregator, disk, slow, log };
-        live.newest().has_stage_for_passwords(passwords);
+        live.newest().has_blocking_stages(passwords, compression);
         (stages, DoorStages { refusals, tls })
     }
 }

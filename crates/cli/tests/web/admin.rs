@@ -36,7 +36,7 @@ fn sum(snapshot: &Value, stage: &str, figure: &str) -> u64 {
         .sum()
 }
 
-pub(crate) const STAGES: [&str; 10] = [
+pub(crate) const STAGES: [&str; 11] = [
     "network",
     "refusals",
     "streams",
@@ -45,6 +45,7 @@ pub(crate) const STAGES: [&str; 10] = [
     "aggregator",
     "disk",
     "slow",
+    "compression",
     "passwords",
     "admin",
 ];

@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{IoSliceMut, Read};
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use rustix::io::{ReadWriteFlags, preadv2};
 use crate::client::{Client, get};
 use crate::crowd::slow_client;
 use crate::on_each_driver;
+use crate::process::anonymous;
 use crate::server::{Server, eventually};
 use crate::site::{Site, noise, same};
 
@@ -28,13 +29,6 @@ fn tells(path: &Path) -> bool {
         println!("skipped: the file system does not tell what is in memory");
     }
     read.is_ok()
-}
-
-/// Bytes of memory that hold no file.
-fn anonymous(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
 fn no_memory_of_ours(driver: &'static str) {

@@ -15,6 +15,7 @@ mod authority;
 mod browser;
 mod changes;
 mod client;
+mod compression;
 mod conditional;
 mod configuration;
 mod crowd;

@@ -20,6 +20,13 @@ pub(crate) fn processor_time(pid: u32) -> Duration {
     )
 }
 
+/// Bytes of memory that it has and that hold no file.
+pub(crate) fn anonymous(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
 /// Bytes of memory that it has.
 pub(crate) fn resident(pid: u32) -> u64 {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();

@@ -254,7 +254,7 @@ impl Node {
     }
 
     /// Reads, or fails as a disk may.
-    pub(super) fn read(&self, buffer: &mut Vec<u8>, offset: u64, length: usize) -> io::Result<()> {
+    pub(crate) fn read(&self, buffer: &mut Vec<u8>, offset: u64, length: usize) -> io::Result<()> {
         let state = &mut *self.world.state();
         if state.chance(state.faults.disk) {
             return Err(code(libc::EIO));

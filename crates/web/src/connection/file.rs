@@ -55,7 +55,7 @@ impl Outgoing {
             let sent = self.file_piece(transport, file, at, piece).await?;
             at += sent;
             if sent < piece {
-                let wanted = (piece - sent) as usize;
+                let wanted = site.memory.read_size((piece - sent) as usize);
                 let bytes = aggregator::read(self.stages, site, file, id, at, wanted).await?;
                 if bytes.len() < wanted {
                     return Err(io::ErrorKind::UnexpectedEof.into());

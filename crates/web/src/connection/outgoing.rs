@@ -5,6 +5,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use phalanx::fs::File;
 use phalanx::{Bytes, Payload, now};
 
 use crate::auth::credentials::Credentials;
@@ -13,6 +14,7 @@ use crate::connection::network::send;
 use crate::connection::pace::Pace;
 use crate::connection::transport::Transport;
 use crate::connection::watch::Answer;
+use crate::files::aggregator;
 use crate::files::blocks::{BLOCK, block};
 use crate::files::entry::{Content, Entry};
 use crate::http2::answer::StreamAnswer;
@@ -126,27 +128,46 @@ impl Outgoing {
                 if let Some(transport) = self.sends_files(part) {
                     return self.file(&transport, site, (file, entry.id), part).await;
                 }
-                let stages = self.stages;
-                let ask = |n| block(stages, site, file, entry.id, entry.length, n);
-                let last = (part.end - 1) / BLOCK;
-                let mut ahead = Some(ask(part.start / BLOCK));
-                for n in part.start / BLOCK..=last {
-                    let Some(call) = ahead.take() else { break };
-                    let bytes = call.await.map_err(io::Error::other)??;
-                    // The next block is fetched while this one is sent.
-                    ahead = (n < last).then(|| ask(n + 1));
-                    let begin = n * BLOCK;
-                    let from = part.start.saturating_sub(begin) as usize;
-                    let to = (part.end - begin).min(BLOCK) as usize;
-                    if bytes.len() < to {
-                        // Cut off under us. The head promised more, so all that is left to say is
-                        // by closing.
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
-                    self.send_with(bytes.slice(from..to)).await?;
-                }
-                Ok(())
+                self.blocks(site, (file, entry), part).await
             }
         }
+    }
+
+    /// Adds part of a large file, block by block. Where too much content is in memory, it is read in smaller
+    /// pieces and not ahead.
+    async fn blocks(
+        &mut self,
+        site: &Arc<Site>,
+        (file, entry): (&File, &Entry),
+        part: Part,
+    ) -> io::Result<()> {
+        let (stages, id, memory) = (self.stages, entry.id, &site.memory);
+        let ask = |n| block(stages, site, file, id, entry.length, n);
+        let (mut at, mut ahead) = (part.start, None);
+        while at < part.end {
+            let n = at / BLOCK;
+            let end = part.end.min((n + 1) * BLOCK);
+            let (bytes, range) = match ahead.take() {
+                None if memory.content.is_full() => {
+                    let length = memory.read_size((end - at) as usize);
+                    (aggregator::read(stages, site, file, id, at, length).await?, 0..length)
+                }
+                asked => {
+                    let bytes =
+                        asked.unwrap_or_else(|| ask(n)).await.map_err(io::Error::other)??;
+                    // The next block is fetched while this one is sent.
+                    ahead = (end < part.end && !memory.content.is_full()).then(|| ask(n + 1));
+                    let begin = n * BLOCK;
+                    (bytes, (at - begin) as usize..(end - begin) as usize)
+                }
+            };
+            if bytes.len() < range.end {
+                // Cut off under us. The head promised more, so all that is left to say is by closing.
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            at += range.len() as u64;
+            self.send_with(bytes.slice(range)).await?;
+        }
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ use crate::connection::fail::fail;
 use crate::connection::outgoing::Outgoing;
 use crate::connection::respond::Ask;
 use crate::files::entry::Entry;
+use crate::files::failure::Failure;
 use crate::files::make::{begin, obtain};
 use crate::files::variants::{Choice, Variants};
 
@@ -22,7 +23,7 @@ pub(super) async fn represent(
     entry: &Arc<Entry>,
 ) -> io::Result<()> {
     let Ask { site, request, reply, .. } = ask;
-    let other: Option<Arc<Entry>>;
+    let other: Arc<Entry>;
     let chosen: &Entry = match &entry.variants {
         None if Accepted::refuses_identity(request) => {
             return fail(out, ask, Status::NotAcceptable, None).await;
@@ -31,12 +32,20 @@ pub(super) async fn represent(
         Some(variants) => match choose(variants, ask, path, entry) {
             Chosen::Entry(chosen) => chosen,
             Chosen::Wait(coding) => {
-                other = Box::pin(obtain(ask.stages, site, ask.host, path, entry, coding)).await;
-                match &other {
-                    Some(other) => other,
+                match Box::pin(obtain(ask.stages, site, ask.host, path, entry, coding)).await {
+                    Ok(obtained) => {
+                        other = obtained;
+                        &other
+                    }
                     // It cannot be had after all.
-                    None if Accepted::by(request).takes(Coding::Identity) => entry,
-                    None => return fail(out, ask, Status::NotAcceptable, None).await,
+                    Err(_) if Accepted::by(request).takes(Coding::Identity) => entry,
+                    Err(failure) => {
+                        let status = match failure {
+                            Failure::Busy => Status::ServiceUnavailable,
+                            _ => Status::NotAcceptable,
+                        };
+                        return fail(out, ask, status, None).await;
+                    }
                 }
             }
             Chosen::Refused => return fail(out, ask, Status::NotAcceptable, None).await,

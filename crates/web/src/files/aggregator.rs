@@ -8,6 +8,7 @@ use phalanx::{Bytes, Cohort, Reply, SharedStage};
 
 use crate::files::disk;
 use crate::files::entry::FileId;
+use crate::files::memory::Reservation;
 use crate::site::Site;
 use crate::stages::Stages;
 
@@ -20,6 +21,7 @@ pub(crate) struct Read {
     id: FileId,
     offset: u64,
     length: usize,
+    reserved: Reservation,
 }
 
 /// What it comes to: shorter than was asked for only at the file's end.
@@ -32,6 +34,7 @@ pub(crate) struct Run {
     pub(crate) offset: u64,
     pub(crate) length: usize,
     parts: Vec<Part>,
+    reserved: Reservation,
 }
 
 struct Part {
@@ -52,7 +55,9 @@ pub(crate) async fn read(
     offset: u64,
     length: usize,
 ) -> Answer {
-    let item = Read { file: file.clone(), id, offset, length };
+    // Before the read, so that reads that begin together count each other's bytes.
+    let reserved = site.memory.content.reserve(length);
+    let item = Read { file: file.clone(), id, offset, length, reserved };
     let call = stages.aggregator.call(site.block_key(id, 0), item);
     call.await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
@@ -69,15 +74,16 @@ pub(crate) fn gather(disk: SharedStage<()>, cohort: &mut Cohort<Read, Answer>) {
 fn merge(cohort: &mut Cohort<Read, Answer>) -> Vec<Run> {
     cohort.sort_by_key(|entry| (entry.item.id, entry.item.offset));
     let mut runs: Vec<Run> = Vec::new();
-    for (Read { file, id, offset, length }, reply) in cohort.drain() {
+    for (Read { file, id, offset, length, reserved }, reply) in cohort.drain() {
         let part = Part { offset, length, reply };
         match runs.last_mut() {
             Some(run) if run.id == id && run.takes(offset, length) => {
                 let end = (offset + length as u64).max(run.end());
                 run.length = (end - run.offset) as usize;
+                run.reserved.resize(run.length);
                 run.parts.push(part);
             }
-            _ => runs.push(Run { file, id, offset, length, parts: vec![part] }),
+            _ => runs.push(Run { file, id, offset, length, parts: vec![part], reserved }),
         }
     }
     runs
@@ -93,9 +99,9 @@ impl Run {
         offset <= self.end() && offset + length as u64 - self.offset <= MAX_RUN as u64
     }
 
-    /// Gives each asker its part.
+    /// Gives each asker its part. The whole run counts until the last part is dropped.
     pub(crate) fn deliver(self, read: io::Result<Vec<u8>>) {
-        let read = read.map(Bytes::from);
+        let read = read.map(|bytes| self.reserved.hold(bytes));
         for Part { offset, length, reply } in self.parts {
             reply.send(match &read {
                 Ok(bytes) => {
@@ -124,6 +130,7 @@ mod tests {
     use phalanx::{CallError, CohortStage, Graph, Runtime, join};
 
     use super::*;
+    use crate::files::memory::Budget;
 
     /// Offset and length.
     type At = (u64, usize);
@@ -145,7 +152,8 @@ mod tests {
             .iter()
             .map(|(id, (offset, length))| {
                 let (id, offset, length) = (FileId::of_length(*id), *offset, *length);
-                gather.call(Read { file: file.clone(), id, offset, length })
+                let reserved = Budget::new(0).reserve(length);
+                gather.call(Read { file: file.clone(), id, offset, length, reserved })
             })
             .collect();
         let answers = join(calls).await;

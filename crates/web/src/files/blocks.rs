@@ -36,7 +36,7 @@ pub(crate) fn block(
         // A file larger than its share would only drive everything else out.
         if bytes.len() == wanted && length <= site.streamed {
             // Not a slice of a merged read: that would keep all of it.
-            let bytes = Bytes::copy_from_slice(&bytes);
+            let bytes = site.memory.content.reserve(wanted).hold(bytes.to_vec());
             cache.with(|cache| cache.insert(key, Value::Block { file: id, block, bytes }));
         }
         Ok(bytes)

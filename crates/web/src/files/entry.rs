@@ -55,6 +55,7 @@ pub(crate) struct Entry {
 }
 
 /// Where a file's bytes are.
+#[derive(Clone)]
 pub(crate) enum Content {
     /// Here.
     Whole(Bytes),
@@ -85,7 +86,7 @@ impl Entry {
         content_type: impl Into<Kind>,
         id: FileId,
         metadata: Metadata,
-        (bytes, tag): (Vec<u8>, u64),
+        (bytes, tag): (Bytes, u64),
         sources: Sources,
         fields: Fields,
     ) -> Self {
@@ -95,7 +96,7 @@ impl Entry {
         let (etag, modified) = (format!("\"{tag:x}\""), seconds(metadata));
         let parts =
             Parts { content_type, vary, etag, modified, length: bytes.len() as u64, fields };
-        let content = Content::Whole(bytes.into());
+        let content = Content::Whole(bytes);
         let made = parts.build(Coding::Identity, id, content);
         Self { variants, until: today() + MADE_FOR, ..made }
     }
@@ -111,13 +112,13 @@ impl Entry {
     }
 
     /// The same in another coding, made of it.
-    pub(crate) fn encoded(&self, coding: Coding, bytes: Vec<u8>) -> Self {
+    pub(crate) fn encoded(&self, coding: Coding, bytes: Bytes) -> Self {
         let length = bytes.len() as u64;
         let etag = with_coding(&self.etag, length, coding);
         let Self { vary, modified, .. } = *self;
         let (content_type, fields) = (self.content_type.clone(), self.fields.clone());
         let parts = Parts { content_type, vary, etag, modified, length, fields };
-        parts.build(coding, self.id, Content::Whole(bytes.into()))
+        parts.build(coding, self.id, Content::Whole(bytes))
     }
 
     pub(crate) fn validators(&self) -> Validators<'_> {

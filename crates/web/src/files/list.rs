@@ -37,15 +37,21 @@ pub(crate) async fn fetch(asked: &Asked, directory: &[u8], view: View) -> Looked
     let (site, path) = (asked.site.clone(), directory.to_vec());
     let config = &asked.host().config;
     let links = config.symlinks != Symlinks::Refused;
+    let memory = site.memory.clone();
     let call = asked.stages.slow.call(move |()| {
         let names = file.list(MOST, is_shown)?;
         let newest = names.names.iter().map(|named| named.modified_ns).max();
         let bytes = render(&path, names, view, links);
         let tag = site.tag(&bytes);
-        std::io::Result::Ok((bytes, tag, newest))
+        let room = memory.content.try_reserve(bytes.capacity());
+        std::io::Result::Ok((room.map(|room| room.hold(bytes)), tag, newest))
     });
     let listed = call.await.map_err(|_| Failure::Busy)?;
     let (bytes, tag, newest) = listed.map_err(Failure::from)?;
+    let Some(bytes) = bytes else {
+        asked.site.memory.listings_refused.add(1);
+        return Err(Failure::Busy);
+    };
     let length = bytes.len() as u64;
     let makes = config.compress && (encode::SMALLEST..=encode::LARGEST).contains(&length);
     let source = if makes { Source::Made } else { Source::None };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use phalanx::fs::{File, FileKind};
-use phalanx::{Bytes, Partition, event};
+use phalanx::{BlockingError, Bytes, First, Partition, draining, event, first};
 use phalanx_http::Coding;
 
 use crate::files::aggregator;
@@ -13,15 +13,16 @@ use crate::files::encode::encode;
 use crate::files::entry::{Content, Entry, FileId, WHOLE};
 use crate::files::failure::Failure;
 use crate::files::lookup::{Asked, Found, Loading};
+use crate::files::memory::Budget;
 use crate::files::sources::neighbour;
 use crate::files::variants::{Source, Variants};
 use crate::site::{HostIndex, Site};
 use crate::stages::Stages;
 
-/// A file is read so many bytes at a time to be compressed.
-const STEP: u64 = 1024 * 1024;
-
-/// The variant of `entry`, the file at `path`, once it is here; none if there is nothing to send.
+/// The variant of `entry`, the file at `path`, once it is here.
+///
+/// # Errors
+/// [`Failure::Busy`] where too much is being compressed; others if there is nothing to send.
 pub(crate) async fn obtain(
     stages: Stages,
     site: &Arc<Site>,
@@ -29,13 +30,13 @@ pub(crate) async fn obtain(
     path: &[u8],
     entry: &Arc<Entry>,
     coding: Coding,
-) -> Option<Arc<Entry>> {
+) -> Result<Arc<Entry>, Failure> {
     let asked = Asked::new(stages, site, host, path.to_vec());
     let entry = entry.clone();
     let call = stages.cache.call(asked.key, move |cache| async move {
         make(&asked, &cache, &entry, coding, true).await
     });
-    call.await.ok().flatten()
+    call.await.unwrap_or(Err(Failure::Busy))
 }
 
 /// Has the variant made for those who come later.
@@ -51,7 +52,7 @@ pub(crate) fn begin(
     let begun = Begun { entry: entry.clone(), coding };
     // If it is refused, what it has begun is given up.
     let _ = stages.cache.dispatch(asked.key, move |cache| async move {
-        make(&asked, &cache, &begun.entry, coding, false).await;
+        let _ = make(&asked, &cache, &begun.entry, coding, false).await;
     });
 }
 
@@ -77,37 +78,38 @@ async fn make(
     entry: &Arc<Entry>,
     coding: Coding,
     waited_for: bool,
-) -> Option<Arc<Entry>> {
-    let variants: &Variants = entry.variants.as_deref()?;
+) -> Result<Arc<Entry>, Failure> {
+    let variants: &Variants = entry.variants.as_deref().ok_or(Failure::Missing)?;
     let host = asked.host().id;
     // No file's name has a zero byte.
     let path = [&asked.path, &b"\0"[..], coding.name().as_bytes()].concat();
     let key = asked.site.key(host, &path);
     loop {
         if let Some(variant) = variants.ready(coding) {
-            return Some(variant.clone());
+            return Ok(variant.clone());
         }
-        variants.wanted(coding)?;
+        variants.wanted(coding).ok_or(Failure::Missing)?;
         if cache.with(|cache| cache.begin_loading(key, host, &path)) {
             break;
         }
         let (trigger, loaded) = event();
         if !cache.with(|cache| cache.wait_for(key, host, &path, trigger)) {
-            return None;
+            return Err(Failure::Missing);
         }
         match loaded.await {
-            Some(Ok(Found::File(variant))) => return Some(variant),
-            Some(_) => return None,
+            Some(Ok(Found::File(variant))) => return Ok(variant),
+            Some(Ok(Found::Directory)) => return Err(Failure::Missing),
+            Some(Err(failure)) => return Err(failure),
             // Whoever made it was ended.
             None => (),
         }
     }
     let loading = Loading { cache, key };
     let kept = cache.with(|cache| cache.holds(asked.key, entry));
-    let made = match variants.wanted(coding)? {
+    let made = match variants.wanted(coding).ok_or(Failure::Missing)? {
         Source::Neighbour(id) => read(asked, entry, coding, id).await,
-        Source::Made if kept || waited_for => compress(asked, entry, coding).await,
-        Source::Made | Source::None => return None,
+        Source::Made if kept || waited_for => compress(asked, entry, coding, waited_for).await,
+        Source::Made | Source::None => return Err(Failure::Missing),
     };
     if let Ok(variant) = &made {
         cache.with(|cache| {
@@ -121,8 +123,8 @@ async fn make(
             }
         });
     }
-    let made = made.ok().flatten();
-    loading.end(&made.clone().map(Found::File).ok_or(Failure::Missing));
+    let made = made.and_then(|made| made.ok_or(Failure::Missing));
+    loading.end(&made.clone().map(Found::File));
     made
 }
 
@@ -155,38 +157,68 @@ async fn read(
     Ok(Some(Arc::new(entry.beside(coding, metadata, content))))
 }
 
-/// Compresses the file; none if that is not worth it.
+/// Compresses the file; none if that is not worth it. The thread that compresses it reads it too, so that
+/// a file that waits for its turn takes no memory.
 async fn compress(
     asked: &Asked,
     entry: &Entry,
     coding: Coding,
+    waited_for: bool,
 ) -> Result<Option<Arc<Entry>>, Failure> {
-    let bytes = match &entry.content {
-        Content::Whole(bytes) => bytes.clone(),
-        Content::Blocks(file) => read_all(asked, entry, file).await?,
+    let memory = &asked.site.memory;
+    let refused = || {
+        memory.uncompressed.add(1);
+        Failure::Busy
     };
-    let encoded = asked.stages.slow.call(move |()| encode(&bytes, coding)).await;
-    let encoded = encoded.map_err(|_| Failure::Busy)?;
-    Ok(encoded.map(|encoded| Arc::new(entry.encoded(coding, encoded))))
+    let length = entry.length as usize;
+    let turn = memory.compressing.try_reserve(length).ok_or_else(refused)?;
+    let (content, id, budget) = (entry.content.clone(), entry.id, memory.content.clone());
+    let stage = asked.site.compression().ok_or(Failure::Busy)?;
+    let call = stage.call(move |()| {
+        let _turn = turn;
+        read_and_encode(content, id, length, coding, &budget)
+    });
+    let encoded = if waited_for {
+        call.await
+    } else {
+        // No client waits for this job, so a program that drains drops it.
+        match first(call, draining()).await {
+            First::One(encoded) => encoded,
+            First::Other(()) => return Err(Failure::Busy),
+        }
+    };
+    match encoded {
+        Ok(Ok(encoded)) => Ok(encoded.map(|encoded| Arc::new(entry.encoded(coding, encoded)))),
+        Ok(Err(Failure::Busy)) | Err(BlockingError::Full { .. }) => Err(refused()),
+        Ok(Err(failure)) => Err(failure),
+        Err(_) => Err(Failure::Broken),
+    }
 }
 
-/// All of a large file, in the state that the entry is of.
-async fn read_all(asked: &Asked, entry: &Entry, file: &File) -> Result<Bytes, Failure> {
+/// The work of a thread of the compression stage. Fails with [`Failure::Busy`] where `budget` has no room.
+fn read_and_encode(
+    content: Content,
+    id: FileId,
+    length: usize,
+    coding: Coding,
+    budget: &Budget,
+) -> Result<Option<Bytes>, Failure> {
+    // Room for the file and for its compressed form.
+    let room = budget.try_reserve(2 * length).ok_or(Failure::Busy)?;
+    let bytes = match content {
+        Content::Whole(bytes) => bytes,
+        Content::Blocks(file) => read_all(&file, id, length)?.into(),
+    };
+    Ok(encode(&bytes, coding).map(|encoded| room.hold(encoded)))
+}
+
+/// All of a large file, in the state `id`. Blocks.
+fn read_all(file: &File, id: FileId, length: usize) -> Result<Vec<u8>, Failure> {
     let before = file.metadata()?;
-    let mut bytes = Vec::with_capacity(entry.length as usize);
-    while (bytes.len() as u64) < entry.length {
-        let offset = bytes.len() as u64;
-        let step = (entry.length - offset).min(STEP) as usize;
-        let (stages, site) = (asked.stages, &asked.site);
-        let more = aggregator::read(stages, site, file, entry.id, offset, step).await?;
-        if more.is_empty() {
-            return Err(Failure::Broken);
-        }
-        bytes.extend_from_slice(&more);
-    }
+    let bytes = file.read_at_blocking(0, length)?;
     // The same before and after: not torn by a writer.
-    if FileId::from(before) != entry.id || file.metadata()? != before {
+    if FileId::from(before) != id || file.metadata()? != before {
         return Err(Failure::Missing);
     }
-    Ok(bytes.into())
+    if bytes.len() < length { Err(Failure::Broken) } else { Ok(bytes) }
 }

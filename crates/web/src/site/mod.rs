@@ -29,6 +29,7 @@ pub(crate) use live::Live;
 
 use crate::config::{Config, PerAddress, Timeouts, UnknownHost};
 use crate::files::entry::FileId;
+use crate::files::memory::Memory;
 use crate::site::names::{Names, without_port};
 
 /// What each address may do.
@@ -63,6 +64,10 @@ pub(crate) struct Site {
     /// Looks at passwords, which takes long on purpose. It is the same in all versions; not one of the
     /// stages' handles, as those are held by each request.
     passwords: OnceLock<BlockingStage<()>>,
+    /// Compresses files, for the same reason here. Apart from what else is slow, so that no listing waits for it.
+    compression: OnceLock<BlockingStage<()>>,
+    /// The memory for content; the same in all versions.
+    pub(crate) memory: Memory,
     /// Files above this many bytes are streamed by blocks that are not kept.
     pub(crate) streamed: u64,
     hashing: Hashing,
@@ -149,15 +154,26 @@ impl Site {
             addresses,
             health: config.health.as_deref().map(Into::into),
             passwords: old.map(|old| old.passwords.clone()).unwrap_or_default(),
+            compression: old.map(|old| old.compression.clone()).unwrap_or_default(),
+            memory: old.map_or_else(|| Memory::new(config.cache_bytes), |old| old.memory.clone()),
             streamed: config.cache_bytes as u64 / 8,
             hashing,
             paths,
         })
     }
 
-    /// The first version is told of the stage that looks at passwords.
-    pub(crate) fn has_stage_for_passwords(&self, stage: BlockingStage<()>) {
-        let _ = self.passwords.set(stage);
+    /// Sets the blocking stages that requests do not hold handles on: once, in the first version.
+    pub(crate) fn has_blocking_stages(
+        &self,
+        passwords: BlockingStage<()>,
+        compression: BlockingStage<()>,
+    ) {
+        let _ = (self.passwords.set(passwords), self.compression.set(compression));
+    }
+
+    /// Compresses files.
+    pub(crate) fn compression(&self) -> Option<BlockingStage<()>> {
+        self.compression.get().copied()
     }
 
     /// Looks at passwords.

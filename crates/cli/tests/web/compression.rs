@@ -1,0 +1,116 @@
+//! Many clients that ask for many files to compress: memory stays bounded, and the end is quick.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::client::{Client, Response, get};
+use crate::on_each_driver;
+use crate::openmetrics::{Labels, parse};
+use crate::process::anonymous;
+use crate::server::{LONG, Server};
+use crate::site::{Site, same};
+
+on_each_driver!(many_large_files, whoever_takes_nothing_else);
+
+/// The largest file that is compressed.
+const LENGTH: usize = 4 << 20;
+/// Together far more than the server may take.
+const FILES: usize = 100;
+/// Connections that ask for them.
+const CLIENTS: usize = 10;
+/// What the server may take: a cache of 16 MiB and half of that or 32 MiB beside it, what two threads need to
+/// compress with, and itself; with a margin. All files together are more than twice as much.
+const MEMORY: u64 = 160 << 20;
+
+/// Files that differ in nothing but their names.
+fn site() -> (Site, Vec<u8>) {
+    let site = Site::new();
+    let line: Vec<u8> =
+        (0..4096).flat_map(|n: u32| format!("{} and on\n", n * n).into_bytes()).collect();
+    let content: Vec<u8> = line.into_iter().cycle().take(LENGTH).collect();
+    let first = site.file("0.txt", &content);
+    for n in 1..FILES {
+        fs::hard_link(&first, site.root().join(format!("{n}.txt"))).unwrap();
+    }
+    (site, content)
+}
+
+fn start(driver: &str, site: &Site) -> Server {
+    let arguments = ["--compress", "--cache", "16M", "--admin", "127.0.0.1:0", "--drain", "60"];
+    Server::start_with(driver, &site.root(), &arguments)
+}
+
+/// Asks for all files, some at once; `each` gets the answers. The most memory that the server had meanwhile.
+fn ask_for_all(server: &Server, accept: &str, each: impl Fn(Response) + Sync) -> u64 {
+    let (address, each, running) = (server.address, &each, &AtomicUsize::new(CLIENTS));
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            scope.spawn(move || {
+                let _ended = Ended(running);
+                let lines = format!("Accept-Encoding: {accept}\r\n");
+                let mut connection = Client::connect(address);
+                for n in (client..FILES).step_by(CLIENTS) {
+                    each(connection.get_with(&format!("/{n}.txt"), &lines));
+                }
+            });
+        }
+        let mut most = 0;
+        while running.load(Ordering::Relaxed) > 0 {
+            most = anonymous(server.pid()).max(most);
+            thread::sleep(Duration::from_millis(5));
+        }
+        most
+    })
+}
+
+/// A client less, also where it panics.
+struct Ended<'a>(&'a AtomicUsize);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How many files were sent as they are because too many waited for compression.
+fn refused(server: &Server) -> f64 {
+    let response = get(server.admin(), "/metrics");
+    let samples = parse(&String::from_utf8(response.body).unwrap());
+    samples[&("phalanx_web_compressions_refused_total".to_owned(), Labels::new())]
+}
+
+fn many_large_files(driver: &'static str) {
+    let (site, content) = site();
+    let mut server = start(driver, &site);
+    let most = ask_for_all(&server, "gzip, br, zstd", |response| {
+        assert_eq!(response.status, 200);
+        match response.field("Content-Encoding") {
+            None => same(&response.body, &content),
+            Some(_) => assert!(response.body.len() < LENGTH),
+        }
+    });
+    assert!(most < MEMORY, "{most} bytes");
+    assert!(refused(&server) > 0.0, "all of them waited");
+    // What is queued is for nobody: the end does not wait for it.
+    let begun = Instant::now();
+    server.signal(Signal::TERM);
+    server.exits_well(LONG);
+    println!("{most} bytes at most, ended after {:?}", begun.elapsed());
+}
+
+/// They wait, or are told that there is no room: what is held for them is bounded as well.
+fn whoever_takes_nothing_else(driver: &'static str) {
+    let (site, _) = site();
+    let server = start(driver, &site);
+    let most = ask_for_all(&server, "gzip, identity;q=0", |response| match response.status {
+        200 => assert_eq!(response.field("Content-Encoding"), Some("gzip")),
+        status => assert_eq!(status, 503),
+    });
+    assert!(most < MEMORY, "{most} bytes");
+}
