@@ -24,6 +24,13 @@ impl Broker {
         Self::launch(driver, &[&["--ephemeral"], arguments].concat())
     }
 
+    /// One that listens at this address.
+    pub(crate) fn start_at(driver: &str, address: SocketAddr) -> Self {
+        let mut command = bare();
+        command.args(["broker", "--listen", &address.to_string()]);
+        Self::run(driver, &["--ephemeral"], command)
+    }
+
     /// One that keeps what it has.
     pub(crate) fn start_on(driver: &str, data: &Path) -> Self {
         Self::launch(driver, &["--data", data.to_str().unwrap()])

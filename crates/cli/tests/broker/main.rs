@@ -22,6 +22,7 @@ mod limits;
 mod mosquitto;
 mod peers;
 mod refusals;
+mod restart;
 mod retained;
 #[path = "../web/server.rs"]
 #[allow(dead_code, reason = "shared with the tests of `web`, which use more of it")]

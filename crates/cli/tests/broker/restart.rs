@@ -1,0 +1,20 @@
+//! A broker that was killed is started again at once, at the same address.
+
+use crate::broker::Broker;
+use crate::client::Client;
+
+crate::on_each_driver!(a_killed_broker_starts_again_at_its_address);
+
+/// The kernel releases the listening sockets of a killed process some milliseconds after its exit status, where
+/// io_uring holds them.
+fn a_killed_broker_starts_again_at_its_address(driver: &str) {
+    let mut broker = Broker::start(driver);
+    let address = broker.address;
+    for _ in 0..4 {
+        let clients: Vec<_> =
+            (0..100).map(|n| Client::new(&broker, &format!("client {n}"))).collect();
+        broker.crashes();
+        broker = Broker::start_at(driver, address);
+        drop(clients);
+    }
+}
