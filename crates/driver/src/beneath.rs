@@ -22,11 +22,12 @@ const FLAGS: OFlags =
 
 /// The flags and, for a file that may be made, the mode with which the last component is opened.
 pub(crate) fn flags(how: OpenHow) -> (OFlags, Mode) {
-    let made = Mode::from_raw_mode(0o666);
+    let (made, private) = (Mode::from_raw_mode(0o666), Mode::from_raw_mode(0o600));
     match how.access {
         Access::Read => (FLAGS, Mode::empty()),
         Access::Write => (FLAGS | OFlags::RDWR, Mode::empty()),
         Access::Create => (FLAGS | OFlags::RDWR | OFlags::CREATE, made),
+        Access::CreatePrivate => (FLAGS | OFlags::RDWR | OFlags::CREATE, private),
         Access::CreateNew => (FLAGS | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, made),
     }
 }
@@ -252,7 +253,9 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn the_walk_does_as_the_kernel_does() {
-        for access in [Access::Read, Access::Write, Access::Create, Access::CreateNew] {
+        for access in
+            [Access::Read, Access::Write, Access::Create, Access::CreatePrivate, Access::CreateNew]
+        {
             for links in [Links::Refused, Links::Followed] {
                 let how = OpenHow { links, access };
                 for path in PATHS {

@@ -76,6 +76,15 @@ pub struct Metadata {
     pub device: u64,
 }
 
+/// The room of a file system, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Of the whole file system.
+    pub total: u64,
+    /// Free for processes that are not root's.
+    pub available: u64,
+}
+
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
@@ -225,6 +234,40 @@ impl File {
         match &self.0 {
             Inner::Real(fd) => Ok(rustix::fs::unlinkat(fd, name, AtFlags::empty())?),
             Inner::Simulated(node) => node.remove(name),
+        }
+    }
+
+    /// Has the file system set room aside for the first `length` bytes of this file, which is that long then at least. This
+    /// call may block: it is for a thread that may.
+    ///
+    /// # Errors
+    /// As `fallocate(2)`: `ENOSPC` when there is too little room, of which some may be taken then; `EOPNOTSUPP` where the
+    /// file system or the operating system has no such call.
+    pub fn allocate(&self, length: u64) -> io::Result<()> {
+        match &self.0 {
+            #[cfg(target_os = "linux")]
+            Inner::Real(fd) => {
+                use rustix::fs::{FallocateFlags, fallocate};
+                Ok(fallocate(fd, FallocateFlags::empty(), 0, length)?)
+            }
+            #[cfg(not(target_os = "linux"))]
+            Inner::Real(_) => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
+            Inner::Simulated(node) => node.allocate(length),
+        }
+    }
+
+    /// The room of the file system that this file is in. This call may block: it is for a thread that may.
+    ///
+    /// # Errors
+    /// As `fstatvfs(3)`.
+    pub fn space(&self) -> io::Result<Space> {
+        match &self.0 {
+            Inner::Real(fd) => {
+                let found = rustix::fs::fstatvfs(fd)?;
+                let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+                Ok(Space { total: bytes(found.f_blocks), available: bytes(found.f_bavail) })
+            }
+            Inner::Simulated(node) => Ok(node.space()),
         }
     }
 

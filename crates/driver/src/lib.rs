@@ -60,7 +60,7 @@ pub use choose::{Choice, Kind, choose, open};
 pub use chunk::Chunk;
 pub use config::Config;
 pub use endpoint::Endpoint;
-pub use file::{File, FileKind, Metadata, ReadNow};
+pub use file::{File, FileKind, Metadata, ReadNow, Space};
 pub use list::{Named, NamedKind, Names};
 pub use request::{Access, Completion, Done, Links, OpenHow, Payload, Request, Socket, Token};
 

@@ -81,6 +81,8 @@ pub enum Access {
     Write,
     /// Reading and writing; made when it is not there, its content kept when it is.
     Create,
+    /// As `Create`; a file that is made is its owner's alone (mode 0600).
+    CreatePrivate,
     /// Reading and writing a file that is made; `EEXIST` when the name is taken, be it by a link.
     CreateNew,
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 use phalanx_driver::{Access, Done, OpenHow, Request};
-pub use phalanx_driver::{FileKind, Links, Metadata, Named, NamedKind, Names};
+pub use phalanx_driver::{FileKind, Links, Metadata, Named, NamedKind, Names, Space};
 
 use crate::io::{Patience, request};
 

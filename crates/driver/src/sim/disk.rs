@@ -10,7 +10,7 @@ use fastrand::Rng;
 use super::durable::Durable;
 use super::{State, World};
 use crate::list::{Named, NamedKind, Names};
-use crate::{Access, FileKind, Links, Metadata, OpenHow, ReadNow};
+use crate::{Access, FileKind, Links, Metadata, OpenHow, ReadNow, Space};
 
 /// Links followed in one path, as in the kernel.
 const MOST_LINKS: usize = 40;
@@ -23,6 +23,8 @@ const MOST_BYTES: usize = 1 << 30;
 /// Nodes are never forgotten: who has a file open keeps it when its name is gone.
 pub(crate) struct Disk {
     nodes: Vec<Inode>,
+    /// In bytes of the content of files.
+    capacity: u64,
 }
 
 struct Inode {
@@ -45,7 +47,28 @@ fn code(code: i32) -> io::Error {
 impl Disk {
     pub(super) fn new() -> Self {
         let content = Content::Directory(BTreeMap::new());
-        Self { nodes: vec![Inode { content, modified_ns: 0, durable: Durable::default() }] }
+        let root = Inode { content, modified_ns: 0, durable: Durable::default() };
+        Self { nodes: vec![root], capacity: u64::MAX }
+    }
+
+    pub(super) fn set_capacity(&mut self, bytes: u64) {
+        self.capacity = bytes;
+    }
+
+    /// Bytes that may still be written to files. Who has a file open whose name is gone takes no room.
+    fn available(&self) -> u64 {
+        if self.capacity == u64::MAX {
+            return u64::MAX;
+        }
+        let (mut used, mut todo) = (0, vec![ROOT]);
+        while let Some(node) = todo.pop() {
+            match &self.nodes[node].content {
+                Content::File(bytes) => used += bytes.len() as u64,
+                Content::Directory(entries) => todo.extend(entries.values()),
+                Content::Link(_) => (),
+            }
+        }
+        self.capacity.saturating_sub(used)
     }
 
     fn entries(&mut self, directory: usize) -> &mut BTreeMap<Vec<u8>, usize> {
@@ -150,7 +173,8 @@ impl Disk {
         how: OpenHow,
         now: i128,
     ) -> io::Result<usize> {
-        let makes = matches!(how.access, Access::Create | Access::CreateNew);
+        let makes =
+            matches!(how.access, Access::Create | Access::CreatePrivate | Access::CreateNew);
         // The name itself is not followed where it must be free.
         let links = if how.access == Access::CreateNew { Links::Refused } else { how.links };
         match self.find(root, path, OpenHow { links, ..how }) {
@@ -284,9 +308,16 @@ impl Node {
             false => bytes.len(),
         };
         let now = state.clock.time_of_day().as_nanos() as i128;
+        let available = state.disk.available();
         let inode = &mut state.disk.nodes[self.node];
         let Content::File(content) = &mut inode.content else { return Err(code(libc::EISDIR)) };
         let from = usize::try_from(offset).map_err(|_| code(libc::EFBIG))?;
+        // As much as fits; nothing if that is none of it.
+        let fits = (content.len() as u64).saturating_add(available).saturating_sub(offset);
+        let count = usize::try_from(fits).map_or(count, |fits| count.min(fits));
+        if count == 0 && !bytes.is_empty() {
+            return Err(code(libc::ENOSPC));
+        }
         let end = from.checked_add(count).filter(|end| *end <= MOST_BYTES);
         let end = end.ok_or_else(|| code(libc::EFBIG))?;
         content.resize(content.len().max(end), 0);
@@ -294,6 +325,28 @@ impl Node {
         inode.modified_ns = now;
         inode.durable.wrote(from, &bytes[..count]);
         Ok(count)
+    }
+
+    /// Sets room aside for a file that is to be so long, or finds the disk full.
+    pub(crate) fn allocate(&self, length: u64) -> io::Result<()> {
+        let state = &mut *self.world.state();
+        let (full, available) = (state.chance(state.faults.full), state.disk.available());
+        let Content::File(content) = &mut state.disk.nodes[self.node].content else {
+            return Err(code(libc::EISDIR));
+        };
+        let more = length.saturating_sub(content.len() as u64);
+        if full || more > available {
+            return Err(code(libc::ENOSPC));
+        }
+        let length = usize::try_from(length).ok().filter(|length| *length <= MOST_BYTES);
+        let length = length.ok_or_else(|| code(libc::EFBIG))?;
+        content.resize(content.len().max(length), 0);
+        Ok(())
+    }
+
+    pub(crate) fn space(&self) -> Space {
+        let disk = &self.world.state().disk;
+        Space { total: disk.capacity, available: disk.available() }
     }
 
     /// Brings it to the disk, where it is, or fails as a disk may.

@@ -106,6 +106,11 @@ impl World {
         self.state().faults = faults;
     }
 
+    /// How many bytes all files of the disk may have together from now on; `u64::MAX`, the default, is no bound.
+    pub fn set_disk_capacity(&self, bytes: u64) {
+        self.state().disk.set_capacity(bytes);
+    }
+
     /// How often things go wrong.
     pub fn faults(&self) -> Faults {
         self.state().faults

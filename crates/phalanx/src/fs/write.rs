@@ -10,7 +10,7 @@ use std::io;
 use bytes::Bytes;
 use phalanx_driver::{Access, Done, Links, OpenHow, Request};
 
-use super::{Dir, File};
+use super::{Dir, File, Space};
 use crate::io::{Patience, request};
 
 impl Dir {
@@ -22,6 +22,23 @@ impl Dir {
     /// As [`open_file`](Self::open_file), and `EISDIR`, `EACCES`, `ENOSPC` as `open(2)`.
     pub async fn create(&self, path: &[u8], follow_links: bool) -> io::Result<File> {
         self.open_for(path, OpenHow { links: follow_links.into(), access: Access::Create }).await
+    }
+
+    /// As [`create`](Self::create), without following links; a file that is made is its owner's alone (mode 0600).
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn create_private(&self, path: &[u8]) -> io::Result<File> {
+        self.open_for(path, OpenHow { links: Links::Refused, access: Access::CreatePrivate }).await
+    }
+
+    /// The room of the file system that this directory is in. This call may block: it is for a
+    /// [blocking stage](crate::blocking()).
+    ///
+    /// # Errors
+    /// As `fstatvfs(3)`.
+    pub fn space(&self) -> io::Result<Space> {
+        self.0.space()
     }
 
     /// As [`create`](Self::create), and it is this call that makes the file.
@@ -108,6 +125,16 @@ impl File {
             Done::Written => Ok(()),
             other => unreachable!("write came to {other:?}"),
         }
+    }
+
+    /// Has the file system set room aside for the first `length` bytes of this file, which is that long then at least. This
+    /// call may block: it is for a [blocking stage](crate::blocking()).
+    ///
+    /// # Errors
+    /// As `fallocate(2)`: `ENOSPC` when there is too little room, of which some may be taken then;
+    /// [`Unsupported`](io::ErrorKind::Unsupported) where the file system or the operating system has no such call.
+    pub fn allocate(&self, length: u64) -> io::Result<()> {
+        self.0.allocate(length)
     }
 
     /// Has what was written before this call, and was answered, reach the disk, with what is needed

@@ -40,6 +40,11 @@ impl Net {
         self.0.set_faults(faults);
     }
 
+    /// How many bytes all files of the disk may have together from now on: more finds it full (`ENOSPC`).
+    pub fn set_disk_capacity(&self, bytes: u64) {
+        self.0.set_disk_capacity(bytes);
+    }
+
     /// Connects to a server.
     ///
     /// # Errors
