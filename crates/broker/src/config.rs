@@ -36,6 +36,9 @@ pub struct Config {
     /// The directory in which sessions, queued and retained messages are kept; none to keep them in memory only. It is
     /// made if it is not there.
     pub data: Option<PathBuf>,
+    /// Whether to start though acknowledged data is missing at the end of what is kept in `data`. Not in a file of
+    /// configuration, as it is for one start.
+    pub accept_loss: bool,
     /// Whether it is meant that nothing is kept, so that nobody need be told. Not together with `data`.
     pub ephemeral: bool,
     /// What clients may use of the broker.
@@ -188,6 +191,7 @@ impl Config {
             listen: vec![Listen::mqtt(([127, 0, 0, 1], 1883))],
             security: Security::default(),
             data: None,
+            accept_loss: false,
             ephemeral: false,
             limits: Limits::default(),
             system_interval: Duration::from_secs(10),

@@ -222,6 +222,7 @@ impl Broker {
     pub fn begin(&self, start: &Start) {
         let Context { stages, config, ledger, .. } = &self.context;
         if start.processor() == 0 && ledger.keeps() {
+            ledger.begin();
             for partition in 0..config.runtime.processors {
                 // At the beginning there is room.
                 let _ = stages.sessions.take_up(partition, stages.routing).detach();
@@ -328,22 +329,24 @@ fn open(config: &Config, path: &Path) -> Result<(Store, Restored), ServeError> {
     let begun = Instant::now();
     // The ledger has bounds of its own, and refuses before anything has happened.
     let (most_bytes, most_waiting) = (u64::MAX, usize::MAX);
-    let options = Options { most_bytes, most_waiting, ..Options::default() };
+    let accept_loss = config.accept_loss;
+    let options = Options { most_bytes, most_waiting, accept_loss, ..Options::for_directory(path) };
     let (store, recovered) = Store::open(path, options)?;
+    store.warnings().iter().for_each(|warning| eprintln!("phalanx: {warning}"));
     if let Some(torn) = &recovered.torn {
         eprintln!("phalanx: {torn}");
     }
     let (sessions, messages) = (recovered.sessions.len(), recovered.messages.len());
+    let segments = store.segments();
     let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let restored = Restored::of(recovered, config.runtime.processors, day)
         .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
-    let took = begun.elapsed();
-    if took > LONG {
-        let path = path.display();
-        eprintln!(
-            "phalanx: {path}: {sessions} sessions and {messages} messages were read in {:.1} s",
-            took.as_secs_f64()
-        );
+    let (shown, took) = (path.display(), begun.elapsed().as_secs_f64());
+    match segments {
+        0 => eprintln!("phalanx: {shown}: there was no journal; a new one begins"),
+        _ => eprintln!(
+            "phalanx: {shown}: {sessions} sessions and {messages} messages were read from {segments} files in {took:.1} s"
+        ),
     }
     Ok((store, restored))
 }
@@ -364,6 +367,3 @@ pub fn check_data(path: &Path) -> Result<Checked, ServeError> {
 fn lines(mistakes: &[Mistake]) -> String {
     mistakes.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n")
 }
-
-/// What takes longer at the start is told.
-const LONG: Duration = Duration::from_secs(1);

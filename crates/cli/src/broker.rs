@@ -80,6 +80,11 @@ pub(crate) struct Broker {
     #[arg(long, value_name = "DIR", env = "PHALANX_DATA", conflicts_with = "ephemeral")]
     data: Option<PathBuf>,
 
+    /// Start though acknowledged data is missing at the end of the journal, or all of it is, and go on with what is there.
+    /// For one start; without it the broker says what is missing, and does not start.
+    #[arg(long)]
+    accept_loss: bool,
+
     /// Keep all in memory only, which is so without --data, too; with it nothing is said about that.
     #[arg(long, env = "PHALANX_EPHEMERAL", value_parser = yes_or_no())]
     ephemeral: bool,
@@ -221,6 +226,7 @@ impl Broker {
         if self.data.is_some() {
             (config.ephemeral, config.data) = (false, self.data.clone());
         }
+        config.accept_loss = self.accept_loss;
         if self.ephemeral {
             (config.ephemeral, config.data) = (true, None);
         }
@@ -277,9 +283,8 @@ fn check(path: &Path) -> ExitCode {
         Err(error) => {
             tell::lines(&error);
             match error {
-                ServeError::Open(OpenError::Corrupt { .. }) | ServeError::Unknown { .. } => {
-                    ExitCode::FAILURE
-                }
+                ServeError::Open(OpenError::Corrupt { .. } | OpenError::Lost(_))
+                | ServeError::Unknown { .. } => ExitCode::FAILURE,
                 _ => ExitCode::from(2),
             }
         }

@@ -29,6 +29,9 @@
 //! [`BATCH`], or an entry that is longer. One after the other that are longer than twice that outrun
 //! the cleaning: so much is not read at once.)
 //!
+//! While the store is [low](crate::reserve), cleaning hurries as long as half a segment is dead, and a segment's file goes
+//! as soon as it is cleaned.
+//!
 //! As many bytes are written again in the long run as were written where what is alive lies evenly, and
 //! up to twice as many where all of it is old.
 
@@ -105,17 +108,23 @@ impl Writer {
         let extent = self.extent();
         let segment = self.options.segment_bytes.max(HEAD as u64);
         let Cleaning { on: was_on, hurries: has_hurried, .. } = self.cleaning;
+        let is_low = self.reserve.is_low();
         let is_long = match was_on {
+            // What is dead is worth its cleaning.
+            _ if is_low => extent.is_beyond(1.0, segment / 2 + HEAD as u64 * extent.segments),
             false => extent.is_beyond(2.0, 2 * segment),
             true => extent.is_beyond(1.5, segment),
         };
         let is_many = |factor| extent.segments > factor * SEGMENTS + 2 * (extent.bytes / segment);
         let cleaning = &mut self.cleaning;
         cleaning.on = (is_long || is_many(1)) && self.segments.len() > 1 && !cleaning.over;
-        cleaning.hurries = cleaning.on && (extent.is_beyond(2.25, 4 * segment) || is_many(2));
+        cleaning.hurries =
+            cleaning.on && (is_low || extent.is_beyond(2.25, 4 * segment) || is_many(2));
         // What was cleaned goes when the next head is written: now, so that it does go though nothing more may be written.
         let ends = was_on && !cleaning.on || has_hurried && !cleaning.hurries;
-        self.must_turn |= ends && !self.spent.is_empty();
+        self.must_turn |= (ends || is_low) && !self.spent.is_empty();
+        // The only segment is cleaned once it has a successor.
+        self.must_turn |= is_low && is_long && self.segments.len() == 1;
         if !cleaning.on {
             (cleaning.owed, cleaning.piece) = (0, None);
             return None;

@@ -29,6 +29,9 @@ pub enum OpenError {
         /// Why not.
         source: io::Error,
     },
+    /// Acknowledged batches are missing at the journal's end, or all of it is.
+    #[error("{0}")]
+    Lost(Lost),
     /// The journal is broken where no crash breaks it.
     #[error(
         "{}: byte {offset}: {what}. A crash does not do this: look at the disk, then put the directory back \
@@ -43,6 +46,56 @@ pub enum OpenError {
         /// What is wrong.
         what: &'static str,
     },
+}
+
+/// What a journal is known to have had and does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lost {
+    /// The directory.
+    pub path: PathBuf,
+    /// The newest segment that there was.
+    pub file: PathBuf,
+    /// How many bytes of it counted.
+    pub bytes: u64,
+    /// The newest segment that there is; none where there is no journal.
+    pub found_file: Option<PathBuf>,
+    /// How many bytes of it are whole.
+    pub found_bytes: u64,
+    /// How many batches are missing; none where the files are another journal's.
+    pub missing: Option<u64>,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, file, bytes, found_file, found_bytes, missing } = self;
+        let (path, file) = (path.display(), file.display());
+        match (missing, found_file) {
+            (None, _) => write!(f, "{path}: the files are those of another journal than before")?,
+            (Some(missing), None) => {
+                write!(
+                    f,
+                    "{path}: the journal is missing: {missing} batches of it were acknowledged"
+                )?;
+            }
+            (Some(missing), Some(_)) => {
+                write!(
+                    f,
+                    "{path}: {missing} batches that were acknowledged are missing at the end of the journal"
+                )?;
+            }
+        }
+        write!(f, ". It reached to byte {bytes} of {file}")?;
+        match found_file {
+            Some(found) => write!(f, ", and reaches to byte {found_bytes} of {}", found.display())?,
+            None => write!(f, ", and there is no file of it")?,
+        }
+        write!(
+            f,
+            ". A crash does not do this: put the directory back from a copy, or accept the loss with --accept-loss. \
+             Nothing was changed"
+        )
+    }
 }
 
 /// Why an entry was not kept.
@@ -86,6 +139,14 @@ pub enum AppendError {
     /// The program is at its end, or has too much to do.
     #[error("the journal was not reached: {0}")]
     Call(#[from] CallError),
+}
+
+impl AppendError {
+    /// Whether the disk, or what its owner may have of it, is full.
+    pub(crate) fn is_out_of_room(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Self::Disk { kind: StorageFull | QuotaExceeded, .. })
+    }
 }
 
 /// The end of the journal that a crash has left in pieces. It was never acknowledged.

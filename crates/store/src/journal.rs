@@ -20,7 +20,7 @@ use crate::entry::Entry;
 use crate::error::AppendError;
 use crate::source::segment_name;
 use crate::status::{Counters, Status};
-use crate::writer::{BATCH, Writer};
+use crate::writer::Writer;
 
 /// There is one journal; its key names the processor that has it.
 const JOURNAL: u64 = 0;
@@ -34,6 +34,7 @@ type Kept = Result<(), AppendError>;
 pub struct Journal {
     stage: PartitionedCohortStage<Entry, Kept>,
     counters: Arc<Counters>,
+    reserve_bytes: u64,
 }
 
 /// The journal on the processor that has it.
@@ -82,10 +83,16 @@ impl Journal {
         self.counters.status()
     }
 
+    /// The room that is set aside on the disk, in bytes: what [`Options`](crate::Options) say.
+    pub fn reserve_bytes(&self) -> u64 {
+        self.reserve_bytes
+    }
+
     /// Declares the stages.
     pub(crate) fn declare(graph: &mut Graph, writer: Writer) -> Self {
         let counters = Arc::new(Counters::default());
         counters.measure(&writer);
+        let reserve_bytes = writer.reserve.bytes;
         let place = graph.keep("journal");
         let disk = graph.shared("journal disk", ());
         let remover = blocking(graph, "journal files").threads(1).state(());
@@ -117,7 +124,7 @@ impl Journal {
         };
         // In order: what a processor appends stays in its order.
         let stage = graph.stage_at(place).partitioned_cohort(|_| None, handler);
-        Self { stage, counters }
+        Self { stage, counters, reserve_bytes }
     }
 }
 
@@ -144,7 +151,7 @@ impl Keeper {
         let (mut entries, mut replies, mut bytes) = (Vec::new(), Vec::new(), 0);
         let gathered = &mut *self.gathered.borrow_mut();
         while let Some((entry, _)) = gathered.waiting.front()
-            && (bytes == 0 || bytes + entry.len() <= BATCH)
+            && (bytes == 0 || bytes + entry.len() <= writer.batch_bytes())
         {
             let (entry, reply) = gathered.waiting.pop_front().expect("looked at");
             gathered.bytes -= entry.len();
@@ -190,12 +197,19 @@ impl Committing {
         };
         let mut hurries = false;
         while hurries || keeper.is_waiting() {
+            writer.reserve.ensure(&keeper.directory, keeper.remover).await;
             let (entries, replies) = keeper.take(writer);
             self.in_the_middle = true;
-            let kept = writer.commit(&entries).await;
+            let mut kept = writer.commit(&entries).await;
+            if kept.as_ref().is_err_and(AppendError::is_out_of_room)
+                && writer.reserve.release(&keeper.directory, keeper.remover).await
+            {
+                kept = writer.commit(&entries).await;
+            }
             self.in_the_middle = false;
             keeper.counters.committed(writer, entries.len(), &kept);
             replies.into_iter().for_each(|reply| reply.send(kept.clone()));
+            writer.put_position().await;
             // After the next one that goes well, if not after this.
             hurries = kept.is_ok() && keeper.clean(writer).await;
         }
@@ -226,7 +240,14 @@ impl Keeper {
                     let _ = directory.remove(segment_name(number).as_bytes());
                 }
             };
-            let _ = self.disk.dispatch(move |_| async move { drop(remover.call(remove).await) });
+            match writer.reserve.is_low() {
+                // What is written next needs the room.
+                true => drop(remover.call(remove).await),
+                false => {
+                    let removed = async move { drop(remover.call(remove).await) };
+                    let _ = self.disk.dispatch(move |_| removed);
+                }
+            }
         }
         !is_draining() && writer.cleaning.hurries()
     }

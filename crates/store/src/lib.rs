@@ -18,6 +18,9 @@
 //! | `source` | where segments are read from |
 //! | `writer` | the journal's end |
 //! | `clean` | what is alive in the oldest segment moves to the end, and the segment goes |
+//! | `reserve` | room on the disk that is set aside for the time when it is full |
+//! | `position` | how far the journal is known to reach |
+//! | `private` | files and directories that are their owner's alone |
 //! | `piece` | what of it is read together, and cleaned a part at a time |
 //! | `journal` | the stages that do it |
 //! | `store` | opening and checking |
@@ -36,9 +39,12 @@ mod index;
 mod journal;
 mod options;
 mod piece;
+mod position;
+mod private;
 mod record;
 mod recovered;
 mod replay;
+mod reserve;
 mod source;
 mod status;
 mod store;
@@ -46,7 +52,7 @@ mod wire;
 mod writer;
 
 pub use entry::Entry;
-pub use error::{AppendError, OpenError, Torn};
+pub use error::{AppendError, Lost, OpenError, Torn};
 #[doc(hidden)]
 pub use frame::first_segment;
 pub use index::Counts;

@@ -1,5 +1,9 @@
 //! What an operator or a test can set.
 
+use std::path::Path;
+
+use phalanx::fs::Dir;
+
 /// How a store works. [`Options::default`] is for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -12,6 +16,12 @@ pub struct Options {
     /// What waits for the disk may have so many bytes; then [`Busy`](crate::AppendError::Busy). 64 MiB by
     /// default; a single entry may be longer.
     pub most_waiting: usize,
+    /// So many bytes of the disk are set aside in a file of their own, for the time when the disk is full; 0 for none,
+    /// as by default. With less than three segments' a full journal may find no room to be cleaned.
+    pub reserve_bytes: u64,
+    /// Open a store though acknowledged batches [are missing](crate::OpenError::Lost) at its end, with what is there. False
+    /// by default.
+    pub accept_loss: bool,
     /// What the journal's numbers are mixed with; drawn by chance if none is given. For simulation, in
     /// which all chance is to come from a seed. Of no meaning for a store that is there already.
     pub salt: Option<u64>,
@@ -19,6 +29,33 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { segment_bytes: 64 << 20, most_bytes: 8 << 30, most_waiting: 64 << 20, salt: None }
+        Self {
+            segment_bytes: LONGEST_SEGMENT,
+            most_bytes: 8 << 30,
+            most_waiting: 64 << 20,
+            reserve_bytes: 0,
+            accept_loss: false,
+            salt: None,
+        }
+    }
+}
+
+const LONGEST_SEGMENT: u64 = 64 << 20;
+const SHORTEST_SEGMENT: u64 = 512 << 10;
+
+/// A file system has room for so many segments at least, if they are not the shortest.
+const SEGMENTS_OF_DISK: u64 = 64;
+
+impl Options {
+    /// For a store in this directory, which need not be there yet: on a small file system the segments are shorter (a
+    /// 64th of it, 512 KiB at least), and three segments' bytes are set aside. May block.
+    pub fn for_directory(path: &Path) -> Self {
+        let here = path.ancestors().find_map(|above| match above.as_os_str().is_empty() {
+            true => Dir::open(Path::new(".")).ok(),
+            false => Dir::open(above).ok(),
+        });
+        let total = here.and_then(|here| here.space().ok()).map_or(u64::MAX, |space| space.total);
+        let segment_bytes = (total / SEGMENTS_OF_DISK).clamp(SHORTEST_SEGMENT, LONGEST_SEGMENT);
+        Self { segment_bytes, reserve_bytes: 3 * segment_bytes, ..Self::default() }
     }
 }

@@ -42,6 +42,14 @@ pub(crate) struct Replay {
     pub(crate) next_sequence: u64,
 }
 
+impl Replay {
+    /// Files behind the last segment that have no whole head.
+    pub(crate) fn headless(&self) -> impl Iterator<Item = u64> {
+        let last = self.segments.last().map_or(0, |last| last.number);
+        self.leftovers.iter().copied().filter(move |number| *number > last)
+    }
+}
+
 /// Reads all segments of `source`, which is at `path` for those who are told of it.
 pub(crate) fn replay(source: &dyn Source, path: &Path) -> Result<(Replay, Recovered), OpenError> {
     let files = Files { source, path };

@@ -66,6 +66,12 @@ pub(crate) fn segment_number(name: &str) -> Option<u64> {
     (segment_name(number) == name).then_some(number)
 }
 
+/// Whether a file that is called so is the store's.
+pub(crate) fn is_own(name: &str) -> bool {
+    let others = [crate::store::LOCK, crate::position::NAME, crate::reserve::NAME];
+    segment_number(name).is_some() || others.contains(&name)
+}
+
 /// Takes a segment away. What cannot be taken away now can be the next time.
 pub(crate) fn remove(directory: &Path, number: u64) {
     let _ = std::fs::remove_file(directory.join(segment_name(number)));

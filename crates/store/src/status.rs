@@ -1,6 +1,6 @@
 //! Figures of a store at work, for metrics pages and for those who operate it.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::AppendError;
@@ -24,6 +24,10 @@ pub struct Status {
     pub bytes: u64,
     /// Of these, bytes of what is alive.
     pub live: u64,
+    /// The disk is full: what is appended uses room that was set aside. Who appends is to add nothing, only to let go.
+    pub is_low: bool,
+    /// Bytes that are set aside now for the time when the disk is full.
+    pub reserved: u64,
     /// Why nothing is cleaned any more; to be told to somebody.
     pub fault: Option<String>,
 }
@@ -38,6 +42,8 @@ pub(crate) struct Counters {
     segments: AtomicU64,
     bytes: AtomicU64,
     live: AtomicU64,
+    is_low: AtomicBool,
+    reserved: AtomicU64,
     fault: Mutex<Option<String>>,
 }
 
@@ -62,6 +68,8 @@ impl Counters {
         self.segments.store(extent.segments, Relaxed);
         self.bytes.store(extent.bytes, Relaxed);
         self.live.store(extent.live, Relaxed);
+        self.is_low.store(writer.reserve.is_low(), Relaxed);
+        self.reserved.store(writer.reserve.held(), Relaxed);
         self.renewed.store(writer.cleaning.renewed, Relaxed);
     }
 
@@ -78,6 +86,8 @@ impl Counters {
             segments: self.segments.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
             live: self.live.load(Relaxed),
+            is_low: self.is_low.load(Relaxed),
+            reserved: self.reserved.load(Relaxed),
             fault: self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }

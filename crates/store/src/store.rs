@@ -13,17 +13,20 @@ use crate::error::{OpenError, Torn};
 use crate::index::Counts;
 use crate::journal::Journal;
 use crate::options::Options;
+use crate::position::{self, Position};
+use crate::private;
 use crate::recovered::Recovered;
-use crate::replay::replay;
-use crate::source::{Directory, Source, remove};
+use crate::replay::{Replay, replay};
+use crate::source::{Directory, Source, remove, segment_name};
 use crate::writer::Writer;
 
 /// The file whose lock says that a directory is in use. It is empty.
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 
 /// A store that was opened and is not at work yet.
 pub struct Store {
     writer: Writer,
+    warnings: Vec<String>,
 }
 
 impl Store {
@@ -64,15 +67,34 @@ impl Store {
     /// [`OpenError`] says what is wrong, with which file, and what to do.
     pub fn open(path: &Path, options: Options) -> Result<(Self, Recovered), OpenError> {
         let tried = |what| move |source| OpenError::Io { what, path: path.into(), source };
-        std::fs::create_dir_all(path).map_err(tried("make"))?;
+        private::make_directory(path).map_err(tried("make"))?;
         let lock = lock(path)?;
         let directory = Dir::open(path).map_err(tried("open"))?;
         let source = Directory(path.into());
-        let (replay, recovered) = replay(&source, path)?;
+        let (replay, recovered) = read(&source, path, options.accept_loss)?;
+        if options.accept_loss {
+            // It may say more than there is.
+            let _ = std::fs::remove_file(path.join(position::NAME));
+        }
+        let mut warnings = private::tighten(path).map_err(tried("look at"))?;
+        warnings.extend(replay.headless().map(|number| {
+            let file = path.join(segment_name(number));
+            format!("{}: has no whole head, as a crash leaves it; it is left out", file.display())
+        }));
         replay.leftovers.iter().for_each(|number| remove(path, *number));
         let salt = options.salt.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
         let writer = Writer::new(directory, Some(lock), options, salt, replay);
-        Ok((Self { writer }, recovered))
+        Ok((Self { writer, warnings }, recovered))
+    }
+
+    /// Files of the journal that were found.
+    pub fn segments(&self) -> u64 {
+        self.writer.extent().segments
+    }
+
+    /// What its owner should know of the directory, one line each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// As [`open`](Self::open), from what a test has, and on a directory that may be simulated; `path`
@@ -86,9 +108,9 @@ impl Store {
         path: &Path,
         options: Options,
     ) -> Result<(Self, Recovered), OpenError> {
-        let (replay, recovered) = replay(source, path)?;
+        let (replay, recovered) = read(source, path, options.accept_loss)?;
         let writer = Writer::new(directory, None, options, options.salt.unwrap_or(0), replay);
-        Ok((Self { writer }, recovered))
+        Ok((Self { writer, warnings: Vec::new() }, recovered))
     }
 
     /// Declares the stages that keep what is appended to the [`Journal`]. It is at work with the
@@ -148,8 +170,8 @@ pub fn check(path: &Path) -> Result<(Checked, Recovered), OpenError> {
     let source = Directory(path.into());
     let names = source.names();
     names.map_err(|source| OpenError::Io { what: "list", path: path.into(), source })?;
-    let _lock = lock(path)?;
-    let (replay, recovered) = replay(&source, path)?;
+    let _lock = lock_to_read(path)?;
+    let (replay, recovered) = read(&source, path, false)?;
     let checked = Checked {
         path: path.into(),
         segments: replay.segments.len() as u64,
@@ -166,17 +188,46 @@ pub fn check(path: &Path) -> Result<(Checked, Recovered), OpenError> {
 /// # Errors
 /// As there.
 pub fn recover(source: &dyn Source, path: &Path) -> Result<Recovered, OpenError> {
-    replay(source, path).map(|(_, recovered)| recovered)
+    read(source, path, false).map(|(_, recovered)| recovered)
+}
+
+/// Reads all that `source` has, and looks whether that is all that there was.
+fn read(
+    source: &dyn Source,
+    path: &Path,
+    accept_loss: bool,
+) -> Result<(Replay, Recovered), OpenError> {
+    let (replay, recovered) = replay(source, path)?;
+    match Position::read(source) {
+        Some(position) if !accept_loss => position.compare(&replay, path)?,
+        _ => (),
+    }
+    Ok((replay, recovered))
 }
 
 /// Locks a directory until the file is closed.
 fn lock(path: &Path) -> Result<File, OpenError> {
     let file = path.join(LOCK);
     let tried = |source: io::Error| OpenError::Io { what: "lock", path: file.clone(), source };
-    let lock = File::options().create(true).append(true).open(&file).map_err(tried)?;
+    let mut options = File::options();
+    options.create(true).append(true);
+    private::for_owner(&mut options);
+    let lock = options.open(&file).map_err(tried)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.into() }),
         Err(TryLockError::Error(error)) => Err(tried(error)),
+    }
+}
+
+/// Locks a directory against a broker until the file is closed, and changes nothing in it. None where there is no lock, as in
+/// a copy, or where it may not be opened: whether a broker works there cannot be told then.
+fn lock_to_read(path: &Path) -> Result<Option<File>, OpenError> {
+    let file = path.join(LOCK);
+    let Ok(lock) = File::open(&file) else { return Ok(None) };
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.into() }),
+        Err(TryLockError::Error(source)) => Err(OpenError::Io { what: "lock", path: file, source }),
     }
 }

@@ -17,7 +17,9 @@ use crate::error::AppendError;
 use crate::frame::{self, FRAME, HEAD, Head};
 use crate::index::{Index, Place};
 use crate::options::Options;
+use crate::position::{Position, PositionFile};
 use crate::replay::{Replay, Segment};
+use crate::reserve::Reserve;
 use crate::source::segment_name;
 
 /// So many bytes are written at once, and a single entry more.
@@ -44,6 +46,8 @@ pub(crate) struct Writer {
     /// A head has said so.
     removable: Vec<u64>,
     pub(crate) cleaning: Cleaning,
+    pub(crate) reserve: Reserve,
+    position: PositionFile,
     /// The last commit has come to nothing.
     has_failed: bool,
     broken: Option<String>,
@@ -68,6 +72,7 @@ impl Writer {
         Self {
             directory,
             _lock: lock,
+            reserve: Reserve::new(options.reserve_bytes),
             options,
             salt: replay.salt.unwrap_or(salt),
             index: replay.index,
@@ -79,9 +84,17 @@ impl Writer {
             spent: Vec::new(),
             removable: Vec::new(),
             cleaning: Cleaning::default(),
+            position: PositionFile::default(),
             has_failed: false,
             broken: None,
         }
+    }
+
+    /// No more bytes are written at once, but for a single entry that is longer. A batch that were much longer than a
+    /// segment could not be cleaned by the room that is set aside.
+    pub(crate) fn batch_bytes(&self) -> usize {
+        let segment = usize::try_from(self.options.segment_bytes).unwrap_or(usize::MAX);
+        if self.reserve.bytes > 0 { BATCH.min(segment) } else { BATCH }
     }
 
     /// Whether an entry may be kept, behind `before` bytes of the same batch.
@@ -180,7 +193,7 @@ impl Writer {
             next_session: next_session.0,
             next_message: next_message.0,
         };
-        let file = self.directory.create(segment_name(number).as_bytes(), false).await?;
+        let file = self.directory.create_private(segment_name(number).as_bytes()).await?;
         file.write_at(0, head.encode().to_vec()).await?;
         file.sync_all().await?;
         self.directory.sync().await?;
@@ -191,6 +204,15 @@ impl Writer {
         self.must_turn = false;
         self.removable.append(&mut self.spent);
         Ok(file)
+    }
+
+    /// Writes down how far the journal reaches, for whoever opens it next.
+    pub(crate) async fn put_position(&mut self) {
+        if let Some(last) = self.segments.back().filter(|_| self.broken.is_none()) {
+            let (salt, next_sequence) = (self.salt, self.next_sequence);
+            let position = Position { salt, segment: last.number, end: last.end, next_sequence };
+            self.position.put(position, &self.directory).await;
+        }
     }
 
     /// Segments whose files may go now.

@@ -11,8 +11,14 @@ use phalanx_store::{
 };
 
 const SEGMENT: u64 = 4096;
-const OPTIONS: Options =
-    Options { segment_bytes: SEGMENT, most_bytes: 1 << 20, most_waiting: 1 << 20, salt: None };
+const OPTIONS: Options = Options {
+    segment_bytes: SEGMENT,
+    most_bytes: 1 << 20,
+    most_waiting: 1 << 20,
+    reserve_bytes: 0,
+    accept_loss: false,
+    salt: None,
+};
 
 /// So many messages stay where they are.
 const OLD: u64 = 600;

@@ -18,8 +18,18 @@ const BATCH: usize = 16 + 2 + 9 + 3;
 /// A segment's head.
 const HEAD: usize = 84;
 
-/// A journal of several segments, a session in each batch.
+/// A journal of several segments, a session in each batch; without its position, as a power cut may have left it.
 fn journal() -> &'static Files {
+    static FILES: OnceLock<Files> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let mut files = with_position().clone();
+        files.remove("position");
+        files
+    })
+}
+
+/// All of it, as a kill has left it.
+fn with_position() -> &'static Files {
     static FILES: OnceLock<Files> = OnceLock::new();
     FILES.get_or_init(|| {
         let home = tempfile::tempdir().unwrap();
@@ -147,4 +157,65 @@ fn what_is_missing_or_strange_is_told() {
     let mut files = journal().clone();
     files.insert("notes.txt".into(), b"mine".to_vec());
     assert_eq!(look(&files).unwrap(), look(journal()).unwrap());
+}
+
+/// Where the newest position is there, it is known what was acknowledged: no end is taken for one that a crash has left.
+#[test]
+fn an_end_that_was_acknowledged_is_missed() {
+    let lost = |files: &Files| match look(files) {
+        Err(OpenError::Lost(lost)) => lost,
+        other => panic!("{other:?}"),
+    };
+    let whole = with_position();
+    assert_eq!(look(whole).unwrap(), look(journal()).unwrap());
+    let last = journal().keys().next_back().unwrap();
+    let bytes = &whole[last];
+    for end in 0..bytes.len() {
+        let mut files = whole.clone();
+        files.insert(last.clone(), bytes[..end].to_vec());
+        let lost = lost(&files);
+        let left = end.saturating_sub(HEAD) / BATCH;
+        let missing = (bytes.len() - HEAD) / BATCH - left;
+        assert_eq!(lost.missing, Some(missing as u64), "cut at {end}: {lost}");
+        assert_eq!((lost.file.to_str().unwrap(), lost.bytes), (&**last, bytes.len() as u64));
+    }
+    let mut files = whole.clone();
+    files.remove(last);
+    assert!(lost(&files).to_string().contains("missing at the end"));
+    let mut files = whole.clone();
+    files.get_mut(last).unwrap()[bytes.len() - 1] ^= 1;
+    assert_eq!(lost(&files).missing, Some(1), "the last batch has changed");
+    // All of it is gone, or was emptied.
+    let position = |(name, _): &(String, Vec<u8>)| name == "position";
+    let files: Files = whole.clone().into_iter().filter(position).collect();
+    let told = lost(&files).to_string();
+    assert!(told.contains("the journal is missing: 60 batches"), "{told}");
+    let emptied = whole.clone().into_iter();
+    let emptied = emptied.map(|file| if position(&file) { file } else { (file.0, Vec::new()) });
+    assert_eq!(lost(&emptied.collect()).missing, Some(SESSIONS));
+    // What a crash leaves behind the end is no loss, and a position in pieces says nothing.
+    let mut files = whole.clone();
+    files.get_mut(last).unwrap().extend([7; 5]);
+    assert_eq!(look(&files).unwrap().torn.unwrap().bytes, 5);
+    let mut files = whole.clone();
+    files.remove(last);
+    files.get_mut("position").unwrap()[20] ^= 1;
+    assert!(look(&files).is_ok());
+}
+
+#[test]
+fn a_loss_is_accepted_where_that_is_asked_for() {
+    let home = tempfile::tempdir().unwrap();
+    for (name, bytes) in with_position() {
+        std::fs::write(home.path().join(name), bytes).unwrap();
+    }
+    let last = home.path().join(journal().keys().next_back().unwrap());
+    std::fs::remove_file(&last).unwrap();
+    let refused = Store::open(home.path(), Options::default()).unwrap_err();
+    assert!(refused.to_string().contains("--accept-loss"), "{refused}");
+    let accepting = Options { accept_loss: true, ..Options::default() };
+    let (_, recovered) = Store::open(home.path(), accepting).unwrap();
+    assert!(!recovered.sessions.is_empty());
+    // It is accepted once for all.
+    assert_eq!(Store::open(home.path(), Options::default()).unwrap().1, recovered);
 }

@@ -13,8 +13,14 @@ use phalanx_store::{
 };
 
 /// Small, so that there are many segments.
-const SMALL: Options =
-    Options { segment_bytes: 4096, most_bytes: 1 << 20, most_waiting: 1 << 20, salt: None };
+const SMALL: Options = Options {
+    segment_bytes: 4096,
+    most_bytes: 1 << 20,
+    most_waiting: 1 << 20,
+    reserve_bytes: 0,
+    accept_loss: false,
+    salt: None,
+};
 
 /// Runs `work` with the store in `path`, and fails as it does; what had been in it before.
 fn with<F>(
@@ -211,4 +217,55 @@ fn many_share_a_sync() {
 fn who_panics_fails_its_test() {
     let home = tempfile::tempdir().unwrap();
     with(home.path(), SMALL, |_| async { panic!("what is asked for is not so") });
+}
+
+/// What clients have sent is their owner's alone, also what an older version has made for all.
+#[cfg(unix)]
+#[test]
+fn others_may_not_read() {
+    use std::fs::{Permissions, metadata, read_dir, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("above/data");
+    let options = Options { reserve_bytes: 3 * 4096, ..SMALL };
+    with(&path, options, everything);
+    let mode = |path: &Path| metadata(path).unwrap().permissions().mode() & 0o777;
+    let names = || read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+    assert_eq!(mode(&path), 0o700);
+    assert!(names().count() >= 4, "a segment, the lock, the position and the reserve");
+    names().for_each(|file| assert_eq!(mode(&file), 0o600, "{}", file.display()));
+    // As they were made before, and somebody else's file.
+    std::fs::write(path.join("notes"), "mine").unwrap();
+    names().for_each(|file| set_permissions(file, Permissions::from_mode(0o644)).unwrap());
+    set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+    let (store, _) = Store::open(&path, options).unwrap();
+    let told = store.warnings().join("\n");
+    assert!(told.contains("mode 0777") && told.contains("others could read 4 files"), "{told}");
+    for file in names() {
+        let expected = if file.ends_with("notes") { 0o644 } else { 0o600 };
+        assert_eq!(mode(&file), expected, "{}", file.display());
+    }
+    drop(store);
+    assert_eq!(Store::open(&path, options).unwrap().0.warnings().len(), 1);
+}
+
+/// A copy may be looked at by those who may only read it, and by several at once.
+#[cfg(unix)]
+#[test]
+fn a_copy_that_may_only_be_read_is_checked() {
+    use std::fs::{Permissions, read_dir, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    let home = tempfile::tempdir().unwrap();
+    with(home.path(), SMALL, everything);
+    let whole = check(home.path()).unwrap();
+    std::fs::remove_file(home.path().join("lock")).unwrap();
+    for entry in read_dir(home.path()).unwrap() {
+        set_permissions(entry.unwrap().path(), Permissions::from_mode(0o400)).unwrap();
+    }
+    set_permissions(home.path(), Permissions::from_mode(0o500)).unwrap();
+    assert_eq!(check(home.path()).unwrap(), whole);
+    assert!(!home.path().join("lock").exists(), "nothing is made");
+    set_permissions(home.path(), Permissions::from_mode(0o700)).unwrap();
 }

@@ -11,7 +11,16 @@ use crate::config::{Config, Limits, Security, Tls};
 impl Keys for Config {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         // By name, so that a field without a key is seen.
-        let Self { listen, security, data, ephemeral, limits, system_interval, runtime } = self;
+        let Self {
+            listen,
+            security,
+            data,
+            ephemeral,
+            limits,
+            system_interval,
+            runtime,
+            accept_loss: _,
+        } = self;
         pass.key("listen", listen);
         pass.path("data", data);
         pass.key("ephemeral", ephemeral);

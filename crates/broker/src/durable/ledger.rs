@@ -12,10 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use phalanx::{
-    First, RemoteTrigger, SharedStage, drain, first, is_draining, now, remote_event, sleep,
+    First, RemoteTrigger, SharedStage, drain, draining, first, is_draining, now, remote_event,
+    sleep,
 };
 use phalanx_store::{AppendError, Entry, Journal};
 
+use crate::durable::bounds::Bounds;
 use crate::durable::patience::{Awake, PATIENCE, SLICE, patience};
 
 /// A change's place in the line. All up to it are on the disk when it is. 0 for nothing to wait for.
@@ -45,8 +47,13 @@ struct Shared {
     is_long: AtomicBool,
     /// How long the disk has taken nothing of what is to be committed, in milliseconds in which the broker was awake.
     taken_nothing: AtomicU64,
+    /// The disk is full, and the journal uses the room that was set aside: it takes what lets go, and nothing more.
+    is_low: AtomicBool,
+    /// Whether an operation looks for room.
+    is_watching: AtomicBool,
     /// What is alive may have so many bytes.
     most_bytes: u64,
+    bounds: Bounds,
     next_session: AtomicU64,
     broken: OnceLock<String>,
 }
@@ -62,18 +69,11 @@ struct Line {
     waiting: Vec<(Ticket, RemoteTrigger<()>)>,
 }
 
-/// What is noted and committed at once, in bytes, but for the last change of it.
-pub(crate) const PIECE: usize = 1 << 20;
-
-/// So many bytes may wait for the disk; then there is no room for more.
-const MOST_WAITING: usize = 64 << 20;
-
-/// Beyond so many, who has more kept that is promised nothing waits with the disk, too: what it says takes as long to write, and
-/// others wait behind it.
-pub(crate) const LONG: usize = 4 * PIECE;
-
 /// What the disk has not taken is tried again after so long; and so often when the program is to end.
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// The time between two looks for room on a full disk.
+const ROOM_POLL_INTERVAL: Duration = Duration::from_secs(1);
 const AT_THE_END: u32 = 10;
 
 impl Ledger {
@@ -84,6 +84,7 @@ impl Ledger {
         next_session: u64,
     ) -> Self {
         let is_full = AtomicBool::new(journal.status().live >= most_bytes);
+        let bounds = Bounds::new(journal.reserve_bytes());
         Self(Some(Arc::new(Shared {
             journal,
             stage,
@@ -93,10 +94,20 @@ impl Ledger {
             is_behind: AtomicBool::new(false),
             is_long: AtomicBool::new(false),
             taken_nothing: AtomicU64::new(0),
+            is_low: AtomicBool::new(false),
+            is_watching: AtomicBool::new(false),
             most_bytes,
+            bounds,
             next_session: AtomicU64::new(next_session),
             broken: OnceLock::new(),
         })))
+    }
+
+    /// Has the journal set room aside for the time when the disk is full: when the program begins.
+    pub(crate) fn begin(&self) {
+        if let Some(shared) = &self.0 {
+            shared.watch();
+        }
     }
 
     /// Whether anything is kept at all.
@@ -140,14 +151,14 @@ impl Ledger {
         let mut line = shared.line();
         line.bytes += entry.len();
         match line.open.back_mut() {
-            Some(last) if last.len() + entry.len() <= PIECE => last.append(entry),
+            Some(last) if last.len() + entry.len() <= shared.bounds.piece => last.append(entry),
             _ => line.open.push_back(std::mem::take(entry)),
         }
         let ticket = Ticket(line.first + line.open.len() as u64 - 1);
-        if line.bytes > LONG {
+        if line.bytes > shared.bounds.long {
             shared.is_long.store(true, Ordering::Relaxed);
         }
-        if line.bytes > MOST_WAITING {
+        if line.bytes > shared.bounds.most {
             shared.is_full.store(true, Ordering::Relaxed);
             shared.is_behind.store(true, Ordering::Relaxed);
         }
@@ -283,13 +294,65 @@ impl Shared {
     }
 
     /// Looks whether there is room for more.
-    fn look(&self) {
-        let bytes = self.line().bytes;
-        let is_behind = bytes > MOST_WAITING;
-        self.is_long.store(bytes > LONG, Ordering::Relaxed);
+    fn look(self: &Arc<Self>) {
+        let (bytes, status) = (self.line().bytes, self.journal.status());
+        let is_behind = bytes > self.bounds.most;
+        self.is_long.store(bytes > self.bounds.long, Ordering::Relaxed);
         self.is_behind.store(is_behind, Ordering::Relaxed);
-        let is_full = is_behind || self.journal.status().live >= self.most_bytes;
+        let is_full = is_behind || status.is_low || status.live >= self.most_bytes;
         self.is_full.store(is_full, Ordering::Relaxed);
+        let was_low = self.is_low.swap(status.is_low, Ordering::Relaxed);
+        match (was_low, status.is_low) {
+            (false, true) => {
+                eprintln!(
+                    "phalanx: the disk is full: QoS 1 and 2, retained messages, new sessions and subscriptions are \
+                     refused (quota exceeded); sessions go on, and their acknowledgements make room"
+                );
+            }
+            (true, false) => {
+                eprintln!("phalanx: the disk has room again: nothing is refused for want of it")
+            }
+            _ => (),
+        }
+        if status.is_low {
+            self.watch();
+        }
+    }
+
+    /// Has an operation look for room, now and as long as there is too little.
+    fn watch(self: &Arc<Self>) {
+        if !self.is_watching.swap(true, Ordering::Relaxed) {
+            let watching = Watching(self.clone());
+            // Where there is no room for the operation, the next commit asks again.
+            let _ = self.stage.dispatch(move |_| watching.watch());
+        }
+    }
+}
+
+/// Held by the operation that looks for room, so that another may begin when it has ended.
+struct Watching(Arc<Shared>);
+
+impl Watching {
+    /// Has the journal look whether room can be set aside, and clean, until there is room or the program ends.
+    async fn watch(self) {
+        let shared = &self.0;
+        loop {
+            // Nothing is in it: the journal does what else is due.
+            if shared.journal.append(Entry::new()).await.is_ok() {
+                shared.look();
+            }
+            let is_low = shared.journal.status().is_low;
+            if !is_low || is_draining() || shared.broken.get().is_some() {
+                return;
+            }
+            first(sleep(ROOM_POLL_INTERVAL), draining()).await;
+        }
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.is_watching.store(false, Ordering::Relaxed);
     }
 }
 

@@ -8,15 +8,18 @@
 //! | file | what |
 //! |---|---|
 //! | `ledger.rs` | the order of all changes, and who waits for which |
+//! | `bounds.rs` | how much may wait for the disk |
 //! | `patience.rs` | how long they wait |
 //! | `kept.rs` | messages, wills and sessions as they are written |
 //! | `restored.rs` | what there was, put in its place again |
 
+pub(crate) mod bounds;
 mod kept;
 pub(crate) mod ledger;
 pub(crate) mod patience;
 pub(crate) mod restored;
 
+pub(crate) use bounds::PIECE;
 pub(crate) use kept::{Clocks, flags, put_message, put_session};
-pub(crate) use ledger::{Ledger, PIECE, Ticket};
+pub(crate) use ledger::{Ledger, Ticket};
 pub(crate) use patience::patience;

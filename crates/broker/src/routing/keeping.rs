@@ -147,7 +147,7 @@ mod tests {
     use phalanx_store::{Options, Store};
 
     use super::*;
-    use crate::durable::ledger::LONG;
+    use crate::durable::bounds::LONG;
     use crate::session::key::ClientKey;
 
     const BYTES: usize = 100 << 10;

@@ -263,12 +263,13 @@ impl Sessions {
         let (most, most_bytes) = (self.limits.subscriptions, self.limits.subscription_bytes as u64);
         let counters = self.counters.clone();
         let mut granted: Vec<Wanted> = Vec::with_capacity(wanted.len());
-        let (is_full, mut notes) = (self.ledger.is_full(), std::mem::take(&mut self.notes));
+        let (is_full, is_behind) = (self.ledger.is_full(), self.ledger.is_behind());
+        let mut notes = std::mem::take(&mut self.notes);
         let Some(session) = self.get(key).filter(|session| session.is_on(link)) else {
             return (vec![Reason::UNSPECIFIED_ERROR; wanted.len()], None);
         };
         let kept = session.kept();
-        if is_full && kept != 0 {
+        if is_behind && kept != 0 {
             return (vec![Reason::QUOTA_EXCEEDED; wanted.len()], None);
         }
         let mut places = HashMap::new();
@@ -278,6 +279,10 @@ impl Sessions {
                 Err(refused) => return refused,
             };
             if !session.keys.contains(&wanted.key) {
+                // One that is there already adds nothing to what is kept: clients repeat theirs when they are back.
+                if is_full && kept != 0 {
+                    return Reason::QUOTA_EXCEEDED;
+                }
                 let bytes = counters.subscription_bytes.get() + cost(&wanted.key) as u64;
                 if session.keys.len() >= most || bytes > most_bytes {
                     return Reason::QUOTA_EXCEEDED;

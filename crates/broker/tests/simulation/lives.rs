@@ -48,7 +48,8 @@ impl Cut {
 
 /// What a power cut would leave of a disk now, where segments had numbers to `highest` at the beginning.
 pub(crate) fn survivors(net: &Net, highest: u64) -> Files {
-    let names = (1..highest + 1000).map(|number| format!("{number:012}.journal"));
+    let segments = (1..highest + 1000).map(|number| format!("{number:012}.journal"));
+    let names = segments.chain(["position".to_owned()]);
     names.filter_map(|name| Some((name.clone(), net.survivors(&name)?))).collect()
 }
 
@@ -92,7 +93,8 @@ fn live<E: Everybody>(
         world.set_faults(Faults { open: 0, disk: 0, full: 0, ..faults });
         begin(world, seed, files);
         let everybody = enter(world, breaks);
-        let highest = files.len() as u64 + files.keys().last().map_or(0, |name| number(name));
+        let highest =
+            files.len() as u64 + files.keys().filter_map(|name| number(name)).max().unwrap_or(0);
         let net = world.net();
         world.client(async move {
             let enough = everybody.heard() + net.draw(cut.heard);
@@ -108,8 +110,9 @@ fn live<E: Everybody>(
     left.take().expect("the cut has come")
 }
 
-fn number(name: &str) -> u64 {
-    name.trim_end_matches(".journal").parse().expect("a segment")
+/// The number of a segment; none for another file.
+fn number(name: &str) -> Option<u64> {
+    name.strip_suffix(".journal")?.parse().ok()
 }
 
 /// The broker, with what there is.
@@ -122,16 +125,36 @@ pub(crate) fn begin_beside(
     world: &mut World,
     seed: u64,
     files: &Files,
-    (mut graph, others): (Graph, impl Fn(&Start) -> Result<(), CallError> + 'static),
+    beside: (Graph, impl Fn(&Start) -> Result<(), CallError> + 'static),
 ) {
-    files.iter().for_each(|(name, bytes)| world.file(name, bytes.clone()));
-    let options = Options {
+    begin_with(world, options(seed), files, beside);
+}
+
+fn options(seed: u64) -> Options {
+    Options {
         // Some are cleaned on the way.
         segment_bytes: [300, 2000, 1 << 20][seed as usize % 3],
         most_bytes: u64::MAX,
         most_waiting: usize::MAX,
+        reserve_bytes: 0,
+        accept_loss: false,
         salt: Some(seed << 20 | 77),
-    };
+    }
+}
+
+/// The broker, with a disk that sets three segments' bytes aside.
+pub(crate) fn begin_with_reserve(world: &mut World, seed: u64, segment_bytes: u64, files: &Files) {
+    let options = Options { segment_bytes, reserve_bytes: 3 * segment_bytes, ..options(seed) };
+    begin_with(world, options, files, (Graph::new(), |_: &Start| Ok(())));
+}
+
+fn begin_with(
+    world: &mut World,
+    options: Options,
+    files: &Files,
+    (mut graph, others): (Graph, impl Fn(&Start) -> Result<(), CallError> + 'static),
+) {
+    files.iter().for_each(|(name, bytes)| world.file(name, bytes.clone()));
     let store = Store::open_in(files, world.root(), Path::new("/"), options);
     let store = store.unwrap_or_else(|error| panic!("{error}"));
     let broker =

@@ -5,6 +5,7 @@
 mod crashes;
 mod crowded;
 mod disk;
+mod full_disk;
 mod groups;
 mod inbox;
 mod lives;

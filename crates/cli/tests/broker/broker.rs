@@ -36,6 +36,11 @@ impl Broker {
         Self::launch(driver, &["--data", data.to_str().unwrap()])
     }
 
+    /// One with these arguments alone.
+    pub(crate) fn start_with_data(driver: &str, arguments: &[&str]) -> Self {
+        Self::launch(driver, arguments)
+    }
+
     /// One that is told all by a file.
     pub(crate) fn start_by(driver: &str, file: &Path) -> Self {
         let mut command = bare();

@@ -131,7 +131,8 @@ const FLAGS: &[(&str, &str, &[&str], &str)] = &[
 ];
 
 /// Those that say what is done, and not how.
-const ACTIONS: [&str; 6] = ["config", "set", "check", "print-config", "check-data", "help"];
+const ACTIONS: [&str; 7] =
+    ["config", "set", "check", "print-config", "check-data", "accept-loss", "help"];
 
 /// What is set by each flag is a key of the file, and is set by its environment variable alike.
 #[test]

@@ -26,6 +26,7 @@ crate::on_each_driver!(
     a_long_packet_is_done_in_pieces,
     packets_that_could_not_be_kept,
     data_is_checked,
+    a_missing_journal_is_missed,
 );
 
 fn keeping(driver: &str) -> (tempfile::TempDir, Broker) {
@@ -361,4 +362,40 @@ fn data_is_checked(driver: &str) {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("000000000001.journal: byte "), "{said}");
+}
+
+fn a_missing_journal_is_missed(driver: &str) {
+    let (home, broker) = keeping(driver);
+    let data = home.path().join("data");
+    let mut reader = lasting(&broker, "reader");
+    reader.subscribe("t", QoS::AtLeastOnce);
+    Client::new(&broker, "writer").publish("t", "x");
+    broker.crashes();
+    let file = data.join("000000000001.journal");
+    let whole = fs::read(&file).unwrap();
+    // Cut by more than one batch, emptied, and gone.
+    let spoil: [(&str, &dyn Fn()); 3] = [
+        ("missing at the end", &|| fs::write(&file, &whole[..100]).unwrap()),
+        ("the journal is missing", &|| fs::write(&file, "").unwrap()),
+        ("the journal is missing", &|| fs::remove_file(&file).unwrap()),
+    ];
+    for (word, spoil) in spoil {
+        spoil();
+        let start = |more: &[&str]| {
+            let mut command = bare();
+            command.args(["broker", "--listen", "127.0.0.1:0", "--driver", driver]).args(more);
+            command.arg("--data").arg(&data).output().unwrap()
+        };
+        for output in [check(&data), start(&[])] {
+            assert_eq!(output.status.code(), Some(1), "{output:?}");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(said.contains(word) && said.contains("--accept-loss"), "{said}");
+        }
+    }
+    let data = data.to_str().unwrap();
+    let broker = Broker::start_with_data(driver, &["--accept-loss", "--data", data]);
+    eventually("a word on it", || broker.stderr().contains("no journal").then_some(()));
+    broker.crashes();
+    let broker = Broker::start_with_data(driver, &["--data", data]);
+    assert!(!Client::begin(&broker, &Begin::lasting("reader")).1);
 }

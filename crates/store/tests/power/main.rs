@@ -45,6 +45,8 @@ fn options(seed: u64) -> Options {
         segment_bytes,
         most_bytes: 1 << 20,
         most_waiting: 1 << 20,
+        reserve_bytes: [0, 3 * segment_bytes][seed as usize / 3 % 2],
+        accept_loss: false,
         salt: Some(seed << 40 | 77),
     }
 }
@@ -138,7 +140,7 @@ fn live(
             }
             // Segments are numbered on.
             let name = |number| format!("{number:012}.journal");
-            let names = (1..highest + 2000).map(name);
+            let names = (1..highest + 2000).map(name).chain(["position".to_owned()]);
             let left = names.filter_map(|name| Some((name.clone(), net.survivors(&name)?)));
             let told = told.iter().map(|told| told.borrow().clone()).collect();
             *cut.borrow_mut() = Some((left.collect(), told));

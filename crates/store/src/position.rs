@@ -1,0 +1,132 @@
+//! The position file: how far the journal is known to reach, so that what is missing later can be told from a crash.
+//!
+//! A crash may leave any part of the last batch, which nobody was told of. All before that is on the disk. The journal alone
+//! does not show that its end was cut off, or that its newest files are gone. So after each commit the position of its end is
+//! written to a small file of its own, without a sync: a kill leaves the newest position, and a power cut an older one, or
+//! one in pieces, which has a wrong checksum and counts for nothing. It is never ahead of the journal, as it is written
+//! when the commit is on the disk.
+
+use std::path::Path;
+
+use phalanx::fs::{Dir, File};
+
+use crate::error::{Lost, OpenError};
+use crate::replay::Replay;
+use crate::source::{Source, segment_name};
+
+/// The file's name. No segment has it.
+pub(crate) const NAME: &str = "position";
+
+const MAGIC: [u8; 8] = *b"PHXPOSN1";
+const LENGTH: usize = 44;
+
+/// A moment of the journal's end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// The journal's.
+    pub(crate) salt: u64,
+    /// The newest segment.
+    pub(crate) segment: u64,
+    /// So many bytes of it count.
+    pub(crate) end: u64,
+    /// The number that the next batch has.
+    pub(crate) next_sequence: u64,
+}
+
+impl Position {
+    fn encode(&self) -> [u8; LENGTH] {
+        let mut out = [0; LENGTH];
+        out[..8].copy_from_slice(&MAGIC);
+        let fields = [self.salt, self.segment, self.end, self.next_sequence];
+        for (place, field) in out[8..40].chunks_exact_mut(8).zip(fields) {
+            place.copy_from_slice(&field.to_le_bytes());
+        }
+        let sum = crc32fast::hash(&out[..40]);
+        out[40..].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// None if it is not whole.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; LENGTH] = bytes.get(..LENGTH)?.try_into().ok()?;
+        let field = |n: usize| {
+            let at = 8 + 8 * n;
+            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+        };
+        let is_whole =
+            bytes[..8] == MAGIC && crc32fast::hash(&bytes[..40]).to_le_bytes() == bytes[40..];
+        let [salt, segment, end, next_sequence] = std::array::from_fn(field);
+        is_whole.then_some(Self { salt, segment, end, next_sequence })
+    }
+
+    /// The position that was written last, if it is there and whole.
+    pub(crate) fn read(source: &dyn Source) -> Option<Self> {
+        // Where it cannot be read nothing is known: the journal is all there is then.
+        Self::decode(&source.read(NAME, LENGTH as u64).ok()?)
+    }
+
+    /// Whether the journal reaches as far.
+    ///
+    /// # Errors
+    /// [`OpenError::Lost`] says what there was and what there is.
+    pub(crate) fn compare(self, replay: &Replay, path: &Path) -> Result<(), OpenError> {
+        let is_other = replay.salt.is_some_and(|salt| salt != self.salt);
+        if !is_other && replay.next_sequence >= self.next_sequence {
+            return Ok(());
+        }
+        let last = replay.segments.last();
+        Err(OpenError::Lost(Lost {
+            path: path.into(),
+            file: segment_name(self.segment).into(),
+            bytes: self.end,
+            found_file: last.map(|last| segment_name(last.number).into()),
+            found_bytes: last.map_or(0, |last| last.end),
+            missing: (!is_other).then(|| self.next_sequence - replay.next_sequence),
+        }))
+    }
+}
+
+/// The file, and what was written to it last.
+#[derive(Debug, Default)]
+pub(crate) struct PositionFile {
+    file: Option<File>,
+    last: Position,
+}
+
+impl PositionFile {
+    /// Writes a position, if it is another. Where that fails an older one stays, which is as true.
+    pub(crate) async fn put(&mut self, position: Position, directory: &Dir) {
+        if position == self.last {
+            return;
+        }
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => match directory.create_private(NAME.as_bytes()).await {
+                Ok(file) => file,
+                Err(_) => return,
+            },
+        };
+        if file.write_at(0, position.encode().to_vec()).await.is_ok() {
+            self.last = position;
+        }
+        self.file = Some(file);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_in_pieces_is_none() {
+        let position = Position { salt: 7, segment: 3, end: 900, next_sequence: 41 };
+        let bytes = position.encode();
+        assert_eq!(Position::decode(&bytes), Some(position));
+        for at in 0..LENGTH {
+            let mut changed = bytes;
+            changed[at] ^= 4;
+            assert_eq!(Position::decode(&changed), None, "byte {at}");
+            assert_eq!(Position::decode(&bytes[..at]), None, "cut at {at}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A store's files are its owner's alone: what clients have sent is in them.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io;
+use std::path::Path;
+
+/// A file that is made so has mode 0600.
+#[cfg(unix)]
+pub(crate) fn for_owner(options: &mut OpenOptions) {
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+}
+
+#[cfg(not(unix))]
+pub(crate) fn for_owner(_: &mut OpenOptions) {}
+
+/// Makes a directory with mode 0700, and those above it with the usual one, if they are not there.
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = path.parent() {
+        std::fs::create_dir_all(above)?;
+    }
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(path) {
+        // Another was quicker.
+        Err(_) if path.is_dir() => Ok(()),
+        made => made,
+    }
+}
+
+/// Takes the rights of others on the files of a store away, which older versions have made with the usual mode. Gives a
+/// line for each thing that its owner should know.
+#[cfg(unix)]
+pub(crate) fn tighten(path: &Path) -> io::Result<Vec<String>> {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    let mut warnings = Vec::new();
+    let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
+    if mode & 0o022 != 0 {
+        warnings.push(format!(
+            "{}: others may write to this directory (mode {mode:04o}), and so remove or replace what is kept: give it \
+             mode 0700",
+            path.display()
+        ));
+    }
+    let mut tightened = 0;
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| crate::source::is_own(name)) else { continue };
+        let mode = entry.metadata()?.permissions().mode() & 0o777;
+        if mode & 0o077 == 0 {
+            continue;
+        }
+        match set_permissions(entry.path(), Permissions::from_mode(0o600)) {
+            Ok(()) => tightened += 1,
+            Err(error) => warnings.push(format!(
+                "{}: others may read this file (mode {mode:04o}), and that cannot be changed: {error}",
+                path.join(name).display()
+            )),
+        }
+    }
+    if tightened > 0 {
+        warnings.push(format!(
+            "{}: others could read {tightened} files, which have mode 0600 now",
+            path.display()
+        ));
+    }
+    Ok(warnings)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn tighten(_: &Path) -> io::Result<Vec<String>> {
+    Ok(Vec::new())
+}

@@ -1,0 +1,109 @@
+//! Room that the store sets aside on the disk, for the time when the disk is full.
+//!
+//! The room is a file of its own. When the disk is full the file is removed, and the journal has as much room as it had
+//! bytes: enough to go on writing what lets go, and to clean. When the disk has room again the file is made again. Until
+//! then the store is [low](crate::Status::is_low): whoever appends is to add nothing.
+
+use std::io;
+use std::time::Duration;
+
+use phalanx::fs::Dir;
+use phalanx::{BlockingStage, is_draining, now};
+
+/// The file's name. No segment has it.
+pub(crate) const NAME: &str = "reserve";
+
+/// The time between two attempts to set room aside, while the disk has too little.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// See above.
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    /// Bytes to set aside; 0 for none.
+    pub(crate) bytes: u64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nobody has looked yet.
+    Unknown,
+    /// The disk had too little room when this was tried.
+    Released { tried: Duration },
+    /// The file is there.
+    Held,
+    /// No room is asked for, or the file system cannot set any aside.
+    Unsupported,
+}
+
+impl Reserve {
+    pub(crate) fn new(bytes: u64) -> Self {
+        Self { bytes, state: if bytes > 0 { State::Unknown } else { State::Unsupported } }
+    }
+
+    /// Whether the room that was set aside is in use, or could not be had.
+    pub(crate) fn is_low(&self) -> bool {
+        matches!(self.state, State::Released { .. })
+    }
+
+    /// Bytes that are set aside.
+    pub(crate) fn held(&self) -> u64 {
+        if self.state == State::Held { self.bytes } else { 0 }
+    }
+
+    /// Sets room aside if there is none and an attempt is due.
+    pub(crate) async fn ensure(&mut self, directory: &Dir, threads: BlockingStage<()>) {
+        let bytes = self.bytes;
+        let is_due = match self.state {
+            State::Held | State::Unsupported => false,
+            State::Unknown => true,
+            State::Released { tried } => now().saturating_sub(tried) >= RETRY_INTERVAL,
+        };
+        if !is_due || is_draining() {
+            return;
+        }
+        let released = State::Released { tried: now() };
+        // A fourth more than is needed: else the next message that is kept would find the disk full again.
+        let wanted = if self.state == State::Unknown { 0 } else { bytes.saturating_add(bytes / 4) };
+        let of_thread = directory.clone();
+        let space = threads.call(move |_| of_thread.space()).await;
+        self.state = match space {
+            Ok(Ok(space)) if space.available >= wanted => {
+                match allocate(directory, bytes, threads).await {
+                    Ok(()) => State::Held,
+                    Err(error) if error.kind() == io::ErrorKind::Unsupported => State::Unsupported,
+                    Err(_) => released,
+                }
+            }
+            _ => released,
+        };
+    }
+
+    /// Gives back the room that was set aside. Whether there was any.
+    pub(crate) async fn release(&mut self, directory: &Dir, threads: BlockingStage<()>) -> bool {
+        if self.state != State::Held {
+            return false;
+        }
+        remove(directory, threads).await;
+        // Some file systems free the blocks of a file when its removal is on the disk.
+        let _ = directory.sync().await;
+        self.state = State::Released { tried: now() };
+        true
+    }
+}
+
+/// Makes the file, of so many bytes. Where that fails nothing of it is left.
+async fn allocate(directory: &Dir, bytes: u64, threads: BlockingStage<()>) -> io::Result<()> {
+    let file = directory.create_private(NAME.as_bytes()).await?;
+    let allocated = threads.call(move |_| file.allocate(bytes)).await;
+    let allocated = allocated.unwrap_or_else(|error| Err(io::Error::other(error)));
+    if allocated.is_err() {
+        remove(directory, threads).await;
+    }
+    allocated
+}
+
+async fn remove(directory: &Dir, threads: BlockingStage<()>) {
+    let directory = directory.clone();
+    let _ = threads.call(move |_| directory.remove(NAME.as_bytes())).await;
+}
