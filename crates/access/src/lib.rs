@@ -5,6 +5,7 @@
 //! | `wrong` | what is wrong with a file, where, and what to do |
 //! | `users` | a file's users and their passwords' hashes (Argon2id) |
 //! | `passwords` | the stage that looks at passwords, on threads of its own |
+//! | `memory` | what they work in |
 //! | `passwd` | setting a password in a file |
 //! | `pattern` | patterns of topics, with `%u` and `%c` for the user and the client |
 //! | `rules` | an access list, and what it allows |
@@ -15,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod memory;
 pub mod passwd;
 mod passwords;
 mod pattern;
@@ -23,7 +25,7 @@ mod rules;
 mod users;
 mod wrong;
 
-pub use passwords::Passwords;
+pub use passwords::{Attempt, Passwords};
 pub use rules::{Covers, Rules, Who};
 pub use users::Users;
 pub use wrong::{FileError, Wrong};

@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use argon2::password_hash::PasswordVerifier;
-use argon2::password_hash::phc::PasswordHash;
-use argon2::{Argon2, Params};
+use argon2::password_hash::phc::{Output, PasswordHash};
+use argon2::{Algorithm, Argon2, Params, Version};
 
+use crate::memory::Memory;
 use crate::wrong::{FileError, Wrong};
 
 /// One look at a password takes no more memory than this, in KiB, and so many passes over it: a file
@@ -85,12 +85,28 @@ impl Users {
     /// Whether this is the user's password. Takes tens of milliseconds on purpose, and for somebody who is
     /// not known as long as for the user who takes longest; so it is for [`Passwords`](crate::Passwords).
     pub fn verify(&self, name: &str, password: &[u8]) -> bool {
-        let known = self.hashes.get(name);
-        let hash = known.unwrap_or(&self.nobody);
-        // The comparison takes the same time whatever differs.
-        let right = Argon2::default().verify_password(password, hash).is_ok();
-        right && known.is_some()
+        self.verify_in(name, password, &mut Memory::default())
     }
+
+    /// As [`verify`](Self::verify), in memory that may have been used before.
+    pub(crate) fn verify_in(&self, name: &str, password: &[u8], memory: &mut Memory) -> bool {
+        let known = self.hashes.get(name);
+        let is_right = is_of(password, known.unwrap_or(&self.nobody), memory);
+        is_right.unwrap_or(false) && known.is_some()
+    }
+}
+
+/// Whether a hash is this password's; none if the hash is broken.
+fn is_of(password: &[u8], hash: &PasswordHash, memory: &mut Memory) -> Option<bool> {
+    let params = Params::try_from(hash).ok()?;
+    let version = hash.version.map(Version::try_from).transpose().ok()?.unwrap_or_default();
+    let (salt, expected) = (hash.salt.as_ref()?, hash.hash.as_ref()?);
+    let (blocks, mut out) = (memory.blocks(params.block_count()), [0; Output::MAX_LENGTH]);
+    let out = out.get_mut(..expected.len())?;
+    let argon = Argon2::new(Algorithm::Argon2id, version, params);
+    argon.hash_password_into_with_memory(password, salt, out, blocks).ok()?;
+    // The comparison takes the same time whatever differs.
+    Some(Output::new(out).ok()? == *expected)
 }
 
 /// A line's name and hash, and what it costs; or the column and what is wrong there.

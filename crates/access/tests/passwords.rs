@@ -1,29 +1,107 @@
 //! Passwords are looked at aside, and what is not known is as wrong as what is.
 
+use std::cell::Cell;
+use std::future::Future;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use phalanx::{Graph, Runtime};
-use phalanx_access::{Passwords, Users, passwd};
+use phalanx::{Graph, Runtime, SharedStage, sleep};
+use phalanx_access::{Attempt, Passwords, Users, passwd};
+use phalanx_guard::{PAIR_FAILURES, Refusal};
 
-#[test]
-fn passwords_are_looked_at_by_a_stage() {
+/// A crowd of so many logins at once.
+const CROWD: usize = 200;
+
+fn attempt(name: &str, password: &str, client: u64) -> Attempt {
+    Attempt { name: name.into(), password: password.into(), client }
+}
+
+/// Runs `test` on a processor, with a user eve whose password is apple.
+fn run<F: Future<Output = ()> + 'static>(
+    test: impl Fn(SharedStage<()>, Passwords, Arc<Users>) -> F + Clone + Send + Sync + 'static,
+) {
     let users = passwd::set("", "eve", b"apple").unwrap();
     let users = Arc::new(Users::parse(&users).unwrap());
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let passwords = Passwords::declare(&mut graph);
     let start = move |start: &phalanx::Start| {
-        let (control, users) = (start.control(), users.clone());
+        let (control, test) = (start.control(), test.clone());
+        let (passwords, users) = (passwords.clone(), users.clone());
         stage.dispatch(move |_| async move {
-            for (name, password, right) in
-                [("eve", "apple", true), ("eve", "rib", false), ("adam", "apple", false)]
-            {
-                let found = passwords.verify(&users, name.into(), password.into()).await;
-                assert_eq!(found.unwrap(), right, "{name} {password}");
-            }
+            test(stage, passwords, users).await;
             control.drain();
         })?;
         Ok(())
     };
     Runtime::new().processors(1).signals(false).run(graph, start).unwrap();
+}
+
+#[test]
+fn passwords_are_looked_at_by_a_stage() {
+    run(|_, passwords, users| async move {
+        for (name, password, right) in
+            [("eve", "apple", true), ("eve", "rib", false), ("adam", "apple", false)]
+        {
+            let found = passwords.verify(&users, attempt(name, password, 1)).await;
+            assert_eq!(found.unwrap(), right, "{name} {password}");
+        }
+    });
+}
+
+/// Neither who was right before nor somebody from another address waits for a crowd with wrong passwords.
+#[test]
+fn a_crowd_with_wrong_passwords_keeps_nobody_waiting() {
+    run(|stage, passwords, users| async move {
+        let right = passwords.verify(&users, attempt("eve", "apple", 1)).await;
+        assert_eq!(right, Ok(true));
+        let (entered, answered) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        for n in 0..CROWD {
+            let (passwords, users) = (passwords.clone(), users.clone());
+            let (entered, answered) = (entered.clone(), answered.clone());
+            let crowd = move |_| async move {
+                entered.set(entered.get() + 1);
+                let wrong = attempt(&format!("adam {n}"), "pear", 1);
+                assert_ne!(passwords.verify(&users, wrong).await, Ok(true));
+                answered.set(answered.get() + 1);
+            };
+            stage.dispatch(crowd).unwrap();
+        }
+        while entered.get() < CROWD {
+            sleep(Duration::from_millis(1)).await;
+        }
+        for client in [1, 2] {
+            let before = answered.get();
+            let right = passwords.verify(&users, attempt("eve", "apple", client)).await;
+            assert_eq!(right, Ok(true));
+            // Two threads are at work, and one of them may begin another in between.
+            let meanwhile = answered.get() - before;
+            assert!(
+                meanwhile < CROWD / 4,
+                "{meanwhile} of the crowd came first, at client {client}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_name_is_locked_out_where_it_has_failed() {
+    run(|_, passwords, users| async move {
+        assert_eq!(passwords.verify(&users, attempt("eve", "apple", 1)).await, Ok(true));
+        let mut failures = 0;
+        // Lockouts double, so that one is met however slow this machine is.
+        let refused = loop {
+            match passwords.verify(&users, attempt("eve", "pear", 1)).await {
+                Ok(false) if failures < 2 * PAIR_FAILURES => failures += 1,
+                found => break found,
+            }
+        };
+        assert_eq!(refused, Err(Refusal::LockedOut));
+        assert!(failures >= PAIR_FAILURES);
+        for (client, name) in [(2, "another address"), (1, "who was right before")] {
+            let right = passwords.verify(&users, attempt("eve", "apple", client)).await;
+            assert_eq!(right, Ok(true), "{name}");
+        }
+    });
 }

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use phalanx_access::{Covers, FileError, Passwords, Rules, Users, Who};
+use phalanx_access::{Attempt, Covers, FileError, Passwords, Rules, Users, Who};
+use phalanx_guard::Refusal;
 use phalanx_mqtt::Reason;
 
 use crate::config::Security;
@@ -93,7 +94,7 @@ impl Policy {
     /// The reason with which it is refused.
     pub(crate) async fn authenticate(
         &self,
-        passwords: Option<Passwords>,
+        passwords: Option<&Passwords>,
         login: Login,
     ) -> Result<Option<Arc<str>>, Reason> {
         let (Some(name), Some(users), Some(passwords)) = (login.name, &self.users, passwords)
@@ -101,11 +102,12 @@ impl Policy {
             return if self.anonymous { Ok(None) } else { Err(Reason::NOT_AUTHORIZED) };
         };
         let user: Arc<str> = name.as_str().into();
-        match passwords.verify(users, name, login.password).await {
+        let attempt = Attempt { name, password: login.password, client: login.client };
+        match passwords.verify(users, attempt).await {
             Ok(true) => Ok(Some(user)),
             Ok(false) => Err(Reason::BAD_USER_NAME_OR_PASSWORD),
-            // Too many wait already.
-            Err(_) => Err(Reason::SERVER_BUSY),
+            Err(Refusal::Busy) => Err(Reason::SERVER_BUSY),
+            Err(Refusal::LockedOut) => Err(Reason::CONNECTION_RATE_EXCEEDED),
         }
     }
 }
@@ -114,6 +116,8 @@ impl Policy {
 pub(crate) struct Login {
     pub(crate) name: Option<String>,
     pub(crate) password: Vec<u8>,
+    /// What stands for the client's address.
+    pub(crate) client: u64,
 }
 
 /// Whether a topic is one of those that the broker itself publishes to.

@@ -11,6 +11,7 @@ use crate::routing::subscribers::cost;
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
     pub(crate) connections: Counter,
+    pub(crate) logins_refused: Counter,
     pub(crate) received: Counter,
     pub(crate) delivered: Counter,
     pub(crate) dropped: Counter,
@@ -30,6 +31,10 @@ impl Counters {
         let counter = Counter::new;
         Self {
             connections: counter("mqtt_connections", "Clients that were let in."),
+            logins_refused: counter(
+                "mqtt_logins_refused",
+                "Logins that were refused: wrong, too many at once, or locked out.",
+            ),
             received: counter("mqtt_messages_received", "Messages that clients have published."),
             delivered: counter(
                 "mqtt_messages_delivered",
@@ -63,9 +68,9 @@ impl Counters {
 
     /// Has them shown where the runtime shows its own.
     pub(crate) fn show(&self, runtime: Runtime) -> Runtime {
-        let Self { connections, received, delivered, dropped, bytes_received, bytes_sent, .. } =
-            self;
-        [connections, received, delivered, dropped, bytes_received, bytes_sent]
+        let Self { connections, logins_refused, received, delivered, dropped, .. } = self;
+        let Self { bytes_received, bytes_sent, .. } = self;
+        [connections, logins_refused, received, delivered, dropped, bytes_received, bytes_sent]
             .into_iter()
             .fold(runtime, Runtime::show)
     }

@@ -20,6 +20,7 @@ use crate::config::{Config, Mistake, Tls};
 use crate::connection::accept::accept;
 use crate::connection::guest::Guard;
 use crate::connection::place::Places;
+use crate::connection::refused_logins::RefusedLogins;
 use crate::counters::Counters;
 use crate::durable::Ledger;
 use crate::durable::restored::Restored;
@@ -100,6 +101,7 @@ pub(crate) struct Context {
     pub(crate) access: Access,
     /// Where passwords are looked at, if there are any.
     pub(crate) passwords: Option<Passwords>,
+    pub(crate) refused_logins: Arc<RefusedLogins>,
     pub(crate) places: Arc<Places>,
     /// Places for those who are told that there is none.
     pub(crate) turned_away: Arc<Places>,
@@ -190,8 +192,10 @@ impl Broker {
         let (terms, names) = (live.current(), Arc::new(Names::new()));
         let (config, guard) = (terms.get().config.clone(), terms.get().guard.clone());
         let places = Arc::default();
+        let refused_logins = Arc::new(RefusedLogins::new(counters.logins_refused.clone()));
         let context = Context {
             stages,
+            refused_logins,
             config,
             counters,
             names,

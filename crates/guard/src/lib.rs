@@ -1,4 +1,5 @@
-//! What one client's address may do at a server: how many connections it may have, and how often it may ask.
+//! What one client's address may do at a server: how many connections it may have, how often it may ask, and how often
+//! it may try to log in.
 //!
 //! ```
 //! use std::time::Duration;
@@ -14,5 +15,8 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod failures;
+mod logins;
 
 pub use addresses::{AddressKey, Addresses, Bounds, Open, client};
+pub use logins::{CLIENT_FAILURES, Login, Logins, PAIR_FAILURES, Refusal};

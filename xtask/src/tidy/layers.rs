@@ -23,7 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tls", &["phalanx"]),
     ("web", &["config", "guard", "phalanx", "http", "service", "tls"]),
     ("store", &["phalanx"]),
-    ("access", &["phalanx"]),
+    ("access", &["guard", "phalanx"]),
     (
         "broker",
         &[

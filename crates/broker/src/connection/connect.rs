@@ -105,7 +105,16 @@ pub(super) async fn welcome(
         (Some(name), _) => Ok(Some(name)),
         // Its certificate names nobody.
         (None, true) => Err(Reason::NOT_AUTHORIZED),
-        (None, false) => policy.authenticate(context.passwords, login).await,
+        (None, false) => {
+            let (name, address) = (login.name.clone(), stream.peer_ip());
+            let login = Login { client: address.map_or(0, phalanx_guard::client), ..login };
+            let user = policy.authenticate(context.passwords.as_ref(), login).await;
+            if let Err(reason) = user {
+                let who = (name.as_deref(), address);
+                context.refused_logins.refused(reason, who, context.stages.control);
+            }
+            user
+        }
     };
     let identity = user.map(|user| Identity { user, client: opening.client_id.clone() });
     let allowed = identity.and_then(|identity| match &opening.will {
@@ -275,7 +284,7 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<Asked, Refusal> {
         will,
     };
     let name = connect.username.map(str::to_owned);
-    let login = Login { name, password: connect.password.unwrap_or_default().to_vec() };
+    let login = Login { name, password: connect.password.unwrap_or_default().to_vec(), client: 0 };
     Ok(Asked {
         opening,
         login,

@@ -13,6 +13,7 @@ mod outbox;
 mod pace;
 pub(crate) mod place;
 mod publishing;
+pub(crate) mod refused_logins;
 mod sender;
 mod subscribing;
 mod transport;

@@ -4,7 +4,7 @@
 //! boxed, for connections without them are not to hold the room.
 
 use std::io;
-use std::net::Shutdown;
+use std::net::{IpAddr, Shutdown};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -84,6 +84,11 @@ impl Transport {
     /// Ends it in both directions: whoever reads from it finds its end.
     pub(crate) fn shut(&self) {
         let _ = self.stream().shutdown(Shutdown::Both);
+    }
+
+    /// The client's address; none where it has gone already.
+    pub(crate) fn peer_ip(&self) -> Option<IpAddr> {
+        self.stream().peer_addr().ok().map(|address| address.ip())
     }
 
     fn stream(&self) -> &Stream {

@@ -9,10 +9,11 @@ use tempfile::TempDir;
 
 use crate::broker::Broker;
 use crate::client::{Begin, Client, id};
-use crate::server::bare;
+use crate::server::{bare, eventually};
 
 crate::on_each_driver!(
     users_by_their_passwords,
+    a_crowd_with_wrong_passwords,
     everybody_where_that_is_asked_for,
     a_session_is_its_users,
     what_may_not_be_published,
@@ -83,6 +84,29 @@ fn users_by_their_passwords(driver: &str) {
         let refused = Client::refused(&broker, &Begin::of(version, "a"));
         assert_eq!(refused, Reason::NOT_AUTHORIZED);
     }
+}
+
+/// Most of the crowd is told to come again later; who was right before is let in beside it, and is so when the name is
+/// locked out at this address.
+fn a_crowd_with_wrong_passwords(driver: &str) {
+    let files = Files::new("");
+    let broker = files.broker_with(driver, &[]);
+    Client::begin(&broker, &eve(Version::V5, "a"));
+    let wrong = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "b") };
+    let mut crowd: Vec<_> = (0..150).map(|_| Client::silent(&broker, Version::V5)).collect();
+    crowd.iter_mut().for_each(|client| client.connect(&wrong));
+    Client::begin(&broker, &eve(Version::V5, "c"));
+    let refused = crowd.iter_mut().map(|client| match client.next().packet() {
+        Packet::ConnAck(ack) => ack.reason,
+        other => panic!("no CONNACK, but {other:?}"),
+    });
+    let reasons: Vec<_> = refused.collect();
+    let count = |reason| reasons.iter().filter(|own| **own == reason).count();
+    let looked_at = count(Reason::BAD_USER_NAME_OR_PASSWORD);
+    assert!(looked_at < 50, "{looked_at} passwords were looked at");
+    assert!(count(Reason::CONNECTION_RATE_EXCEEDED) > 0, "{reasons:?}");
+    Client::begin(&broker, &eve(Version::V5, "d"));
+    eventually("a word on it", || broker.stderr().contains("logins refused: ").then_some(()));
 }
 
 fn everybody_where_that_is_asked_for(driver: &str) {

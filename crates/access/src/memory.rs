@@ -1,0 +1,65 @@
+//! Memory for looking at passwords: reused while several wait, and given back to the system when nobody does.
+
+use std::sync::{Mutex, PoisonError};
+
+use argon2::Block;
+
+/// The C library's allocator maps memory of more than 32 MiB by itself, and gives it back when it is freed. Of less it may
+/// keep what was freed, in each thread's arena. Pages that are not touched take no memory.
+const MAPPED_BY_ITSELF: usize = (33 << 20) / Block::SIZE;
+
+/// What one look at a password works in.
+#[derive(Default)]
+pub(crate) struct Memory(Vec<Block>);
+
+impl Memory {
+    /// So many blocks, with any content.
+    pub(crate) fn blocks(&mut self, count: usize) -> &mut [Block] {
+        if self.0.capacity() < count {
+            self.0 = Vec::with_capacity(count.max(MAPPED_BY_ITSELF));
+        }
+        if self.0.len() < count {
+            self.0.resize(count, Block::default());
+        }
+        &mut self.0[..count]
+    }
+}
+
+/// Memory that is not in use, one for each thread at most.
+#[derive(Default)]
+pub(crate) struct Spare(Mutex<Vec<Memory>>);
+
+impl Spare {
+    /// Memory that was used before, or none yet.
+    pub(crate) fn take(&self) -> Memory {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    /// Keeps memory for the next look, if somebody waits for one; else frees all that is not in use.
+    pub(crate) fn give_back(&self, memory: Memory, is_awaited: bool) {
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        spare.push(memory);
+        let freed = if is_awaited { Vec::new() } else { std::mem::take(&mut *spare) };
+        drop(spare);
+        drop(freed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_kept_when_nobody_waits() {
+        let spare = Spare::default();
+        let (mut one, two) = (spare.take(), spare.take());
+        assert_eq!(one.blocks(10).len(), 10);
+        assert!(one.0.capacity() >= MAPPED_BY_ITSELF);
+        spare.give_back(one, true);
+        let again = spare.take();
+        assert_eq!(again.0.len(), 10, "used again");
+        spare.give_back(again, true);
+        spare.give_back(two, false);
+        assert!(spare.0.lock().unwrap().is_empty());
+    }
+}

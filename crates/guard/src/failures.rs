@@ -1,0 +1,115 @@
+//! Who has failed to log in, and for how long nothing more is looked at: a table of bounded size.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Failures after which whoever is counted is locked out, for [`FIRST_LOCKOUT`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Threshold(pub(crate) u32);
+
+/// The first lockout. Each further failure doubles it.
+pub(crate) const FIRST_LOCKOUT: Duration = Duration::from_secs(1);
+
+/// The longest lockout.
+pub(crate) const LONGEST_LOCKOUT: Duration = Duration::from_secs(60);
+
+/// Failures count for nothing so long after the last.
+pub(crate) const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+
+/// No more are counted at once. Of more, those with the fewest failures are forgotten first.
+const CAPACITY: usize = 8192;
+
+/// See above.
+#[derive(Debug, Default)]
+pub(crate) struct Failures(HashMap<u64, Counted>);
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    failures: u32,
+    last: Duration,
+}
+
+impl Counted {
+    fn is_forgotten(&self, now: Duration) -> bool {
+        now.saturating_sub(self.last) >= FORGOTTEN_AFTER
+    }
+}
+
+impl Failures {
+    fn get(&self, key: u64, now: Duration) -> Option<Counted> {
+        self.0.get(&key).copied().filter(|counted| !counted.is_forgotten(now))
+    }
+
+    pub(crate) fn has_failed(&self, key: u64, now: Duration) -> bool {
+        self.get(key, now).is_some()
+    }
+
+    pub(crate) fn is_locked_out(&self, key: u64, threshold: Threshold, now: Duration) -> bool {
+        let Some(Counted { failures, last }) = self.get(key, now) else { return false };
+        let Some(beyond) = failures.checked_sub(threshold.0) else { return false };
+        let lockout = FIRST_LOCKOUT.saturating_mul(1 << beyond.min(16)).min(LONGEST_LOCKOUT);
+        now < last + lockout
+    }
+
+    pub(crate) fn failed(&mut self, key: u64, now: Duration) {
+        if self.0.len() >= CAPACITY && !self.0.contains_key(&key) {
+            self.0.retain(|_, counted| !counted.is_forgotten(now));
+            let fewest = self.0.iter().min_by_key(|(_, own)| (own.failures, own.last));
+            if let Some(fewest) = fewest.map(|(key, _)| *key).filter(|_| self.0.len() >= CAPACITY) {
+                self.0.remove(&fewest);
+            }
+        }
+        let counted = self.0.entry(key).or_insert(Counted { failures: 0, last: now });
+        if counted.is_forgotten(now) {
+            counted.failures = 0;
+        }
+        *counted =
+            Counted { failures: counted.failures.saturating_add(1), last: now.max(counted.last) };
+    }
+
+    pub(crate) fn forget(&mut self, key: u64) {
+        self.0.remove(&key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_lockout_doubles_and_is_forgotten() {
+        let (mut failures, threshold) = (Failures::default(), Threshold(3));
+        let is_out = |failures: &Failures, now| failures.is_locked_out(7, threshold, at(now));
+        for _ in 0..2 {
+            failures.failed(7, at(10));
+        }
+        assert!(!is_out(&failures, 10) && failures.has_failed(7, at(10)));
+        failures.failed(7, at(10));
+        assert!(is_out(&failures, 10) && !is_out(&failures, 11), "one second");
+        failures.failed(7, at(20));
+        assert!(is_out(&failures, 21) && !is_out(&failures, 22), "two");
+        for _ in 0..40 {
+            failures.failed(7, at(30));
+        }
+        assert!(is_out(&failures, 89) && !is_out(&failures, 90), "a minute at most");
+        assert!(!failures.is_locked_out(8, threshold, at(30)), "another is another");
+        assert!(!failures.has_failed(7, at(630)));
+        failures.failed(7, at(700));
+        assert!(!is_out(&failures, 700), "it begins anew");
+    }
+
+    #[test]
+    fn no_more_are_counted_than_there_is_room_for() {
+        let mut failures = Failures::default();
+        (0..3).for_each(|_| failures.failed(1, at(1)));
+        for key in 2..CAPACITY as u64 + 200 {
+            failures.failed(key, at(2));
+        }
+        assert_eq!(failures.0.len(), CAPACITY);
+        assert!(failures.is_locked_out(1, Threshold(3), at(1)), "those with most failures stay");
+    }
+}

@@ -1,0 +1,306 @@
+//! In which order passwords are looked at, and whose are not.
+//!
+//! A look takes tens of milliseconds on purpose, so a few hundred wrong passwords at once would keep everybody waiting for
+//! seconds. Three rules keep that from those who have the right one:
+//!
+//! - Whoever was right before, with the same password from the same address, comes first and is never locked out. An
+//!   attacker cannot pass for such a client.
+//! - All others wait by their addresses, which take turns. Addresses without failures come first, but for each fourth
+//!   turn; of an address with failures, who has come last, as the others are likely to be wrong.
+//! - A user name that has failed [`PAIR_FAILURES`] times from one address is locked out there, for a second that doubles to a
+//!   minute; so is an address at [`CLIENT_FAILURES`] failures. Other addresses are not concerned.
+//!
+//! All of it is bounded, and forgotten ten minutes after the last failure.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::failures::{Failures, Threshold};
+
+/// Failures of a user name from one address, after which it is locked out there.
+pub const PAIR_FAILURES: u32 = 10;
+
+/// Failures of an address with whatever names, after which it is locked out.
+pub const CLIENT_FAILURES: u32 = 100;
+
+/// So many may wait who were right before; and so many others.
+const MOST_WAITING: usize = 1000;
+
+/// So many of one address with failures may wait; of more, those who have waited longest are refused.
+const MOST_FAILING: usize = 64;
+
+/// So many are remembered who were right.
+const MOST_KNOWN: usize = 8192;
+
+/// Who wants to log in: hashes by a key that clients do not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// Of the address.
+    pub client: u64,
+    /// Of the address and the user name.
+    pub pair: u64,
+    /// Of the address, the user name and the password.
+    pub secret: u64,
+}
+
+/// Why a password is not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Too many wait.
+    Busy,
+    /// The address, or this user name from it, has failed too often.
+    LockedOut,
+}
+
+/// Logins that wait, each with an item of the server's.
+#[derive(Debug)]
+pub struct Logins<T>(Mutex<State<T>>);
+
+#[derive(Debug)]
+struct State<T> {
+    known: VecDeque<(Login, T)>,
+    /// By their addresses; none is empty.
+    others: BTreeMap<u64, VecDeque<(Login, T)>>,
+    /// In all of these.
+    waiting: usize,
+    /// The address whose turn was last, and how many turns there were.
+    last: u64,
+    turns: u64,
+    /// Who was right, and in which order.
+    right: HashSet<u64>,
+    order: VecDeque<u64>,
+    failures: Failures,
+}
+
+impl<T> Default for Logins<T> {
+    fn default() -> Self {
+        Self(Mutex::new(State {
+            known: VecDeque::new(),
+            others: BTreeMap::new(),
+            waiting: 0,
+            last: 0,
+            turns: 0,
+            right: HashSet::new(),
+            order: VecDeque::new(),
+            failures: Failures::default(),
+        }))
+    }
+}
+
+impl<T> Logins<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a login wait. Those that are refused come back, this one or others in its place.
+    pub fn enter(&self, login: Login, item: T, now: Duration) -> Vec<(T, Refusal)> {
+        let state = &mut *self.state();
+        if state.right.contains(&login.secret) {
+            if state.known.len() >= MOST_WAITING {
+                return vec![(item, Refusal::Busy)];
+            }
+            state.known.push_back((login, item));
+            return Vec::new();
+        }
+        if state.is_locked_out(login, now) {
+            return vec![(item, Refusal::LockedOut)];
+        }
+        let has_failed = state.failures.has_failed(login.client, now);
+        let own = state.others.entry(login.client).or_default();
+        own.push_back((login, item));
+        state.waiting += 1;
+        let most = if has_failed { MOST_FAILING } else { MOST_WAITING };
+        let mut refused = Vec::new();
+        while own.len() > most {
+            refused.extend(own.pop_front());
+        }
+        state.waiting -= refused.len();
+        if state.waiting > MOST_WAITING {
+            refused.extend(state.drop_of_longest());
+        }
+        refused.into_iter().map(|(_, item)| (item, Refusal::Busy)).collect()
+    }
+
+    /// The login that is looked at next.
+    pub fn next(&self, now: Duration) -> Option<(Login, T)> {
+        let state = &mut *self.state();
+        state.turns += 1;
+        // Nobody starves whom a crowd of known clients would keep waiting.
+        if !state.known.is_empty() && (state.others.is_empty() || !state.turns.is_multiple_of(8)) {
+            return state.known.pop_front();
+        }
+        let failing_first = state.turns.is_multiple_of(4);
+        let State { others, failures, last, .. } = state;
+        let after = others.range(last.saturating_add(1)..).chain(others.range(..=*last));
+        let in_turn: Vec<u64> = after.map(|(client, _)| *client).collect();
+        let is_first = |client: &&u64| failures.has_failed(**client, now) == failing_first;
+        let client = *in_turn.iter().find(is_first).or(in_turn.first())?;
+        let has_failed = failures.has_failed(client, now);
+        *last = client;
+        let own = others.get_mut(&client)?;
+        let next = if has_failed { own.pop_back() } else { own.pop_front() };
+        if own.is_empty() {
+            others.remove(&client);
+        }
+        state.waiting -= usize::from(next.is_some());
+        next
+    }
+
+    /// Whether anybody waits.
+    pub fn is_empty(&self) -> bool {
+        let state = self.state();
+        state.known.is_empty() && state.others.is_empty()
+    }
+
+    /// A password was looked at. Those who are locked out by that come back.
+    pub fn looked_at(&self, login: Login, is_right: bool, now: Duration) -> Vec<(T, Refusal)> {
+        let state = &mut *self.state();
+        if is_right {
+            state.failures.forget(login.pair);
+            state.remember(login.secret);
+            return Vec::new();
+        }
+        state.right.remove(&login.secret);
+        state.failures.failed(login.pair, now);
+        state.failures.failed(login.client, now);
+        if !state.is_locked_out(login, now) {
+            return Vec::new();
+        }
+        let Some(own) = state.others.remove(&login.client) else { return Vec::new() };
+        let (refused, kept): (VecDeque<_>, VecDeque<_>) =
+            own.into_iter().partition(|(own, _)| state.is_locked_out(*own, now));
+        state.waiting -= refused.len();
+        if !kept.is_empty() {
+            state.others.insert(login.client, kept);
+        }
+        refused.into_iter().map(|(_, item)| (item, Refusal::LockedOut)).collect()
+    }
+}
+
+impl<T> State<T> {
+    fn is_locked_out(&self, login: Login, now: Duration) -> bool {
+        let Login { client, pair, .. } = login;
+        self.failures.is_locked_out(pair, Threshold(PAIR_FAILURES), now)
+            || self.failures.is_locked_out(client, Threshold(CLIENT_FAILURES), now)
+    }
+
+    /// Takes out who has waited longest of the address of which most wait.
+    fn drop_of_longest(&mut self) -> Option<(Login, T)> {
+        let (client, own) = self.others.iter_mut().max_by_key(|(_, own)| own.len())?;
+        let (client, dropped) = (*client, own.pop_front());
+        if own.is_empty() {
+            self.others.remove(&client);
+        }
+        self.waiting -= usize::from(dropped.is_some());
+        dropped
+    }
+
+    fn remember(&mut self, secret: u64) {
+        if !self.right.insert(secret) {
+            return;
+        }
+        self.order.push_back(secret);
+        // Some of these may have been forgotten since.
+        if self.order.len() > MOST_KNOWN
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.right.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(5);
+
+    fn login(client: u64, user: u64, password: u64) -> Login {
+        let pair = client << 32 | user << 16;
+        Login { client, pair, secret: pair | password }
+    }
+
+    fn enters<T>(logins: &Logins<T>, login: Login, item: T) {
+        assert!(logins.enter(login, item, NOW).is_empty());
+    }
+
+    #[test]
+    fn who_was_right_comes_first() {
+        let logins = Logins::default();
+        logins.looked_at(login(1, 1, 7), true, NOW);
+        (0..400).for_each(|n| enters(&logins, login(1, 1, 100 + n), n));
+        enters(&logins, login(1, 1, 7), 1000);
+        assert_eq!(logins.next(NOW).unwrap().1, 1000);
+        assert_eq!(logins.next(NOW).unwrap().1, 0);
+        // With another password it is anybody.
+        logins.looked_at(login(1, 1, 7), false, NOW);
+        drop(logins.enter(login(1, 1, 7), 1001, NOW));
+        assert_eq!(logins.state().known.len(), 0);
+    }
+
+    #[test]
+    fn addresses_take_turns_and_those_with_failures_come_last() {
+        let logins = Logins::default();
+        (0..50).for_each(|n| enters(&logins, login(1, n, n), n));
+        (50..53).for_each(|n| enters(&logins, login(2, n, n), n));
+        let next = || logins.next(NOW).unwrap().1;
+        assert_eq!([(); 6].map(|()| next()), [0, 50, 1, 51, 2, 52]);
+        logins.looked_at(login(1, 0, 0), false, NOW);
+        (60..66).for_each(|n| enters(&logins, login(2, n, n), n));
+        // Each fourth turn is theirs, and the newest is first.
+        assert_eq!([(); 6].map(|()| next()), [60, 49, 61, 62, 63, 48]);
+    }
+
+    #[test]
+    fn a_name_is_locked_out_at_one_address() {
+        let logins = Logins::default();
+        (0..30).for_each(|n| enters(&logins, login(1, 1, 100 + n), n));
+        enters(&logins, login(1, 2, 1), 50);
+        let mut refused = Vec::new();
+        // The other name, which is the newest, fails once.
+        for _ in 0..PAIR_FAILURES + 1 {
+            assert!(refused.is_empty());
+            let (login, _) = logins.next(NOW).unwrap();
+            refused = logins.looked_at(login, false, NOW);
+        }
+        assert!(refused.iter().all(|(item, why)| *item < 30 && *why == Refusal::LockedOut));
+        assert_eq!(refused.len() as u32, 30 - PAIR_FAILURES);
+        assert_eq!(logins.enter(login(1, 1, 1), 60, NOW), [(60, Refusal::LockedOut)]);
+        enters(&logins, login(2, 1, 1), 61);
+        assert_eq!(logins.next(NOW).unwrap().1, 61, "another address is not concerned");
+        assert!(logins.enter(login(1, 1, 1), 62, NOW + Duration::from_secs(5)).is_empty());
+    }
+
+    #[test]
+    fn whoever_was_right_is_not_locked_out() {
+        let logins = Logins::default();
+        logins.looked_at(login(1, 1, 7), true, NOW);
+        for n in 0..2 * u64::from(CLIENT_FAILURES) {
+            logins.looked_at(login(1, 1, 100 + n), false, NOW);
+        }
+        assert_eq!(logins.enter(login(1, 2, 1), 0, NOW), [(0, Refusal::LockedOut)], "the address");
+        assert!(logins.enter(login(1, 1, 7), 1, NOW).is_empty());
+    }
+
+    #[test]
+    fn as_many_wait_as_may() {
+        let logins = Logins::default();
+        for client in 0..2000 {
+            logins.enter(login(client % 3, client, 1), client, NOW);
+        }
+        assert_eq!(logins.state().waiting, MOST_WAITING);
+        logins.looked_at(login(9, 9, 9), false, NOW);
+        for n in 0..100 {
+            logins.enter(login(9, 10 + n, 1), n, NOW);
+        }
+        assert_eq!(logins.state().others[&9].len(), MOST_FAILING);
+        let mut left = 0;
+        while logins.next(NOW).is_some() {
+            left += 1;
+        }
+        assert_eq!((left, logins.is_empty()), (MOST_WAITING, true));
+        (0..3 * MOST_KNOWN as u64).for_each(|n| drop(logins.looked_at(login(1, n, n), true, NOW)));
+        assert_eq!(logins.state().right.len(), MOST_KNOWN);
+    }
+}
