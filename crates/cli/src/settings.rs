@@ -87,8 +87,8 @@ pub(crate) struct RuntimeArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400), env = "PHALANX_DRAIN")]
     drain: Option<u64>,
 
-    /// Microseconds that a processor without work looks for some before it sleeps, unless work came later the last times.
-    /// [default: 20]
+    /// Microseconds for which an idle processor polls before it sleeps, at most. It polls for less where that would
+    /// cost more processor time than the sleeps it saves. 0 never polls. [default: 20]
     #[arg(long, value_name = "MICROSECONDS", env = "PHALANX_SPIN")]
     spin: Option<u64>,
 

@@ -1,112 +1,183 @@
-//! Whether a processor that has nothing to do looks again for a moment before it sleeps.
+//! Adaptive spinning: for how long an idle processor polls before it sleeps.
 //!
-//! To sleep and be woken takes some microseconds and makes who comes wait for them; to look again takes all the
-//! time that nobody comes. So it is worth it where somebody mostly comes within the moment, and for nothing where
-//! it is always later. Which of both it is shows by when somebody came the last times, slept or not, as a branch predictor
-//! goes by its last branches: a processor at light load stops looking, and begins again when the load grows. To be
-//! woken takes time, so who wakes a sleeper seems to come later than it did: now and then the processor looks, to find out.
+//! A sleep costs processor time: the system call, two switches of context and the wake-up. Polling
+//! that finds work saves that and costs the time until the work came. Polling that finds none costs all of its time.
+//! So there is a *gain* for each idle period, which may be negative, and it depends on the length of the
+//! polling. Only the machine and the load decide whether polling gains: how soon work comes,
+//! whether the other end needs this core to send it, and whether other programs do.
+//!
+//! A processor finds out by *trials*. In a trial it polls for the longest time in some idle periods in
+//! a row, and adds up what each of several lengths would have gained. The best of them is used until
+//! the next trial, if it gains at all. Meanwhile the gains are summed up, and polling stops when
+//! the sum falls below zero. The more often it gained nothing, the longer is the rest before the
+//! next trial. The time is wall time, so a processor that is preempted while it polls finds its work late.
 
-/// Somebody who came within the moment counts so much more than one who came later: their answers were earlier for it.
-const IN_TIME: u8 = 3;
-/// As many that came later end the looking, when before all came in time.
-const MOST: u8 = 16;
-/// Of so many times one is to find out. A prime, since what comes may take turns: a client always later, its file always soon.
-const TRIES: u8 = 31;
+/// Lengths that are compared: the longest, and each half of the one before.
+const LENGTHS: usize = 4;
+/// Idle periods of a trial.
+const TRIAL: u8 = 8;
+/// Idle periods between two trials: at least, and at most.
+const REST: (u32, u32) = (64, 8192);
 
-/// How a processor has been found idle lately.
+/// How a processor polls, and what it has gained lately.
 pub(crate) struct Spinning {
-    /// Nanoseconds to look for at most.
-    moment: u64,
-    /// Above zero it is worth it.
-    score: u8,
-    /// How many have come since it was last tried.
-    untried: u8,
+    /// The longest time to poll, in nanoseconds.
+    longest: u64,
+    /// The time to poll outside of trials; zero for none.
+    chosen: u64,
+    /// What polling has gained since it was chosen, in nanoseconds; bounded.
+    balance: i64,
+    /// Idle periods left in the trial under way.
+    trial: u8,
+    /// What each length would have gained in it.
+    gains: [i64; LENGTHS],
+    /// Idle periods until the next trial, and between the last and that.
+    until: u32,
+    rest: u32,
 }
 
 impl Spinning {
-    /// Looks for `moment` nanoseconds at most; hopeful at first.
-    pub(crate) fn new(moment: u64) -> Self {
-        Self { moment, score: MOST, untried: 0 }
+    /// Polls for `longest` nanoseconds at most. Begins with a trial.
+    pub(crate) fn new(longest: u64) -> Self {
+        let (trial, gains) = (TRIAL, [0; LENGTHS]);
+        Self { longest, chosen: 0, balance: 0, trial, gains, until: 0, rest: REST.0 }
     }
 
-    /// Nanoseconds for which to look before sleeping.
+    /// Nanoseconds for which to poll before sleeping.
     #[inline]
     pub(crate) fn moment(&self) -> u64 {
-        if self.score > 0 || self.untried == TRIES - 1 { self.moment } else { 0 }
+        if self.trial > 0 { self.longest } else { self.chosen }
     }
 
-    /// Work came when there had been none for `idle` nanoseconds.
+    /// Work came after `idle` nanoseconds without any. A sleep costs `sleep` nanoseconds of processor
+    /// time.
     #[inline]
-    pub(crate) fn came(&mut self, idle: u64) {
-        self.untried = (self.untried + 1) % TRIES;
-        self.score = match idle < self.moment {
-            true => (self.score + IN_TIME).min(MOST),
-            false => self.score.saturating_sub(1),
-        };
+    pub(crate) fn came(&mut self, idle: u64, sleep: u64) {
+        if self.trial > 0 {
+            return self.tried(idle, sleep);
+        }
+        self.until = self.until.saturating_sub(1);
+        if self.until == 0 {
+            if self.chosen > 0 {
+                self.rest = (self.rest / 2).max(REST.0);
+            }
+            (self.trial, self.gains) = (TRIAL, [0; LENGTHS]);
+        } else if self.chosen > 0 {
+            let most = i64::from(TRIAL) * sleep as i64;
+            self.balance = (self.balance + gain(self.chosen, idle, sleep)).min(most);
+            if self.balance < 0 {
+                self.stop();
+            }
+        }
     }
+
+    #[cold]
+    fn tried(&mut self, idle: u64, sleep: u64) {
+        for (halvings, gained) in self.gains.iter_mut().enumerate() {
+            *gained += gain(self.longest >> halvings, idle, sleep);
+        }
+        self.trial -= 1;
+        if self.trial > 0 {
+            return;
+        }
+        let best = self.gains.into_iter().enumerate().max_by_key(|(_, gained)| *gained);
+        match best {
+            Some((halvings, gained)) if gained > 0 => {
+                (self.chosen, self.balance) = (self.longest >> halvings, gained);
+                self.until = self.rest;
+            }
+            _ => self.stop(),
+        }
+    }
+
+    fn stop(&mut self) {
+        self.chosen = 0;
+        self.rest = (self.rest * 2).min(REST.1);
+        self.until = self.rest;
+    }
+}
+
+/// The processor time that polling for `length` gains over sleeping at once, in nanoseconds.
+fn gain(length: u64, idle: u64, sleep: u64) -> i64 {
+    if idle < length { sleep as i64 - idle as i64 } else { -(length as i64) }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    /// For how long is looked after each of them has come.
-    fn moments(idle: impl IntoIterator<Item = u64>) -> Vec<u64> {
-        let mut spinning = Spinning::new(20);
-        let after = |idle| {
-            spinning.came(idle);
-            spinning.moment()
-        };
-        idle.into_iter().map(after).collect()
-    }
+    const LONGEST: u64 = 20;
+    const SLEEP: u64 = 5;
 
-    #[test]
-    fn who_always_comes_later_is_not_looked_for() {
-        let moments = moments([1000; 1000]);
-        assert_eq!(moments[..15], [20; 15]);
-        let looked = moments[16..].iter().filter(|moment| **moment > 0).count();
-        assert_eq!(looked, 32, "to find out");
-    }
-
-    #[test]
-    fn who_often_comes_in_time_is() {
-        assert!(
-            moments((0..1000).map(|n| if n % 3 == 0 { 10 } else { 1000 })).iter().all(|m| *m == 20)
-        );
-    }
-
-    #[test]
-    fn who_comes_in_time_again_is_looked_for_again() {
-        let moments = moments([1000; 40].into_iter().chain([10]));
-        assert_eq!((moments[39], moments[40]), (0, 20));
-    }
-
-    /// A client who comes late, and then its file, which comes in time but not where a sleeper has to be woken.
-    #[test]
-    fn who_comes_in_time_every_other_time_is_found() {
-        let mut spinning = Spinning::new(20);
-        for _ in 0..40 {
-            spinning.came(1000);
+    /// What is gained over so many idle periods, and for how long the processor polls after the last.
+    fn gained(idle: impl IntoIterator<Item = u64>) -> (i64, u64) {
+        let mut spinning = Spinning::new(LONGEST);
+        let mut sum = 0;
+        for idle in idle {
+            sum += gain(spinning.moment(), idle, SLEEP);
+            spinning.came(idle, SLEEP);
         }
-        for turn in 0..100 {
-            let late = turn % 2 == 0;
-            let idle = if late {
-                1000
-            } else if spinning.moment() > 0 {
-                10
-            } else {
-                50
-            };
-            spinning.came(idle);
-        }
-        assert_eq!(spinning.moment(), 20);
-        assert!(spinning.score > 0);
+        (sum, spinning.chosen)
     }
 
     #[test]
-    fn nobody_is_looked_for_without_a_moment() {
+    fn where_work_comes_at_once_a_processor_polls() {
+        let (sum, chosen) = gained([1; 1000]);
+        assert!(sum == 4 * 1000 && chosen > 0, "{sum}");
+    }
+
+    #[test]
+    fn where_work_comes_later_polling_ends_and_trials_are_rare() {
+        let (sum, chosen) = gained(std::iter::repeat_n(1000, 100_000));
+        // Seven of doubling rests, and one each 8192: of half a million for the sleeps.
+        assert!((-20 * 8 * 20..0).contains(&sum) && chosen == 0, "{sum}");
+    }
+
+    #[test]
+    fn work_that_comes_in_time_but_dearer_than_a_sleep_is_not_polled_for() {
+        let (_, chosen) = gained([SLEEP + 1; 1000]);
+        assert_eq!(chosen, 0);
+    }
+
+    #[test]
+    fn a_short_poll_is_chosen_where_half_of_the_work_comes_late() {
+        let (_, chosen) = gained((0..60).map(|n| if n % 2 == 0 { 1 } else { 1000 }));
+        assert_eq!(chosen, LONGEST >> 3);
+    }
+
+    #[test]
+    fn a_load_that_changes_is_found() {
+        let (_, chosen) = gained([1; 100].into_iter().chain([1000; 30]));
+        assert_eq!(chosen, 0, "it stops at a loss of eight sleeps");
+        let (_, chosen) = gained([1000; 100].into_iter().chain([1; 600]));
+        assert!(chosen > 0, "the next trials find it");
+    }
+
+    #[test]
+    fn nobody_polls_without_a_length() {
         let mut spinning = Spinning::new(0);
-        spinning.came(0);
-        assert_eq!(spinning.moment(), 0);
+        for idle in [0, 1, 1000].into_iter().cycle().take(1000) {
+            assert_eq!(spinning.moment(), 0);
+            spinning.came(idle, SLEEP);
+        }
+    }
+
+    proptest! {
+        /// Whatever comes, polling loses no more than the trials do, and eight sleeps after each.
+        #[test]
+        fn losses_are_bounded(idle in proptest::collection::vec(0u64..40, 1..4000)) {
+            let mut spinning = Spinning::new(LONGEST);
+            let (mut sum, mut trials) = (0, 1);
+            for idle in idle {
+                sum += gain(spinning.moment(), idle, SLEEP);
+                let before = spinning.trial;
+                spinning.came(idle, SLEEP);
+                trials += i64::from(before == 0 && spinning.trial > 0);
+            }
+            let each = 8 * LONGEST + 8 * SLEEP + LONGEST;
+            prop_assert!(sum >= -trials * each as i64, "{} in {} trials", sum, trials);
+        }
     }
 }

@@ -11,6 +11,9 @@ use crate::program::Phase;
 use crate::rendezvous::contain;
 use crate::spinning::Spinning;
 
+/// Nanoseconds that a sleep costs where the [`World`] does not say.
+const DEFAULT_SLEEP_COST: u64 = 3_000;
+
 /// Gauges are published every so many turns, and before each sleep.
 const PUBLISH: u64 = 256;
 
@@ -70,6 +73,13 @@ pub trait World {
     fn waited(&self) -> u64 {
         0
     }
+    /// Nanoseconds of processor time that one more [`park`](Self::park) costs this thread. By it a
+    /// processor decides [for how long it polls](Processor::run) before it parks. Asked after each
+    /// idle period, so it must be cheap. 3 µs by default.
+    #[inline]
+    fn sleep_cost(&self) -> u64 {
+        DEFAULT_SLEEP_COST
+    }
     /// Called while there is nothing to do but soon may be.
     fn relax(&self) {
         std::hint::spin_loop();
@@ -96,8 +106,9 @@ pub(crate) fn last(stages: u64) -> Option<usize> {
 }
 
 impl Processor {
-    /// Runs until the program has been drained or ended and nothing is left. `spin` is how many
-    /// nanoseconds to look for work before sleeping, at most: where it always came later, lately, for none.
+    /// Runs until the program has been drained or ended and nothing is left. `spin` is the longest
+    /// time in nanoseconds for which an idle processor polls before it sleeps. It polls for less, or
+    /// not at all, as long as that would cost more processor time than the sleeps that it saves.
     pub fn run(&self, world: &impl World, spin: u64) {
         self.enter(|| {
             self.now.set(world.now());
@@ -120,7 +131,7 @@ impl Processor {
                 }
                 if turn.ran > 0 || turn.received {
                     if let Some(idle) = idle.take() {
-                        spinning.came(u64::saturating_sub(idle, last_work));
+                        spinning.came(u64::saturating_sub(idle, last_work), world.sleep_cost());
                     }
                     last_work = self.now.get();
                     if phase == Phase::Running && self.is_quiet() {

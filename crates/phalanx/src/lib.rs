@@ -68,6 +68,7 @@ mod rest;
 mod runtime;
 mod signals;
 pub mod sim;
+mod sleep_cost;
 mod stuck;
 mod supervisor;
 mod world;

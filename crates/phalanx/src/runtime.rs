@@ -26,8 +26,8 @@ use crate::rest::Rest;
 use crate::signals::Signals;
 use crate::supervisor::{Watched, supervise};
 
-/// How long a processor looks for work before it sleeps, unless told otherwise. Longer saves
-/// latency after short pauses, and costs processor time.
+/// The longest time for which an idle processor polls before it sleeps, unless [`Runtime::spin`] says
+/// otherwise: 20 µs.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(20);
 /// How long a program may finish what is under way, unless told otherwise.
 pub const DEFAULT_DRAIN: Duration = Duration::from_secs(10);
@@ -143,8 +143,9 @@ impl Runtime {
         self
     }
 
-    /// How long a processor that finds nothing to do looks again before it sleeps, at most: it stops looking while work
-    /// comes later than that time after time.
+    /// The longest time for which an idle processor polls before it sleeps; [`DEFAULT_SPIN`] by
+    /// default, and zero for none. A processor polls for less, or not at all, while polling costs more
+    /// processor time than the sleeps that it saves.
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {
         self.spin = spin;

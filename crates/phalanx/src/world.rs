@@ -13,6 +13,7 @@ use crate::events;
 use crate::gathering::Gathering;
 use crate::io::Io;
 use crate::rest::Rest;
+use crate::sleep_cost::SleepCost;
 use crate::supervisor::Event;
 
 pub(crate) struct DriverWorld {
@@ -24,6 +25,7 @@ pub(crate) struct DriverWorld {
     caller: Caller,
     /// None where nothing is waited for.
     gathering: Option<RefCell<Gathering>>,
+    sleep_cost: SleepCost,
 }
 
 /// A processor's way to its supervisor.
@@ -67,7 +69,8 @@ impl DriverWorld {
         gather: Duration,
     ) -> Self {
         let gathering = (!gather.is_zero()).then(|| RefCell::new(Gathering::new(gather)));
-        Self { io, epoch, control, system_calls, caller, gathering }
+        let sleep_cost = SleepCost::default();
+        Self { io, epoch, control, system_calls, caller, gathering, sleep_cost }
     }
 }
 
@@ -139,6 +142,11 @@ impl World for DriverWorld {
         events::cohort(stage, operations, ns);
     }
 
+    #[inline]
+    fn sleep_cost(&self) -> u64 {
+        self.sleep_cost.ns()
+    }
+
     fn park(&self, timeout: Option<u64>) {
         let expiry = self.io.next_expiry().map(|at| at.saturating_sub(self.epoch.elapsed()));
         let timeout = timeout.map(Duration::from_nanos);
@@ -147,7 +155,11 @@ impl World for DriverWorld {
             (timeout, expiry) => timeout.or(expiry),
         };
         self.caller.sleeps();
-        self.io.driver(|driver| driver.park(timeout).unwrap_or_else(|error| fail("park", &error)));
+        let park = || {
+            self.io
+                .driver(|driver| driver.park(timeout).unwrap_or_else(|error| fail("park", &error)));
+        };
+        self.sleep_cost.measured(park);
         self.caller.is_awake();
     }
 }

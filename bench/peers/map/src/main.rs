@@ -1,0 +1,36 @@
+//! One small map server on Phalanx and on tokio, on two threads each, for `compare.py`.
+//!
+//! `phalanx-map ARM [SPIN]` serves `GET` and `SET` of the Redis protocol until it is killed, and prints
+//! `listening on ADDR:PORT`. The arms:
+//!
+//! - `tokio-mutex`: tokio's work-stealing runtime; a map in 32 shards, each under a mutex.
+//! - `tokio-partitioned`: two single-threaded runtimes; each owns half of the keys, and asks the other
+//!   through a channel.
+//! - `phalanx-mutex`: the sharded map as the state of a shared stage.
+//! - `phalanx-partitioned`: a partitioned stage.
+//!
+//! SPIN is `Runtime::spin` in microseconds; without it the default applies. `PHALANX_DRIVER` chooses the driver.
+
+use std::error::Error;
+use std::net::SocketAddr;
+
+mod phalanx_arm;
+mod protocol;
+mod table;
+mod tokio_arm;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let spin = arguments.get(1).map(|text| text.parse()).transpose()?;
+    match arguments.first().map(String::as_str) {
+        Some("tokio-mutex") => tokio_arm::mutex(),
+        Some("tokio-partitioned") => tokio_arm::partitioned(),
+        Some("phalanx-mutex") => phalanx_arm::mutex(spin),
+        Some("phalanx-partitioned") => phalanx_arm::partitioned(spin),
+        _ => Err("usage: phalanx-map tokio-mutex|tokio-partitioned|phalanx-mutex|phalanx-partitioned [SPIN]".into()),
+    }
+}
+
+fn announce(address: SocketAddr) {
+    println!("listening on {address}");
+}

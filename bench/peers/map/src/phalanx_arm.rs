@@ -1,0 +1,88 @@
+//! Phalanx: a shared stage with the sharded map, or a partitioned stage.
+
+use std::error::Error;
+use std::hash::RandomState;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::net::{Listeners, Stream};
+use phalanx::{Choice, Graph, Patience, Runtime, SharedStage};
+
+use crate::announce;
+use crate::protocol::{answer, parse};
+use crate::table::{Answer, Part, Request, Sharded, number};
+
+const PROCESSORS: usize = 2;
+
+pub(crate) fn mutex(spin: Option<u64>) -> Result<(), Box<dyn Error>> {
+    let mut graph = Graph::new();
+    let clients = graph.shared("clients", ());
+    let map = Arc::new(Sharded::default());
+    serve(graph, clients, spin, async move |request| Some(map.run(request)))
+}
+
+pub(crate) fn partitioned(spin: Option<u64>) -> Result<(), Box<dyn Error>> {
+    let mut graph = Graph::new();
+    let clients = graph.shared("clients", ());
+    let map = graph.partitioned("map", |_partition| Part::default());
+    let hasher = Arc::new(RandomState::new());
+    serve(graph, clients, spin, async move |request: Request| {
+        let key = number(&hasher, &request);
+        map.call(key, move |part| async move { part.with(|part| request.run(part)) }).await.ok()
+    })
+}
+
+/// Serves clients, each request by `run`.
+fn serve<F>(
+    graph: Graph,
+    clients: SharedStage<()>,
+    spin: Option<u64>,
+    run: F,
+) -> Result<(), Box<dyn Error>>
+where
+    F: AsyncFn(Request) -> Option<Answer> + Clone + Send + Sync + 'static,
+{
+    let listeners = Listeners::bind("127.0.0.1:0".parse()?, PROCESSORS)?;
+    let address = listeners.local_addr();
+    let mut runtime = Runtime::new().processors(PROCESSORS).pin(false);
+    if let Some(spin) = spin {
+        runtime = runtime.spin(Duration::from_micros(spin));
+    }
+    if let Ok(driver) = std::env::var("PHALANX_DRIVER") {
+        runtime = runtime.driver(driver.parse::<Choice>()?);
+    }
+    let start = |start: &phalanx::Start| {
+        let (listener, run) = (listeners.listener(start)?, run.clone());
+        clients.dispatch(move |_| {
+            listener.accept_each(move |stream| {
+                let run = run.clone();
+                let _ = clients.dispatch(move |_| async move {
+                    let _ = client(stream, run).await;
+                });
+            })
+        })?;
+        Ok(())
+    };
+    runtime.run_and(graph, start, |_| announce(address))?;
+    Ok(())
+}
+
+async fn client(stream: Stream, run: impl AsyncFn(Request) -> Option<Answer>) -> Option<()> {
+    let (mut bytes, mut out) = (Vec::with_capacity(4096), Vec::with_capacity(4096));
+    while stream.read(&mut bytes, Patience::ENDLESS).await.ok()? > 0 {
+        let mut taken = 0;
+        while let Some((request, length)) = parse(&bytes[taken..]).ok()? {
+            taken += length;
+            let answered = match request {
+                Some(request) => Some(run(request).await?),
+                None => None,
+            };
+            answer(answered, &mut out);
+        }
+        bytes.drain(..taken);
+        if !out.is_empty() {
+            out = stream.write(out, Patience::ENDLESS).await.ok()?;
+        }
+    }
+    Some(())
+}

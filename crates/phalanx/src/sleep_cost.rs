@@ -1,0 +1,72 @@
+//! The processor time that a sleep costs: measured on some of a thread's sleeps.
+//!
+//! The clock of a thread's processor time takes a system call, so only one of [`EACH`] sleeps is
+//! measured.
+
+use std::cell::Cell;
+
+/// One of so many sleeps is measured.
+const EACH: u32 = 64;
+/// The cost in nanoseconds is kept between these: a signal or a slow clock is no sleep.
+const RANGE: (u64, u64) = (500, 20_000);
+/// The cost before the first measurement.
+const FIRST: u64 = 3_000;
+
+/// A moving mean of what sleeps cost.
+pub(crate) struct SleepCost {
+    ns: Cell<u64>,
+    sleeps: Cell<u32>,
+}
+
+impl Default for SleepCost {
+    fn default() -> Self {
+        Self { ns: Cell::new(FIRST), sleeps: Cell::new(0) }
+    }
+}
+
+impl SleepCost {
+    #[inline]
+    pub(crate) fn ns(&self) -> u64 {
+        self.ns.get()
+    }
+
+    /// Runs `sleep`, and measures it if it is its turn.
+    pub(crate) fn measured(&self, sleep: impl FnOnce()) {
+        self.measured_by(crate::clock::worked, sleep);
+    }
+
+    fn measured_by(&self, clock: impl Fn() -> u64, sleep: impl FnOnce()) {
+        let sleeps = self.sleeps.get();
+        self.sleeps.set(sleeps.wrapping_add(1));
+        if !sleeps.is_multiple_of(EACH) {
+            return sleep();
+        }
+        let before = clock();
+        sleep();
+        let cost = clock().saturating_sub(before).clamp(RANGE.0, RANGE.1);
+        self.ns.set((3 * self.ns.get() + cost) / 4);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_sleeps_are_measured() {
+        let (cost, time, looks) = (SleepCost::default(), Cell::new(0), Cell::new(0));
+        let clock = || {
+            looks.set(looks.get() + 1);
+            time.get()
+        };
+        for _ in 0..64 * EACH {
+            cost.measured_by(clock, || time.set(time.get() + 1_500));
+        }
+        assert_eq!(looks.get(), 2 * 64);
+        assert!((1_500..1_600).contains(&cost.ns()), "{}", cost.ns());
+        for _ in 0..64 * EACH {
+            cost.measured_by(clock, || time.set(time.get() + 1_000_000));
+        }
+        assert!(cost.ns() <= RANGE.1);
+    }
+}
