@@ -76,7 +76,9 @@ fn told_while_it_runs_and_after(driver: Choice) {
             };
             std::thread::spawn(move || {
                 let mut client = patient(TcpStream::connect(address).unwrap());
-                client.write_all(b"GET /snapshot.json HTTP/1.1\r\n\r\n").unwrap();
+                client
+                    .write_all(b"GET /snapshot.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    .unwrap();
                 let mut seen = Vec::new();
                 let mut part = [0; 4096];
                 while !String::from_utf8_lossy(&seen).contains("arcs") {
