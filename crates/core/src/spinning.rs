@@ -19,17 +19,17 @@ const TRIAL: u8 = 8;
 /// Idle periods between two trials: at least, and at most.
 const REST: (u32, u32) = (64, 8192);
 
-/// How a processor polls, and what it has gained lately.
+/// The state of one processor's polling.
 pub(crate) struct Spinning {
     /// The longest time to poll, in nanoseconds.
     longest: u64,
     /// The time to poll outside of trials; zero for none.
     chosen: u64,
-    /// What polling has gained since it was chosen, in nanoseconds; bounded.
+    /// The sum of gains since the length was chosen, in nanoseconds; bounded above.
     balance: i64,
     /// Idle periods left in the trial under way.
     trial: u8,
-    /// What each length would have gained in it.
+    /// The sum of gains of each length in this trial.
     gains: [i64; LENGTHS],
     /// Idle periods until the next trial, and between the last and that.
     until: u32,
@@ -111,7 +111,7 @@ mod tests {
     const LONGEST: u64 = 20;
     const SLEEP: u64 = 5;
 
-    /// What is gained over so many idle periods, and for how long the processor polls after the last.
+    /// The sum of gains over these idle periods, and the length chosen after the last.
     fn gained(idle: impl IntoIterator<Item = u64>) -> (i64, u64) {
         let mut spinning = Spinning::new(LONGEST);
         let mut sum = 0;
@@ -165,7 +165,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, polling loses no more than the trials do, and eight sleeps after each.
+        /// Polling loses no more than the trials do, and eight sleeps after each.
         #[test]
         fn losses_are_bounded(idle in proptest::collection::vec(0u64..40, 1..4000)) {
             let mut spinning = Spinning::new(LONGEST);
