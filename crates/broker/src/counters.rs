@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use phalanx::{Counter, Runtime};
 
+use crate::drops::Drops;
 use crate::routing::subscribers::cost;
 
 /// Counts of the whole broker. Each is told once a cohort, or once a connection.
@@ -14,7 +15,7 @@ pub(crate) struct Counters {
     pub(crate) logins_refused: Counter,
     pub(crate) received: Counter,
     pub(crate) delivered: Counter,
-    pub(crate) dropped: Counter,
+    pub(crate) drops: Drops,
     pub(crate) bytes_received: Counter,
     pub(crate) bytes_sent: Counter,
     /// Clients that are connected; sessions, theirs among them; subscriptions; retained messages.
@@ -40,10 +41,7 @@ impl Counters {
                 "mqtt_messages_delivered",
                 "Messages handed to sessions, each as often as it is for one.",
             ),
-            dropped: counter(
-                "mqtt_messages_dropped",
-                "Messages that a session had no room for, as its client is slow or away.",
-            ),
+            drops: Drops::new(),
             bytes_received: counter("mqtt_bytes_received", "Bytes that clients have sent."),
             bytes_sent: counter("mqtt_bytes_sent", "Bytes that were sent to clients."),
             connected: Gauge::default(),
@@ -68,10 +66,11 @@ impl Counters {
 
     /// Has them shown where the runtime shows its own.
     pub(crate) fn show(&self, runtime: Runtime) -> Runtime {
-        let Self { connections, logins_refused, received, delivered, dropped, .. } = self;
+        let Self { connections, logins_refused, received, delivered, drops, .. } = self;
         let Self { bytes_received, bytes_sent, .. } = self;
-        [connections, logins_refused, received, delivered, dropped, bytes_received, bytes_sent]
+        [connections, logins_refused, received, delivered, bytes_received, bytes_sent]
             .into_iter()
+            .chain(drops.counters())
             .fold(runtime, Runtime::show)
     }
 }

@@ -24,6 +24,7 @@ mod config;
 mod connection;
 mod content;
 mod counters;
+mod drops;
 mod durable;
 mod listen;
 mod message;

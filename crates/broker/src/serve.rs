@@ -22,6 +22,7 @@ use crate::connection::guest::Guard;
 use crate::connection::place::Places;
 use crate::connection::refused_logins::RefusedLogins;
 use crate::counters::Counters;
+use crate::drops;
 use crate::durable::Ledger;
 use crate::durable::restored::Restored;
 use crate::listen::Listen;
@@ -294,6 +295,10 @@ pub(crate) fn run(
         }
         for (listeners, listen) in listeners.iter().zip(&config.listen) {
             broker.accept_at(listeners.listener(start)?, *listen)?;
+        }
+        if start.processor() == 0 {
+            let drops = broker.context.counters.drops.clone();
+            broker.context.stages.control.dispatch(move |_| drops::log(drops))?;
         }
         if start.processor() == 0 && !config.system_interval.is_zero() {
             let (context, interval) = (broker.context.clone(), config.system_interval);

@@ -75,7 +75,12 @@ impl Stages {
                 )
             });
         let sessions = SessionStage::new(sessions, partitions);
-        let router = Router::new(&config.limits, ledger.clone(), routes, access.current().get());
+        let router = Router::new(
+            &config.limits,
+            ledger.clone(),
+            routes,
+            (access.current().get(), counters.drops.clone()),
+        );
         let (router, of_routing) =
             ((router, access, counters), (sessions, ledger.clone(), under_way.clone()));
         let routing = stage::declare(graph, routing, router, partitions, delivery, of_routing);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use phalanx::{First, draining, first, now, sleep};
 
 use crate::counters::Counters;
+use crate::drops::DropReason;
 use crate::message::Message;
 use crate::routing::Item;
 use crate::serve::Context;
@@ -61,7 +62,7 @@ impl System {
         let loads: [(&str, Count); 6] = [
             ("publish/received", |counters| counters.received.count()),
             ("publish/sent", |counters| counters.delivered.count()),
-            ("publish/dropped", |counters| counters.dropped.count()),
+            ("publish/dropped", |counters| counters.drops.messages()),
             ("bytes/received", |counters| counters.bytes_received.count()),
             ("bytes/sent", |counters| counters.bytes_sent.count()),
             ("connections", |counters| counters.connections.count()),
@@ -102,7 +103,7 @@ impl System {
             ("clients/maximum", self.most_connected.to_string()),
             ("publish/messages/received", counters.received.count().to_string()),
             ("publish/messages/sent", counters.delivered.count().to_string()),
-            ("publish/messages/dropped", counters.dropped.count().to_string()),
+            ("publish/messages/dropped", counters.drops.messages().to_string()),
             ("bytes/received", counters.bytes_received.count().to_string()),
             ("bytes/sent", counters.bytes_sent.count().to_string()),
             ("subscriptions/count", counters.subscriptions.get().to_string()),
@@ -110,6 +111,10 @@ impl System {
         ]
         .map(|(name, value)| (format!("$SYS/broker/{name}"), value))
         .into();
+        for reason in DropReason::ALL {
+            let topic = format!("$SYS/broker/dropped/{}", reason.label());
+            all.push((topic, counters.drops.count(*reason).to_string()));
+        }
         let past = (now - self.looked).as_secs_f64();
         self.looked = now;
         for load in &mut self.loads {
@@ -158,7 +163,7 @@ mod tests {
         let first = told(&mut system, &counters, at(5));
         assert_eq!(first["uptime"], "0 seconds");
         assert!(first["version"].starts_with("phalanx broker "));
-        assert_eq!(first.len(), 13 + 6 * 3);
+        assert_eq!(first.len(), 13 + 6 * 3 + DropReason::ALL.len());
         assert!(told(&mut system, &counters, at(5)).is_empty());
         counters.sessions.add(3);
         counters.connected.add(2);

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Counter {
     name: &'static str,
     help: &'static str,
+    label: Option<(&'static str, &'static str)>,
     count: Arc<AtomicU64>,
 }
 
@@ -37,7 +38,22 @@ impl Counter {
             "`{name}` is no name for a counter"
         );
         assert!(!help.contains('\n'), "the help of `{name}` has more than one line");
-        Self { name, help, count: Arc::default() }
+        Self { name, help, label: None, count: Arc::default() }
+    }
+
+    /// One of several counters of one name, which a label's name and value tell apart, such as `("reason", "full")`. All of
+    /// them have the same label's name and the same help.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new), and if the label's name is more than small letters and underscores.
+    pub fn with_label(
+        name: &'static str,
+        help: &'static str,
+        label: (&'static str, &'static str),
+    ) -> Self {
+        let is_name = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        assert!(label.0.bytes().all(is_name), "`{}` is no name for a label", label.0);
+        Self { label: Some(label), ..Self::new(name, help) }
     }
 
     /// Counts `more`: one atomic operation, so not for each operation of a hot path.
@@ -52,6 +68,10 @@ impl Counter {
 
     pub(crate) fn name(&self) -> &'static str {
         self.name
+    }
+
+    pub(crate) fn label(&self) -> Option<(&'static str, &'static str)> {
+        self.label
     }
 
     pub(crate) fn help(&self) -> &'static str {

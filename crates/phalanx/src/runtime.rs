@@ -234,7 +234,10 @@ impl Runtime {
     /// Shows `counter` too, in `/snapshot.json` and `/metrics`.
     #[must_use]
     pub fn show(mut self, counter: &Counter) -> Self {
-        self.shown.push(counter.clone());
+        // Beside others of its name: they are one family.
+        let last = self.shown.iter().rposition(|other| other.name() == counter.name());
+        let at = last.map_or(self.shown.len(), |last| last + 1);
+        self.shown.insert(at, counter.clone());
         self
     }
 

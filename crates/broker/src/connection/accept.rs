@@ -6,6 +6,7 @@ use crate::connection::door::enter;
 use crate::connection::guest::Guest;
 use crate::connection::serve;
 use crate::connection::transport::Transport;
+use crate::drops::DropReason;
 use crate::listen::Listen;
 use crate::serve::Context;
 use crate::terms::Live;
@@ -31,18 +32,30 @@ pub(crate) async fn accept(listener: Listener, listen: Listen, mut context: Cont
             Some(place) => context.guard.guest(&stream, place),
             None => match context.turned_away.take(TOLD) {
                 Some(place) => Guest::turned_away(place),
-                None => continue,
+                None => {
+                    dropped(&context, DropReason::ConnectionLimit, listen);
+                    continue;
+                }
             },
         };
         if listen.tls && guest.refused.is_some() {
             // To say so would cost a handshake.
+            dropped(&context, DropReason::ConnectionRefused, listen);
             continue;
         }
         let own = context.clone();
-        // Refused at a bound of operations: the connection closes, and the next may fit again.
-        let _ = match listen.tls || listen.websocket {
+        let taken = match listen.tls || listen.websocket {
             false => control.dispatch(move |_| serve(Transport::Plain(stream), own, guest)),
             true => control.dispatch(move |_| enter(stream, listen, own, guest)),
         };
+        if taken.is_err() {
+            // At a bound of operations: the connection is closed, and the next may fit again.
+            dropped(&context, DropReason::ConnectionBusy, listen);
+        }
     }
+}
+
+/// A connection is closed without an answer.
+fn dropped(context: &Context, reason: DropReason, listen: Listen) {
+    context.counters.drops.add(reason, 1, || format!("at {listen}"));
 }

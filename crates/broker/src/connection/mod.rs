@@ -182,7 +182,8 @@ impl Connection {
             match Packet::decode(frame, self.version)? {
                 Packet::Publish(publish) => {
                     let policy = self.policy.get();
-                    self.publishing.add(&publish, (policy, &self.identity))?;
+                    let drops = &self.context.counters.drops;
+                    self.publishing.add(&publish, (policy, &self.identity, drops))?;
                     if self.publishing.is_much() {
                         self.flush().await?;
                     }

@@ -9,6 +9,7 @@ use phalanx_mqtt::{
 
 use crate::access::{Identity, Policy};
 use crate::connection::{Connection, End};
+use crate::drops::{DropReason, Drops};
 use crate::message::{self, Message};
 use crate::routing::{Answer, Item, Publication};
 use crate::session::AGAIN;
@@ -69,7 +70,7 @@ impl Publishing {
     pub(super) fn add(
         &mut self,
         publish: &Publish<'_>,
-        (policy, identity): (&Policy, &Identity),
+        (policy, identity, drops): (&Policy, &Identity, &Drops),
     ) -> Result<(), End> {
         let mut alias = None;
         // The users' own are not looked through: they are passed on.
@@ -118,10 +119,19 @@ impl Publishing {
             let what = "the topic has more than 200 levels";
             return Err(End::Because(Reason::TOPIC_NAME_INVALID, what));
         }
+        let drop = |cause, reason| {
+            let example = || format!("{topic:?} from client {:?}", identity.client);
+            drops.add(cause, 1, example);
+            Some(reason)
+        };
         let refused = match message::check(publish.topic, publish.properties, publish.payload) {
-            Err((reason @ Reason::PAYLOAD_FORMAT_INVALID, _)) => Some(reason),
+            Err((reason @ Reason::PAYLOAD_FORMAT_INVALID, _)) => {
+                drop(DropReason::PayloadFormat, reason)
+            }
             Err((reason, what)) => return Err(End::Because(reason, what)),
-            Ok(()) if !policy.may_publish(identity, topic) => Some(Reason::NOT_AUTHORIZED),
+            Ok(()) if !policy.may_publish(identity, topic) => {
+                drop(DropReason::NotAuthorized, Reason::NOT_AUTHORIZED)
+            }
             Ok(()) => None,
         };
         if let Some(reason) = refused {
@@ -200,6 +210,9 @@ impl Connection {
                     // Nobody knows where it has arrived: the client sends it again, and what has arrived then
                     // arrives twice, which is better than not at all.
                     _ => {
+                        let (left, client) = (deliveries.len() - answered, &self.identity.client);
+                        let example = || format!("from client {client:?}");
+                        self.context.counters.drops.add(DropReason::Busy, left, example);
                         self.give_up_all(&together, &deliveries, (&begun, answered)).await;
                         return Err(Reason::SERVER_BUSY.into());
                     }

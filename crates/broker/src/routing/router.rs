@@ -1,5 +1,7 @@
 //! The table of subscriptions and of retained messages, and what is asked of it.
 
+mod owing;
+
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,10 +11,10 @@ use phalanx_mqtt::{QoS, Reason, RetainHandling, topic};
 
 use crate::access::{Covered, Identity, Policy};
 use crate::config::Limits;
-use crate::content::attributes::{self, Attributes};
+use crate::content::attributes;
 use crate::content::index::{ContentIndex, Owner};
 use crate::content::path::{has_content, path};
-use crate::content::wanted::Content;
+use crate::drops::{DropReason, Drops};
 use crate::durable::restored::RestoredRoutes;
 use crate::durable::{Ledger, Ticket};
 use crate::message::Message;
@@ -41,6 +43,7 @@ pub(crate) struct Router {
     found: Vec<(u32, ClientIndex, Subscription)>,
     alone: Vec<(u32, ClientIndex, Subscription)>,
     keeping: Keeping,
+    drops: Drops,
     /// Whom the message at hand is for that keep it: the numbers that their sessions are kept by, and the places of the
     /// deliveries.
     kept: Vec<(u64, u16, u32)>,
@@ -55,10 +58,6 @@ const FEW_EVENTS: usize = 64;
 
 /// So many of the smallest messages are written to a client before any waits.
 const WRITTEN: usize = 16 * 1024;
-
-/// So many retained messages are looked at for one SUBSCRIBE, whether they are what it wants or not: nobody else is
-/// served meanwhile.
-const LOOKED_AT: usize = 1_000_000;
 
 struct Client {
     key: ClientKey,
@@ -77,7 +76,7 @@ impl Router {
         limits: &Limits,
         ledger: Ledger,
         restored: RestoredRoutes,
-        policy: &Policy,
+        (policy, drops): (&Policy, Drops),
     ) -> Self {
         let RestoredRoutes { clients, retained, next_message, next_delivery } = restored;
         let mut router = Self {
@@ -93,6 +92,7 @@ impl Router {
             found: Vec::new(),
             alone: Vec::new(),
             keeping: Keeping::new(ledger, next_message, next_delivery),
+            drops,
             kept: Vec::new(),
             events_at_once: FEW_EVENTS,
         };
@@ -132,7 +132,7 @@ impl Router {
         (room, all_reasons): (usize, &mut Vec<Reason>),
     ) -> usize {
         let Self { subscribers, retained, content, clients, found, alone, routed, .. } = self;
-        let Self { keeping, kept, events_at_once, .. } = self;
+        let Self { keeping, kept, events_at_once, drops, .. } = self;
         let (keeps, is_full) = (keeping.is_on(), keeping.is_full());
         let before = all_reasons.len();
         all_reasons.resize(before + messages.len(), Reason::NO_MATCHING_SUBSCRIBERS);
@@ -145,12 +145,17 @@ impl Router {
             end = n + 1;
             if is_full && message.wants_keeping() {
                 reasons[n] = Reason::QUOTA_EXCEEDED;
+                drops.add(DropReason::StoreFull, 1, || example(message));
                 continue;
             }
             if message.retain {
-                retained.sweep(now, |message| keeping.forget(message));
+                retained.sweep(now, |message| {
+                    keeping.forget(message);
+                    drops.add(DropReason::RetainedExpired, 1, || example(message));
+                });
                 if let Err(refused) = retained.keep(message) {
                     reasons[n] = refused;
+                    drops.add(DropReason::RetainedFull, 1, || example(message));
                     continue;
                 }
             }
@@ -286,63 +291,6 @@ impl Router {
         self.indices.get(&client).is_some_and(|index| self.clients[*index as usize].kept != 0)
     }
 
-    /// Adds retained messages to `batch` for a client that has subscribed to them, if it is still there. Says how many it
-    /// has left out, as there are too many.
-    pub(crate) fn send_retained(
-        &mut self,
-        Owing { client, wanted }: &Owing,
-        (now, policy): (Duration, &Policy),
-        batch: &mut Batch,
-    ) -> usize {
-        let Some(index) = self.indices.get(client) else { return 0 };
-        let Client { key, kept, identity, .. } = &self.clients[*index as usize];
-        // What is more than the client can have waiting is dropped for it, before it takes memory.
-        let (most, mut left_out) = (batch.deliveries.len().saturating_add(self.most), 0);
-        let mut looked_at = 0;
-        for wanted in wanted {
-            let Some(path) = path(&wanted.key) else { continue };
-            if left_out > 0 {
-                break;
-            }
-            let own = Subscription {
-                options: wanted.options,
-                identifier: wanted.identifier,
-                covered: wanted.covered,
-            };
-            let mut give = |message: &Arc<Message>| {
-                looked_at += 1;
-                if looked_at > LOOKED_AT {
-                    left_out += 1;
-                    return;
-                }
-                let satisfies = |content: &Content| {
-                    let attributes = Attributes::of(message, content.json);
-                    content.filter.matches(&attributes.list())
-                };
-                if wanted.content.as_ref().is_none_or(satisfies)
-                    && policy.may_receive(wanted.covered, identity, &message.topic)
-                {
-                    if batch.deliveries.len() >= most {
-                        left_out += 1;
-                        return;
-                    }
-                    let how = How { retain: true, ..how(own, message) };
-                    let is_kept = *kept != 0 && how.qos != QoS::AtMostOnce;
-                    let delivery = batch.add(*key, message, how);
-                    if is_kept {
-                        self.keeping.queue(*kept, message, delivery);
-                        self.keeping.next();
-                    }
-                }
-            };
-            self.retained.below(path.filter, now, &mut give);
-            if path.filter.starts_with('$') {
-                self.system.below(path.filter, now, &mut give);
-            }
-        }
-        left_out
-    }
-
     /// Files a subscription, and says what it is for and whether it was there.
     fn file<'w>(
         &mut self,
@@ -419,6 +367,11 @@ impl Router {
             }
         })
     }
+}
+
+/// What the log says of a message.
+fn example(message: &Message) -> String {
+    format!("{:?}", message.topic)
 }
 
 /// Who of a group gets a message.

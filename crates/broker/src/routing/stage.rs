@@ -28,7 +28,7 @@ pub(crate) fn declare(
     graph.stage_at(place).exclusive_cohort(state, move |(router, policy), cohort| {
         let policy = policy.refresh(&access);
         let kept = (sessions, &ledger, &under_way);
-        route(router, cohort, (policy, &counters), partitions, delivery, kept);
+        route(router, cohort, policy, partitions, delivery, kept);
         counters.retained.set(router.retained());
     })
 }
@@ -38,7 +38,7 @@ pub(crate) fn declare(
 fn route(
     router: &mut Router,
     cohort: &mut Cohort<Item, Answer>,
-    (policy, counters): (&Policy, &Counters),
+    policy: &Policy,
     partitions: usize,
     delivery: SharedStage<()>,
     (sessions, ledger, under_way): (SessionStage, &Ledger, &UnderWay),
@@ -71,7 +71,7 @@ fn route(
                         reply.send(Answer::Owing(owing));
                         continue;
                     }
-                    retained(router, &mut pass, &owing, (now, policy, counters));
+                    retained(router, &mut pass, &owing, (now, policy));
                 }
             }
             Item::Retained(owing, share) => {
@@ -81,7 +81,7 @@ fn route(
                     continue;
                 }
                 is_kept = router.is_kept(owing.client);
-                retained(router, &mut pass, &owing, (now, policy, counters));
+                retained(router, &mut pass, &owing, (now, policy));
             }
             Item::Unsubscribe { client, keys } => router.unsubscribe(client, &keys),
             Item::Forget { client, keys } => router.forget(client, &keys),
@@ -165,11 +165,8 @@ fn retained(
     router: &mut Router,
     pass: &mut Pass,
     owing: &Owing,
-    (now, policy, counters): (Duration, &Policy, &Counters),
+    (now, policy): (Duration, &Policy),
 ) {
     let batch = &mut pass.batches[usize::from(owing.client.partition)];
-    let left = router.send_retained(owing, (now, policy), batch);
-    if left > 0 {
-        counters.dropped.add(left as u64);
-    }
+    router.send_retained(owing, (now, policy), batch);
 }

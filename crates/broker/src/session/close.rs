@@ -41,11 +41,12 @@ impl Sessions {
         now: Duration,
     ) -> After {
         let mut after = After::default();
+        let drops = self.counters.drops.clone();
         let Some(session) = self.get(key) else { return after };
         if session.on(link).is_none() {
             return after;
         }
-        session.link = None;
+        session.unlink(&drops);
         if session.number != 0 {
             session.left = Clocks::read().to_day(now);
         }

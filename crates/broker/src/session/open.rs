@@ -100,6 +100,7 @@ impl Sessions {
             aliases: Default::default(),
             most_aliases: opening.most_aliases.min(most_aliases),
             out: Vec::new(),
+            unsent: 0,
             is_fenced: false,
             again: again.into_iter().map(|(_, id)| id).collect(),
             waiting: Bell::default(),
@@ -126,11 +127,12 @@ impl Sessions {
         now: Duration,
         after: &mut After,
     ) -> bool {
+        let drops = self.counters.drops.clone();
         let Some(session) = self.at(slot) else { return false };
         let lasts = session.expiry > 0 && session.ends.is_none_or(|ends| ends > now);
         let goes_on = lasts && !opening.clean_start;
         // Who waits on the connection from before is woken, and finds that it is no more.
-        session.link = None;
+        session.unlink(&drops);
         // It is published where the session has ended, or its connection and it is too late to come back.
         let will = session.will.take().filter(|will| !(goes_on && will.is_in_time(now)));
         let will = will.map(|will| will.message);

@@ -10,6 +10,7 @@ use phalanx::{
 };
 use phalanx_mqtt::{PacketId, Reason};
 
+use crate::drops::DropReason;
 use crate::durable::ledger::Broken;
 use crate::durable::{Ticket, patience};
 use crate::routing::delivery::Batch;
@@ -260,10 +261,13 @@ impl SessionStage {
                 return;
             }
             // Each by itself, so that each is taken or not.
-            let calls = left.drain(..).map(|(own, of)| (routes.call(Item::Publish(own)), of));
+            let calls = left.drain(..).map(|(own, of): (Publication, _)| {
+                let topic = own.messages.first().cloned();
+                (routes.call(Item::Publish(own)), of, topic)
+            });
             let calls: Vec<_> = calls.collect();
             let mut patience = pin!(patience());
-            for (call, of) in calls {
+            for (call, of, message) in calls {
                 let is_routed = match first(call, patience.as_mut()).await {
                     // There was no room for it, which is said at once.
                     First::One(Ok(Answer::Published(own))) if own.reasons.is_empty() => {
@@ -276,6 +280,11 @@ impl SessionStage {
                     // Where the disk takes long the router has it, and has noted it before what is noted here.
                     First::Other(()) => true,
                 };
+                if !is_routed {
+                    let example = || format!("{:?}", message.map(|own| own.topic.clone()));
+                    sessions
+                        .with(|sessions| sessions.counters.drops.add(DropReason::Will, 1, example));
+                }
                 sessions.with(|sessions| match of {
                     Some(of) if is_routed => sessions.parted(of),
                     Some(of) => sessions.not_parted(of),

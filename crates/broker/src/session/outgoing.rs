@@ -10,6 +10,7 @@ use phalanx_mqtt::{
 use phalanx_store::{DeliveryId, Entry, Record, SessionId};
 
 use crate::config::{Limits, WhenFull};
+use crate::drops::{DropReason, Drops};
 use crate::message::Message;
 use crate::routing::delivery::How;
 use crate::session::state::{Inflight, Link, Queued, Session};
@@ -35,11 +36,12 @@ pub(crate) struct Desk<'d> {
     /// What is to be kept.
     pub(crate) notes: &'d mut Entry,
     pub(crate) now: Duration,
+    pub(crate) drops: &'d Drops,
 }
 
 impl Session {
     /// A message has come for this client, kept by a number if that is not 0: written at once if nothing is before
-    /// it, else queued. False when there was no room for it, and it, or what has waited longest, was dropped.
+    /// it, else queued. False when it was dropped.
     pub(crate) fn deliver(
         &mut self,
         message: &Arc<Message>,
@@ -56,11 +58,11 @@ impl Session {
             }
         } else if how.qos == QoS::AtMostOnce {
             // It may arrive or not, and nobody is there.
-            return true;
+            self.dropped(DropReason::Offline, message, desk.drops);
+            return false;
         }
         let size = message.size();
         let Limits { queue, queue_bytes, when_full, .. } = *desk.limits;
-        let mut none_was_dropped = true;
         let is_full =
             |own: &Self| own.queue.len() >= queue || own.queued_bytes + size > queue_bytes;
         if is_full(self) && self.sweep <= desk.now {
@@ -71,18 +73,26 @@ impl Session {
             let oldest = self.queue.front().filter(|_| when_full == WhenFull::DropOldest);
             if oldest.is_none_or(|oldest| oldest.how.qos != QoS::AtMostOnce) {
                 self.note_done(number, desk.notes);
+                self.dropped(DropReason::QueueFull, message, desk.drops);
                 return false;
             }
-            let dropped = self.queue.pop_front();
-            self.queued_bytes -= dropped.map_or(0, |dropped| dropped.message.size());
-            none_was_dropped = false;
+            if let Some(oldest) = self.queue.pop_front() {
+                self.queued_bytes -= oldest.message.size();
+                self.dropped(DropReason::QueueFull, &oldest.message, desk.drops);
+            }
         }
         self.queued_bytes += size;
         if let Some(expires) = message.expires() {
             self.sweep = self.sweep.min(expires.max(desk.now.saturating_add(SWEPT)));
         }
         self.queue.push_back(Queued { message: message.clone(), how: how.clone(), number });
-        none_was_dropped
+        true
+    }
+
+    /// A message is dropped that was for this client.
+    fn dropped(&self, reason: DropReason, message: &Message, drops: &Drops) {
+        let example = || format!("{:?} for client {:?}", message.topic, self.client_id);
+        drops.add(reason, 1, example);
     }
 
     /// Forgets what has expired while it waited: only now does it take room from others. All that waits is looked at,
@@ -90,18 +100,22 @@ impl Session {
     #[cold]
     fn sweep(&mut self, desk: &mut Desk<'_>) {
         let (mut next, mut bytes) = (Duration::MAX, 0);
-        let session = self.number;
+        let (session, client) = (self.number, &self.client_id);
         self.queue.retain(|own| {
             let expires = own.message.expires();
             let stays = expires.is_none_or(|expires| expires > desk.now);
             if stays {
                 next = next.min(expires.unwrap_or(Duration::MAX));
                 bytes += own.message.size();
-            } else if own.number != 0 {
+                return true;
+            }
+            let example = || format!("{:?} for client {client:?}", own.message.topic);
+            desk.drops.add(DropReason::Expired, 1, example);
+            if own.number != 0 {
                 let (session, delivery) = (SessionId(session), DeliveryId(own.number));
                 desk.notes.push(&Record::Done { session, delivery });
             }
-            stays
+            false
         });
         self.queued_bytes = bytes;
         self.sweep = next.max(desk.now.saturating_add(SWEPT));
@@ -137,7 +151,10 @@ impl Session {
             let Some(Queued { message, how, number }) = self.queue.pop_front() else { return };
             self.queued_bytes -= message.size();
             match message.has_expired(desk.now) {
-                true => self.note_done(number, desk.notes),
+                true => {
+                    self.dropped(DropReason::Expired, &message, desk.drops);
+                    self.note_done(number, desk.notes);
+                }
                 false => self.send(&message, &how, number, desk),
             }
         }
@@ -157,10 +174,13 @@ impl Session {
         let Some(link) = &mut self.link else { return };
         let written = write(link, message, how, delivery, false, desk);
         link.wake();
+        link.unsent += usize::from(written.is_ok() && delivery.id().is_none());
         // What is longer than the client takes is not sent, as the standard has it.
-        let (true, Some(id)) = (written, delivery.id()) else {
+        if let Err(reason) = written {
+            self.dropped(reason, message, desk.drops);
             return self.note_done(number, desk.notes);
-        };
+        }
+        let Some(id) = delivery.id() else { return self.note_done(number, desk.notes) };
         if number != 0 {
             // The client may know a message by this number only once that is known here for good.
             link.is_fenced = true;
@@ -176,7 +196,11 @@ impl Session {
     fn send_again(&mut self, id: PacketId, desk: &mut Desk<'_>) {
         let (Some(link), Some(inflight)) = (&mut self.link, self.inflight.get(&id)) else { return };
         let written = match &inflight.message {
-            None => Packet::PubRel(Ack::of(id)).encode(link.version, &mut link.out).is_ok(),
+            None => {
+                // It is short.
+                let _ = Packet::PubRel(Ack::of(id)).encode(link.version, &mut link.out);
+                Ok(())
+            }
             Some((message, how)) => {
                 let delivery = match how.qos {
                     QoS::ExactlyOnce => Delivery::ExactlyOnce(id),
@@ -188,8 +212,9 @@ impl Session {
         let number = inflight.number;
         link.is_fenced |= number != 0;
         link.wake();
-        if !written {
-            self.inflight.remove(&id);
+        if let Err(reason) = written {
+            let message = self.inflight.remove(&id).and_then(|own| own.message);
+            message.inspect(|(message, _)| self.dropped(reason, message, desk.drops));
             self.note_done(number, desk.notes);
         }
     }
@@ -265,7 +290,7 @@ impl Session {
     }
 }
 
-/// Appends a PUBLISH. False, and nothing, if it is longer than the client takes, or invalid.
+/// Appends a PUBLISH; nothing if it is dropped, for the reason that comes back.
 fn write(
     link: &mut Link,
     message: &Message,
@@ -273,9 +298,9 @@ fn write(
     delivery: Delivery,
     duplicate: bool,
     desk: &mut Desk<'_>,
-) -> bool {
+) -> Result<(), DropReason> {
     if message.is_invalid {
-        return false;
+        return Err(DropReason::Invalid);
     }
     let Desk { scratch, now, .. } = desk;
     let before = link.out.len();
@@ -304,10 +329,12 @@ fn write(
         && link.out.len() - before <= link.most;
     if !written {
         link.out.truncate(before);
-    } else if let Alias::New(number) = alias {
+        return Err(DropReason::PacketTooLarge);
+    }
+    if let Alias::New(number) = alias {
         link.aliases.insert(message.topic.as_str().into(), number);
     }
-    written
+    Ok(())
 }
 
 #[derive(Clone, Copy)]

@@ -9,6 +9,7 @@ use phalanx_mqtt::{PacketId, Version};
 
 use crate::access::Identity;
 use crate::bell::Bell;
+use crate::drops::{DropReason, Drops};
 use crate::message::Message;
 use crate::routing::delivery::How;
 
@@ -129,8 +130,9 @@ pub(crate) struct Link {
     /// The topics that have an alias on it, and how many may have one.
     pub(crate) aliases: HashMap<Box<str>, u16, foldhash::fast::RandomState>,
     pub(crate) most_aliases: u16,
-    /// What is written and not yet fetched.
+    /// What is written and not yet fetched, and how many messages of QoS 0 that is.
     pub(crate) out: Vec<u8>,
+    pub(crate) unsent: usize,
     /// Something of it says what is to be on the disk first.
     pub(crate) is_fenced: bool,
     /// Those in flight that are to be written again.
@@ -162,6 +164,25 @@ impl Session {
             ends: None,
             watched: None,
             will: None,
+        }
+    }
+
+    /// Its connection is over. What was to be sent on it of QoS 0 is dropped.
+    pub(crate) fn unlink(&mut self, drops: &Drops) {
+        if let Some(link) = self.link.take() {
+            let example = || format!("for client {:?}", self.client_id);
+            drops.add(DropReason::ConnectionLost, link.unsent, example);
+        }
+    }
+
+    /// It has ended. What waits for its client is dropped, and what the client has not acknowledged.
+    pub(crate) fn discard(&self, drops: &Drops) {
+        let unanswered = self.inflight.values().filter_map(|own| own.message.as_ref());
+        let waiting = self.queue.iter().map(|own| &own.message);
+        let mut left = waiting.chain(unanswered.map(|(message, _)| message));
+        if let Some(message) = left.next() {
+            let example = || format!("{:?} for client {:?}", message.topic, self.client_id);
+            drops.add(DropReason::SessionEnded, 1 + left.count(), example);
         }
     }
 

@@ -165,6 +165,7 @@ impl Sessions {
         session.watched.map(|time| self.due.remove(&(time, key.slot, key.generation)));
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(number);
+        session.discard(&self.counters.drops);
         self.names.remove(&session.client_id);
         self.counters.sessions.add(-1);
         session.keys.iter().for_each(|key| self.counters.unsubscribed(key));
@@ -181,25 +182,20 @@ impl Sessions {
     /// Hands messages to their sessions; those that are no more need none.
     pub(crate) fn deliver(&mut self, batch: &Batch, now: Duration) {
         self.limits.follow();
-        let (mut delivered, mut dropped) = (0, 0);
+        let mut delivered = 0;
         for delivery in &batch.deliveries {
             let message = &batch.messages[delivery.message as usize];
             let slot = &mut self.slots[delivery.client.slot as usize];
             if let Some(session) = &mut slot.session
                 && slot.generation == delivery.client.generation
             {
-                let Self { limits, scratch, notes, .. } = self;
-                let desk = &mut Desk { limits, scratch, notes, now };
-                match session.deliver(message, &delivery.how, delivery.number, desk) {
-                    true => delivered += 1,
-                    false => dropped += 1,
-                }
+                let Self { limits, scratch, notes, counters, .. } = self;
+                let desk = &mut Desk { limits, scratch, notes, now, drops: &counters.drops };
+                let is_accepted = session.deliver(message, &delivery.how, delivery.number, desk);
+                delivered += u64::from(is_accepted);
             }
         }
         self.counters.delivered.add(delivered);
-        if dropped > 0 {
-            self.counters.dropped.add(dropped);
-        }
         self.note();
     }
 
@@ -231,11 +227,12 @@ impl Sessions {
         let Some(session) = session.filter(|session| session.is_on(link)) else {
             return closed(Reason::SESSION_TAKEN_OVER);
         };
-        let Self { limits, scratch, notes, .. } = self;
-        session.fill(&mut Desk { limits, scratch, notes, now });
+        let Self { limits, scratch, notes, counters, .. } = self;
+        session.fill(&mut Desk { limits, scratch, notes, now, drops: &counters.drops });
         let Some(link) = session.on(link) else { return closed(Reason::SESSION_TAKEN_OVER) };
         if !link.out.is_empty() {
             let bytes = std::mem::replace(&mut link.out, std::mem::take(spare));
+            link.unsent = 0;
             let is_fenced = std::mem::take(&mut link.is_fenced);
             let ticket = self.note();
             let ticket = if is_fenced { ticket } else { Ticket::default() };

@@ -9,11 +9,12 @@ use phalanx_mqtt::{
 };
 
 use crate::access::Covered;
-use crate::config::{Config, Limits};
+use crate::config::{Config, Limits, WhenFull};
 use crate::counters::Counters;
+use crate::drops::DropReason;
 use crate::durable::Ledger;
 use crate::durable::restored::RestoredSessions;
-use crate::message::Message;
+use crate::message::{Kept, Message};
 use crate::routing::delivery::{Batch, How, Identifiers};
 use crate::routing::{UnderWay, Wanted};
 use crate::session::close::{After, Closing};
@@ -251,4 +252,79 @@ fn who_is_back_in_time_takes_a_will_back() {
     assert!(!comes(5, None) && !comes(5, Some(21)));
     // As after a restart, where nobody has looked yet.
     assert!(comes(0, Some(20)) && comes(5, Some(20)));
+}
+
+/// What was dropped so far, but for reasons of which nothing was.
+fn dropped(sessions: &Sessions) -> Vec<(DropReason, u64)> {
+    let drops = &sessions.counters.drops;
+    let all = DropReason::ALL.iter().map(|reason| (*reason, drops.count(*reason)));
+    all.filter(|(_, count)| *count > 0).collect()
+}
+
+/// Hands these to the session, each with the QoS that it was published with.
+fn deliver(sessions: &mut Sessions, key: ClientKey, messages: &[Arc<Message>], now: Duration) {
+    let mut batch = Batch::default();
+    for message in messages {
+        batch.add(key, message, How { qos: message.qos, ..How::default() });
+    }
+    sessions.deliver(&batch, now);
+}
+
+fn away(sessions: &mut Sessions, opened: &Opened, now: Duration) {
+    let closing = Closing { will: false, expiry: None };
+    sessions.close(opened.key, opened.link, closing, now);
+}
+
+#[test]
+fn each_message_is_delivered_or_dropped_for_a_reason() {
+    let once = |payload: &[u8]| message(Delivery::AtMostOnce, payload);
+    let surely = |payload: &[u8]| message(Delivery::AtLeastOnce(id(1)), payload);
+    for when_full in [WhenFull::DropNewest, WhenFull::DropOldest] {
+        let mut sessions = with(Limits { queue: 2, when_full, ..Limits::default() });
+        let opened = open(&mut sessions, false, at(0));
+        // Written ahead of the sending, and longer than the client takes.
+        let long = vec![0; 2 << 20];
+        deliver(&mut sessions, opened.key, &[once(b"1"), once(b"2"), once(&long)], at(0));
+        assert_eq!(dropped(&sessions), [(DropReason::PacketTooLarge, 1)]);
+        away(&mut sessions, &opened, at(1));
+        let mut expected = vec![(DropReason::ConnectionLost, 2), (DropReason::PacketTooLarge, 1)];
+        assert_eq!(dropped(&sessions), expected);
+        // Nobody is there: of QoS 0 nothing waits, and of QoS 1 two may.
+        let expiring = expiring(Delivery::AtLeastOnce(id(1)), b"x", Some(5));
+        deliver(&mut sessions, opened.key, &[once(b"3"), expiring, surely(b"4")], at(1));
+        expected.insert(0, (DropReason::Offline, 1));
+        assert_eq!(dropped(&sessions), expected);
+        deliver(&mut sessions, opened.key, &[surely(b"5")], at(2));
+        expected.insert(0, (DropReason::QueueFull, 1));
+        assert_eq!(dropped(&sessions), expected, "of QoS 1 the oldest is not dropped");
+        // There is room again where one has expired.
+        deliver(&mut sessions, opened.key, &[surely(b"6")], at(10));
+        expected.insert(3, (DropReason::Expired, 1));
+        assert_eq!(dropped(&sessions), expected);
+        // Two wait, and the session ends.
+        open(&mut sessions, true, at(11));
+        expected.insert(3, (DropReason::SessionEnded, 2));
+        assert_eq!(dropped(&sessions), expected);
+        assert_eq!(sessions.counters.delivered.count(), 2 + 1 + 2 + 1);
+    }
+}
+
+#[test]
+fn what_is_too_old_to_be_valid_is_sent_to_nobody() {
+    let mut sessions = sessions();
+    let opened = open(&mut sessions, false, at(0));
+    let mut properties = PropertyBuffer::new();
+    properties.push(Property::ResponseTopic("a/#")).unwrap();
+    let kept = Kept {
+        topic: "t",
+        payload: b"x",
+        properties: properties.get(),
+        qos: QoS::AtLeastOnce,
+        retain: false,
+    };
+    let poison = Arc::new(Message::restored(1, &kept, None));
+    deliver(&mut sessions, opened.key, &[poison], at(0));
+    assert_eq!(dropped(&sessions), [(DropReason::Invalid, 1)]);
+    let session = sessions.get(opened.key).unwrap();
+    assert!(session.inflight.is_empty() && session.queue.is_empty());
 }

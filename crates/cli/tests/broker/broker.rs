@@ -81,6 +81,11 @@ impl Broker {
         self.server.next_address()
     }
 
+    /// Where its admin pages are.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        self.server.admin()
+    }
+
     /// What it has said on stderr.
     pub(crate) fn stderr(&self) -> String {
         self.server.stderr()

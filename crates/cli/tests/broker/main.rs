@@ -16,6 +16,7 @@ mod client;
 mod commands;
 mod configuration;
 mod content;
+mod drops;
 mod durable;
 mod flow;
 mod limits;

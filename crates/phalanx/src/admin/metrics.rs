@@ -105,10 +105,7 @@ pub(super) async fn render(snapshot: &Snapshot) -> String {
         });
     }
     shed(&mut out, snapshot);
-    for CounterSnapshot { name, help, count } in &snapshot.counters {
-        family(&mut out, name, "counter", "", help);
-        let _ = writeln!(out, "{name}_total {count}");
-    }
+    counters(&mut out, &snapshot.counters);
     cohort_sizes(&mut out, snapshot);
     yield_now().await;
     times(
@@ -125,6 +122,22 @@ pub(super) async fn render(snapshot: &Snapshot) -> String {
     arcs(&mut out, snapshot);
     out.push_str("# EOF\n");
     out
+}
+
+/// The program's own. Those of one name are one family, and stand together.
+fn counters(out: &mut String, counters: &[CounterSnapshot]) {
+    let mut before = None;
+    for CounterSnapshot { name, help, label, count } in counters {
+        if before.replace(name) != Some(name) {
+            family(out, name, "counter", "", help);
+        }
+        let _ = match label {
+            None => writeln!(out, "{name}_total {count}"),
+            Some([label, value]) => {
+                writeln!(out, "{name}_total{{{label}=\"{}\"}} {count}", escape(value))
+            }
+        };
+    }
 }
 
 fn about(out: &mut String, snapshot: &Snapshot) {

@@ -60,13 +60,18 @@ pub struct CounterSnapshot {
     pub name: Name,
     /// What is counted, in a sentence.
     pub help: Name,
+    /// The name and the value of its label, if it is one of several of its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<[Name; 2]>,
     /// How much so far.
     pub count: u64,
 }
 
 impl From<&Counter> for CounterSnapshot {
     fn from(counter: &Counter) -> Self {
-        Self { name: counter.name().into(), help: counter.help().into(), count: counter.count() }
+        let label = counter.label().map(|(name, value)| [name.into(), value.into()]);
+        let (name, help) = (counter.name().into(), counter.help().into());
+        Self { name, help, label, count: counter.count() }
     }
 }
 

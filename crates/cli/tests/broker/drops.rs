@@ -1,0 +1,106 @@
+//! What is dropped is counted by reason, told below `$SYS`, shown in `/metrics` and logged.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use phalanx_mqtt::{Delivery, Packet, Property, QoS, Reason, SubscribeOptions, Version};
+
+use crate::broker::Broker;
+use crate::client::{Begin, Client, id};
+use crate::server::eventually;
+
+crate::on_each_driver!(retained_messages_beyond_the_bound, messages_that_are_not_passed_on);
+
+/// A broker with these keys in its file, and where its admin page is.
+fn start(driver: &str, keys: &str) -> (Broker, SocketAddr) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let own = "listen = \"127.0.0.1:0\"\nsys-interval = \"1s\"";
+    let text = format!("{own}\n{keys}\n[runtime]\nadmin = \"127.0.0.1:0\"\n");
+    std::fs::write(file.path(), text).unwrap();
+    let broker = Broker::start_by(driver, file.path());
+    let admin = broker.admin();
+    (broker, admin)
+}
+
+/// The count of messages dropped for this reason.
+fn dropped(admin: SocketAddr, reason: &str) -> u64 {
+    let mut stream = TcpStream::connect(admin).unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    let name = format!("mqtt_messages_dropped_total{{reason=\"{reason}\"}} ");
+    let families = said.matches("# TYPE mqtt_messages_dropped counter").count();
+    assert_eq!(families, 1, "{said}");
+    let line = said.lines().find_map(|line| line.strip_prefix(&name)).expect(&said);
+    line.parse().unwrap()
+}
+
+/// Below `$SYS` a topic has this value soon.
+fn is_told(broker: &Broker, topic: &str, value: &str) {
+    let mut client = Client::new(broker, "asks");
+    client.subscribe(&format!("$SYS/broker/{topic}"), QoS::AtMostOnce);
+    while client.next().message().payload != value.as_bytes() {}
+}
+
+fn retained_messages_beyond_the_bound(driver: &str) {
+    const SENT: u64 = 1000;
+    let (broker, admin) = start(driver, "max-retained = 300");
+    let mut client = Client::new(&broker, "writer");
+    for n in 0..SENT {
+        client.publish_with(&format!("kept/{n}"), "x", Delivery::AtMostOnce, true, &[]);
+    }
+    // Who can be told is told, and it counts too.
+    client.publish_with("kept/more", "x", Delivery::AtLeastOnce(id(1)), true, &[]);
+    assert_eq!(client.acknowledged(), Reason::QUOTA_EXCEEDED);
+    assert_eq!(dropped(admin, "retained_full"), SENT + 1 - 300);
+    is_told(&broker, "dropped/retained_full", "701");
+    is_told(&broker, "publish/messages/dropped", "701");
+    is_told(&broker, "retained messages/count", "300");
+    let said = eventually("a line", || {
+        let said = broker.stderr();
+        said.contains("messages, retained_full: ").then_some(said)
+    });
+    assert!(said.contains("max-retained") && said.contains("the first was \"kept/300\""), "{said}");
+    assert!(said.lines().count() < 10, "{said}");
+}
+
+fn messages_that_are_not_passed_on(driver: &str) {
+    let rules = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(rules.path(), "topic readwrite open/#\n").unwrap();
+    let keys = format!("max-queue = 5\naccess = {:?}", rules.path());
+    let (broker, admin) = start(driver, &keys);
+    let mut writer = Client::new(&broker, "writer");
+    // The publisher of QoS 0 is told nothing, nor is anybody in 3.1.1.
+    writer.publish_with("closed", "x", Delivery::AtMostOnce, false, &[]);
+    assert_eq!(writer.publish("closed", "x"), Reason::NOT_AUTHORIZED);
+    let mut old = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
+    assert_eq!(old.publish("closed", "x"), Reason::SUCCESS);
+    assert_eq!(dropped(admin, "not_authorized"), 3);
+    // A client that is away, and one that takes short packets only.
+    let (mut away, _) = Client::begin(&broker, &Begin::lasting("away"));
+    away.subscribe("open/+", QoS::AtLeastOnce);
+    away.leave();
+    let short = vec![Property::MaximumPacketSize(100)];
+    let mut small =
+        Client::begin(&broker, &Begin { properties: short, ..Begin::of(Version::V5, "small") }).0;
+    small.subscribe("open/long", QoS::AtMostOnce);
+    writer.publish_with("open/a", "x", Delivery::AtMostOnce, false, &[]);
+    writer.publish("open/long", &"x".repeat(200));
+    for _ in 0..7 {
+        writer.publish("open/a", "x");
+    }
+    let expected = [("offline", 1), ("packet_too_large", 1), ("queue_full", 3)];
+    for (reason, count) in expected {
+        eventually(reason, || (dropped(admin, reason) == count).then_some(()));
+    }
+    // The session ends with what waited for it.
+    let begin = Begin { clean: true, ..Begin::lasting("away") };
+    let (mut away, _) = Client::begin(&broker, &begin);
+    assert_eq!(dropped(admin, "session_ended"), 5);
+    // Of what is retained, one SUBSCRIBE is sent as much as may wait, and much more of small messages: all of these.
+    writer.retain("open/kept", "x");
+    let plain = SubscribeOptions::default();
+    assert_eq!(away.subscribe_with(&[("open/kept", plain)], &[]), [Reason::SUCCESS]);
+    assert!(matches!(away.next().packet(), Packet::Publish(_)));
+    assert_eq!(dropped(admin, "retained_left_out"), 0);
+}
