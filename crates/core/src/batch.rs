@@ -25,15 +25,15 @@ use crate::operation::{
 };
 use crate::processor::{LocalStage, Processor};
 use crate::queue::Order;
-use crate::remote::{Owed, item_parcel_vtable, panicked, receive};
+use crate::remote::{Owed, item_parcel_vtable, receive};
 use crate::rendezvous::{contain, discard_panic};
 use crate::reply::Reply;
 use crate::stage::Invocation;
 use crate::tally::{Tally, bump};
-use crate::watch::Site;
+use crate::watch::{Site, plain};
 
-/// Run when a cohort of a stage has ended.
-pub(crate) type EndOfCohort = Arc<dyn Fn() + Send + Sync>;
+/// Run when a cohort of a stage has ended, and where it was declared.
+pub(crate) type EndOfCohort = (Arc<dyn Fn() + Send + Sync>, Site);
 
 /// One item of a [`Cohort`].
 pub struct Entry<I, O> {
@@ -268,7 +268,7 @@ impl Processor {
         start: u64,
         tally: &Tally,
     ) {
-        let mut taken = 0u64;
+        let (mut taken, mut last) = (0u64, None);
         self.batching.next_cohort();
         while tally.size.get() < local.max_cohort.get() {
             let parcel = match tally.parcels.get() {
@@ -291,20 +291,19 @@ impl Processor {
             slot.clear(QUEUED);
             self.batching.mark(slot);
             self.counters.watch.operation(slot);
+            last = Some((slot.vtable.get(), slot.site.get()));
             // SAFETY: of this stage's queue, and not started before (top of the file).
             unsafe { batch.take(self, slot) };
             taken += 1;
         }
-        if taken == 0 {
-            return;
-        }
+        let Some((vtable, site)) = last else { return };
         self.batching.begin();
         let panic = catch_unwind(AssertUnwindSafe(|| batch.handle())).err();
         batch.clear();
         let (answered, lost) = self.batching.end();
         let name = self.stage_name(stage as u8);
         let error = panic.as_deref().map_or(CallError::Unanswered { stage: name }, |panic| {
-            panicked(self, stage as u8, panic)
+            self.note_panic(stage as u8, plain((vtable.operation)()), site, panic)
         });
         let mut lost_here = 0;
         for Lost { slot, serial, of_this_cohort } in lost {

@@ -10,7 +10,6 @@ use crate::policy::Gate;
 use crate::processor::{LocalStage, Processor};
 use crate::profile::cohort_bucket;
 use crate::queue::{Aside, Order};
-use crate::remote::panicked;
 use crate::rendezvous::{contain, discard_panic};
 use crate::tally::{Tally, bump};
 use crate::wavefront::World;
@@ -96,15 +95,17 @@ impl Processor {
                 self.run_operations(stage, local, order, start, world, &tally);
             }))
         {
-            self.operation_panicked(stage, panic, world, &tally);
+            self.operation_panicked(stage, panic, &tally);
         }
         self.running.set(None);
-        self.tell_of_panics(world);
-        if let Some(hook) = &local.rules.end_of_cohort
+        if let Some((hook, site)) = &local.rules.end_of_cohort
             && tally.size.get() > 0
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(&**hook))
         {
-            contain(&**hook);
+            self.note_panic(stage as u8, "end_of_cohort", site, &*panic);
+            discard_panic(panic);
         }
+        self.tell_of_panics(world);
         self.set_running_stage(self.stages.len());
         self.counters.watch.turn_to(None);
         let end = world.now();
@@ -119,15 +120,9 @@ impl Processor {
     }
 
     /// A panic has left the loop of a cohort. The operation that was polled has failed: it is dropped
-    /// before anyone is told, since it is in no queue meanwhile, and who is told may panic too.
+    /// before anyone is told, since it is in no queue meanwhile, and the world's code may panic too.
     #[cold]
-    fn operation_panicked(
-        &self,
-        stage: usize,
-        panic: Box<dyn Any + Send>,
-        world: &impl World,
-        tally: &Tally,
-    ) {
+    fn operation_panicked(&self, stage: usize, panic: Box<dyn Any + Send>, tally: &Tally) {
         self.sessions.enter(NO_SESSION);
         // Still the operation that was polled, and not a later one in its slot.
         let polled = |slot: &Slot| {
@@ -135,11 +130,8 @@ impl Processor {
         };
         if let Some(slot) = self.running.take().filter(polled) {
             bump(&tally.panicked);
-            let error = panicked(self, stage as u8, &*panic);
-            self.discard(slot, error.clone());
-            if let CallError::Panicked { stage, message } = &error {
-                contain(|| world.panicked(stage, message));
-            }
+            let error = self.note_panic(stage as u8, slot.operation(), slot.site.get(), &*panic);
+            self.discard(slot, error);
         }
         discard_panic(panic);
     }

@@ -6,6 +6,7 @@
 //! is used.
 
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -237,7 +238,8 @@ impl StageOptions<'_> {
 
     /// Runs `hook` on the processor whenever a cohort of the stage has ended there (endOfCohort):
     /// the moment to pass on what the cohort's operations have gathered. It may dispatch
-    /// operations, and is part of the cohort's time; a panic in it is dropped.
+    /// operations, and is part of the cohort's time. A panic in it is reported
+    /// ([`PanicReport`](crate::PanicReport)) and ends the hook alone.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
@@ -251,8 +253,9 @@ impl StageOptions<'_> {
     /// # let _ = write;
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn end_of_cohort(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
-        self.end_of_cohort = Some(Arc::new(hook));
+        self.end_of_cohort = Some((Arc::new(hook), Location::caller()));
         self
     }
 }

@@ -24,10 +24,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::error::CallError;
 use crate::graph::{Declared, StageOptions};
 use crate::operation::{ENDED, HELD, Header, Life, NO_SESSION, OUTER, QUEUED, Slot, Step, WOKEN};
+use crate::panic_report::PanicReport;
 use crate::processor::{LocalStage, Processor};
 use crate::profile::{Counter, ProcessorCounters};
 use crate::queue::Order;
-use crate::remote::panicked;
 use crate::rendezvous::{contain, discard_panic};
 use crate::wavefront::World;
 
@@ -76,7 +76,7 @@ pub(crate) struct Direct {
     /// How far behind an arc its operations are counted that were a part of their callers.
     beyond: usize,
     /// Panics that the world has not yet been told of.
-    panics: RefCell<Vec<(&'static str, String)>>,
+    pub(crate) panics: RefCell<Vec<PanicReport>>,
 }
 
 impl Direct {
@@ -123,13 +123,6 @@ impl Direct {
     #[inline(always)]
     pub(crate) fn has(&self, stage: u8) -> bool {
         self.stages.get() & 1 << (stage & 63) != 0
-    }
-
-    /// The world is told when the cohort is over.
-    pub(crate) fn note_panic(&self, error: &CallError) {
-        if let CallError::Panicked { stage, message } = error {
-            self.panics.borrow_mut().push((stage, message.to_string()));
-        }
     }
 
     /// Whether a child is being run inside of its caller.
@@ -279,8 +272,8 @@ impl Processor {
                 Err(panic) => {
                     self.running.set(None);
                     self.counters.stages[stage].started.add(1);
-                    let error = panicked(self, stage as u8, &*panic);
-                    self.direct.note_panic(&error);
+                    let (operation, site) = (slot.operation(), slot.site.get());
+                    let error = self.note_panic(stage as u8, operation, site, &*panic);
                     self.discard(slot, error);
                     discard_panic(panic);
                 }
@@ -313,15 +306,15 @@ impl Processor {
         }
     }
 
-    /// Tells the world of panics in direct calls of the cohort that is over.
+    /// Tells the world of the panics in the cohort that is over.
     #[inline]
     pub(crate) fn tell_of_panics(&self, world: &impl World) {
         if self.direct.panics.borrow().is_empty() {
             return;
         }
         let panics = self.direct.panics.take();
-        for (stage, message) in panics {
-            contain(|| world.panicked(stage, &message));
+        for report in panics {
+            contain(|| world.panicked(&report));
         }
     }
 }

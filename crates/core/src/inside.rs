@@ -9,6 +9,7 @@
 //! out or dropped, and after it has been put in. Who awaits a `Run` has pinned it; the operation's
 //! future is made in its place, polled there and dropped there.
 
+use std::any::{Any, type_name};
 use std::future::{Future, poll_fn};
 use std::marker::PhantomPinned;
 use std::mem::ManuallyDrop;
@@ -21,9 +22,9 @@ use crate::error::CallError;
 use crate::operation::NO_SESSION;
 use crate::policy::Shared;
 use crate::processor::{self, Processor};
-use crate::remote::panicked;
 use crate::rendezvous::discard_panic;
 use crate::stage::{Invocation, Key, PartitionedStage, SharedStage, shared};
+use crate::watch::{Site, plain};
 
 impl<S: Send + Sync + 'static> SharedStage<S> {
     /// As [`call`](Self::call) with an `await` behind it, and cheaper: nothing happens before the
@@ -85,7 +86,7 @@ impl<S: 'static> PartitionedStage<S> {
                 p.may_run_inside(stage.key()).map(|_| part)
             });
             let Some(part) = entered else { return stage.call_from(from, key, operation).await };
-            inside(stage.key(), async move { operation(part).await }).await
+            inside(from, async move { operation(part).await }).await
         }
     }
 }
@@ -203,7 +204,7 @@ where
                 // SAFETY: `Begun` said that it is alive, and it is read once.
                 let invocation = unsafe { ManuallyDrop::take(&mut this.place.invocation) };
                 if let Some(stage) = processor.may_run_inside(from.key) {
-                    return processor.poll_inside(stage, || {
+                    return processor.poll_inside::<Fut, _, _>(stage, from.site, || {
                         let future = invocation(processor, stage);
                         this.place.future = ManuallyDrop::new(future);
                         this.state = State::Inside;
@@ -217,7 +218,8 @@ where
                 State::Inside => {
                     // It may have been moved since it was first polled.
                     let stage = processor.own_stage(from.key);
-                    processor.poll_inside(stage, || this.poll_inside(context))
+                    processor
+                        .poll_inside::<Fut, _, _>(stage, from.site, || this.poll_inside(context))
                 }
                 _ => this.poll_call(context),
             }
@@ -248,10 +250,13 @@ impl<F, Fut: Future<Output = T>, T> Run<F, Fut, T> {
 }
 
 /// Runs an operation of a stage as a part of the one that awaits this.
-async fn inside<Fut: Future>(key: Key, operation: Fut) -> Result<Fut::Output, CallError> {
+async fn inside<Fut: Future>(from: Invocation, operation: Fut) -> Result<Fut::Output, CallError> {
     let mut operation = pin!(operation);
     poll_fn(|context: &mut Context<'_>| {
-        processor::current(|p| p.poll_inside(p.own_stage(key), || operation.as_mut().poll(context)))
+        processor::current(|p| {
+            let stage = p.own_stage(from.key);
+            p.poll_inside::<Fut, _, _>(stage, from.site, || operation.as_mut().poll(context))
+        })
     })
     .await
 }
@@ -282,10 +287,11 @@ impl Processor {
 
     /// Polls a part of the running operation in the name of `stage`.
     #[inline(always)]
-    fn poll_inside<T>(
+    fn poll_inside<Fut, T, P: FnOnce() -> Poll<T>>(
         &self,
         stage: u8,
-        poll: impl FnOnce() -> Poll<T>,
+        site: Site,
+        poll: P,
     ) -> Poll<Result<T, CallError>> {
         let row = self.arc_row.replace(self.direct.row(stage));
         let polled = catch_unwind(AssertUnwindSafe(poll));
@@ -296,19 +302,26 @@ impl Processor {
                 Poll::Ready(Ok(output))
             }
             Ok(Poll::Pending) => Poll::Pending,
-            Err(panic) => Poll::Ready(Err(self.panicked_inside(stage, panic))),
+            Err(panic) => {
+                Poll::Ready(Err(self.panicked_inside(stage, site, type_name::<Fut>(), panic)))
+            }
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn panicked_inside(&self, stage: u8, panic: Box<dyn std::any::Any + Send>) -> CallError {
+    fn panicked_inside(
+        &self,
+        stage: u8,
+        site: Site,
+        name: &'static str,
+        panic: Box<dyn Any + Send>,
+    ) -> CallError {
         self.note_arc(usize::from(stage));
         let counters = self.stage_counters(stage);
         counters.started.add(1);
         counters.panicked.add(1);
-        let error = panicked(self, stage, &*panic);
-        self.direct.note_panic(&error);
+        let error = self.note_panic(stage, plain(name), site, &*panic);
         discard_panic(panic);
         error
     }

@@ -51,6 +51,7 @@ mod moving;
 mod operation;
 mod order;
 mod outbox;
+mod panic_report;
 mod parking;
 mod partition;
 #[cfg(feature = "plant")]
@@ -113,6 +114,7 @@ pub use graph::{
 pub use histogram::{TIME_BUCKETS, Times, bucket_end_ns};
 pub use home::HomedOptions;
 pub use join::{Children, Join, join};
+pub use panic_report::PanicReport;
 pub use parking::Unpark;
 pub use partition::Partition;
 pub use policy::{Exclusive, Gate, Shared};

@@ -56,6 +56,7 @@ impl<S> Partition<S> {
     /// # Panics
     /// If called again from within `f`.
     #[inline]
+    #[track_caller]
     pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
         self.home.state.with(f)
     }

@@ -103,6 +103,7 @@ impl<S> Exclusive<S> {
     /// # Panics
     /// If called from within `f`, or from outside an operation of this stage.
     #[inline]
+    #[track_caller]
     pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
         let local = &*self.0;
         assert!(

@@ -134,7 +134,10 @@ pub(crate) fn current<R>(f: impl FnOnce(&Processor) -> R) -> R {
     #[track_caller]
     fn nowhere<F>(f: F) -> ! {
         drop(f);
-        panic!("stages are invoked from operations, or inside Processor::enter");
+        panic!(
+            "this thread runs no program: stages are invoked, timers and events awaited and \
+             sessions made by the operations of a running Runtime, or by its `start`"
+        );
     }
     // What `f` has captured stays in registers, having no destructor until it is called.
     let f = ManuallyDrop::new(f);

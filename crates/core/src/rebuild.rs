@@ -36,16 +36,27 @@ impl<S> Mended<S> {
     /// # Panics
     /// If called from within `f`.
     #[inline]
+    #[track_caller]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
         if self.torn.get() {
             self.rebuild();
         }
-        let mut state = self.state.borrow_mut();
+        let Ok(mut state) = self.state.try_borrow_mut() else { self.reached_twice() };
         let state = state.as_mut().expect("a state that is being made is not reached");
         if self.remake.is_none() {
             return f(state);
         }
         tearing(&self.torn, || f(state))
+    }
+
+    #[cold]
+    #[track_caller]
+    fn reached_twice(&self) -> ! {
+        let stage = processor::try_current(|p| p.stage_name(self.stage)).unwrap_or("?");
+        panic!(
+            "the state of stage \"{stage}\" is reached while a `with` on it runs: `with` was \
+             called inside of the closure of another `with`; let that return first"
+        );
     }
 
     #[cold]

@@ -119,25 +119,34 @@ impl Watch {
 
 /// The part of a future's type name that a reader of the program knows.
 pub(crate) fn plain(name: &'static str) -> &'static str {
-    // One that another processor sent is wrapped, so that its result finds the way back.
-    let wrapped = name.strip_prefix(concat!(env!("CARGO_CRATE_NAME"), "::remote::Returning<"));
-    let mut name = wrapped.map_or(name, first_argument);
+    const CRATE: &str = env!("CARGO_CRATE_NAME");
+    let inside_of = |name: &'static str, wrapper| name.strip_prefix(CRATE)?.strip_prefix(wrapper);
+    // One that another processor sent is wrapped, so that its result finds the way back; one on a
+    // partition is, since that may be elsewhere.
+    let sent = inside_of(name, "::remote::Returning<").map(|list| argument(list, 0));
+    let name = sent.unwrap_or(name);
+    let on_partition = inside_of(name, "::moving::Placed<").map(|list| argument(list, 2));
+    let mut name = on_partition.unwrap_or(name);
     while let Some(outer) = name.strip_suffix("::{{closure}}") {
         name = outer;
     }
     name
 }
 
-/// The first of a list of generic arguments.
-fn first_argument(list: &'static str) -> &'static str {
-    let mut depth = 0usize;
+/// The argument numbered `number` of a list of generic arguments.
+fn argument(list: &'static str, mut number: usize) -> &'static str {
+    let (mut depth, mut begin) = (0usize, 0);
     let mut before = ' ';
     for (at, letter) in list.char_indices() {
         match letter {
             '<' | '(' | '[' => depth += 1,
             // Not the arrow of a function's result.
             '>' if before == '-' => (),
-            ',' | '>' if depth == 0 => return &list[..at],
+            ',' if depth == 0 && number > 0 => {
+                number -= 1;
+                begin = at + 1;
+            }
+            ',' | '>' if depth == 0 => return list[begin..at].trim_start(),
             '>' | ')' | ']' => depth -= 1,
             _ => (),
         }
@@ -198,5 +207,8 @@ mod tests {
         let wrapped =
             "phalanx_core::remote::Returning<a::b<(u8, fn(u8) -> u8)>::{{closure}}, c, u8>";
         assert_eq!(plain(wrapped), "a::b<(u8, fn(u8) -> u8)>");
+        let placed = "phalanx_core::remote::Returning<phalanx_core::moving::Placed<\
+                      t::S<u8, u8>, a::f::{{closure}}, a::f::{{closure}}::{{closure}}, u8>, u8>";
+        assert_eq!(plain(placed), "a::f");
     }
 }

@@ -5,6 +5,7 @@
 //! steps when they found nothing; ours sleeps in its driver and is woken.
 
 use crate::operation::Parcel;
+use crate::panic_report::PanicReport;
 use crate::post::Inbox;
 use crate::processor::Processor;
 use crate::program::Phase;
@@ -46,9 +47,10 @@ pub trait World {
     fn gather(&self, timeout: Option<u64>) {
         let _ = timeout;
     }
-    /// Told of a panic in an operation of `stage`, which was contained.
-    fn panicked(&self, stage: &'static str, message: &str) {
-        let _ = (stage, message);
+    /// Told of a panic in an operation, a handler or a hook of a stage, which was contained. It is
+    /// told when the cohort is over. A panic in here is contained too.
+    fn panicked(&self, report: &PanicReport) {
+        let _ = report;
     }
     /// Told once of each type of operation of `stage` whose closure takes more than
     /// [`WIDE_OPERATION`](crate::WIDE_OPERATION) bytes.

@@ -122,8 +122,9 @@ fn a_panic_ends_the_child_alone_and_the_world_is_told() {
         fn park(&self, timeout: Option<u64>) {
             self.0.park(timeout);
         }
-        fn panicked(&self, stage: &'static str, message: &str) {
-            self.1.borrow_mut().push(format!("{stage}: {message}"));
+        fn panicked(&self, report: &phalanx_core::PanicReport) {
+            assert!(report.site.file().ends_with("direct.rs"), "{report}");
+            self.1.borrow_mut().push(format!("{}: {}", report.stage, report.message));
         }
     }
     std::panic::set_hook(Box::new(|_| ()));

@@ -23,6 +23,13 @@ pub enum RunError {
     /// The system gives no thread for a processor.
     #[error("cannot start a thread for each processor: {0}")]
     Thread(#[source] io::Error),
+    /// [`Runtime::run`](crate::Runtime::run) was called by an operation, or by `start`, of a program
+    /// that runs on this thread. It would keep that program's processor until it returns.
+    #[error(
+        "Runtime::run was called inside an operation of a running program, whose processor it would \
+         keep: call it on a thread of its own, or have the one program declare the stages of both"
+    )]
+    Nested,
     /// SIGINT and SIGTERM cannot be listened to.
     #[error("cannot listen to signals: {0}")]
     Signals(#[source] io::Error),

@@ -18,7 +18,7 @@ pub(crate) use silent::*;
 mod telling {
     use std::time::{Duration, Instant};
 
-    use phalanx_core::Control;
+    use phalanx_core::{Control, PanicReport};
     use tracing::{debug, error, info, trace, warn};
 
     use crate::blocking::contain;
@@ -44,8 +44,12 @@ mod telling {
         contain(|| error!(target: "phalanx", %why, "a processor failed"));
     }
 
-    pub(crate) fn panicked(stage: &'static str, message: &str) {
-        contain(|| error!(target: "phalanx", stage, panic = message, "an operation panicked"));
+    pub(crate) fn panicked(report: &PanicReport) {
+        let PanicReport { stage, operation, site, message, .. } = report;
+        let panic = &**message;
+        contain(
+            || error!(target: "phalanx", stage, operation, %site, panic, "an operation panicked"),
+        );
     }
 
     pub(crate) fn long_operation(report: &dyn std::fmt::Display) {
@@ -53,7 +57,7 @@ mod telling {
     }
 
     pub(crate) fn stuck(lines: &str) {
-        error!(target: "phalanx", operations = lines, "the program does not end");
+        contain(|| error!(target: "phalanx", operations = lines, "the program does not end"));
     }
 
     pub(crate) fn wide(stage: &str, operation: &str, bytes: usize) {
@@ -112,7 +116,7 @@ mod telling {
 mod silent {
     use std::time::{Duration, Instant};
 
-    use phalanx_core::Control;
+    use phalanx_core::{Control, PanicReport};
 
     use crate::error::RunError;
 
@@ -121,7 +125,7 @@ mod silent {
     pub(crate) fn ending() {}
     pub(crate) fn stopped() {}
     pub(crate) fn failed(_why: &RunError) {}
-    pub(crate) fn panicked(_stage: &'static str, _message: &str) {}
+    pub(crate) fn panicked(_report: &PanicReport) {}
     pub(crate) fn stuck(_lines: &str) {}
     pub(crate) fn wide(_stage: &str, _operation: &str, _bytes: usize) {}
     pub(crate) fn long_operation(_report: &dyn std::fmt::Display) {}

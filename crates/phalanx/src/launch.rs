@@ -83,7 +83,8 @@ impl Launch<'_> {
         let _entered = io.enter();
         let seed = region::lent(runtime.region, seed);
         let processor = seed.grow(Box::new(move || unparker.unpark()));
-        let caller = Caller { processor: index, events: events.clone(), rest };
+        let panics = runtime.panics.clone();
+        let caller = Caller { processor: index, events: events.clone(), rest, panics };
         let world =
             DriverWorld::new(io.clone(), epoch, control.clone(), calls, caller, runtime.gather);
         let begin = || {

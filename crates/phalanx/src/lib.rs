@@ -62,6 +62,7 @@ mod limits;
 mod listeners;
 mod long;
 pub mod net;
+mod panics;
 mod pin;
 mod region;
 mod rest;

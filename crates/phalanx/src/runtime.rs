@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Control, Graph};
+use phalanx_core::{Control, Graph, PanicReport};
 use phalanx_driver::{Choice, Config, Kind};
 
 use crate::admin::{self, Admin};
@@ -22,6 +22,7 @@ use crate::ended::Ended;
 use crate::error::{RunError, StartError};
 use crate::launch::{Launch, Start};
 use crate::long::{DEFAULT_LONG_OPERATION, LongCounts, Watch};
+use crate::panics::PanicHook;
 use crate::rest::Rest;
 use crate::signals::Signals;
 use crate::supervisor::{Watched, supervise};
@@ -67,6 +68,7 @@ pub struct Runtime {
     long_operation: Duration,
     cache_bytes: usize,
     pub(crate) region: usize,
+    pub(crate) panics: PanicHook,
     pub(crate) config: Config,
 }
 
@@ -106,6 +108,7 @@ impl Runtime {
             long_operation: DEFAULT_LONG_OPERATION,
             cache_bytes: 0,
             region: DEFAULT_REGION,
+            panics: PanicHook::default(),
             config: Config::default(),
         }
     }
@@ -195,6 +198,38 @@ impl Runtime {
         self
     }
 
+    /// Calls `hook` for each panic that ended an operation, a cohort's handler or a stage's hook, on
+    /// the processor's thread when its cohort is over. A line on stderr and an event for `tracing`
+    /// tell the same. The hook must not wait; a panic in it is contained.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use phalanx::{Graph, Runtime};
+    ///
+    /// static PANICS: AtomicU64 = AtomicU64::new(0);
+    /// let mut graph = Graph::new();
+    /// let work = graph.shared("work", ());
+    /// let runtime = Runtime::new().processors(1).on_panic(|report| {
+    ///     assert_eq!((report.stage, &*report.message), ("work", "by intent"));
+    ///     PANICS.fetch_add(1, Ordering::Relaxed);
+    /// });
+    /// runtime.run(graph, move |start| {
+    ///     let control = start.control();
+    ///     work.dispatch(move |_| async move {
+    ///         control.drain();
+    ///         panic!("by intent"); // nobody waits for it
+    ///     })?;
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(PANICS.load(Ordering::Relaxed), 1);
+    /// # Ok::<(), phalanx::RunError>(())
+    /// ```
+    #[must_use]
+    pub fn on_panic(mut self, hook: impl Fn(&PanicReport) + Send + Sync + 'static) -> Self {
+        self.panics = PanicHook::new(hook);
+        self
+    }
+
     /// Bytes of a core's second-level cache, in place of what the machine says, where the graph says
     /// nothing by [`Graph::cache_bytes`]. Zero, the default, asks the machine.
     #[must_use]
@@ -247,6 +282,7 @@ impl Runtime {
     ///
     /// # Errors
     /// When there is no driver, or `start` fails on some processor; the others are ended then.
+    /// [`RunError::Nested`] inside an operation of a running program, whose processor it would keep.
     pub fn run<F>(self, graph: Graph, start: F) -> Result<Ended, RunError>
     where
         F: Fn(&Start) -> Result<(), StartError> + Send + Sync,
@@ -267,6 +303,9 @@ impl Runtime {
     where
         F: Fn(&Start) -> Result<(), StartError> + Send + Sync,
     {
+        if crate::io::try_with(|_| ()).is_some() {
+            return Err(RunError::Nested);
+        }
         let (kind, fallback) = phalanx_driver::choose(self.driver).map_err(RunError::Driver)?;
         let admin = self.admin.map(|address| Admin::declare(&mut graph, address)).transpose()?;
         graph.measured_cache_bytes(match self.cache_bytes {

@@ -61,7 +61,7 @@ pub(crate) fn report(control: &Control, alive: &[bool]) {
             lines += &format!("phalanx: processor {processor} does not end: {}\n", cause(running));
         }
     }
-    // Nobody may be there to read it.
+    // A closed stderr is no reason to stop.
     let _ = std::io::stderr().write_all(lines.as_bytes());
     crate::events::stuck(&lines);
 }

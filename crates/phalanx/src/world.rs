@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Control, Phase, World};
+use phalanx_core::{Control, PanicReport, Phase, World};
 
 use crate::events;
 use crate::gathering::Gathering;
 use crate::io::Io;
+use crate::panics::PanicHook;
 use crate::rest::Rest;
 use crate::sleep_cost::SleepCost;
 use crate::supervisor::Event;
@@ -33,6 +34,7 @@ pub(crate) struct Caller {
     pub(crate) processor: usize,
     pub(crate) events: Sender<Event>,
     pub(crate) rest: Option<Arc<Rest>>,
+    pub(crate) panics: PanicHook,
 }
 
 impl Caller {
@@ -133,8 +135,8 @@ impl World for DriverWorld {
         self.io.driver(|driver| driver.waited()).as_nanos() as u64
     }
 
-    fn panicked(&self, stage: &'static str, message: &str) {
-        events::panicked(stage, message);
+    fn panicked(&self, report: &PanicReport) {
+        self.caller.panics.report(report);
     }
 
     #[inline]

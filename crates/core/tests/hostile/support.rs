@@ -105,8 +105,8 @@ impl World for Hostile {
         self.now.set(self.now.get() + timeout);
     }
 
-    fn panicked(&self, stage: &'static str, message: &str) {
-        self.told.borrow_mut().push(format!("{stage}: {message}"));
+    fn panicked(&self, report: &phalanx_core::PanicReport) {
+        self.told.borrow_mut().push(format!("{}: {}", report.stage, report.message));
         self.strike();
     }
 

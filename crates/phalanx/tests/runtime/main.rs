@@ -12,6 +12,7 @@ mod listeners;
 mod long;
 mod many;
 mod net;
+mod panics;
 mod patience;
 mod sending;
 mod start;

@@ -1,0 +1,38 @@
+//! Telling of panics that ended an operation: on stderr, to `tracing`, and to the program's hook.
+
+use std::fmt;
+use std::io::Write;
+use std::sync::Arc;
+
+use phalanx_core::PanicReport;
+
+use crate::blocking::contain;
+use crate::events;
+
+type Hook = Arc<dyn Fn(&PanicReport) + Send + Sync>;
+
+/// The program's own hook, if it has one.
+#[derive(Clone, Default)]
+pub(crate) struct PanicHook(Option<Hook>);
+
+impl PanicHook {
+    pub(crate) fn new(hook: impl Fn(&PanicReport) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(hook)))
+    }
+
+    /// Tells all. Subscribers and the hook are foreign code: neither keeps the other from being told.
+    pub(crate) fn report(&self, report: &PanicReport) {
+        // A closed stderr is no reason to stop.
+        let _ = std::io::stderr().write_all(format!("phalanx: {report}\n").as_bytes());
+        events::panicked(report);
+        if let Some(hook) = &self.0 {
+            contain(|| hook(report));
+        }
+    }
+}
+
+impl fmt::Debug for PanicHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "PanicHook(..)" } else { "PanicHook(none)" })
+    }
+}
