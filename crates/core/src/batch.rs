@@ -15,6 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::bytes::Bytes;
@@ -78,6 +79,13 @@ impl<I, O> Cohort<I, O> {
     }
 }
 
+impl<I, O> Cohort<I, O> {
+    /// All entries, for code that outlives the handler's call.
+    pub(crate) fn take_all(&mut self) -> Self {
+        Self(std::mem::take(&mut self.0))
+    }
+}
+
 impl<I, O> Deref for Cohort<I, O> {
     type Target = [Entry<I, O>];
 
@@ -103,12 +111,16 @@ pub(crate) trait Batch {
     fn handle(&self);
     /// Drops what is left.
     fn clear(&self);
+    /// Whether a cohort is under way, and no other may begin.
+    fn is_busy(&self) -> bool;
 }
 
 /// The handler with the state that it closes over, and the vector that is used again.
 pub(crate) struct LocalBatch<I, O> {
     cohort: RefCell<Cohort<I, O>>,
     handle: Handle<I, O>,
+    /// Set while a cohort is under way, where cohorts are served one at a time.
+    busy: Option<Rc<Cell<bool>>>,
 }
 
 /// A handler that has its state.
@@ -117,7 +129,13 @@ type Handle<I, O> = Box<dyn Fn(&mut Cohort<I, O>)>;
 impl<I: 'static, O: 'static> LocalBatch<I, O> {
     pub(crate) fn new(handle: impl Fn(&mut Cohort<I, O>) + 'static) -> Self {
         let cohort = RefCell::new(Cohort(Vec::new()));
-        Self { cohort, handle: Box::new(handle) }
+        Self { cohort, handle: Box::new(handle), busy: None }
+    }
+
+    /// Has no cohort begin while `busy` is set.
+    pub(crate) fn busy_while(mut self, busy: Rc<Cell<bool>>) -> Self {
+        self.busy = Some(busy);
+        self
     }
 }
 
@@ -134,6 +152,10 @@ impl<I: 'static, O: 'static> Batch for LocalBatch<I, O> {
 
     fn handle(&self) {
         (self.handle)(&mut self.cohort.borrow_mut());
+    }
+
+    fn is_busy(&self) -> bool {
+        self.busy.as_ref().is_some_and(|busy| busy.get())
     }
 
     fn clear(&self) {
@@ -340,9 +362,9 @@ pub(crate) struct Batching {
 }
 
 /// A reply that was dropped while a handler ran.
-struct Lost {
-    slot: Slot,
-    serial: Serial,
+pub(crate) struct Lost {
+    pub(crate) slot: Slot,
+    pub(crate) serial: Serial,
     /// Not one that an earlier cohort has left.
     of_this_cohort: bool,
 }
@@ -362,7 +384,13 @@ impl Batching {
         self.answered.set(0);
     }
 
-    fn end(&self) -> (u64, Vec<Lost>) {
+    /// As [`begin`](Self::begin), for code that has replies of cohorts that were taken before.
+    pub(crate) fn begin_later(&self) {
+        self.next_cohort();
+        self.begin();
+    }
+
+    pub(crate) fn end(&self) -> (u64, Vec<Lost>) {
         self.handling.set(false);
         (self.answered.get(), self.lost.take())
     }

@@ -51,6 +51,11 @@ impl Processor {
     /// how many operations ran; none when another processor is in an exclusive stage.
     pub(crate) fn run_cohort(&self, stage: usize, world: &impl World) -> usize {
         let local = &self.stages[stage];
+        if local.local.batch.as_ref().is_some_and(|batch| batch.is_busy()) {
+            // The end of the cohort under way makes the stage ready again.
+            self.ready.set(self.ready.get() & !(1 << stage));
+            return 0;
+        }
         let _inside = match &local.local.gate {
             None => None,
             Some(gate) => match Inside::enter(&**gate) {

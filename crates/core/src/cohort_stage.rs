@@ -1,8 +1,8 @@
 //! Declaring and invoking cohort operations: the typed side of `batch`.
 //!
 //! # Safety
-//! A handle's types are those of its stage's items and replies: both are made by one declaration
-//! here, and a handle is invariant in them. Its key is checked against the processor's graph when it
+//! A handle's types are those of its stage's items and replies: both are made by one declaration,
+//! here or in `serial_cohort`, and a handle is invariant in them. Its key is checked against the processor's graph when it
 //! is used.
 
 use std::marker::PhantomData;
@@ -36,7 +36,7 @@ type Invariant<I, O> = PhantomData<fn(I, O) -> (I, O)>;
 
 /// A handle on a stage of cohort operations whose state is divided among the processors by key
 /// ([`StageOptions::partitioned_cohort`]): an item travels to its key's processor, the reply back.
-pub struct PartitionedCohortStage<I, O>(CohortStage<I, O>);
+pub struct PartitionedCohortStage<I, O>(pub(crate) CohortStage<I, O>);
 
 impl<I, O> Clone for CohortStage<I, O> {
     fn clone(&self) -> Self {
@@ -55,6 +55,11 @@ impl<I, O> Clone for PartitionedCohortStage<I, O> {
 impl<I, O> Copy for PartitionedCohortStage<I, O> {}
 
 impl<I: 'static, O: 'static> CohortStage<I, O> {
+    /// The stage of the key was declared with items and replies of these types.
+    pub(crate) fn new(key: Key) -> Self {
+        Self { key, types: PhantomData }
+    }
+
     /// Hands `item` to the stage's next cohort on this processor. Await the call for the reply.
     ///
     /// It resolves to [`CallError::Panicked`] when the handler panicked before it replied, and to

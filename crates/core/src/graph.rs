@@ -259,7 +259,7 @@ pub struct StageOptions<'g> {
     name: &'static str,
     pub(crate) max_cohort: Option<usize>,
     cohort_time: Duration,
-    lifo: bool,
+    pub(crate) lifo: bool,
     balanced: bool,
     pub(crate) state_bytes: usize,
     pub(crate) objects: Vec<(&'static str, usize)>,

@@ -78,6 +78,7 @@ mod ring;
 mod roaming;
 mod room;
 mod rules;
+mod serial_cohort;
 mod session;
 mod shutdown;
 mod slab;

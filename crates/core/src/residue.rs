@@ -169,7 +169,9 @@ impl Processor {
                 return Err(format!("what is queued at {name:?} cannot run: it is {state}"));
             }
         }
-        match queue.len() > 0 && self.ready.get() & 1 << stage == 0 {
+        let batch = &self.stages[stage].local.batch;
+        let is_busy = batch.as_ref().is_some_and(|batch| batch.is_busy());
+        match queue.len() > 0 && self.ready.get() & 1 << stage == 0 && !is_busy {
             true => Err(format!("{name:?} has operations and is not ready")),
             false => Ok(queue.len()),
         }

@@ -229,7 +229,11 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
     }
 
     #[inline(always)]
-    fn dispatch_from<F, Fut>(&self, from: Invocation, operation: F) -> Result<(), CallError>
+    pub(crate) fn dispatch_from<F, Fut>(
+        &self,
+        from: Invocation,
+        operation: F,
+    ) -> Result<(), CallError>
     where
         F: FnOnce(Shared<S>) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,

@@ -1,17 +1,17 @@
-//! The log: gathering lines, and committing them together.
+//! The log: lines that come together are committed together.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::io;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use phalanx::fs::{Dir, File};
-use phalanx::{Cohort, Graph, PartitionedCohortStage, Reply, SharedStage};
+use phalanx::{Cohort, Graph, PartitionedCohortStage, SharedStage};
 
 /// There is one log; its key names the processor that has it.
 pub(crate) const LOG: u64 = 0;
+/// The most items, of a client's lines each, that share one sync.
+const MAX_COMMIT: usize = 4096;
 
 /// Where a client's lines begin in the log, or why they are not in it.
 type Placed = Result<u64, io::ErrorKind>;
@@ -42,19 +42,9 @@ impl fmt::Display for Commits {
 /// The log on the processor that has it.
 struct Log {
     directory: Dir,
-    /// Where the next line goes, and the file, once it was opened.
-    open: RefCell<Option<(File, u64)>>,
-    gathered: RefCell<Gathered>,
+    /// The file, once it was opened, and where the next line goes.
+    open: Option<(File, u64)>,
     commits: Arc<Commits>,
-}
-
-#[derive(Default)]
-struct Gathered {
-    lines: Vec<u8>,
-    /// Who waits, and how many bytes into `lines` its own begin.
-    waiting: Vec<(Reply<Placed>, usize)>,
-    /// Whether a commit is under way. It takes what is gathered when it is done.
-    committing: bool,
     /// Why the log is broken. After a sync has failed, nobody knows what is on the disk.
     broken: Option<io::ErrorKind>,
 }
@@ -64,70 +54,43 @@ impl Stages {
         let clients = graph.stage("clients").max_cohort(64).shared(());
         let commit = graph.shared("commit", ());
         let (directory, commits) = (directory.clone(), commits.clone());
-        let open = move |_| {
-            Rc::new(Log {
-                directory: directory.clone(),
-                open: RefCell::default(),
-                gathered: RefCell::default(),
-                commits: commits.clone(),
-            })
+        let make = move |_| Log {
+            directory: directory.clone(),
+            open: None,
+            commits: commits.clone(),
+            broken: None,
         };
-        let handler = move |log: &mut Rc<Log>, cohort: &mut Cohort<Vec<u8>, Placed>| {
-            if log.gather(cohort) {
-                let commits = log.clone();
-                if commit.dispatch(move |_| commit_all(commits)).is_err() {
-                    // The processor is full. The replies are dropped: the callers learn of it.
-                    log.gathered.take();
-                }
-            }
-        };
-        // In order: a client's lines stay in theirs.
-        let log = graph.stage("log").partitioned_cohort(open, handler);
+        // One commit at a time: the lines that come meanwhile are the next one's.
+        let log = graph
+            .stage("log")
+            .max_cohort(MAX_COMMIT)
+            .partitioned_serial_cohort(make, commit, commit_all);
         Self { clients, log }
     }
 }
 
-impl Log {
-    /// Takes a cohort's lines. Whether a commit must be begun.
-    fn gather(&self, cohort: &mut Cohort<Vec<u8>, Placed>) -> bool {
-        let gathered = &mut *self.gathered.borrow_mut();
-        for entry in cohort.iter_mut() {
-            let begin = gathered.lines.len();
-            gathered.lines.append(&mut entry.item);
-            gathered.waiting.push((entry.take_reply(), begin));
-        }
-        !std::mem::replace(&mut gathered.committing, true)
+/// Commits a cohort's lines together, and answers all.
+async fn commit_all(log: &mut Log, mut cohort: Cohort<Vec<u8>, Placed>) {
+    let mut lines = Vec::new();
+    let mut waiting = Vec::with_capacity(cohort.len());
+    for (mut item, reply) in cohort.drain() {
+        waiting.push((reply, lines.len() as u64));
+        lines.append(&mut item);
     }
-}
-
-/// Commits what is gathered, and what is gathered meanwhile, until nothing is.
-async fn commit_all(log: Rc<Log>) {
-    loop {
-        let (lines, waiting, broken) = {
-            let gathered = &mut *log.gathered.borrow_mut();
-            gathered.committing = !gathered.waiting.is_empty();
-            if !gathered.committing {
-                return;
-            }
-            let lines = std::mem::take(&mut gathered.lines);
-            (lines, std::mem::take(&mut gathered.waiting), gathered.broken)
-        };
-        let placed = match broken {
-            Some(broken) => Err(broken),
-            None => append(&log, lines).await.map_err(|error| error.kind()),
-        };
-        log.gathered.borrow_mut().broken = placed.err();
-        for (reply, begin) in waiting {
-            reply.send(placed.map(|place| place + begin as u64));
-        }
+    let placed = match log.broken {
+        Some(broken) => Err(broken),
+        None => append(log, lines).await.map_err(|error| error.kind()),
+    };
+    log.broken = placed.err();
+    for (reply, begin) in waiting {
+        reply.send(placed.map(|place| place + begin));
     }
 }
 
 /// Writes lines behind what is there and brings them to the disk. Returns where they begin.
-async fn append(log: &Log, lines: Vec<u8>) -> io::Result<u64> {
-    let opened = log.open.borrow().clone();
-    let (file, place) = match opened {
-        Some(open) => open,
+async fn append(log: &mut Log, lines: Vec<u8>) -> io::Result<u64> {
+    let (file, place) = match &log.open {
+        Some(open) => open.clone(),
         None => open(&log.directory).await?,
     };
     let (length, count) = (lines.len(), lines.iter().filter(|byte| **byte == b'\n').count());
@@ -135,7 +98,7 @@ async fn append(log: &Log, lines: Vec<u8>) -> io::Result<u64> {
     file.sync_data().await?;
     log.commits.lines.fetch_add(count as u64, Ordering::Relaxed);
     log.commits.syncs.fetch_add(1, Ordering::Relaxed);
-    *log.open.borrow_mut() = Some((file, place + length as u64));
+    log.open = Some((file, place + length as u64));
     Ok(place)
 }
 

@@ -3,9 +3,9 @@
 //! SIGTERM ends it, and it says how many syncs its lines have cost.
 //!
 //! A sync is what a durable line costs: a thousand times the rest. So the lines of a cohort share one
-//! (group commit): the `log` stage is of cohort operations, its handler gathers what all connections
-//! of all processors have brought, and one `commit` operation writes it, syncs once and answers all.
-//! What comes meanwhile is the next commit's. Alone, a client waits for one sync; together,
+//! (group commit): the `log` stage has a serial cohort handler, which is given what all connections of
+//! all processors have sent, writes it, syncs once and answers all. What comes meanwhile waits in the
+//! stage's queue and is the next commit's. Alone, a client waits for one sync; together,
 //! a thousand clients wait for little more.
 
 mod client;
