@@ -16,8 +16,20 @@ use crate::site::HostId;
 
 /// What is kept, and what for.
 pub(crate) enum Value {
-    Entry { host: HostId, path: Box<[u8]>, entry: Arc<Entry>, checked: Duration },
-    Block { file: FileId, block: u64, bytes: Bytes },
+    Entry {
+        host: HostId,
+        path: Box<[u8]>,
+        entry: Arc<Entry>,
+        /// When somebody began to look whether the file has changed.
+        checked: Duration,
+        /// When somebody who found it unchanged had begun to look.
+        verified: Duration,
+    },
+    Block {
+        file: FileId,
+        block: u64,
+        bytes: Bytes,
+    },
 }
 
 impl Value {
@@ -68,6 +80,8 @@ pub(crate) struct Hit {
     pub(crate) entry: Arc<Entry>,
     /// It is time to look whether the file has changed; said to one asker only.
     pub(crate) stale: bool,
+    /// Until when it may be sent without another look at the file.
+    pub(crate) until: Duration,
 }
 
 impl FileCache {
@@ -93,12 +107,22 @@ impl FileCache {
         now: Duration,
         revalidate: Duration,
     ) -> Option<Hit> {
-        let (entry, checked) = self.find(key, host, path)?;
+        let (entry, checked, verified) = self.find(key, host, path)?;
         let stale = now.saturating_sub(*checked) >= revalidate;
         if stale {
             *checked = now;
         }
-        Some(Hit { entry: entry.clone(), stale })
+        Some(Hit { entry: entry.clone(), stale, until: verified.saturating_add(revalidate) })
+    }
+
+    /// Whoever began to look at `now` has found that `entry` is still the file.
+    pub(crate) fn verify(&mut self, key: u64, entry: &Arc<Entry>, now: Duration) {
+        if let Some(Record { value: Value::Entry { entry: own, verified, .. }, .. }) =
+            self.records.get_mut(&key)
+            && Arc::ptr_eq(own, entry)
+        {
+            *verified = now;
+        }
     }
 
     /// The same, unless it is time to look whether it has changed.
@@ -110,7 +134,7 @@ impl FileCache {
         now: Duration,
         revalidate: Duration,
     ) -> Option<Arc<Entry>> {
-        let (entry, checked) = self.find(key, host, path)?;
+        let (entry, checked, _) = self.find(key, host, path)?;
         (now.saturating_sub(*checked) < revalidate).then(|| entry.clone())
     }
 
@@ -119,12 +143,14 @@ impl FileCache {
         key: u64,
         host: HostId,
         path: &[u8],
-    ) -> Option<(&Arc<Entry>, &mut Duration)> {
+    ) -> Option<(&Arc<Entry>, &mut Duration, Duration)> {
         let Record { value, used, .. } = self.records.get_mut(&key)?;
         match value {
-            Value::Entry { host: h, path: p, entry, checked } if (*h, &**p) == (host, path) => {
+            Value::Entry { host: h, path: p, entry, checked, verified }
+                if (*h, &**p) == (host, path) =>
+            {
                 *used = true;
-                Some((entry, checked))
+                Some((entry, checked, *verified))
             }
             _ => None,
         }

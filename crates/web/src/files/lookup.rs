@@ -1,7 +1,8 @@
 //! Looking a path up: an operation of the file cache.
 //!
 //! A hit is answered at once. A miss opens and reads the file, once for all who ask meanwhile. A hit
-//! that has not been checked for a while is checked first, by one of those who ask.
+//! that has not been checked for a while is checked first, by one of those who ask. Hits that another
+//! processor has given are kept for a moment: see [`near`].
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::files::cache::{FileCache, Value};
 use crate::files::disk::{self, Opened};
 use crate::files::entry::{Content, Entry, Fields, WHOLE};
 use crate::files::failure::Failure;
-use crate::files::{list, sources};
+use crate::files::{list, near, sources};
 use crate::site::{Host, HostId, HostIndex, Site};
 use crate::stages::Stages;
 
@@ -41,8 +42,11 @@ pub(crate) async fn look_up(
     let key = site.key(id, &path);
     let limit = site.timeouts.revalidate;
     // A hit costs less than an operation for it.
-    let hit = stages.cache.at_once(key, |cache| cache.fresh(key, id, &path, now(), limit));
-    if let Some(Some(entry)) = hit
+    let hit = match stages.cache.at_once(key, |cache| cache.fresh(key, id, &path, now(), limit)) {
+        Some(hit) => hit,
+        None => near::find(site, key, id, &path, now()),
+    };
+    if let Some(entry) = hit
         && !entry.has_changed()
     {
         return (path, Ok(Found::File(entry)));
@@ -52,19 +56,29 @@ pub(crate) async fn look_up(
 
 /// Looks up what is not known here and now.
 async fn look_closer(asked: Asked) -> (Vec<u8>, Looked) {
-    let (stages, key) = (asked.stages, asked.key);
+    let (stages, key, id, site) = (asked.stages, asked.key, asked.id(), asked.site.clone());
     let call = stages.cache.call(key, move |cache| async move {
         let Asked { site, path, .. } = &asked;
         let limit = site.timeouts.revalidate;
+        let mut until = None;
         let looked = match cache.with(|cache| cache.entry(key, asked.id(), path, now(), limit)) {
-            Some(hit) if !hit.stale && !hit.entry.has_changed() => Ok(Found::File(hit.entry)),
+            Some(hit) if !hit.stale && !hit.entry.has_changed() => {
+                until = Some(hit.until);
+                Ok(Found::File(hit.entry))
+            }
             // Boxed: a hit should not pay for the memory of a miss.
             Some(hit) => Box::pin(asked.revalidate(&cache, hit.entry)).await,
             None => Box::pin(asked.load(&cache)).await,
         };
-        (asked.path, looked)
+        (asked.path, looked, until)
     });
-    call.await.unwrap_or((Vec::new(), Err(Failure::Broken)))
+    let (path, looked, until) = call.await.unwrap_or((Vec::new(), Err(Failure::Broken), None));
+    if let (Ok(Found::File(entry)), Some(until)) = (&looked, until)
+        && stages.cache.at_once(key, |_| ()).is_none()
+    {
+        near::keep(&site, key, id, &path, entry, until);
+    }
+    (path, looked)
 }
 
 /// What is looked up.
@@ -93,7 +107,9 @@ impl Asked {
 
     /// Looks whether the file is still the one in the cache.
     async fn revalidate(&self, cache: &Partition<FileCache>, entry: Arc<Entry>) -> Looked {
+        let begun = now();
         if self.is_same(&entry).await {
+            cache.with(|cache| cache.verify(self.key, &entry, begun));
             return Ok(Found::File(entry));
         }
         cache.with(|cache| cache.remove(self.key));
@@ -137,7 +153,7 @@ impl Asked {
         let looked = self.fetch().await;
         if let Ok(Found::File(entry)) = &looked {
             let (path, entry) = (path[..].into(), entry.clone());
-            let value = Value::Entry { host, path, entry, checked: now() };
+            let value = Value::Entry { host, path, entry, checked: now(), verified: now() };
             cache.with(|cache| cache.insert(key, value));
         }
         loading.end(&looked);

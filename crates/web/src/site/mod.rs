@@ -14,6 +14,7 @@ pub(crate) mod rules;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 use std::ops::Index;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ use crate::files::entry::FileId;
 use crate::files::memory::Memory;
 use crate::site::names::{Names, without_port};
 
+/// Sites made so far.
+static SITES: AtomicU64 = AtomicU64::new(1);
+
 /// What each address may do.
 fn bounds(limits: &PerAddress) -> Bounds {
     let PerAddress { connections, requests_per_second: per_second, burst } = *limits;
@@ -42,6 +46,8 @@ fn bounds(limits: &PerAddress) -> Bounds {
 pub(crate) struct Site {
     /// Which version of the configuration this is: the first is 1.
     pub(crate) generation: u64,
+    /// Tells it from all others in this process.
+    pub(crate) id: u64,
     /// In the order of [`Config::hosts`].
     hosts: Vec<Arc<Host>>,
     /// The first number that no host has had.
@@ -138,6 +144,7 @@ impl Site {
         };
         Arc::new(Self {
             generation: old.map_or(1, |old| old.generation + 1),
+            id: SITES.fetch_add(1, Ordering::Relaxed),
             hosts: hosts.collect(),
             next_host: first + config.hosts.len() as u32,
             per_address: config.per_address,

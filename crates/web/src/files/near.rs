@@ -1,0 +1,115 @@
+//! Files of other processors' partitions, kept near for as long as the owner's last look at the disk counts.
+//!
+//! Each file belongs to one partition of the cache, and so to one processor. A request on another processor
+//! costs a message there and one back: where both are mostly idle, that is two threads to wake, each of which
+//! may wait for a core. So each processor keeps what it was given last. A file is asked for again once the
+//! owner would look at the disk again, so it is never older here than it may be there.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::files::entry::{Entry, WHOLE};
+use crate::site::{HostId, Site};
+
+/// Files kept on each processor; a file is kept in the place that its key says.
+const PLACES: usize = 256;
+/// The most bytes of one file, with its other codings. All of them count as content in memory.
+const MAX_BYTES: usize = 2 * WHOLE as usize;
+
+struct Kept {
+    key: u64,
+    host: HostId,
+    path: Box<[u8]>,
+    entry: Arc<Entry>,
+    until: Duration,
+}
+
+/// The files of one site; another site has other keys.
+#[derive(Default)]
+struct Near {
+    site: u64,
+    places: Box<[Option<Kept>]>,
+}
+
+thread_local! {
+    static NEAR: RefCell<Near> = RefCell::default();
+}
+
+fn place(key: u64) -> usize {
+    // The low bits choose the partition.
+    (key >> 32) as usize % PLACES
+}
+
+/// The file at `path`, if it is kept and `now` is not too late.
+pub(crate) fn find(
+    site: &Site,
+    key: u64,
+    host: HostId,
+    path: &[u8],
+    now: Duration,
+) -> Option<Arc<Entry>> {
+    NEAR.with_borrow(|near| {
+        let kept = near.places.get(place(key))?.as_ref()?;
+        let same = near.site == site.id && (kept.key, kept.host, &*kept.path) == (key, host, path);
+        (same && now < kept.until).then(|| kept.entry.clone())
+    })
+}
+
+/// Keeps a file until then, in place of another. Open files are not kept, as descriptors are scarce, nor is
+/// anything while too much content is in memory.
+pub(crate) fn keep(
+    site: &Site,
+    key: u64,
+    host: HostId,
+    path: &[u8],
+    entry: &Arc<Entry>,
+    until: Duration,
+) {
+    if entry.is_open() || entry.bytes() > MAX_BYTES || site.memory.content.is_full() {
+        return;
+    }
+    let kept = Kept { key, host, path: path.into(), entry: entry.clone(), until };
+    // The one before is dropped behind the borrow: it may be the last that holds its content.
+    let _before = NEAR.with_borrow_mut(|near| {
+        if near.site != site.id {
+            *near = Near { site: site.id, places: (0..PLACES).map(|_| None).collect() };
+        }
+        near.places[place(key)].replace(kept)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::site::Root;
+
+    fn site() -> Arc<Site> {
+        let dir = phalanx::fs::Dir::open(std::path::Path::new(".")).unwrap();
+        Site::new(&Config::new(), vec![Root::from(dir)], None)
+    }
+
+    #[test]
+    fn a_file_is_near_until_it_is_to_be_looked_at() {
+        let (one, other) = (site(), site());
+        let host = one[one.host(None).unwrap()].id;
+        let entry = Arc::new(Entry::of("text"));
+        let at = Duration::from_millis;
+        let found =
+            |site: &Site, key, path: &[u8], now| find(site, key, host, path, at(now)).is_some();
+        assert!(!found(&one, 7, b"a", 0));
+        keep(&one, 7, host, b"a", &entry, at(10));
+        assert!(found(&one, 7, b"a", 9));
+        assert!(!found(&one, 7, b"a", 10), "it is time to look");
+        assert!(!found(&one, 7, b"b", 9) && !found(&one, 8, b"a", 9), "others of its place");
+        assert!(!found(&other, 7, b"a", 9), "of another site");
+        keep(&one, 8, host, b"b", &entry, at(10));
+        assert!(found(&one, 8, b"b", 9) && !found(&one, 7, b"a", 9), "one in each place");
+        keep(&other, 7, host, b"a", &entry, at(10));
+        assert!(found(&other, 7, b"a", 9) && !found(&one, 8, b"b", 9), "of one site only");
+        let _full = other.memory.content.reserve(1 << 40);
+        keep(&other, 9, host, b"c", &entry, at(10));
+        assert!(!found(&other, 9, b"c", 9), "too much is in memory");
+    }
+}
