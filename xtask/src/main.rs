@@ -10,6 +10,7 @@ mod book;
 mod counting;
 mod dist;
 mod gates;
+mod hostile;
 mod live;
 mod loom;
 mod tidy;
@@ -29,6 +30,10 @@ Tasks:
   loom [FILTER..] run core's loom models, in release mode and a target folder of their
                   own. LOOM_MAX_PREEMPTIONS (default 2) bounds the search: 3 sees more
                   and takes much longer
+  hostile [miri] [miri-sim] [asan] [valgrind]
+                  run the hostile programs of core and phalanx under these tools, or all
+                  but miri-sim, which takes long. Miri and AddressSanitizer want a nightly toolchain, which
+                  rustup installs; what cannot run here is skipped, and said
   cost-of-counting [PAIRS]
                   build `phalanx bench op` with and without core's counters, run both in
                   turn, and print what counting costs
@@ -72,6 +77,7 @@ fn main() -> ExitCode {
             ("slow", arguments) => live::slow::run(&root(), arguments),
             ("soak", arguments) => live::soak::run(&root(), arguments),
             ("loom", filters) => loom::run(&root(), filters),
+            ("hostile", tools) => hostile::run(&root(), tools),
             ("help" | "-h" | "--help", _) => {
                 print!("{HELP}");
                 ExitCode::SUCCESS

@@ -1,0 +1,215 @@
+//! `cargo xtask hostile`: the hostile programs under Miri, AddressSanitizer and valgrind.
+//!
+//! The test binaries named `hostile` of core and phalanx hold safe programs that misuse the crates.
+//! As plain tests they assert what must hold. Here tools watch the memory meanwhile:
+//!
+//! - Miri interprets core's programs (`miri`) and those in simulation (`miri-sim`, which takes long
+//!   and runs only when it is named). It sees all undefined behaviour, and cannot run real drivers.
+//! - AddressSanitizer and valgrind run all of them natively, on the poll driver. They see what is
+//!   read or written outside of its allocation, or after that was freed.
+//!
+//! Miri and AddressSanitizer want a nightly toolchain. What a machine does not have is skipped, and
+//! said.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+/// A tool that watches the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tool {
+    Miri,
+    MiriSim,
+    Asan,
+    Valgrind,
+}
+
+const TOOLS: [(&str, Tool); 4] = [
+    ("miri", Tool::Miri),
+    ("miri-sim", Tool::MiriSim),
+    ("asan", Tool::Asan),
+    ("valgrind", Tool::Valgrind),
+];
+
+const MIRI_FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation -Zmiri-ignore-leaks";
+
+/// Why a tool has not passed.
+enum Obstacle {
+    /// It cannot run here.
+    Missing(String),
+    /// It has found something, or a test has failed.
+    Failed(String),
+}
+
+/// Runs the tools that are named, or all but those that take long.
+pub(crate) fn run(root: &Path, names: &[String]) -> ExitCode {
+    let known = |name: &String| TOOLS.iter().any(|(tool, _)| tool == name);
+    if let Some(unknown) = names.iter().find(|name| !known(name)) {
+        eprintln!(
+            "xtask hostile: no tool is called `{unknown}`; there are miri, miri-sim, asan, valgrind"
+        );
+        return ExitCode::from(2);
+    }
+    let wanted = |name: &str, tool| match names {
+        [] => tool != Tool::MiriSim,
+        names => names.iter().any(|wanted| wanted == name),
+    };
+    let (mut skipped, mut failed) = (Vec::new(), Vec::new());
+    for (name, tool) in TOOLS.into_iter().filter(|(name, tool)| wanted(name, *tool)) {
+        println!("\n--- {name}");
+        match watch(root, tool) {
+            Ok(()) => {}
+            Err(Obstacle::Missing(why)) => skipped.push(format!("{name}: {why}")),
+            Err(Obstacle::Failed(why)) => failed.push(format!("{name}: {why}")),
+        }
+    }
+    for why in &skipped {
+        println!("\n!!! SKIPPED: {why}");
+    }
+    for why in &failed {
+        eprintln!("xtask hostile: {why}");
+    }
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn watch(root: &Path, tool: Tool) -> Result<(), Obstacle> {
+    match tool {
+        Tool::Miri => miri(root, &["-p", "phalanx-core", "--test", "hostile"]),
+        // What does not run in simulation has sockets and threads of the machine's.
+        Tool::MiriSim => miri(root, &["-p", "phalanx", "--test", "hostile", "simulated"]),
+        Tool::Asan => asan(root),
+        Tool::Valgrind => valgrind(root),
+    }
+}
+
+fn miri(root: &Path, arguments: &[&str]) -> Result<(), Obstacle> {
+    nightly(&["miri", "rust-src"])?;
+    let mut command = cargo_nightly(root, "miri");
+    // Wakers are words and no pointers, so strict provenance holds. The programs read the time, and
+    // forget handles on purpose.
+    with_flags(&mut command, "MIRIFLAGS", MIRI_FLAGS);
+    command.args(["miri", "test"]).args(arguments);
+    succeed(command, "Miri, or a test under it, has found something")
+}
+
+fn asan(root: &Path) -> Result<(), Obstacle> {
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        return Err(Obstacle::Missing("it is run on x86-64 Linux only".into()));
+    }
+    nightly(&[])?;
+    let mut command = cargo_nightly(root, "asan");
+    with_flags(&mut command, "RUSTFLAGS", "-Zsanitizer=address");
+    // The programs forget handles on purpose.
+    command.env("ASAN_OPTIONS", "detect_leaks=0").env("PHALANX_DRIVER", "poll");
+    command.env("CARGO_PROFILE_RELEASE_LTO", "off");
+    command.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    // With a target named, the flags stay away from build scripts. The standard library is the one
+    // that is installed: it needs no instrumentation for faults in code that has some.
+    command.args(["test", "--release", "--target", "x86_64-unknown-linux-gnu"]);
+    command.args(["-p", "phalanx-core", "-p", "phalanx", "--test", "hostile"]);
+    succeed(command, "AddressSanitizer, or a test under it, has found something")
+}
+
+fn valgrind(root: &Path) -> Result<(), Obstacle> {
+    if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
+        let why = "valgrind is not installed; try `apt-get install valgrind`";
+        return Err(Obstacle::Missing(why.into()));
+    }
+    let programs = built(root)?;
+    for program in programs {
+        let mut command = Command::new("valgrind");
+        command.args(["--quiet", "--error-exitcode=99", "--fair-sched=try"]).arg(program);
+        command.current_dir(root).env("PHALANX_DRIVER", "poll");
+        succeed(command, "valgrind, or a test under it, has found something")?;
+    }
+    Ok(())
+}
+
+/// Builds the programs as every test is built, so that nothing is built twice, and says where they
+/// are.
+fn built(root: &Path) -> Result<Vec<PathBuf>, Obstacle> {
+    let failed = |why: String| Obstacle::Failed(why);
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
+    command.args(["-p", "phalanx-core", "-p", "phalanx", "--test", "hostile"]);
+    command.current_dir(root).stderr(Stdio::inherit());
+    let output = command.output().map_err(|error| failed(format!("cargo: {error}")))?;
+    let programs = executables(&String::from_utf8_lossy(&output.stdout));
+    match output.status.success() && programs.len() == 2 {
+        true => Ok(programs),
+        false => Err(failed("the programs could not be built".into())),
+    }
+}
+
+/// The executables in cargo's messages.
+fn executables(messages: &str) -> Vec<PathBuf> {
+    let found = messages.lines().filter_map(|line| line.split_once("\"executable\":\""));
+    found.filter_map(|(_, rest)| Some(rest.split_once('"')?.0.into())).collect()
+}
+
+/// Has a nightly toolchain with these components, or says why there is none.
+fn nightly(components: &[&str]) -> Result<(), Obstacle> {
+    let missing = |why: &str| Err(Obstacle::Missing(why.into()));
+    let listed = rustup(&["component", "list", "--toolchain", "nightly", "--installed"]).output();
+    match listed {
+        Err(_) => return missing("rustup is not installed, and it wants a nightly toolchain"),
+        Ok(listed) if listed.status.success() => {
+            let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+            if components.iter().all(|wanted| listed.lines().any(|have| have.starts_with(wanted))) {
+                return Ok(());
+            }
+        }
+        Ok(_) => {}
+    }
+    let mut install = rustup(&["toolchain", "install", "nightly", "--profile", "minimal"]);
+    if !components.is_empty() {
+        install.args(["-c", &components.join(",")]);
+    }
+    match install.status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => missing("no nightly toolchain, and rustup could not install one"),
+    }
+}
+
+fn rustup(arguments: &[&str]) -> Command {
+    let mut command = Command::new("rustup");
+    // Set by rustup for this program, and meant for its own toolchain.
+    for variable in ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTC", "RUSTDOC"] {
+        command.env_remove(variable);
+    }
+    command.args(arguments);
+    command
+}
+
+/// Cargo of the nightly toolchain, with a target folder of its own.
+fn cargo_nightly(root: &Path, folder: &str) -> Command {
+    let main = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    let mut command = rustup(&["run", "nightly", "cargo"]);
+    command.current_dir(root).env("CARGO_TARGET_DIR", root.join(main).join(folder));
+    command
+}
+
+/// Adds flags to those that are in a variable already.
+fn with_flags(command: &mut Command, variable: &str, flags: &str) {
+    let before = std::env::var(variable).unwrap_or_default();
+    command.env(variable, format!("{before} {flags}").trim_start());
+}
+
+fn succeed(mut command: Command, otherwise: &str) -> Result<(), Obstacle> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err(Obstacle::Failed(otherwise.into())),
+        Err(error) => Err(Obstacle::Failed(format!("{:?}: {error}", command.get_program()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executables_are_found_in_messages() {
+        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
+            {\"reason\":\"compiler-artifact\",\"executable\":\"/a/hostile-1\",\"fresh\":true}\n";
+        assert_eq!(executables(messages), [PathBuf::from("/a/hostile-1")]);
+    }
+}
