@@ -4,7 +4,7 @@ use phalanx::{CallError, Graph, PartitionedStage, Runtime};
 
 /// Two numbers are appended; nobody waits for that. Then the length is asked for.
 async fn length(list: PartitionedStage<Vec<u32>>) -> Result<usize, CallError> {
-    let _ = list.call(0, |list| async move { list.with(|list| list.push(1)) });
+    drop(list.call(0, |list| async move { list.with(|list| list.push(1)) }));
     list.dispatch(0, |list| async move { list.with(|list| list.push(2)) })?;
     list.call(0, |list| async move { list.with(|list| list.len()) }).await // it is 2
 }
