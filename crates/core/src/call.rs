@@ -112,7 +112,7 @@ impl<T> Call<T> {
     }
 
     /// The result, if the operation is over. The call is then used up.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self) -> Option<Result<T, CallError>> {
         let State::Waiting { slot, identity } = self.state else {
             return Some(Err(self.take_refusal()));
@@ -128,11 +128,7 @@ impl<T> Call<T> {
         }
         self.state = State::Finished;
         // Without its processor the operation is gone, or at least out of reach.
-        Some(taken.flatten().unwrap_or_else(|| {
-            let error = unreachable_call(identity);
-            abandon_from_elsewhere(slot, identity);
-            Err(error)
-        }))
+        Some(taken.flatten().unwrap_or_else(|| Err(release_elsewhere(slot, identity))))
     }
 
     /// Cloning a foreign waker is foreign code, so it comes before the last look at the result.
@@ -206,6 +202,15 @@ fn abandon(slot: Slot, identity: u32) {
 #[cold]
 fn unreachable_call(identity: u32) -> CallError {
     if is_alive(identity) { CallError::Elsewhere } else { CallError::Ended }
+}
+
+/// Gives the slot of a call up that is awaited away from its processor, and says why it is not answered.
+#[cold]
+#[inline(never)]
+fn release_elsewhere(slot: Slot, identity: u32) -> CallError {
+    let error = unreachable_call(identity);
+    abandon_from_elsewhere(slot, identity);
+    error
 }
 
 /// The slot of a call that was dropped elsewhere, on its way home.

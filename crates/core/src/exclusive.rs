@@ -75,7 +75,7 @@ impl<S: Send + 'static> ExclusiveStage<S> {
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
-        processor::current(|p| p.call(from, move |p, stage| operation(exclusive(p, stage))))
+        processor::current(move |p| p.call(from, move |p, stage| operation(exclusive(p, stage))))
     }
 
     #[inline(always)]
@@ -84,6 +84,8 @@ impl<S: Send + 'static> ExclusiveStage<S> {
         F: FnOnce(Exclusive<S>) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        processor::current(|p| p.dispatch(from, move |p, stage| operation(exclusive(p, stage))))
+        processor::current(move |p| {
+            p.dispatch(from, move |p, stage| operation(exclusive(p, stage)))
+        })
     }
 }

@@ -93,8 +93,9 @@ impl Processor {
         vtable: &'static VTable,
         invocation: &ManuallyDrop<F>,
     ) -> Result<Slot, Refused> {
-        let room = self.stage(usize::from(stage)).queue.make_room();
-        let slot = if room { self.reserve::<Payload<F, Fut, T>>() } else { None };
+        let local = self.stage(usize::from(stage));
+        let slot =
+            if local.queue.make_room() { self.reserve::<Payload<F, Fut, T>>() } else { None };
         let Some(slot) = slot else {
             // SAFETY: moved, and not used again.
             return Err(self.refuse(stage, unsafe { std::ptr::read(&raw const **invocation) }));
@@ -104,11 +105,10 @@ impl Processor {
         unsafe {
             slot.fill::<F, Fut, T>(vtable, site, stage, flags | QUEUED, class, invocation);
         }
-        let stage = usize::from(stage);
         slot.queued_at.set(self.now.get());
         // SAFETY: room was made above; nothing foreign has run since.
-        unsafe { self.stage(stage).queue.append(slot) };
-        self.note_push(stage);
+        unsafe { local.queue.append(slot) };
+        self.note_push(usize::from(stage));
         Ok(slot)
     }
 

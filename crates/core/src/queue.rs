@@ -17,8 +17,8 @@ use std::mem::MaybeUninit;
 /// From which end a cohort takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    NewestFirst,
     OldestFirst,
+    NewestFirst,
 }
 
 /// Room for this many operations at first; doubled when it is full.
@@ -140,13 +140,13 @@ impl<T: Copy> StageQueue<T> {
             return None;
         }
         let position = match order {
-            Order::NewestFirst => {
-                self.end.set(end.wrapping_sub(1));
-                end.wrapping_sub(1)
-            }
             Order::OldestFirst => {
                 self.oldest.set(oldest.wrapping_add(1));
                 oldest
+            }
+            Order::NewestFirst => {
+                self.end.set(end.wrapping_sub(1));
+                end.wrapping_sub(1)
             }
         };
         // SAFETY: a position between `oldest` and `end` is filled.

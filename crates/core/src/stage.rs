@@ -225,7 +225,7 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
-        processor::current(|p| p.call(from, move |p, stage| operation(shared(p, stage))))
+        processor::current(move |p| p.call(from, move |p, stage| operation(shared(p, stage))))
     }
 
     #[inline(always)]
@@ -238,7 +238,7 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
         F: FnOnce(Shared<S>) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        processor::current(|p| p.dispatch(from, move |p, stage| operation(shared(p, stage))))
+        processor::current(move |p| p.dispatch(from, move |p, stage| operation(shared(p, stage))))
     }
 }
 

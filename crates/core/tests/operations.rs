@@ -288,7 +288,7 @@ fn nothing_is_leaked_when_a_processor_goes() {
 }
 
 #[test]
-#[should_panic(expected = "inside Processor::enter")]
+#[should_panic(expected = "this thread runs no program")]
 fn invoking_from_nowhere_says_so() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
