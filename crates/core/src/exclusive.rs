@@ -25,7 +25,7 @@ impl<S: Send + 'static> ExclusiveStage<S> {
     /// Invokes an operation that nobody waits for.
     ///
     /// # Errors
-    /// As [`SharedStage::dispatch`].
+    /// As [`SharedStage::dispatch`](crate::SharedStage::dispatch).
     #[inline]
     #[track_caller]
     pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
@@ -54,7 +54,7 @@ impl<S: Send + 'static> ExclusiveStage<S> {
     /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
     ///
     /// # Errors
-    /// As [`SharedStage::dispatch_in`].
+    /// As [`SharedStage::dispatch_in`](crate::SharedStage::dispatch_in).
     ///
     /// # Panics
     /// As [`call_in`](Self::call_in).
