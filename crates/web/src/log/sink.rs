@@ -8,7 +8,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +21,8 @@ use crate::config::LogTarget;
 
 /// A pipe that says it can be written to takes so many bytes without blocking.
 const PIPE: usize = 4096;
+/// Mode of a log that the server creates, before the umask: others cannot read addresses and URLs.
+const MODE: u32 = 0o640;
 /// How long to wait for whoever reads a pipe.
 const READER: Duration = Duration::from_secs(1);
 
@@ -113,7 +115,7 @@ impl Stream {
     fn append_to(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         // Not waiting for a reader, where it is a pipe by name.
-        Self::new(options.append(true).create(true).open(path)?)
+        Self::new(options.append(true).create(true).mode(MODE).open(path)?)
     }
 
     /// Whether `path` still leads here.
@@ -174,6 +176,8 @@ fn writable(fd: BorrowedFd<'_>, limit: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn lines(path: &Path) -> String {
@@ -202,6 +206,23 @@ mod tests {
         sink.reopen().store(true, Ordering::Relaxed);
         sink.append(b"five\n", 0);
         assert_eq!(lines(&path), "four\nfive\n");
+    }
+
+    #[test]
+    fn others_cannot_read_a_log_that_the_server_creates() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, old) = (home.path().join("log"), home.path().join("old"));
+        let mode = || std::fs::metadata(&path).unwrap().mode() & 0o777;
+        let sink = Sink::open(&LogTarget::File(path.clone())).unwrap();
+        assert_eq!(mode() & !0o640, 0, "{:o}", mode());
+        std::fs::rename(&path, &old).unwrap();
+        sink.append(b"after a rotation\n", 0);
+        assert_eq!(mode() & !0o640, 0, "{:o}", mode());
+        // The mode of a file that is there is the operator's.
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        sink.reopen().store(true, Ordering::Relaxed);
+        sink.append(b"anew\n", 0);
+        assert_eq!(mode(), 0o644);
     }
 
     #[test]
