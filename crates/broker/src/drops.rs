@@ -1,21 +1,57 @@
-//! Drops: each reason for which the broker gives something up that a client has sent or waits for, how often that was, and
-//! the log line that says so.
+//! Drops: each reason for which the broker gives something up that a client has sent or waits for, or refuses it for want
+//! of room in the journal; how often that was, and the log line that says so.
 //!
-//! Each drop is counted here when it happens, whether or not a reason code tells the client of it. One operation of one
-//! processor compares the counts with those before, and logs the reasons whose counts have grown.
+//! Each drop is counted here when it happens, whether or not a reason code tells the client of it. The [log](crate::log)
+//! compares the counts with those before, and has a line for each reason whose count has grown.
 
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use phalanx::{Counter, First, draining, first, sleep};
+use phalanx::Counter;
 
-const MESSAGES: &str = "mqtt_messages_dropped";
-const CONNECTIONS: &str = "mqtt_connections_dropped";
+use crate::log::LogLimit;
+
+/// Kinds of drops and refusals. Each kind has a metric, with a label for the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Messages,
+    Connections,
+    Sessions,
+    Subscriptions,
+}
+
+impl Family {
+    /// The metric's name, and its help.
+    const fn metric(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Messages => {
+                ("mqtt_messages_dropped", "Messages dropped, each as often as it was for a client.")
+            }
+            Self::Connections => {
+                ("mqtt_connections_dropped", "Connections closed without an answer.")
+            }
+            Self::Sessions => {
+                ("mqtt_sessions_refused", "CONNECTs refused as their sessions cannot be kept.")
+            }
+            Self::Subscriptions => {
+                ("mqtt_subscriptions_refused", "Subscriptions refused as they cannot be kept.")
+            }
+        }
+    }
+
+    /// The words of the log for a count of them.
+    fn counted(self, count: u64) -> String {
+        match self {
+            Self::Messages => format!("dropped {count} messages"),
+            Self::Connections => format!("dropped {count} connections"),
+            Self::Sessions => format!("refused {count} sessions"),
+            Self::Subscriptions => format!("refused {count} subscriptions"),
+        }
+    }
+}
 
 macro_rules! reasons {
-    ($($name:ident = $label:literal, $family:expr, $text:literal;)*) => {
+    ($($name:ident = $label:literal, $family:ident, $text:literal;)*) => {
         /// Why something is dropped.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum DropReason {
@@ -30,8 +66,8 @@ macro_rules! reasons {
                 match self { $(Self::$name => $label,)* }
             }
 
-            const fn family(self) -> &'static str {
-                match self { $(Self::$name => $family,)* }
+            const fn family(self) -> Family {
+                match self { $(Self::$name => Family::$family,)* }
             }
 
             /// For the log: a sentence without its end.
@@ -43,29 +79,37 @@ macro_rules! reasons {
 }
 
 reasons! {
-    QueueFull = "queue_full", MESSAGES, "as many wait for a client as may (max-queue)";
-    Offline = "offline", MESSAGES, "QoS 0 for a client that is not connected";
-    ConnectionLost = "connection_lost", MESSAGES, "QoS 0 that was not sent before the connection ended";
-    SessionEnded = "session_ended", MESSAGES, "the session for which they waited has ended";
-    Expired = "expired", MESSAGES, "expired while they waited for a client";
-    PacketTooLarge = "packet_too_large", MESSAGES, "longer than the client's maximum packet size";
-    Invalid = "invalid", MESSAGES, "kept by an earlier version, and not valid MQTT";
-    RetainedFull = "retained_full", MESSAGES,
+    QueueFull = "queue_full", Messages, "as many wait for a client as may (max-queue)";
+    Offline = "offline", Messages, "QoS 0 for a client that is not connected";
+    ConnectionLost = "connection_lost", Messages, "QoS 0 that was not sent before the connection ended";
+    SessionEnded = "session_ended", Messages, "the session for which they waited has ended";
+    Expired = "expired", Messages, "expired while they waited for a client";
+    PacketTooLarge = "packet_too_large", Messages, "longer than the client's maximum packet size";
+    Invalid = "invalid", Messages, "kept by an earlier version, and not valid MQTT";
+    RetainedFull = "retained_full", Messages,
         "as many are retained as may be (max-retained, max-retained-bytes)";
-    RetainedExpired = "retained_expired", MESSAGES, "retained, and expired";
-    RetainedLeftOut = "retained_left_out", MESSAGES,
+    RetainedExpired = "retained_expired", Messages, "retained, and expired";
+    RetainedLeftOut = "retained_left_out", Messages,
         "more are retained than one SUBSCRIBE is sent (max-queue)";
-    StoreFull = "store_full", MESSAGES, "the journal is full or behind (max-data)";
-    NotAuthorized = "not_authorized", MESSAGES, "the access list does not let the client publish them";
-    PayloadFormat = "payload_format", MESSAGES, "declared as text, and not UTF-8";
-    Busy = "busy", MESSAGES, "the broker has no room for another operation";
-    Will = "will", MESSAGES, "wills for which the broker had no room";
-    ConnectionLimit = "connection_limit", CONNECTIONS,
+    StoreFull = "store_full", Messages, "the journal is full or behind (max-data)";
+    DiskFull = "disk_full", Messages, "to be kept, and the disk is full";
+    NotAuthorized = "not_authorized", Messages, "the access list does not let the client publish them";
+    PayloadFormat = "payload_format", Messages, "declared as text, and not UTF-8";
+    Busy = "busy", Messages, "the broker has no room for another operation";
+    Will = "will", Messages, "wills for which the broker had no room";
+    ConnectionLimit = "connection_limit", Connections,
         "closed without an answer, as there are as many as may be (max-connections)";
-    ConnectionBusy = "connection_busy", CONNECTIONS,
+    ConnectionBusy = "connection_busy", Connections,
         "closed without an answer, as the broker has no room for another operation";
-    ConnectionRefused = "connection_refused", CONNECTIONS,
+    ConnectionRefused = "connection_refused", Connections,
         "closed before TLS, as an address has or begins too many";
+    SessionStoreFull = "session_store_full", Sessions,
+        "to be kept, and the journal is full or behind (max-data)";
+    SessionDiskFull = "session_disk_full", Sessions, "to be kept, and the disk is full";
+    SubscriptionStoreFull = "subscription_store_full", Subscriptions,
+        "of a session that is kept, and the journal is full or behind (max-data)";
+    SubscriptionDiskFull = "subscription_disk_full", Subscriptions,
+        "of a session that is kept, and the disk is full";
 }
 
 /// The counts of all reasons. Clones share them.
@@ -83,18 +127,14 @@ struct Count {
 impl Drops {
     pub(crate) fn new() -> Self {
         let count = |reason: &DropReason| {
-            let help = match reason.family() {
-                MESSAGES => "Messages dropped, each as often as it was for a client.",
-                _ => "Connections closed without an answer.",
-            };
-            let label = ("reason", reason.label());
-            let counter = Counter::with_label(reason.family(), help, label);
+            let (name, help) = reason.family().metric();
+            let counter = Counter::with_label(name, help, ("reason", reason.label()));
             Count { counter, example: Mutex::default(), has_example: AtomicBool::new(false) }
         };
         Self(DropReason::ALL.iter().map(count).collect())
     }
 
-    /// So many were dropped. `example` names one of them, and is called for the first since the last log line.
+    /// So many were dropped or refused. `example` names one of them, and is called for the first since the last log line.
     pub(crate) fn add(&self, reason: DropReason, count: usize, example: impl FnOnce() -> String) {
         if count == 0 {
             return;
@@ -114,7 +154,8 @@ impl Drops {
 
     /// How many messages were dropped, for whatever reason.
     pub(crate) fn messages(&self) -> u64 {
-        let of_messages = DropReason::ALL.iter().filter(|reason| reason.family() == MESSAGES);
+        let of_messages =
+            DropReason::ALL.iter().filter(|reason| reason.family() == Family::Messages);
         of_messages.map(|reason| self.count(*reason)).sum()
     }
 
@@ -129,63 +170,28 @@ impl Drops {
     }
 }
 
-/// The interval between two looks at the counts. A reason whose count has grown is logged at the next look, and then after twice
-/// as many looks each time.
-const LOOK: Duration = Duration::from_secs(5);
 /// In looks: no reason waits longer for its next line.
 const LONGEST: u32 = 120;
 
-/// Logs what is dropped until the program drains.
-pub(crate) async fn log(drops: Drops) {
-    let (mut log, mut drained) = (DropLog::default(), pin!(draining()));
-    loop {
-        let is_over = matches!(first(sleep(LOOK), drained.as_mut()).await, First::Other(()));
-        log.lines(&drops, is_over).into_iter().for_each(|line| eprintln!("phalanx: {line}"));
-        if is_over {
-            return;
-        }
-    }
-}
-
-/// The state of the log, by reasons.
-struct DropLog([Logged; DropReason::ALL.len()]);
-
-#[derive(Clone, Copy, Default)]
-struct Logged {
-    count: u64,
-    /// The line after the last comes so many looks later, and so many are left.
-    pause: u32,
-    left: u32,
-}
+/// The log of drops, by reasons.
+pub(crate) struct DropLog([LogLimit; DropReason::ALL.len()]);
 
 impl Default for DropLog {
     fn default() -> Self {
-        Self([Logged::default(); DropReason::ALL.len()])
+        Self([LogLimit::default(); DropReason::ALL.len()])
     }
 }
 
 impl DropLog {
     /// The lines that are due; all that is not yet logged if this is the last look.
-    fn lines(&mut self, drops: &Drops, is_last: bool) -> Vec<String> {
+    pub(crate) fn lines(&mut self, drops: &Drops, is_last: bool) -> Vec<String> {
         let mut lines = Vec::new();
         for (own, reason) in self.0.iter_mut().zip(DropReason::ALL) {
-            own.left = own.left.saturating_sub(1);
-            if own.left > 0 && !is_last {
-                continue;
-            }
-            let more = drops.count(*reason) - own.count;
-            if more == 0 {
-                // After a quiet time the next drop is logged at the next look.
-                own.pause = 0;
-                continue;
-            }
-            own.count += more;
-            own.pause = (own.pause * 2).clamp(1, LONGEST);
-            own.left = own.pause;
-            let what = if reason.family() == MESSAGES { "messages" } else { "connections" };
+            let Some(more) = own.due(drops.count(*reason), LONGEST, is_last) else { continue };
+            let what = reason.family().counted(more);
             let (label, text) = (reason.label(), reason.text());
             let example = drops.take_example(*reason);
-            lines.push(format!("dropped {more} {what}, {label}: {text}; the first was {example}"));
+            lines.push(format!("{what}, {label}: {text}; the first was {example}"));
         }
         lines
     }
@@ -204,14 +210,13 @@ mod tests {
             drops.add(*reason, n + 1, String::new);
             assert_eq!(drops.count(*reason), n as u64 + 1);
         }
-        let connections = [
-            DropReason::ConnectionLimit,
-            DropReason::ConnectionBusy,
-            DropReason::ConnectionRefused,
-        ];
-        let all: u64 = DropReason::ALL.iter().map(|reason| drops.count(*reason)).sum();
-        let others: u64 = connections.iter().map(|reason| drops.count(*reason)).sum();
-        assert_eq!(drops.messages(), all - others);
+        let is_of_messages = |reason: &&DropReason| {
+            let others = ["connection_", "session_store", "session_disk", "subscription_"];
+            let is_other = |start: &&str| reason.label().starts_with(*start);
+            **reason == DropReason::ConnectionLost || !others.iter().any(is_other)
+        };
+        let of_messages = DropReason::ALL.iter().filter(is_of_messages);
+        assert_eq!(drops.messages(), of_messages.map(|reason| drops.count(*reason)).sum::<u64>());
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod counters;
 mod drops;
 mod durable;
 mod listen;
+mod log;
 mod message;
 mod newest;
 mod operator;

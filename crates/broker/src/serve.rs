@@ -22,10 +22,11 @@ use crate::connection::guest::Guard;
 use crate::connection::place::Places;
 use crate::connection::refused_logins::RefusedLogins;
 use crate::counters::Counters;
-use crate::drops;
+use crate::drops::DropReason;
 use crate::durable::Ledger;
 use crate::durable::restored::Restored;
 use crate::listen::Listen;
+use crate::log::log;
 use crate::reload::Reloader;
 use crate::routing::UnderWay;
 use crate::stages::Stages;
@@ -235,6 +236,12 @@ impl Broker {
         }
     }
 
+    /// How often something was dropped or refused, by reason: the labels of `mqtt_messages_dropped` and its like in `/metrics`.
+    pub fn dropped(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let drops = &self.context.counters.drops;
+        DropReason::ALL.iter().map(|reason| (reason.label(), drops.count(*reason)))
+    }
+
     /// Begins to accept on this processor, until the program drains: what comes there is MQTT over TCP.
     ///
     /// # Errors
@@ -297,8 +304,9 @@ pub(crate) fn run(
             broker.accept_at(listeners.listener(start)?, *listen)?;
         }
         if start.processor() == 0 {
-            let drops = broker.context.counters.drops.clone();
-            broker.context.stages.control.dispatch(move |_| drops::log(drops))?;
+            let Context { stages, counters, ledger, .. } = &broker.context;
+            let (drops, ledger) = (counters.drops.clone(), ledger.clone());
+            stages.control.dispatch(move |_| log(drops, ledger))?;
         }
         if start.processor() == 0 && !config.system_interval.is_zero() {
             let (context, interval) = (broker.context.clone(), config.system_interval);

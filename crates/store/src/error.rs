@@ -143,7 +143,7 @@ pub enum AppendError {
 
 impl AppendError {
     /// Whether the disk, or what its owner may have of it, is full.
-    pub(crate) fn is_out_of_room(&self) -> bool {
+    pub fn is_out_of_room(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self, Self::Disk { kind: StorageFull | QuotaExceeded, .. })
     }

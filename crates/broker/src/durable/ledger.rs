@@ -17,7 +17,9 @@ use phalanx::{
 };
 use phalanx_store::{AppendError, Entry, Journal};
 
+use crate::drops::DropReason;
 use crate::durable::bounds::Bounds;
+use crate::durable::disk_state::DiskState;
 use crate::durable::patience::{Awake, PATIENCE, SLICE, patience};
 
 /// A change's place in the line. All up to it are on the disk when it is. 0 for nothing to wait for.
@@ -47,8 +49,7 @@ struct Shared {
     is_long: AtomicBool,
     /// How long the disk has taken nothing of what is to be committed, in milliseconds in which the broker was awake.
     taken_nothing: AtomicU64,
-    /// The disk is full, and the journal uses the room that was set aside: it takes what lets go, and nothing more.
-    is_low: AtomicBool,
+    disk: DiskState,
     /// Whether an operation looks for room.
     is_watching: AtomicBool,
     /// What is alive may have so many bytes.
@@ -94,7 +95,7 @@ impl Ledger {
             is_behind: AtomicBool::new(false),
             is_long: AtomicBool::new(false),
             taken_nothing: AtomicU64::new(0),
-            is_low: AtomicBool::new(false),
+            disk: DiskState::default(),
             is_watching: AtomicBool::new(false),
             most_bytes,
             bounds,
@@ -118,6 +119,19 @@ impl Ledger {
     /// Whether what would add to what is kept is to be refused.
     pub(crate) fn is_full(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| shared.is_full.load(Ordering::Relaxed))
+    }
+
+    /// The state of the disk; none where nothing is kept.
+    pub(crate) fn disk(&self) -> Option<&DiskState> {
+        self.0.as_ref().map(|shared| &shared.disk)
+    }
+
+    /// Which of two reasons it is for which something is refused: the disk is full, or the journal is full or behind.
+    pub(crate) fn reason(&self, disk_full: DropReason, store_full: DropReason) -> DropReason {
+        match self.disk().is_some_and(DiskState::is_full) {
+            true => disk_full,
+            false => store_full,
+        }
     }
 
     /// Whether the disk does not take what is noted, or has not for [`PATIENCE`]. Who would only wait for it is refused
@@ -301,19 +315,7 @@ impl Shared {
         self.is_behind.store(is_behind, Ordering::Relaxed);
         let is_full = is_behind || status.is_low || status.live >= self.most_bytes;
         self.is_full.store(is_full, Ordering::Relaxed);
-        let was_low = self.is_low.swap(status.is_low, Ordering::Relaxed);
-        match (was_low, status.is_low) {
-            (false, true) => {
-                eprintln!(
-                    "phalanx: the disk is full: QoS 1 and 2, retained messages, new sessions and subscriptions are \
-                     refused (quota exceeded); sessions go on, and their acknowledgements make room"
-                );
-            }
-            (true, false) => {
-                eprintln!("phalanx: the disk has room again: nothing is refused for want of it")
-            }
-            _ => (),
-        }
+        self.disk.set_low(status.is_low);
         if status.is_low {
             self.watch();
         }
@@ -410,9 +412,7 @@ impl Shared {
         loop {
             let error = match self.journal.append(entry.clone()).await {
                 Ok(()) => {
-                    if tries > 0 {
-                        eprintln!("phalanx: the journal is written again");
-                    }
+                    self.disk.written();
                     return Ok(());
                 }
                 Err(error) => error,
@@ -422,9 +422,7 @@ impl Shared {
             if is_over || is_draining() && tries >= AT_THE_END {
                 return Err(error);
             }
-            if tries == 1 {
-                eprintln!("phalanx: {error}; what clients want kept is refused until it can be");
-            }
+            self.disk.failed(&error);
             self.is_full.store(true, Ordering::Relaxed);
             self.is_behind.store(true, Ordering::Relaxed);
             sleep(AGAIN).await;

@@ -9,11 +9,13 @@
 //! |---|---|
 //! | `ledger.rs` | the order of all changes, and who waits for which |
 //! | `bounds.rs` | how much may wait for the disk |
+//! | `disk_state.rs` | whether the disk is full or fails, and the log lines about it |
 //! | `patience.rs` | how long they wait |
 //! | `kept.rs` | messages, wills and sessions as they are written |
 //! | `restored.rs` | what there was, put in its place again |
 
 pub(crate) mod bounds;
+pub(crate) mod disk_state;
 mod kept;
 pub(crate) mod ledger;
 pub(crate) mod patience;

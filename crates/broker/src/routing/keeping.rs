@@ -3,6 +3,7 @@
 
 use phalanx_store::{DeliveryId, Entry, MessageId, Record, SessionId};
 
+use crate::drops::DropReason;
 use crate::durable::{Ledger, PIECE, Ticket, flags, put_message};
 use crate::message::Message;
 use crate::routing::delivery::{Delivery, Identifiers};
@@ -41,6 +42,11 @@ impl Keeping {
     /// Whether what would be kept is to be refused.
     pub(crate) fn is_full(&self) -> bool {
         self.ledger.is_full()
+    }
+
+    /// Why what would be kept is refused.
+    pub(crate) fn full_reason(&self) -> DropReason {
+        self.ledger.reason(DropReason::DiskFull, DropReason::StoreFull)
     }
 
     /// A message is retained from now on, or none for its topic if it is empty.

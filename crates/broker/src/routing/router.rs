@@ -145,7 +145,7 @@ impl Router {
             end = n + 1;
             if is_full && message.wants_keeping() {
                 reasons[n] = Reason::QUOTA_EXCEEDED;
-                drops.add(DropReason::StoreFull, 1, || example(message));
+                drops.add(keeping.full_reason(), 1, || example(message));
                 continue;
             }
             if message.retain {

@@ -8,6 +8,7 @@
 //! | `parting.rs` | wills on their way to the router |
 //! | `state.rs` | one session |
 //! | `outgoing.rs` | messages to its client: queued, written, in flight, answered |
+//! | `refused.rs` | counts of what cannot be kept |
 //! | `operations.rs` | what connections and other stages ask of it |
 
 pub(crate) mod close;
@@ -16,6 +17,7 @@ pub(crate) mod open;
 mod operations;
 pub(crate) mod outgoing;
 pub(crate) mod parting;
+mod refused;
 pub(crate) mod state;
 pub(crate) mod table;
 #[cfg(test)]

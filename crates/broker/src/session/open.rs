@@ -63,12 +63,17 @@ impl Sessions {
         }
         let was_kept = known.and_then(|slot| self.at(slot)).is_some_and(|own| own.number != 0);
         if (is_kept || was_kept) && self.ledger.is_behind() {
+            self.refused_session(&opening.client_id);
             return (Err(Reason::SERVER_UNAVAILABLE), after, Ticket::default());
         }
         let known = known.filter(|slot| self.take_over(*slot, &opening, now, &mut after));
         let slot = match known {
             Some(slot) => slot,
-            None if self.names.len() >= most || is_kept && self.ledger.is_full() => {
+            None if self.names.len() >= most => {
+                return (Err(Reason::QUOTA_EXCEEDED), after, self.note());
+            }
+            None if is_kept && self.ledger.is_full() => {
+                self.refused_session(&opening.client_id);
                 return (Err(Reason::QUOTA_EXCEEDED), after, self.note());
             }
             None => {

@@ -62,10 +62,12 @@ impl SessionStage {
     pub(crate) fn open(self, opening: Opening, routes: Routes) -> Call<Result<Opened, Reason>> {
         let partition = partition_of(&opening.client_id, self.1);
         self.0.call_partition(partition, move |sessions| async move {
+            let client = opening.client_id.clone();
             let (opened, after, ticket) = sessions.with(|sessions| sessions.open(opening, now()));
             self.settle(&sessions, after, routes).await;
             let opened = opened?;
             if soon_durable(&sessions, ticket).await.is_err() {
+                sessions.with(|sessions| sessions.refused_session(&client));
                 let closing = Closing { will: false, expiry: None };
                 self.leave(&sessions, (opened.key, opened.link), closing, routes).await;
                 return Err(Reason::SERVER_UNAVAILABLE);
@@ -191,6 +193,10 @@ impl SessionStage {
                 // The router may have them or not: the session keeps what they are known by, so that it is
                 // asked to forget them in the end.
                 false => {
+                    if is_routed {
+                        let count = reasons.iter().filter(|reason| !reason.is_failure()).count();
+                        sessions.with(|sessions| sessions.refused_subscriptions(key, count));
+                    }
                     let failed = |reason: Reason| match reason.is_failure() {
                         true => reason,
                         false => Reason::SERVER_BUSY,

@@ -267,9 +267,10 @@ impl Sessions {
         };
         let kept = session.kept();
         if is_behind && kept != 0 {
+            self.refused_subscriptions(key, wanted.iter().flatten().count());
             return (vec![Reason::QUOTA_EXCEEDED; wanted.len()], None);
         }
-        let mut places = HashMap::new();
+        let (mut places, mut refused) = (HashMap::new(), 0);
         let mut file = |wanted: Result<Wanted, Reason>| {
             let wanted = match wanted {
                 Ok(wanted) => wanted,
@@ -278,6 +279,7 @@ impl Sessions {
             if !session.keys.contains(&wanted.key) {
                 // One that is there already adds nothing to what is kept: clients repeat theirs when they are back.
                 if is_full && kept != 0 {
+                    refused += 1;
                     return Reason::QUOTA_EXCEEDED;
                 }
                 let bytes = counters.subscription_bytes.get() + cost(&wanted.key) as u64;
@@ -315,6 +317,7 @@ impl Sessions {
         let granted = (!granted.is_empty()).then_some((client, granted));
         self.notes = notes;
         self.note();
+        self.refused_subscriptions(key, refused);
         (reasons, granted)
     }
 

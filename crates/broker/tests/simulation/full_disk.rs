@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::sim::{self, Faults, Net};
+use phalanx_broker::Broker;
 use phalanx_mqtt::{
     Ack, Delivery, Packet, PacketId, Properties, Publish, QoS, Reason, Subscribe, SubscribeOptions,
     SubscriptionBuffer,
@@ -80,6 +81,12 @@ async fn subscribe(wire: &mut Wire, filter: &str) -> Reason {
     Reason(ack.reasons[0])
 }
 
+/// What was refused so far as it cannot be kept, by reason.
+fn refused(broker: &Broker) -> Vec<(&'static str, u64)> {
+    let is_of_keeping = |label: &str| label.ends_with("disk_full") || label.ends_with("store_full");
+    broker.dropped().filter(|(label, count)| is_of_keeping(label) && *count > 0).collect()
+}
+
 /// The disk becomes full: by what is published, or by somebody else's file. Gives how many messages were published before.
 async fn fill(net: &Net, writer: &mut Wire, by_others: bool) -> u32 {
     for number in 0..=MOST {
@@ -100,7 +107,7 @@ fn a_full_disk(seed: u64) -> u32 {
     sim::run(seed, |world| {
         world.set_most_steps(4_000_000);
         world.set_faults(Faults { full: 0, ..Faults::MILD });
-        begin_with_reserve(world, seed, SEGMENT, &Files::new());
+        let broker = begin_with_reserve(world, seed, SEGMENT, &Files::new());
         let net = world.net();
         net.set_disk_capacity(CAPACITY);
         world.client(async move {
@@ -113,6 +120,7 @@ fn a_full_disk(seed: u64) -> u32 {
             quiet.reset();
             let mut writer = Wire::ask(&net, "writer", 0).await.ok().expect("it is let in").0;
             let count = fill(&net, &mut writer, by_others).await;
+            assert_eq!(refused(&broker), [("disk_full", 1)]);
             // What would add to what is kept is refused, and nothing else.
             assert_eq!(ask(&net, "new").await.1, Reason::QUOTA_EXCEEDED);
             assert_eq!(publish(&mut writer, count).await, Reason::QUOTA_EXCEEDED);
@@ -125,6 +133,9 @@ fn a_full_disk(seed: u64) -> u32 {
             let mut quiet = ask(&net, "quiet").await.0;
             assert_eq!(subscribe(&mut quiet, "x").await, Reason(1));
             assert_eq!(subscribe(&mut quiet, "y").await, Reason::QUOTA_EXCEEDED);
+            // Each refusal is counted.
+            let each = [("disk_full", 2), ("session_disk_full", 1), ("subscription_disk_full", 1)];
+            assert_eq!(refused(&broker), each);
             if by_others && seed.is_multiple_of(2) {
                 // The broker finds out by itself that there is room again.
                 assert!(net.remove_file("other"));

@@ -127,7 +127,7 @@ pub(crate) fn begin_beside(
     files: &Files,
     beside: (Graph, impl Fn(&Start) -> Result<(), CallError> + 'static),
 ) {
-    begin_with(world, options(seed), files, beside);
+    drop(begin_with(world, options(seed), files, beside));
 }
 
 fn options(seed: u64) -> Options {
@@ -143,9 +143,14 @@ fn options(seed: u64) -> Options {
 }
 
 /// The broker, with a disk that sets three segments' bytes aside.
-pub(crate) fn begin_with_reserve(world: &mut World, seed: u64, segment_bytes: u64, files: &Files) {
+pub(crate) fn begin_with_reserve(
+    world: &mut World,
+    seed: u64,
+    segment_bytes: u64,
+    files: &Files,
+) -> Broker {
     let options = Options { segment_bytes, reserve_bytes: 3 * segment_bytes, ..options(seed) };
-    begin_with(world, options, files, (Graph::new(), |_: &Start| Ok(())));
+    begin_with(world, options, files, (Graph::new(), |_: &Start| Ok(())))
 }
 
 fn begin_with(
@@ -153,19 +158,21 @@ fn begin_with(
     options: Options,
     files: &Files,
     (mut graph, others): (Graph, impl Fn(&Start) -> Result<(), CallError> + 'static),
-) {
+) -> Broker {
     files.iter().for_each(|(name, bytes)| world.file(name, bytes.clone()));
     let store = Store::open_in(files, world.root(), Path::new("/"), options);
     let store = store.unwrap_or_else(|error| panic!("{error}"));
     let broker =
         Broker::declare_on(&mut graph, &config(world), store, world.time_of_day()).unwrap();
     let listeners = RefCell::new(world.listen(address()));
+    let begun = broker.clone();
     world.program(graph, move |start| {
         broker.begin(start);
         others(start)?;
         let listener = listeners.borrow_mut().pop().expect("one for each");
         Ok(broker.accept(Listener::new(listener)?)?)
     });
+    begun
 }
 
 /// What somebody remembers, for each of these.

@@ -1,0 +1,169 @@
+//! The state of the disk: whether it is full, whether it refuses writes, and log lines about changes of both.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use phalanx_store::AppendError;
+
+use crate::log::LogLimit;
+
+/// The state of the disk. One operation at a time changes it, and any may read it.
+#[derive(Default)]
+pub(crate) struct DiskState {
+    /// The disk is full, and the journal uses the room that was set aside.
+    low: Flag,
+    /// The last write has failed.
+    failing: Flag,
+    /// The last write has failed as the disk is full.
+    is_out_of_room: AtomicBool,
+    /// The last error of a write.
+    error: Mutex<String>,
+}
+
+/// A flag that counts its changes.
+#[derive(Default)]
+struct Flag {
+    is_set: AtomicBool,
+    changes: AtomicU64,
+}
+
+impl Flag {
+    fn set(&self, is_set: bool) {
+        if self.is_set.swap(is_set, Ordering::Relaxed) != is_set {
+            self.changes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Relaxed)
+    }
+}
+
+impl DiskState {
+    /// Whether the journal uses the room that was set aside.
+    pub(crate) fn set_low(&self, is_low: bool) {
+        self.low.set(is_low);
+    }
+
+    /// A write has failed.
+    pub(crate) fn failed(&self, error: &AppendError) {
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error.to_string();
+        self.is_out_of_room.store(error.is_out_of_room(), Ordering::Relaxed);
+        self.failing.set(true);
+    }
+
+    /// A write has succeeded.
+    pub(crate) fn written(&self) {
+        self.is_out_of_room.store(false, Ordering::Relaxed);
+        self.failing.set(false);
+    }
+
+    /// Whether the disk is full, with room set aside or without.
+    pub(crate) fn is_full(&self) -> bool {
+        self.low.is_set() || self.is_out_of_room.load(Ordering::Relaxed)
+    }
+}
+
+/// In looks: no change of the state waits longer for its line.
+const LONGEST: u32 = 2;
+
+/// The log of a [`DiskState`].
+#[derive(Default)]
+pub(crate) struct DiskLog {
+    low: LogLimit,
+    failing: LogLimit,
+}
+
+impl DiskLog {
+    /// One look at the state: the lines that are due.
+    pub(crate) fn lines(&mut self, disk: &DiskState, is_last: bool) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut line = |limit: &mut LogLimit, flag: &Flag, text: &dyn Fn(bool) -> String| {
+            let changes = flag.changes.load(Ordering::Relaxed);
+            match limit.due(changes, LONGEST, is_last) {
+                None => (),
+                Some(1) => lines.push(text(flag.is_set())),
+                Some(many) => lines.push(format!(
+                    "{} (it has changed {many} times since the last line)",
+                    text(flag.is_set())
+                )),
+            }
+        };
+        line(&mut self.low, &disk.low, &|is_low| {
+            match is_low {
+            true => "the disk is full: QoS 1 and 2, retained messages, new sessions and subscriptions are refused (quota \
+                     exceeded); sessions go on, and their acknowledgements make room"
+                .into(),
+            false => "the disk has room again: nothing is refused for want of it".into(),
+        }
+        });
+        line(&mut self.failing, &disk.failing, &|is_failing| match is_failing {
+            true => {
+                let error = disk.error.lock().unwrap_or_else(PoisonError::into_inner);
+                format!("{error}; what clients want kept is refused until it can be")
+            }
+            false => "the journal is written again".into(),
+        });
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    fn error(kind: ErrorKind) -> AppendError {
+        AppendError::Disk { kind, what: "no".into() }
+    }
+
+    #[test]
+    fn a_disk_at_the_edge_cannot_fill_the_log() {
+        let (disk, mut log) = (DiskState::default(), DiskLog::default());
+        assert!(log.lines(&disk, false).is_empty());
+        let mut lines = Vec::new();
+        for look in 0..1000 {
+            for _ in 0..10 {
+                disk.set_low(true);
+                disk.set_low(true);
+                disk.set_low(false);
+                disk.failed(&error(ErrorKind::StorageFull));
+                disk.failed(&error(ErrorKind::StorageFull));
+                disk.written();
+            }
+            disk.set_low(look % 2 == 0);
+            lines.extend(log.lines(&disk, false).into_iter().map(|line| (look, line)));
+            if look % 2 == 0 {
+                disk.set_low(false);
+            }
+        }
+        // Two lines at once, and then two in two looks at most.
+        assert!((990..=1002).contains(&lines.len()), "{}", lines.len());
+        assert!(lines.iter().all(|(_, line)| line.contains(" times since the last line")));
+        // The last state is logged at the next looks, and no line comes without a change.
+        disk.set_low(true);
+        let last: Vec<_> = (0..3).flat_map(|_| log.lines(&disk, false)).collect();
+        assert!(last.iter().any(|line| line.starts_with("the disk is full")), "{last:?}");
+        assert!((0..100).all(|_| log.lines(&disk, false).is_empty()));
+        disk.set_low(false);
+        let line = "the disk has room again: nothing is refused for want of it";
+        assert_eq!(log.lines(&disk, false), [line]);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_one_that_fails() {
+        let disk = DiskState::default();
+        disk.failed(&error(ErrorKind::Other));
+        assert!(!disk.is_full());
+        disk.failed(&error(ErrorKind::StorageFull));
+        assert!(disk.is_full());
+        disk.written();
+        assert!(!disk.is_full());
+        disk.set_low(true);
+        assert!(disk.is_full());
+        let lines = DiskLog::default().lines(&disk, true);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[1].starts_with("the journal is written again (it has changed 2 times"));
+    }
+}

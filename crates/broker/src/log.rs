@@ -1,0 +1,60 @@
+//! The log of what the broker drops and of the state of the disk: one operation of one processor looks at both at intervals,
+//! so that no client and no disk can fill the log.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use phalanx::{First, draining, first, sleep};
+
+use crate::drops::{DropLog, Drops};
+use crate::durable::Ledger;
+use crate::durable::disk_state::DiskLog;
+
+/// The interval between two looks.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Logs what is dropped, and changes of the disk's state, until the program drains.
+pub(crate) async fn log(drops: Drops, ledger: Ledger) {
+    let (mut drop_log, mut disk_log) = (DropLog::default(), DiskLog::default());
+    let mut drained = pin!(draining());
+    loop {
+        let is_last = matches!(first(sleep(LOOK), drained.as_mut()).await, First::Other(()));
+        let of_disk = ledger.disk().map(|disk| disk_log.lines(disk, is_last));
+        let lines = of_disk.into_iter().flatten().chain(drop_log.lines(&drops, is_last));
+        lines.for_each(|line| eprintln!("phalanx: {line}"));
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// The rate limit of one kind of line: a line is due at a look where a count has grown. While it grows on, each line comes
+/// after twice as many looks as the one before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LogLimit {
+    count: u64,
+    /// In looks, the time between the last line and the next; and what is left of it.
+    pause: u32,
+    left: u32,
+}
+
+impl LogLimit {
+    /// One look: by how much `count` has grown since the last line, if a line is due. There are no more than `longest`
+    /// looks between two lines. The last look has no rate limit.
+    pub(crate) fn due(&mut self, count: u64, longest: u32, is_last: bool) -> Option<u64> {
+        self.left = self.left.saturating_sub(1);
+        if self.left > 0 && !is_last {
+            return None;
+        }
+        let more = count - self.count;
+        if more == 0 {
+            // After a quiet time a line is due at the next look.
+            self.pause = 0;
+            return None;
+        }
+        self.count = count;
+        self.pause = (self.pause * 2).clamp(1, longest);
+        self.left = self.pause;
+        Some(more)
+    }
+}
