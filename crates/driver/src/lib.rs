@@ -44,6 +44,7 @@ mod sounding;
 mod table;
 mod tokens;
 mod unpark;
+mod user_bytes;
 
 pub mod poll;
 pub mod sim;

@@ -11,8 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use bytes::Bytes;
-
+use crate::user_bytes::UserBytes;
 use crate::{Done, File, OpenHow, Unpark, beneath};
 
 const MOST_THREADS: usize = 4;
@@ -24,7 +23,7 @@ const IDLE: Duration = Duration::from_secs(10);
 pub(crate) enum Work {
     Open { directory: File, path: CString, how: OpenHow },
     ReadAt { file: File, buffer: Vec<u8>, offset: u64, length: usize },
-    WriteAt { file: File, bytes: Bytes, offset: u64 },
+    WriteAt { file: File, bytes: UserBytes, offset: u64 },
     Sync { file: File, data_only: bool },
 }
 

@@ -31,6 +31,8 @@ impl fmt::Debug for Socket {
 }
 
 /// Bytes to send: `head`, then `body`.
+///
+/// A driver discards panics of the body's destructor ([`Bytes::from_owner`]).
 #[derive(Debug, Default)]
 pub struct Payload {
     /// Sent first, and given back empty by [`Done::Sent`] so that its memory can be used again.
@@ -168,7 +170,8 @@ pub enum Request {
     WriteAt {
         /// A file open for writing.
         file: File,
-        /// What to write; shared, so that it need not be copied. Empty completes at once.
+        /// What to write; shared, so that it need not be copied. Empty completes at once. A driver
+        /// discards panics of its destructor.
         bytes: Bytes,
         /// From the start of the file, in bytes.
         offset: u64,
@@ -248,18 +251,6 @@ impl Payload {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.body.is_empty()
-    }
-
-    /// The parts without their first `sent` bytes.
-    pub(crate) fn rest(&self, sent: usize) -> (&[u8], &[u8]) {
-        let of_head = sent.min(self.head.len());
-        (&self.head[of_head..], &self.body[sent - of_head..])
-    }
-
-    /// The head, emptied, to be used again.
-    pub(crate) fn into_head(mut self) -> Vec<u8> {
-        self.head.clear();
-        self.head
     }
 }
 

@@ -91,3 +91,26 @@ fn an_endpoint_stays_in_its_world() {
     assert_eq!(driver.local_addr(mine).unwrap(), address);
     assert!(one.connect(address).is_err(), "closed in its own world");
 }
+
+/// What the caller passes in runs without the world's lock: else this hangs.
+#[test]
+fn callers_use_the_world_in_what_they_pass() {
+    struct Content(World);
+    impl From<Content> for Vec<u8> {
+        fn from(content: Content) -> Self {
+            content.0.now().to_string().into_bytes()
+        }
+    }
+    let (done, finished) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let world = World::new(1);
+        world.set_faults(Faults::NONE);
+        for name in ["one", "three", "two"] {
+            world.write(name, Content(world.clone()));
+        }
+        let kept = |name: &[u8]| world.root().metadata().is_ok() && name != b"three";
+        let names = world.root().list(10, &kept).unwrap();
+        let _ = done.send((names.names.len(), names.cut, world.root().list(1, &kept).unwrap().cut));
+    });
+    assert_eq!(finished.recv_timeout(std::time::Duration::from_secs(60)), Ok((2, false, true)));
+}

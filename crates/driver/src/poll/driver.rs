@@ -60,7 +60,7 @@ impl Driver for Poll {
             Request::Accept { listener } => self.accept(token, listener),
             Request::Receive { socket } => self.receive(token, socket, 0),
             Request::Skip { socket, most } => self.receive(token, socket, most),
-            Request::Send { socket, payload } => self.send(token, socket, payload),
+            Request::Send { socket, payload } => self.send(token, socket, payload.into()),
             Request::SendFile { socket, head, file, offset, length } => {
                 self.send_file(token, socket, FileSend::new(head, &file, offset, length));
             }
@@ -75,7 +75,7 @@ impl Driver for Poll {
                 self.offload(token, Work::ReadAt { file, buffer, offset, length });
             }
             Request::WriteAt { file, bytes, offset } => {
-                self.offload(token, Work::WriteAt { file, bytes, offset });
+                self.offload(token, Work::WriteAt { file, bytes: bytes.into(), offset });
             }
             Request::Sync { file, data_only } => {
                 self.offload(token, Work::Sync { file, data_only });

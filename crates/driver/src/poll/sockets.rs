@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use crate::Token;
 use crate::sendfile::FileSend;
-use crate::{Payload, Token};
+use crate::user_bytes::Outgoing;
 
 /// One socket in the driver's care.
 pub(super) struct State {
@@ -33,7 +34,7 @@ pub(super) struct State {
 /// A payload on its way.
 pub(super) struct Sending {
     pub(super) token: Token,
-    pub(super) payload: Payload,
+    pub(super) payload: Outgoing,
     pub(super) sent: usize,
 }
 

@@ -7,7 +7,8 @@ use super::sockets::{Sending, SendingFile};
 use super::{Place, Poll};
 use crate::offload::{self, Work};
 use crate::sendfile::FileSend;
-use crate::{Completion, Done, Payload, Socket, Token};
+use crate::user_bytes::Outgoing;
+use crate::{Completion, Done, Socket, Token};
 
 impl Poll {
     pub(super) fn offload(&mut self, token: Token, work: Work) {
@@ -19,7 +20,7 @@ impl Poll {
         offload::start(work, job, Arc::clone(&self.inbox));
     }
 
-    pub(super) fn send(&mut self, token: Token, socket: Socket, payload: Payload) {
+    pub(super) fn send(&mut self, token: Token, socket: Socket, payload: Outgoing) {
         let Some(state) = self.sockets.get_mut(socket) else {
             return self.refuse(token, libc::EBADF);
         };

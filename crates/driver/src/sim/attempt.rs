@@ -4,11 +4,10 @@ use std::ffi::CString;
 use std::io;
 use std::net::SocketAddr;
 
-use bytes::Bytes;
-
 use super::driver::{Held, Sim};
 use super::net;
-use crate::{Chunk, Completion, Done, File, OpenHow, Payload, Socket, Token};
+use crate::user_bytes::{Outgoing, UserBytes};
+use crate::{Chunk, Completion, Done, File, OpenHow, Socket, Token};
 
 /// A call hands over no more than this of a payload's body.
 const AT_ONCE: usize = 64 << 10;
@@ -38,11 +37,11 @@ pub(super) enum What {
     Accept(Socket),
     Connect(SocketAddr),
     Receive(Socket),
-    Send { socket: Socket, payload: Payload, sent: usize },
+    Send { socket: Socket, payload: Outgoing, sent: usize },
     SendFile(FileSend),
     Open { directory: File, path: CString, how: OpenHow },
     Read { file: File, buffer: Vec<u8>, offset: u64, length: usize },
-    Write { file: File, bytes: Bytes, offset: u64, written: usize },
+    Write { file: File, bytes: UserBytes, offset: u64, written: usize },
     Sync { file: File },
 }
 

@@ -369,16 +369,15 @@ impl Node {
 
     /// The names in a directory, or fails as a disk may.
     pub(crate) fn list(&self, most: usize, keep: &dyn Fn(&[u8]) -> bool) -> io::Result<Names> {
-        let state = &mut *self.world.state();
+        let mut guard = self.world.state();
+        let state = &mut *guard;
         if state.chance(state.faults.disk) {
             return Err(code(libc::EIO));
         }
         let Content::Directory(entries) = &state.disk.nodes[self.node].content else {
             return Err(code(libc::ENOTDIR));
         };
-        let kept = entries.iter().filter(|(name, _)| keep(name));
-        let cut = kept.clone().count() > most;
-        let names = kept.take(most).map(|(name, node)| {
+        let named = entries.iter().map(|(name, node)| {
             let Inode { content, modified_ns, .. } = &state.disk.nodes[*node];
             let (kind, length) = match content {
                 Content::File(bytes) => (NamedKind::File, bytes.len() as u64),
@@ -387,7 +386,13 @@ impl Node {
             };
             Named { name: name.clone(), kind, length, modified_ns: *modified_ns }
         });
-        Ok(Names { names: names.collect(), cut })
+        let mut names: Vec<_> = named.collect();
+        // `keep` may use the world, so it is called without the lock.
+        drop(guard);
+        names.retain(|named| keep(&named.name));
+        let cut = names.len() > most;
+        names.truncate(most);
+        Ok(Names { names, cut })
     }
 
     /// Takes a file's name out of a directory, or fails as a disk may.

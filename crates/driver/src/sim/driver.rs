@@ -201,6 +201,7 @@ impl Driver for Sim {
                 (self.refusal(socket, receiving), What::Receive(socket))
             }
             Request::Send { socket, payload } => {
+                let payload = payload.into();
                 (self.refusal(socket, sends_on), What::Send { socket, payload, sent: 0 })
             }
             Request::SendFile { socket, head, file, offset, length } => {
@@ -214,7 +215,7 @@ impl Driver for Sim {
                 (None, What::Read { file, buffer, offset, length })
             }
             Request::WriteAt { file, bytes, offset } => {
-                (None, What::Write { file, bytes, offset, written: 0 })
+                (None, What::Write { file, bytes: bytes.into(), offset, written: 0 })
             }
             Request::Sync { file, .. } => (None, What::Sync { file }),
         };

@@ -215,9 +215,11 @@ impl World {
     /// # Panics
     /// If the path leads through a file, or to a directory.
     pub fn write(&self, path: &str, bytes: impl Into<Vec<u8>>) {
+        // The caller's conversion may use the world, so it runs before the lock is taken.
+        let bytes = bytes.into();
         let state = &mut *self.state();
         let now = state.clock.time_of_day().as_nanos() as i128;
-        state.disk.write(path, bytes.into(), now);
+        state.disk.write(path, bytes, now);
     }
 
     /// Makes a symbolic link to `target`.

@@ -67,7 +67,7 @@ impl Driver for Uring {
             Request::Receive { socket } | Request::Skip { socket, .. } => {
                 self.receive(token, socket);
             }
-            Request::Send { socket, payload } => self.send(token, socket, payload),
+            Request::Send { socket, payload } => self.send(token, socket, payload.into()),
             Request::SendFile { socket, head, file, offset, length } => {
                 self.send_file(token, socket, FileSend::new(head, &file, offset, length));
             }
@@ -89,7 +89,7 @@ impl Driver for Uring {
             }
             Request::WriteAt { file, bytes, offset } => {
                 let nothing = bytes.is_empty();
-                match Writing::new(token, &file, bytes, offset) {
+                match Writing::new(token, &file, bytes.into(), offset) {
                     Ok(_) if nothing => self.done.push(Completion::ok(token, Done::Written)),
                     writing => self.start_file(token, writing.map(Operation::Write)),
                 }

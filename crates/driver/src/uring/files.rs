@@ -11,11 +11,11 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use io_uring::{opcode, squeue, types};
 
 use crate::beneath;
 use crate::file::Descriptor;
+use crate::user_bytes::UserBytes;
 use crate::{File, OpenHow, Token};
 
 /// The kernel reads no more than this at once (`MAX_RW_COUNT`).
@@ -110,7 +110,7 @@ impl Reading {
 pub(super) struct Writing {
     pub(super) token: Token,
     file: Arc<Descriptor>,
-    bytes: Bytes,
+    bytes: UserBytes,
     offset: u64,
     written: usize,
 }
@@ -118,7 +118,12 @@ pub(super) struct Writing {
 impl Writing {
     /// # Errors
     /// `EINVAL` when no file is that long (an offset of -1 would mean something else to the kernel).
-    pub(super) fn new(token: Token, file: &File, bytes: Bytes, offset: u64) -> io::Result<Writing> {
+    pub(super) fn new(
+        token: Token,
+        file: &File,
+        bytes: UserBytes,
+        offset: u64,
+    ) -> io::Result<Writing> {
         if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > i64::MAX as u64) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }

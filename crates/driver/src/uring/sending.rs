@@ -10,7 +10,8 @@ use std::rc::Rc;
 
 use io_uring::{opcode, squeue, types};
 
-use crate::{Payload, Socket, Token};
+use crate::user_bytes::Outgoing;
+use crate::{Socket, Token};
 
 const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
 
@@ -22,7 +23,7 @@ pub(super) struct Sending {
     pub(super) token: Token,
     pub(super) socket: Socket,
     pub(super) fd: Rc<OwnedFd>,
-    pub(super) payload: Payload,
+    pub(super) payload: Outgoing,
     pub(super) sent: usize,
     pub(super) message: Option<Box<Message>>,
 }

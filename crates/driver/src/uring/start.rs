@@ -6,7 +6,8 @@ use std::rc::Rc;
 use super::inflight::Operation;
 use super::sending::Sending;
 use super::{Place, Uring};
-use crate::{Completion, Done, Payload, Socket, Token};
+use crate::user_bytes::Outgoing;
+use crate::{Completion, Done, Socket, Token};
 
 impl Uring {
     pub(super) fn finish(&mut self, token: Token, result: io::Result<Done>) {
@@ -18,7 +19,7 @@ impl Uring {
         self.done.push(Completion::err(token, code));
     }
 
-    pub(super) fn send(&mut self, token: Token, socket: Socket, payload: Payload) {
+    pub(super) fn send(&mut self, token: Token, socket: Socket, payload: Outgoing) {
         let Some(state) = self.sockets.get_mut(socket) else {
             return self.refuse(token, libc::EBADF);
         };

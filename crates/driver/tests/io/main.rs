@@ -15,6 +15,7 @@ mod pool;
 mod receiving;
 mod sending;
 mod sending_files;
+mod user_bytes;
 mod writing;
 
 /// Makes each named function a test per driver, `name::uring` and `name::poll`.

@@ -171,7 +171,12 @@ fn a_file_that_may_not_grow(io: &mut Harness) {
     write(io, &file, &b"x"[..], limit - 1).unwrap();
 }
 
-fn open(io: &mut Harness, directory: &File, path: &str, access: Access) -> Result<File, i32> {
+pub(crate) fn open(
+    io: &mut Harness,
+    directory: &File,
+    path: &str,
+    access: Access,
+) -> Result<File, i32> {
     let (directory, path) = (directory.clone(), CString::new(path).unwrap());
     let how = OpenHow { links: Links::Followed, access };
     let token = io.start(Request::Open { directory, path, how });

@@ -7,6 +7,7 @@
 
 mod harness;
 mod moved;
+mod payloads;
 mod programs;
 mod reentrant;
 mod simulated;

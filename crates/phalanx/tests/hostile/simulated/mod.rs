@@ -2,6 +2,7 @@
 //! handles which are not `Send` leave their processors too.
 
 mod handles;
+mod payloads;
 mod streams;
 
 use std::cell::{Cell, RefCell};

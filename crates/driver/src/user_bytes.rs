@@ -1,0 +1,84 @@
+//! Bytes of a caller, in a driver's care.
+//!
+//! [`Bytes::from_owner`] gives bytes a destructor of the caller's. The driver drops them in the middle of
+//! its work, where a panic would skip the rest: other completions of the same batch, or the answer of a
+//! helper thread. So the drivers keep what they are given in the types of this file, which discard
+//! the panics of these destructors.
+
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bytes::Bytes;
+
+use crate::Payload;
+
+/// Bytes whose destructor may panic. The panic ends with the drop.
+#[derive(Default)]
+pub(crate) struct UserBytes(Option<Bytes>);
+
+impl From<Bytes> for UserBytes {
+    fn from(bytes: Bytes) -> Self {
+        Self(Some(bytes))
+    }
+}
+
+impl Deref for UserBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl Drop for UserBytes {
+    fn drop(&mut self) {
+        let bytes = self.0.take();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(bytes))) {
+            discard(panic);
+        }
+    }
+}
+
+/// Drops a panic's payload, which may panic as well. That second payload is leaked.
+#[cold]
+fn discard(panic: Box<dyn std::any::Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
+}
+
+/// A [`Payload`] on its way.
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    head: Vec<u8>,
+    body: UserBytes,
+}
+
+impl From<Payload> for Outgoing {
+    fn from(Payload { head, body }: Payload) -> Self {
+        Self { head, body: body.into() }
+    }
+}
+
+impl Outgoing {
+    /// Bytes in all.
+    pub(crate) fn len(&self) -> usize {
+        self.head.len() + self.body.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The parts without their first `sent` bytes.
+    pub(crate) fn rest(&self, sent: usize) -> (&[u8], &[u8]) {
+        let of_head = sent.min(self.head.len());
+        (&self.head[of_head..], &self.body[sent - of_head..])
+    }
+
+    /// The head, emptied, to be used again.
+    pub(crate) fn into_head(mut self) -> Vec<u8> {
+        self.head.clear();
+        self.head
+    }
+}

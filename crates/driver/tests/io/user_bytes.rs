@@ -1,0 +1,166 @@
+//! Payloads whose destructors panic: the driver drops them wherever a request ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use phalanx_driver::{Config, Done, Request};
+
+use crate::harness::{Harness, write_all};
+
+crate::on_all!(
+    a_batch_of_sends_is_answered,
+    a_refused_send_is_answered,
+    a_closed_socket_answers_all_requests,
+    a_cancelled_send_is_answered,
+    a_reset_connection_answers,
+    a_driver_is_dropped_with_sends_in_flight,
+    writes_to_a_file_are_answered,
+);
+
+/// More than a connection holds.
+const LONG: usize = 64 << 20;
+
+/// Counts its drops. Each panics.
+#[derive(Clone, Default)]
+struct Drops(Arc<AtomicUsize>);
+
+struct Owner(Vec<u8>, Drops);
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.1.0.fetch_add(1, Ordering::SeqCst);
+        // The panic's own payload panics too.
+        std::panic::panic_any(Again);
+    }
+}
+
+struct Again;
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        panic!("hostile panic");
+    }
+}
+
+impl Drops {
+    fn bytes(&self, length: usize) -> Bytes {
+        Bytes::from_owner(Owner(vec![b'x'; length], self.clone()))
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// The driver still serves a connection.
+fn serves(io: &mut Harness) {
+    let (socket, peer) = io.pair();
+    let writer = write_all(&peer, *b"request");
+    assert_eq!(io.received_exactly(socket, 7), b"request");
+    writer.join().unwrap();
+    io.driver.close(socket);
+}
+
+fn a_batch_of_sends_is_answered(io: &mut Harness) {
+    let drops = Drops::default();
+    let pairs: Vec<_> = (0..5).map(|_| io.pair()).collect();
+    let sends: Vec<_> = (0..5)
+        .map(|n| io.send(pairs[n].0, if n % 2 == 0 { b"head" } else { b"" }, drops.bytes(n)))
+        .collect();
+    sends.into_iter().for_each(|send| io.sent(send).unwrap());
+    assert_eq!(drops.count(), 5);
+    serves(io);
+}
+
+fn a_refused_send_is_answered(io: &mut Harness) {
+    let drops = Drops::default();
+    let (socket, _peer) = io.pair();
+    let first = io.send(socket, b"", drops.bytes(LONG));
+    let second = io.send(socket, b"", drops.bytes(5));
+    assert_eq!(io.error(second), libc::EBUSY);
+    io.driver.close(socket);
+    assert_eq!(io.error(first), libc::ECANCELED);
+    let stale = io.send(socket, b"", drops.bytes(5));
+    assert_eq!(io.error(stale), libc::EBADF);
+    assert_eq!(drops.count(), 3);
+    serves(io);
+}
+
+fn a_closed_socket_answers_all_requests(io: &mut Harness) {
+    let drops = Drops::default();
+    for begun in [false, true] {
+        let (socket, _peer) = io.pair();
+        let (receive, send) = (io.receive(socket), io.send(socket, b"", drops.bytes(LONG)));
+        if begun {
+            io.idle(Duration::from_millis(10));
+        }
+        io.driver.close(socket);
+        assert_eq!(io.error(send), libc::ECANCELED);
+        assert_eq!(io.error(receive), libc::ECANCELED);
+    }
+    assert_eq!(drops.count(), 2);
+    serves(io);
+}
+
+fn a_cancelled_send_is_answered(io: &mut Harness) {
+    let drops = Drops::default();
+    let (socket, _peer) = io.pair();
+    let send = io.send(socket, b"head", drops.bytes(LONG));
+    io.idle(Duration::from_millis(10));
+    io.driver.cancel(send);
+    assert_eq!(io.error(send), libc::ECANCELED);
+    assert_eq!(drops.count(), 1);
+    serves(io);
+}
+
+fn a_reset_connection_answers(io: &mut Harness) {
+    let drops = Drops::default();
+    let (socket, peer) = io.pair();
+    let send = io.send(socket, b"head", drops.bytes(LONG));
+    io.idle(Duration::from_millis(10));
+    peer.reset();
+    assert!([libc::ECONNRESET, libc::EPIPE].contains(&io.error(send)));
+    assert_eq!(drops.count(), 1);
+    serves(io);
+}
+
+fn a_driver_is_dropped_with_sends_in_flight(io: &mut Harness) {
+    let drops = Drops::default();
+    let mut inner = Harness::new(io.kind, &Config::default());
+    let pairs: Vec<_> = (0..4).map(|_| inner.pair()).collect();
+    for (n, (socket, _)) in pairs.iter().enumerate() {
+        inner.send(*socket, b"", drops.bytes(LONG));
+        if n < 2 {
+            inner.idle(Duration::from_millis(10));
+        }
+    }
+    drop(inner);
+    assert_eq!(drops.count(), 4);
+}
+
+fn writes_to_a_file_are_answered(io: &mut Harness) {
+    let drops = Drops::default();
+    let disk = io.disk();
+    disk.write("file", b"");
+    let root = disk.open(".");
+    let file = crate::writing::open(io, &root, "file", phalanx_driver::Access::Write).unwrap();
+    // More than there are helper threads.
+    for round in 0..6 {
+        let (file, bytes) = (file.clone(), drops.bytes(5));
+        let write = io.start(Request::WriteAt { file, bytes, offset: 5 * round });
+        assert!(matches!(io.finish(write), Ok(Done::Written)));
+    }
+    let (file, bytes) = (file.clone(), drops.bytes(5));
+    let impossible = io.start(Request::WriteAt { file, bytes, offset: u64::MAX });
+    assert_eq!(io.error(impossible), libc::EINVAL);
+    assert_eq!(drops.count(), 7);
+    serves(io);
+}
