@@ -24,7 +24,7 @@ mod request;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use phalanx_core::{Hold, ProcessorId, Session, load_ahead, now};
@@ -319,31 +319,41 @@ impl Io {
         })
     }
 
-    /// Registers `waker` for the request's answer. None if it is answered already, or not here.
-    fn wait(&self, key: usize, waker: &Waker) -> Option<()> {
-        let is_same = match &self.flights.borrow().get(key)?.state {
-            State::Waiting(before) => before.will_wake(waker),
-            _ => return None,
-        };
-        if !is_same {
-            let mut waker = waker.clone();
-            if let State::Waiting(before) = &mut self.flights.borrow_mut().get_mut(key)?.state {
-                std::mem::swap(before, &mut waker);
+    /// The request's answer, which leaves the table, or else registers `waker` for it.
+    fn answer(&self, key: usize, waker: &Waker) -> Poll<io::Result<Done>> {
+        let mut flights = self.flights.borrow_mut();
+        match flights.get(key).map(|flight| &flight.state) {
+            Some(State::Done(_)) => {
+                let flight = flights.remove(key);
+                drop(flights);
+                let State::Done(result) = flight.state else { unreachable!("looked at above") };
+                Poll::Ready(result)
             }
+            Some(State::Waiting(before)) if before.will_wake(waker) => Poll::Pending,
+            Some(State::Waiting(_)) => {
+                drop(flights);
+                self.wait_for_another(key, waker)
+            }
+            Some(State::Abandoned) | None => Poll::Ready(Err(Elsewhere::Ended.into())),
         }
-        Some(())
     }
 
-    /// Takes a request that has its answer out of the table.
-    fn take(&self, key: usize) -> io::Result<Done> {
+    /// Replaces the waker of a request. Cloning is foreign code, and may do anything to the table.
+    #[cold]
+    fn wait_for_another(&self, key: usize, waker: &Waker) -> Poll<io::Result<Done>> {
+        let mut waker = waker.clone();
         let mut flights = self.flights.borrow_mut();
-        if !matches!(flights.get(key), Some(Flight { state: State::Done(_), .. })) {
-            return Err(Elsewhere::Ended.into());
+        match flights.get_mut(key).map(|flight| &mut flight.state) {
+            Some(State::Waiting(before)) => std::mem::swap(before, &mut waker),
+            _ => {
+                drop(flights);
+                return self.answer(key, &waker);
+            }
         }
-        let flight = flights.remove(key);
+        // The former waker is dropped after the borrow: that is foreign code as well.
         drop(flights);
-        let State::Done(result) = flight.state else { unreachable!("looked at above") };
-        result
+        contain(|| drop(waker));
+        Poll::Pending
     }
 
     /// Gives up all requests after the processor's end, also those whose futures were moved away.

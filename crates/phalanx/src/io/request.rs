@@ -96,7 +96,7 @@ impl HomeSocket {
         patience: Patience,
     ) -> Requested {
         let request = Some((request(self.socket), patience));
-        Requested(Stage::New { request, home: Some(self.home) })
+        Requested { request, stage: Stage::New { home: Some(self.home) } }
     }
 
     /// Asks the driver about this socket.
@@ -126,22 +126,24 @@ impl Drop for HomeSocket {
 
 /// A request to the driver of whichever processor awaits it first.
 pub(crate) fn request(request: Request, patience: Patience) -> Requested {
-    Requested(Stage::New { request: Some((request, patience)), home: None })
+    Requested { request: Some((request, patience)), stage: Stage::New { home: None } }
 }
 
 /// The future of [`request`] and [`HomeSocket::request`].
-pub(crate) struct Requested(Stage);
+pub(crate) struct Requested {
+    /// Taken when the request is started.
+    request: Option<(Request, Patience)>,
+    stage: Stage,
+}
 
+/// Progress of a request. It is `Copy`, so that a change of stage runs no destructor.
+#[derive(Clone, Copy)]
 enum Stage {
-    /// For this processor's driver alone, if there is one.
-    New {
-        request: Option<(Request, Patience)>,
-        home: Option<ProcessorId>,
-    },
-    Flying {
-        key: usize,
-        home: ProcessorId,
-    },
+    /// Not started. With a home, only that processor may start it.
+    New { home: Option<ProcessorId> },
+    /// In the table of its processor.
+    Flying { key: usize, home: ProcessorId },
+    /// Answered or given up.
     Over,
 }
 
@@ -149,7 +151,8 @@ impl Requested {
     /// Gives the request up, by its processor.
     #[cold]
     fn stray(&mut self, home: ProcessorId) -> Poll<io::Result<Done>> {
-        drop(Self(std::mem::replace(&mut self.0, Stage::Over)));
+        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        drop(Self { request: self.request.take(), stage });
         Poll::Ready(Err(elsewhere(home)))
     }
 }
@@ -158,29 +161,26 @@ impl Future for Requested {
     type Output = io::Result<Done>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        with(|io| match &mut self.0 {
-            Stage::New { request, home } => {
+        with(|io| match self.stage {
+            Stage::New { home } => {
                 if let Some(home) = home.filter(|home| *home != io.home) {
                     return self.stray(home);
                 }
-                let (request, patience) = request.take().expect("started once");
-                self.0 = Stage::Over;
-                match io.start(request, patience, context.waker()) {
-                    Ok(key) => self.0 = Stage::Flying { key, home: io.home },
-                    Err(error) => return Poll::Ready(Err(error)),
-                }
+                let (request, patience) = self.request.take().expect("started once");
+                self.stage = Stage::Over;
+                let key = io.start(request, patience, context.waker())?;
+                self.stage = Stage::Flying { key, home: io.home };
                 Poll::Pending
             }
             Stage::Flying { key, home } => {
-                let (key, home) = (*key, *home);
                 if home != io.home {
                     return self.stray(home);
                 }
-                if io.wait(key, context.waker()).is_some() {
-                    return Poll::Pending;
+                let answer = io.answer(key, context.waker());
+                if answer.is_ready() {
+                    self.stage = Stage::Over;
                 }
-                self.0 = Stage::Over;
-                Poll::Ready(io.take(key))
+                answer
             }
             Stage::Over => panic!("a request is awaited once"),
         })
@@ -189,7 +189,7 @@ impl Future for Requested {
 
 impl Drop for Requested {
     fn drop(&mut self) {
-        if let Stage::Flying { key, home } = self.0 {
+        if let Stage::Flying { key, home } = self.stage {
             release(home, move |io| io.abandon(key));
         }
     }
