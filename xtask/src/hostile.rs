@@ -8,8 +8,7 @@
 //! - AddressSanitizer and valgrind run all of them natively, on the poll driver. They see what is
 //!   read or written outside of its allocation, or after that was freed.
 //!
-//! Miri and AddressSanitizer want a nightly toolchain. What a machine does not have is skipped, and
-//! said.
+//! Miri and AddressSanitizer need a nightly toolchain. Missing tools are skipped with a message.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -74,7 +73,7 @@ pub(crate) fn run(root: &Path, names: &[String]) -> ExitCode {
 fn watch(root: &Path, tool: Tool) -> Result<(), Obstacle> {
     match tool {
         Tool::Miri => miri(root, &["-p", "phalanx-core", "--test", "hostile"]),
-        // What does not run in simulation has sockets and threads of the machine's.
+        // The other tests use sockets and threads of the machine.
         Tool::MiriSim => miri(root, &["-p", "phalanx", "--test", "hostile", "simulated"]),
         Tool::Asan => asan(root),
         Tool::Valgrind => valgrind(root),

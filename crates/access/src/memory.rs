@@ -8,7 +8,7 @@ use argon2::Block;
 /// keep what was freed, in each thread's arena. Pages that are not touched take no memory.
 const MAPPED_BY_ITSELF: usize = (33 << 20) / Block::SIZE;
 
-/// What one look at a password works in.
+/// Working memory of one password check.
 #[derive(Default)]
 pub(crate) struct Memory(Vec<Block>);
 

@@ -33,7 +33,7 @@ pub(crate) async fn log(drops: Drops, ledger: Ledger) {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LogLimit {
     count: u64,
-    /// In looks, the time between the last line and the next; and what is left of it.
+    /// The interval between the last line and the next, and the remaining part of it, in looks.
     pause: u32,
     left: u32,
 }

@@ -36,7 +36,7 @@ impl<S: Send + 'static> ExclusiveStage<S> {
         self.dispatch_from(self.key.invoked(), operation)
     }
 
-    /// As [`call`](Self::call), into `session` in place of the caller's own.
+    /// Like [`call`](Self::call), in `session` instead of the caller's own.
     ///
     /// # Panics
     /// If the session's handle is another processor's.
@@ -51,7 +51,7 @@ impl<S: Send + 'static> ExclusiveStage<S> {
         session.scope(|| self.call_from(from, operation))
     }
 
-    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
+    /// Like [`dispatch`](Self::dispatch), in `session` instead of the caller's own.
     ///
     /// # Errors
     /// As [`SharedStage::dispatch_in`](crate::SharedStage::dispatch_in).

@@ -54,18 +54,17 @@ impl<S> Drop for Serving<S> {
 }
 
 impl StageOptions<'_> {
-    /// A stage of cohort operations whose handler is asynchronous and serves one cohort at a time:
-    /// what is invoked meanwhile waits in the stage's queue, up to its
-    /// [capacity](Self::capacity), and is the next cohort. For group commit.
+    /// A stage of cohort operations with an asynchronous handler that serves one cohort at a time. Later
+    /// items wait in the stage's queue, up to its [capacity](Self::capacity), and form the next cohort. For
+    /// group commit.
     ///
-    /// Cohorts and their items are in the order of invocation, also where [`lifo`](Self::lifo) is
-    /// asked for. The handler runs as an operation of
-    /// `runner` and has the state for itself until it returns. Items that it does not answer fail
-    /// with [`CallError::Unanswered`]. If it panics, they fail with [`CallError::Panicked`], the state
-    /// stays as the panic left it, and the next cohort begins. A program that drains finishes the
-    /// cohort under way and those that wait. An item whose session has ended fails with
-    /// [`CallError::Ended`]; the handler goes on. If the processor has no room for the handler's
-    /// operation ([`Graph::max_operations`](crate::Graph::max_operations)), the cohort is unanswered.
+    /// Cohorts and their items keep the order of invocation, even with [`lifo`](Self::lifo). The handler runs
+    /// as an operation of `runner` and has exclusive access to the state until it returns. Items without a
+    /// reply fail with [`CallError::Unanswered`]. If the handler panics, they fail with
+    /// [`CallError::Panicked`], the state stays as the panic left it, and the next cohort begins. A program
+    /// that drains finishes the current cohort and the waiting ones. An item whose session has ended fails
+    /// with [`CallError::Ended`]; the handler continues. If the processor has no room for the handler's
+    /// operation ([`Graph::max_operations`](crate::Graph::max_operations)), the cohort stays unanswered.
     ///
     /// ```
     /// use phalanx_core::{Cohort, Graph, sleep};
@@ -110,7 +109,7 @@ impl StageOptions<'_> {
                     let served = handler(state, cohort);
                     answering_for(stage, served).await;
                 };
-                // Refused, it drops the cohort: the callers are told.
+                // A refused dispatch drops the cohort, which answers its callers.
                 let _ = runner.dispatch_from(from, operation);
             };
             let batch = Rc::new(LocalBatch::new(begin).busy_while(busy));

@@ -164,7 +164,7 @@ fn a_refused_arrival_takes_nobody_out_of_turn() {
 const PROCESSORS: usize = 3;
 const PARTITIONS: usize = 4;
 
-/// What one caller invokes next, and where.
+/// The next invocation of one caller.
 #[derive(Clone, Copy, Debug)]
 enum Invoke {
     Shared,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{Bench, alone, run, settle};
 use phalanx_core::{CallError, Cohort, CohortStage, Graph, Session, SharedStage, sleep};
 
-/// What the handler has done: a cohort that begins, and one that is over.
+/// An event of the handler: a cohort begins, or ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Did {
     Begin(Vec<u32>),

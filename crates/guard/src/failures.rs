@@ -1,4 +1,4 @@
-//! Who has failed to log in, and for how long nothing more is looked at: a table of bounded size.
+//! Failed logins and the lock-outs that follow from them, in a table of bounded size.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,14 +1,16 @@
-//! In which order passwords are looked at, and whose are not.
+//! A fair queue of password checks, with lock-out.
 //!
 //! A look takes tens of milliseconds on purpose, so a few hundred wrong passwords at once would keep everybody waiting for
 //! seconds. Three rules keep that from those who have the right one:
 //!
-//! - Whoever was right before, with the same password from the same address, comes first and is never locked out. An
-//!   attacker cannot pass for such a client.
-//! - All others wait by their addresses, which take turns. Addresses without failures come first, but for each fourth
-//!   turn; of an address with failures, who has come last, as the others are likely to be wrong.
-//! - A user name that has failed [`PAIR_FAILURES`] times from one address is locked out there, for a second that doubles to a
-//!   minute; so is an address at [`CLIENT_FAILURES`] failures. Other addresses are not concerned.
+//! - A login that succeeded before, with the same password from the same address, comes first and is never
+//!   locked out. An attacker cannot imitate it.
+//! - All other logins wait by address, and the addresses take turns. Addresses without failures come first,
+//!   except for each fourth turn. Of an address with failures, the newest login comes first, because the
+//!   older ones are likely to be wrong.
+//! - A user name with [`PAIR_FAILURES`] failures from one address is locked out there, for a second that
+//!   doubles up to a minute; so is an address with [`CLIENT_FAILURES`] failures. Other addresses are not
+//!   affected.
 //!
 //! All of it is bounded, and forgotten ten minutes after the last failure.
 
@@ -33,7 +35,7 @@ const MOST_FAILING: usize = 64;
 /// So many are remembered who were right.
 const MOST_KNOWN: usize = 8192;
 
-/// Who wants to log in: hashes by a key that clients do not know.
+/// A login's user and address, hashed with a key that clients do not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Login {
     /// Of the address.
@@ -67,7 +69,7 @@ struct State<T> {
     /// The address whose turn was last, and how many turns there were.
     last: u64,
     turns: u64,
-    /// Who was right, and in which order.
+    /// The logins that succeeded, and their order.
     right: HashSet<u64>,
     order: VecDeque<u64>,
     failures: Failures,
@@ -93,7 +95,7 @@ impl<T> Logins<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a login wait. Those that are refused come back, this one or others in its place.
+    /// Queues a login. Returns the logins refused for it: this one, or others that it replaces.
     pub fn enter(&self, login: Login, item: T, now: Duration) -> Vec<(T, Refusal)> {
         let state = &mut *self.state();
         if state.right.contains(&login.secret) {
@@ -122,11 +124,11 @@ impl<T> Logins<T> {
         refused.into_iter().map(|(_, item)| (item, Refusal::Busy)).collect()
     }
 
-    /// The login that is looked at next.
+    /// The next login to check.
     pub fn next(&self, now: Duration) -> Option<(Login, T)> {
         let state = &mut *self.state();
         state.turns += 1;
-        // Nobody starves whom a crowd of known clients would keep waiting.
+        // Every eighth turn goes to the others, so that known clients cannot starve them.
         if !state.known.is_empty() && (state.others.is_empty() || !state.turns.is_multiple_of(8)) {
             return state.known.pop_front();
         }
@@ -153,7 +155,7 @@ impl<T> Logins<T> {
         state.known.is_empty() && state.others.is_empty()
     }
 
-    /// A password was looked at. Those who are locked out by that come back.
+    /// Records the result of a check. Returns the logins that are locked out by it.
     pub fn looked_at(&self, login: Login, is_right: bool, now: Duration) -> Vec<(T, Refusal)> {
         let state = &mut *self.state();
         if is_right {

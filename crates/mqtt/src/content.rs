@@ -67,7 +67,7 @@ mod tests {
         let mut buffer = PropertyBuffer::new();
         properties.iter().for_each(|property| buffer.push(*property).unwrap());
         let written = check_content(topic, buffer.get(), payload);
-        // What is pushed and what is read say the same.
+        // Encoding and decoding agree.
         let read = Properties::of_message(buffer.get().as_bytes()).unwrap();
         assert_eq!(check_content(topic, read, payload), written);
         written.err().map(|error| error.reason)

@@ -1,10 +1,11 @@
-//! The position file: how far the journal is known to reach, so that what is missing later can be told from a crash.
+//! The position file: the known end of the journal, to tell lost data from an unfinished write.
 //!
-//! A crash may leave any part of the last batch, which nobody was told of. All before that is on the disk. The journal alone
-//! does not show that its end was cut off, or that its newest files are gone. So after each commit the position of its end is
-//! written to a small file of its own, without a sync: a kill leaves the newest position, and a power cut an older one, or
-//! one in pieces, which has a wrong checksum and counts for nothing. It is never ahead of the journal, as it is written
-//! when the commit is on the disk.
+//! A crash may leave any part of the last batch, which was not acknowledged. All earlier batches are on the
+//! disk. The journal alone does not show that its end was cut off, or that its newest files are missing. So
+//! each commit writes the position of its end to a small separate file, without a sync. A kill leaves the
+//! newest position. A power cut leaves an older one, or fragments, whose checksum is wrong and which are
+//! ignored. The position is never ahead of the journal, because it is written after the commit is on the
+//! disk.
 
 use std::path::Path;
 
@@ -68,7 +69,7 @@ impl Position {
     /// Whether the journal reaches as far.
     ///
     /// # Errors
-    /// [`OpenError::Lost`] says what there was and what there is.
+    /// [`OpenError::Lost`] with the recorded and the actual end.
     pub(crate) fn compare(self, replay: &Replay, path: &Path) -> Result<(), OpenError> {
         let is_other = replay.salt.is_some_and(|salt| salt != self.salt);
         if !is_other && replay.next_sequence >= self.next_sequence {
@@ -86,7 +87,7 @@ impl Position {
     }
 }
 
-/// The file, and what was written to it last.
+/// The file, and the last position written to it.
 #[derive(Debug, Default)]
 pub(crate) struct PositionFile {
     file: Option<File>,

@@ -26,13 +26,13 @@ pub(crate) struct Reserve {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nobody has looked yet.
+    /// Not determined yet.
     Unknown,
     /// The disk had too little room when this was tried.
     Released { tried: Duration },
     /// The file is there.
     Held,
-    /// No room is asked for, or the file system cannot set any aside.
+    /// No reserve is configured, or the file system cannot allocate one.
     Unsupported,
 }
 
@@ -41,7 +41,7 @@ impl Reserve {
         Self { bytes, state: if bytes > 0 { State::Unknown } else { State::Unsupported } }
     }
 
-    /// Whether the room that was set aside is in use, or could not be had.
+    /// Whether the reserve is in use, or could not be allocated.
     pub(crate) fn is_low(&self) -> bool {
         matches!(self.state, State::Released { .. })
     }

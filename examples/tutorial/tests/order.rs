@@ -2,7 +2,7 @@
 
 use phalanx::{CallError, Graph, PartitionedStage, Runtime};
 
-/// Two numbers are appended; nobody waits for that. Then the length is asked for.
+/// Appends two numbers without waiting for it, then reads the length.
 async fn length(list: PartitionedStage<Vec<u32>>) -> Result<usize, CallError> {
     drop(list.call(0, |list| async move { list.with(|list| list.push(1)) }));
     list.dispatch(0, |list| async move { list.with(|list| list.push(2)) })?;

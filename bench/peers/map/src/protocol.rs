@@ -21,7 +21,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Option<Request>, usize)>, &'
     let request = match words[..] {
         [b"GET", key] => Some(Request::Get(key.to_vec())),
         [b"SET", key, value] => Some(Request::Set(key.to_vec(), value.to_vec())),
-        // What redis-benchmark asks for before it begins.
+        // Requests that redis-benchmark sends before it begins.
         _ => None,
     };
     Ok(Some((request, at)))

@@ -10,7 +10,7 @@ const SHARDS: usize = 32;
 /// One part of the map.
 pub(crate) type Part = HashMap<Vec<u8>, Vec<u8>>;
 
-/// What a client asks for.
+/// A client's request.
 pub(crate) enum Request {
     Get(Vec<u8>),
     Set(Vec<u8>, Vec<u8>),

@@ -38,8 +38,8 @@ impl RefusedLogins {
         Self { counter, untold: Mutex::default() }
     }
 
-    /// A login was refused: by whom, and from where, as far as that is known. It is told now, or by an operation of
-    /// `stage` later.
+    /// Counts a refused login with its user and address, as far as they are known. The line is logged now, or
+    /// by an operation of `stage` later.
     pub(crate) fn refused(
         self: &Arc<Self>,
         reason: Reason,
@@ -90,7 +90,7 @@ impl RefusedLogins {
     }
 }
 
-/// When a refusal is told.
+/// The time at which a refusal is logged.
 enum Told {
     Now(String),
     Later,

@@ -21,7 +21,7 @@ type Condition<'a> = (&'a str, bool);
 pub(super) struct Parts<'a> {
     pub(super) path: Shared<'a>,
     pub(super) condition: Option<Condition<'a>>,
-    /// What stands behind `?`.
+    /// The text after `?`.
     pub(super) query: Option<&'a str>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The condition at the front of `filter`, and what is behind it.
+/// Splits the condition off the front of `filter`; also returns the rest.
 fn take_condition(filter: &str) -> Result<(Option<Condition<'_>>, &str), String> {
     for (prefix, json) in [(WHERE, false), (WHERE_JSON, true)] {
         if let Some(rest) = filter.strip_prefix(prefix) {
@@ -94,7 +94,7 @@ pub(super) fn unescaped(condition: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "the escapes in $where/ are not UTF-8".into())
 }
 
-/// The group and the topic filter of a key. None for what is none.
+/// The group and the topic filter of a key; `None` if it is not shared.
 pub(crate) fn path(key: &str) -> Option<Shared<'_>> {
     Parts::of(own_text(key)).ok().map(|parts| parts.path)
 }
@@ -105,7 +105,7 @@ pub(crate) fn has_content(key: &str) -> bool {
     key.contains(BEHIND) || Parts::of(key).is_ok_and(is_within)
 }
 
-/// What the client has written of a key, without the filter of a property.
+/// The client's own text in a key, without the filter of a property.
 fn own_text(key: &str) -> &str {
     key.split(BEHIND).next().unwrap_or(key)
 }

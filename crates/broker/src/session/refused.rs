@@ -1,4 +1,4 @@
-//! Counts of what is refused as it cannot be kept: the disk is full, or the journal is full or behind.
+//! Counters of refusals because of a full disk, a full journal, or a journal that is behind.
 
 use crate::drops::DropReason;
 use crate::session::key::ClientKey;

@@ -1,4 +1,4 @@
-//! The disk is full: sessions go on, what they acknowledge makes room, and the broker takes all again by itself.
+//! A full disk: sessions continue, acknowledgements make room, and the broker returns to normal by itself.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -61,7 +61,7 @@ async fn take(wire: &mut Wire, count: usize) -> Vec<u32> {
     numbers
 }
 
-/// A client with a session that is kept asks to be let in.
+/// Connects a client with a persistent session.
 async fn ask(net: &Net, name: &str) -> (Wire, Reason) {
     match Wire::ask(net, name, 3600).await {
         Ok(answered) => answered,
@@ -81,13 +81,14 @@ async fn subscribe(wire: &mut Wire, filter: &str) -> Reason {
     Reason(ack.reasons[0])
 }
 
-/// What was refused so far as it cannot be kept, by reason.
+/// Counts of refusals so far, by reason.
 fn refused(broker: &Broker) -> Vec<(&'static str, u64)> {
     let is_of_keeping = |label: &str| label.ends_with("disk_full") || label.ends_with("store_full");
     broker.dropped().filter(|(label, count)| is_of_keeping(label) && *count > 0).collect()
 }
 
-/// The disk becomes full: by what is published, or by somebody else's file. Gives how many messages were published before.
+/// Fills the disk by published messages or by another program's file. Returns the number of messages
+/// published before.
 async fn fill(net: &Net, writer: &mut Wire, by_others: bool) -> u32 {
     for number in 0..=MOST {
         if by_others && number == 50 {
@@ -121,7 +122,7 @@ fn a_full_disk(seed: u64) -> u32 {
             let mut writer = Wire::ask(&net, "writer", 0).await.ok().expect("it is let in").0;
             let count = fill(&net, &mut writer, by_others).await;
             assert_eq!(refused(&broker), [("disk_full", 1)]);
-            // What would add to what is kept is refused, and nothing else.
+            // The broker refuses additions to its persistent state, and nothing else.
             assert_eq!(ask(&net, "new").await.1, Reason::QUOTA_EXCEEDED);
             assert_eq!(publish(&mut writer, count).await, Reason::QUOTA_EXCEEDED);
             for _ in 0..2 {
@@ -146,7 +147,7 @@ fn a_full_disk(seed: u64) -> u32 {
             let mut reader = ask(&net, "reader").await.0;
             let came = take(&mut reader, count as usize).await;
             assert!(came.into_iter().eq(0..count), "all that was acknowledged, in order");
-            // What was acknowledged made room.
+            // The acknowledgements made room.
             net.sleep(Duration::from_secs(20)).await;
             assert_eq!(publish(&mut writer, count).await, Reason::SUCCESS);
             assert_eq!(take(&mut reader, 1).await, [count]);

@@ -44,7 +44,7 @@ fn versions_that_are_not_spoken(driver: &str) {
     }
 }
 
-/// In MQTT 5 the client is told why; 3.1.1 has the connection closed without an answer (its MQTT-3.1.4-1).
+/// MQTT 5 has an answer with the reason; in 3.1.1 the connection closes without one (MQTT-3.1.4-1).
 fn a_malformed_connect(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-packet", "1000"]);
     let long =
@@ -147,7 +147,7 @@ fn suback_and_unsuback_within_it(driver: &str) {
             continue;
         }
         client.ask_for(&wanted);
-        // Nothing is subscribed to that the client does not know of.
+        // The broker makes no subscription that the client does not know of.
         assert_eq!(client.ended(), Some(Reason::PACKET_TOO_LARGE));
         let mut client = Client::begin(&broker, &of_size("many", most)).0;
         client.ask_for(&wanted[..39]);
@@ -155,7 +155,7 @@ fn suback_and_unsuback_within_it(driver: &str) {
         client.ask_to_end(&many);
         assert_eq!(client.ended(), Some(Reason::PACKET_TOO_LARGE));
     }
-    // Why a filter is refused is said only where there is room for it.
+    // The reason string for a refused filter is sent only if the packet has room for it.
     for (most, with_words) in [(20, false), (200, true)] {
         let mut client = Client::begin(&broker, &of_size("wrong", most)).0;
         client.ask_for(&[("a/#/b", SubscribeOptions::default())]);

@@ -1,4 +1,4 @@
-//! What is dropped is counted by reason, told below `$SYS`, shown in `/metrics` and logged.
+//! Drops are counted by reason, in `$SYS` and `/metrics`, and logged.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -49,7 +49,7 @@ fn retained_messages_beyond_the_bound(driver: &str) {
     for n in 0..SENT {
         client.publish_with(&format!("kept/{n}"), "x", Delivery::AtMostOnce, true, &[]);
     }
-    // Who can be told is told, and it counts too.
+    // The broker tells the publisher where the protocol allows it, and counts the drop as well.
     client.publish_with("kept/more", "x", Delivery::AtLeastOnce(id(1)), true, &[]);
     assert_eq!(client.acknowledged(), Reason::QUOTA_EXCEEDED);
     assert_eq!(dropped(admin, "retained_full"), SENT + 1 - 300);
@@ -70,7 +70,7 @@ fn messages_that_are_not_passed_on(driver: &str) {
     let keys = format!("max-queue = 5\naccess = {:?}", rules.path());
     let (broker, admin) = start(driver, &keys);
     let mut writer = Client::new(&broker, "writer");
-    // The publisher of QoS 0 is told nothing, nor is anybody in 3.1.1.
+    // The publisher gets no answer at QoS 0, nor in 3.1.1.
     writer.publish_with("closed", "x", Delivery::AtMostOnce, false, &[]);
     assert_eq!(writer.publish("closed", "x"), Reason::NOT_AUTHORIZED);
     let mut old = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
@@ -97,7 +97,8 @@ fn messages_that_are_not_passed_on(driver: &str) {
     let begin = Begin { clean: true, ..Begin::lasting("away") };
     let (mut away, _) = Client::begin(&broker, &begin);
     assert_eq!(dropped(admin, "session_ended"), 5);
-    // Of what is retained, one SUBSCRIBE is sent as much as may wait, and much more of small messages: all of these.
+    // One SUBSCRIBE gets as many retained messages as its queue holds, which is more for small ones: here all
+    // of them.
     writer.retain("open/kept", "x");
     let plain = SubscribeOptions::default();
     assert_eq!(away.subscribe_with(&[("open/kept", plain)], &[]), [Reason::SUCCESS]);

@@ -1,5 +1,5 @@
-//! What the broker validates before it passes a message on: strict clients close their connections for anything else, and
-//! would be sent it again.
+//! Validation of messages before the broker passes them on. Strict clients close their connection for an
+//! invalid message, and would then receive it again.
 
 use phalanx_mqtt::{Delivery, Kind, Packet, Property, QoS, Reason, Version};
 
@@ -14,7 +14,7 @@ crate::on_each_driver!(
     what_a_version_before_has_kept,
 );
 
-/// What a broker does not pass on of a PUBLISH or of a will: with the reason that the publisher is told.
+/// Properties of a PUBLISH or a will that the broker refuses, with the reason code for the publisher.
 fn invalid() -> Vec<(&'static str, Vec<Property<'static>>, Reason)> {
     let deep: &'static str = Box::leak("/".repeat(250).into_boxed_str());
     let response = |topic| vec![Property::ResponseTopic(topic)];
@@ -78,7 +78,7 @@ fn texts_with_disallowed_code_points(driver: &str) {
     reader.receives("é/🦀", "good");
 }
 
-/// Of QoS 0 such a message is dropped, otherwise its publisher is told; the connection goes on.
+/// The broker drops such a message at QoS 0, and otherwise answers its publisher; the connection stays open.
 fn payloads_that_are_said_to_be_text(driver: &str) {
     let broker = Broker::start(driver);
     let mut reader = Client::new(&broker, "reader");
@@ -164,7 +164,7 @@ fn what_a_version_before_has_kept(driver: &str) {
     assert!(is_present);
     reader.receives("queued/good", "good");
     reader.receives_nothing();
-    // What is sent to nobody is over, and does not come again.
+    // A message without a recipient is gone, and is not sent later.
     reader.leave();
     let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
     reader.receives_nothing();

@@ -24,8 +24,8 @@ const LENGTH: usize = 4 << 20;
 const FILES: usize = 100;
 /// Connections that ask for them.
 const CLIENTS: usize = 10;
-/// What the server may take: a cache of 16 MiB and half of that or 32 MiB beside it, what two threads need to
-/// compress with, and itself; with a margin. All files together are more than twice as much.
+/// Bound on the server's memory: a cache of 16 MiB, half of that or 32 MiB for clients, working memory of two
+/// compression threads, the program itself, and a margin. All files together are more than twice as large.
 const MEMORY: u64 = 160 << 20;
 
 /// Files that differ in nothing but their names.
@@ -97,14 +97,14 @@ fn many_large_files(driver: &'static str) {
     });
     assert!(most < MEMORY, "{most} bytes");
     assert!(refused(&server) > 0.0, "all of them waited");
-    // What is queued is for nobody: the end does not wait for it.
+    // No client waits for the queued jobs, so the end does not wait for them.
     let begun = Instant::now();
     server.signal(Signal::TERM);
     server.exits_well(LONG);
     println!("{most} bytes at most, ended after {:?}", begun.elapsed());
 }
 
-/// They wait, or are told that there is no room: what is held for them is bounded as well.
+/// They wait, or get an answer that there is no room: the memory held for them is bounded as well.
 fn whoever_takes_nothing_else(driver: &'static str) {
     let (site, _) = site();
     let server = start(driver, &site);

@@ -58,7 +58,8 @@ fn resets_below_the_bound(driver: &'static str) {
             [request, bytes(kind::RST_STREAM, 0, stream, &CANCEL.to_be_bytes())].concat()
         };
         client.send_bytes(&(0..pairs).flat_map(pair).collect::<Vec<_>>());
-        // Those that are being worked on all the same may be as many as may be under way: then it is refused.
+        // The server still works on reset streams, up to its limit of operations; beyond it, it refuses new
+        // ones.
         let mut stream = 2 * pairs + 1;
         loop {
             client.get(stream, "/small");

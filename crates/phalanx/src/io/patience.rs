@@ -13,9 +13,9 @@ impl Patience {
     /// Wait for ever.
     pub const ENDLESS: Self = Self { limit: Duration::MAX, ends_with_drain: false };
 
-    /// Wait for at most `limit`; then the I/O fails with
-    /// [`TimedOut`](std::io::ErrorKind::TimedOut). It counts from the time of the running cohort
-    /// ([`now`](crate::now)), and is looked at every tenth of a second.
+    /// Waits for at most `limit`; then the I/O fails with [`TimedOut`](std::io::ErrorKind::TimedOut). The
+    /// limit counts from the time of the running cohort ([`now`](crate::now)) and is checked every tenth of a
+    /// second.
     pub const fn limit(limit: Duration) -> Self {
         Self { limit, ends_with_drain: false }
     }
@@ -25,8 +25,8 @@ impl Patience {
         self.limit
     }
 
-    /// What is left of it when `elapsed` of it has passed: for several waits under one limit. Never
-    /// less than nothing, and all of it where there is no limit.
+    /// The remainder after `elapsed`, for several waits under one limit. It is never negative, and unlimited
+    /// stays unlimited.
     ///
     /// ```
     /// use phalanx::Patience;

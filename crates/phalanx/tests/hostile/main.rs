@@ -1,8 +1,8 @@
 //! Hostile programs: safe code that misuses the runtime in every way that compiles.
 //!
-//! What `crates/core/tests/hostile` does to the scheduler is done here to whole programs with real
-//! threads, sockets and files. `cargo xtask hostile` runs this binary under AddressSanitizer and
-//! valgrind, on the poll driver, and the programs in simulation under Miri.
+//! Hostile programs with real threads, sockets and files, like those in `crates/core/tests/hostile` for the
+//! scheduler. `cargo xtask hostile` runs this binary under AddressSanitizer and valgrind, on the poll driver,
+//! and its simulated programs under Miri.
 #![forbid(unsafe_code)]
 
 mod harness;

@@ -1,4 +1,4 @@
-//! What is written has a destructor that panics, and the driver runs it. Only the write ends.
+//! Payloads whose destructors panic while the driver drops them. Only the write ends.
 
 use std::future::Future;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! What the author of a program is told when it does what it must not.
+//! Reports of panics and of misuse to the program's author.
 
 use std::future::ready;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,8 +21,8 @@ async fn parse() {
     panic!("by intent");
 }
 
-/// Panics that nobody waits for: the hook is told each, with its stage, operation and line. The hook
-/// panics itself, which ends nothing.
+/// The hook receives every panic of an operation that nobody awaits, with stage, operation and line. It
+/// panics itself, without effect.
 fn all_are_reported(driver: Choice) {
     let mut graph = Graph::new();
     let work = graph.shared("work", ());

@@ -42,7 +42,7 @@ fn child(name: &str, driver: Choice) -> Option<(Child, BufReader<ChildStderr>)> 
     Some((child, stderr))
 }
 
-/// Sends signals, `most` at most, until the child ends. Its exit code and what it said.
+/// Sends at most `most` signals until the child ends. Returns its exit code and its output.
 fn signal((mut child, mut stderr): (Child, BufReader<ChildStderr>), most: u32) -> (i32, String) {
     let pid = Pid::from_child(&child);
     let begun = Instant::now();
@@ -73,7 +73,7 @@ fn endless() {
     }
 }
 
-/// Waits as executors do that know nothing of the processor which they keep.
+/// Blocks the thread, like an executor that does not know of the processor.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     loop {

@@ -1,4 +1,4 @@
-//! The memory for content: file bytes in the cache, and those that are held for clients beside it.
+//! The memory for content: file bytes in the cache, and bytes held for clients.
 //!
 //! Every buffer of content counts from its allocation until its last reader drops it. The cache keeps its own
 //! bound; what else is held has the spare. A slow client holds content after the cache has evicted it, so
@@ -62,7 +62,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Counts `bytes` in place of what was counted.
+    /// Replaces the counted size by `bytes`.
     pub(crate) fn resize(&mut self, bytes: usize) {
         let used = &self.budget.0.used;
         match bytes.checked_sub(self.bytes) {
@@ -113,7 +113,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// For a cache of `cache_bytes`: half as much again may be held beside it, and at least [`MIN_SPARE`].
+    /// For a cache of `cache_bytes`: clients may hold half as much again, and at least [`MIN_SPARE`].
     pub(crate) fn new(cache_bytes: usize) -> Self {
         let limit = cache_bytes.saturating_add((cache_bytes / 2).max(MIN_SPARE));
         Self {
@@ -143,7 +143,7 @@ impl Memory {
         SMALL_READ
     }
 
-    /// What a program shows of it.
+    /// The counters for the program's metrics.
     pub(crate) fn counters(&self) -> [&Counter; 3] {
         [&self.uncompressed, &self.small_reads, &self.listings_refused]
     }

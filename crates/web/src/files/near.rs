@@ -1,9 +1,9 @@
 //! Files of other processors' partitions, kept near for as long as the owner's last look at the disk counts.
 //!
 //! Each file belongs to one partition of the cache, and so to one processor. A request on another processor
-//! costs a message there and one back: where both are mostly idle, that is two threads to wake, each of which
-//! may wait for a core. So each processor keeps what it was given last. A file is asked for again once the
-//! owner would look at the disk again, so it is never older here than it may be there.
+//! costs a message in each direction. If both processors are mostly idle, it wakes two threads, each of which
+//! may wait for a core. So each processor keeps the files it received last. It asks the owner again when the
+//! owner would check the disk again, so its copy is never older than the owner's may be.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -56,8 +56,8 @@ pub(crate) fn find(
     })
 }
 
-/// Keeps a file until then, in place of another. Open files are not kept, as descriptors are scarce, nor is
-/// anything while too much content is in memory.
+/// Keeps a file until then, possibly replacing another. Open files are not kept, because descriptors are
+/// scarce. Nothing is kept while content exceeds its memory limit.
 pub(crate) fn keep(
     site: &Site,
     key: u64,

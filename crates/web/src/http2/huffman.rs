@@ -89,7 +89,7 @@ mod tests {
             (b"\x60\x7f\xf5\x1f", 4, true),
             (b"\x63\xfe\xbf", 2, true),
             (b"\x60\x6c\x47", 4, false),
-            // The end of a text is no symbol, but h2 refuses it: no matter what comes of it.
+            // The end-of-string symbol is not valid in a text; h2 refuses it.
             (b"\xff\xff\xff\xff", 1, false),
         ];
         for (packed, length, hash) in table {

@@ -17,7 +17,7 @@ const MAX_BLOCK: usize = 128 * 1024;
 /// Sees the frames of one connection.
 pub(super) struct Monitor {
     state: RefCell<State>,
-    /// The client has to be told to calm down.
+    /// The connection must end with ENHANCE_YOUR_CALM.
     flooded: Cell<bool>,
 }
 
@@ -32,7 +32,7 @@ struct State {
 struct Requests {
     /// None once a block could not be read.
     fields: Option<Fields>,
-    /// The block of fields that comes in several pieces, as far as it is here.
+    /// A header block in several frames, as far as it was received.
     block: Vec<u8>,
     /// Streams whose request is malformed, and that h2 has not given out yet.
     malformed: Vec<u32>,
@@ -80,12 +80,12 @@ impl Monitor {
         }
     }
 
-    /// Whether the client has to be told to calm down.
+    /// Whether the connection must end with ENHANCE_YOUR_CALM.
     pub(super) fn is_flooded(&self) -> bool {
         self.flooded.get()
     }
 
-    /// As [`is_flooded`](Self::is_flooded), and that it is told.
+    /// Like [`is_flooded`](Self::is_flooded), and resets it: the caller sends the error.
     pub(super) fn take_flooded(&self) -> bool {
         self.flooded.take()
     }

@@ -16,8 +16,8 @@ use crate::routing::Owing;
 use crate::routing::delivery::{Batch, How};
 use crate::routing::subscribers::Subscription;
 
-/// So many retained messages are looked at for one SUBSCRIBE, whether they are what it wants or not: nobody else is
-/// served meanwhile.
+/// Maximum number of retained messages examined for one SUBSCRIBE, matching or not. No other client is served
+/// meanwhile.
 const LOOKED_AT: usize = 1_000_000;
 
 impl Router {
@@ -31,7 +31,7 @@ impl Router {
     ) {
         let Some(index) = self.indices.get(client) else { return };
         let Client { key, kept, identity, .. } = &self.clients[*index as usize];
-        // What is more than the client can have waiting is dropped for it, before it takes memory.
+        // Messages beyond the client's queue limit are dropped here, before they take memory.
         let (most, mut left_out) = (batch.deliveries.len().saturating_add(self.most), 0);
         let mut looked_at = 0;
         for wanted in wanted {
