@@ -138,7 +138,7 @@ pub use stage::{ExclusiveStage, PartitionedStage, SharedStage};
 pub use stepping::Steps;
 pub use time::{Sleep, TimedOut, now, sleep, timeout, yield_now};
 pub use trace::{CohortRecord, Trace};
-pub use waker::MAX_OPERATIONS;
+pub use waker::{MAX_OPERATIONS, wake_contained};
 pub use watch::Running;
 pub use wavefront::{Turn, World};
 pub use within::Within;

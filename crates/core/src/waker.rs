@@ -17,6 +17,7 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use crate::post::Post;
 use crate::processor::{self, Processor};
+use crate::rendezvous::contain;
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("an operation's name fills one word of 64 bits");
@@ -131,5 +132,16 @@ fn wake(data: *const ()) {
         if let Some(post) = post {
             post.wake(name);
         }
+    }
+}
+
+/// Wakes an operation or a foreign task. For a runtime's own tables of waiters.
+///
+/// A foreign waker is foreign code: if it panics, the panic is discarded. The waker of an operation
+/// does not panic, and costs nothing more than [`Waker::wake`].
+pub fn wake_contained(waker: Waker) {
+    match std::ptr::eq(waker.vtable(), &raw const VTABLE) {
+        true => waker.wake(),
+        false => contain(|| waker.wake()),
     }
 }

@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Hold, ProcessorId, Session, load_ahead, now};
+use phalanx_core::{Hold, ProcessorId, Session, load_ahead, now, wake_contained};
 use phalanx_driver::{Completion, Done, Driver, Request, Socket, Token};
 use slab::Slab;
 
@@ -108,6 +108,13 @@ thread_local! {
     static IO: RefCell<Option<Rc<Io>>> = const { RefCell::new(None) };
 }
 
+/// The error of I/O by a destructor that the driver runs.
+#[cold]
+fn in_driver() -> io::Error {
+    const WHY: &str = "the destructor of a payload cannot do I/O, since the driver runs it";
+    io::Error::new(io::ErrorKind::ResourceBusy, WHY)
+}
+
 /// Runs `f` with this processor's I/O.
 ///
 /// # Panics
@@ -178,13 +185,7 @@ impl Io {
     /// # Errors
     /// `ResourceBusy` while the driver is borrowed: a destructor runs inside it.
     fn try_driver<R>(&self, f: impl FnOnce(&mut dyn Driver) -> io::Result<R>) -> io::Result<R> {
-        match self.driver.try_borrow_mut() {
-            Ok(mut driver) => f(&mut **driver),
-            Err(_) => Err(io::Error::new(
-                io::ErrorKind::ResourceBusy,
-                "the destructor of a payload cannot do I/O, since the driver runs it",
-            )),
-        }
+        f(&mut **self.driver.try_borrow_mut().map_err(|_| in_driver())?)
     }
 
     /// Wakes the operations whose requests were answered. Says how many there were.
@@ -253,7 +254,7 @@ impl Io {
                     (result, _) => result,
                 });
                 drop(flights);
-                contain(|| waker.wake());
+                wake_contained(waker);
             }
             State::Abandoned => {
                 let flight = flights.remove(key);
@@ -309,14 +310,14 @@ impl Io {
             cancelled: drained.then_some(Cause::Drained),
             _hold: Session::current().map(|session| session.hold()),
         };
-        self.try_driver(|driver| {
-            let key = self.flights.borrow_mut().insert(flight);
-            driver.start(Token(key as u64), request);
-            if drained {
-                driver.cancel(Token(key as u64));
-            }
-            Ok(key)
-        })
+        // Not by `try_driver`: a closure would copy the request once more.
+        let mut driver = self.driver.try_borrow_mut().map_err(|_| in_driver())?;
+        let key = self.flights.borrow_mut().insert(flight);
+        driver.start(Token(key as u64), request);
+        if drained {
+            driver.cancel(Token(key as u64));
+        }
+        Ok(key)
     }
 
     /// The request's answer, which leaves the table, or else registers `waker` for it.
@@ -419,7 +420,7 @@ impl Io {
         }
         self.cancel_each(Cause::Drained, |flight| flight.ends_with_drain);
         let mut waiting = self.draining.take();
-        waiting.drain().for_each(|waker| contain(|| waker.wake()));
+        waiting.drain().for_each(wake_contained);
         true
     }
 
