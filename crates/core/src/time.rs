@@ -15,6 +15,7 @@ use crate::wheel::TimerKey;
 ///
 /// # Panics
 /// Outside of a processor.
+#[inline]
 pub fn now() -> Duration {
     processor::current(|p| Duration::from_nanos(p.now()))
 }

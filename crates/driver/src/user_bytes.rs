@@ -32,8 +32,10 @@ impl Deref for UserBytes {
 
 impl Drop for UserBytes {
     fn drop(&mut self) {
-        let bytes = self.0.take();
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(bytes))) {
+        let bytes = &mut self.0;
+        if bytes.is_some()
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(bytes.take())))
+        {
             discard(panic);
         }
     }

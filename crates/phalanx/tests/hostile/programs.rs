@@ -104,10 +104,12 @@ fn a_full_program_of_panicking_destructors_ends_and_leaves_nothing() {
 /// The hook that says that all is ready panics: the program ends, and the panic comes out of it.
 #[test]
 fn a_panic_in_the_hook_for_readiness_ends_the_program() {
-    let caught = in_time(|| {
-        let runtime = Runtime::new().processors(2).pin(false).signals(false);
-        let run = || runtime.run_and(Graph::new(), |_| Ok(()), |_| panic!("hostile hook"));
-        catch_unwind(AssertUnwindSafe(run)).is_err()
-    });
-    assert!(caught);
+    for driver in drivers() {
+        let caught = in_time(move || {
+            let runtime = Runtime::new().driver(driver).processors(2).pin(false).signals(false);
+            let run = || runtime.run_and(Graph::new(), |_| Ok(()), |_| panic!("hostile hook"));
+            catch_unwind(AssertUnwindSafe(run)).is_err()
+        });
+        assert!(caught);
+    }
 }
