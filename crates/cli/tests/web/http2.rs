@@ -31,17 +31,19 @@ on_each_driver!(
 );
 
 const NO_ERROR: u32 = 0;
-const PROTOCOL_ERROR: u32 = 1;
-const ENHANCE_YOUR_CALM: u32 = 11;
+pub(crate) const PROTOCOL_ERROR: u32 = 1;
+pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
 
-fn site() -> Site {
+/// A small file and one of a mebibyte.
+pub(crate) fn site() -> Site {
     let site = Site::new();
     site.file("small", "small");
     site.file("large", noise(1, 1 << 20));
     site
 }
 
-fn start(driver: &str, site: &Site, more: &[&str]) -> Server {
+/// A server that speaks HTTP/2 without TLS.
+pub(crate) fn start(driver: &str, site: &Site, more: &[&str]) -> Server {
     Server::start_with(driver, &site.root(), &[&["--h2c"], more].concat())
 }
 

@@ -3,9 +3,9 @@
 
 use crate::client::Client;
 use crate::frames::{Connection, Frame, kind};
+use crate::http2::{ENHANCE_YOUR_CALM, PROTOCOL_ERROR, site, start};
 use crate::on_each_driver;
-use crate::server::Server;
-use crate::site::{Site, noise, same};
+use crate::site::{noise, same};
 
 on_each_driver!(
     resets_below_the_bound,
@@ -18,9 +18,7 @@ on_each_driver!(
     connect,
 );
 
-const PROTOCOL_ERROR: u32 = 1;
 const CANCEL: u32 = 8;
-const ENHANCE_YOUR_CALM: u32 = 11;
 
 const ACK: u8 = 1;
 /// END_STREAM and END_HEADERS.
@@ -29,17 +27,6 @@ const WHOLE: u8 = 5;
 const WINDOW: u16 = 4;
 /// GET, `http` and the authority `a`, as they begin a block of fields.
 const BEGIN: &[u8] = b"\x82\x86\x01\x01a";
-
-fn site() -> Site {
-    let site = Site::new();
-    site.file("small", "small");
-    site.file("large", noise(1, 1 << 20));
-    site
-}
-
-fn start(driver: &str, site: &Site, more: &[&str]) -> Server {
-    Server::start_with(driver, &site.root(), &[&["--h2c"], more].concat())
-}
 
 fn bytes(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     Frame { kind, flags, stream, payload: payload.to_vec() }.bytes()
