@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::OpenHow;
-use crate::list::Names;
-use crate::mapped::Window;
+use crate::mmap::Window;
+use crate::read_dir::Names;
 use crate::sim::Node;
 
 /// An open file or directory. Clones share it; it is closed with the last of them.
@@ -165,7 +165,7 @@ impl File {
     pub fn open_now(&self, path: &CStr, how: OpenHow) -> Option<io::Result<Self>> {
         match &self.0 {
             Inner::Real(fd) => {
-                crate::cached::open(fd.as_fd(), path, how).map(|fd| fd.map(Self::from))
+                crate::page_cache::open(fd.as_fd(), path, how).map(|fd| fd.map(Self::from))
             }
             Inner::Simulated(node) => node.open_now(path, how).map(|node| node.map(Self::from)),
         }
@@ -177,7 +177,7 @@ impl File {
     /// As `read(2)`.
     pub fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<ReadNow> {
         match &self.0 {
-            Inner::Real(fd) => crate::cached::read(fd.as_fd(), buffer, offset),
+            Inner::Real(fd) => crate::page_cache::read(fd.as_fd(), buffer, offset),
             Inner::Simulated(node) => node.read_now(buffer, offset),
         }
     }
@@ -217,7 +217,7 @@ impl File {
     /// As `readdir(3)` and `fstatat(2)`; `ENOTDIR` for what is no directory.
     pub fn list(&self, most: usize, keep: &dyn Fn(&[u8]) -> bool) -> io::Result<Names> {
         match &self.0 {
-            Inner::Real(fd) => crate::list::list(fd.as_fd(), most, keep),
+            Inner::Real(fd) => crate::read_dir::read_dir(fd.as_fd(), most, keep),
             Inner::Simulated(node) => node.list(most, keep),
         }
     }
@@ -277,7 +277,7 @@ impl File {
     /// As `fstat(2)`.
     pub fn metadata(&self) -> io::Result<Metadata> {
         match &self.0 {
-            Inner::Real(fd) => crate::cached::metadata(fd.as_fd()),
+            Inner::Real(fd) => crate::page_cache::metadata(fd.as_fd()),
             Inner::Simulated(node) => Ok(node.metadata()),
         }
     }

@@ -28,21 +28,21 @@
 //! # }
 //! ```
 
-mod beneath;
-mod cached;
-mod choose;
+mod blocking_pool;
 mod chunk;
 mod config;
 mod endpoint;
 mod file;
-mod list;
-mod mapped;
-mod offload;
+mod mmap;
+mod page_cache;
+mod queue_delay_probe;
+mod read_dir;
 mod request;
+mod resolve_beneath;
+mod selection;
 mod sendfile;
-mod sounding;
-mod table;
-mod tokens;
+mod socket_table;
+mod token_map;
 mod unpark;
 mod user_bytes;
 
@@ -57,13 +57,13 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub use choose::{Choice, Kind, choose, open};
 pub use chunk::Chunk;
 pub use config::Config;
 pub use endpoint::Endpoint;
 pub use file::{File, FileKind, Metadata, ReadNow, Space};
-pub use list::{Named, NamedKind, Names};
+pub use read_dir::{Named, NamedKind, Names};
 pub use request::{Access, Completion, Done, Links, OpenHow, Payload, Request, Socket, Token};
+pub use selection::{Choice, Kind, choose, open};
 
 /// What a processor needs of the operating system, and the only way to it.
 ///

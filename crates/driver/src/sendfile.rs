@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::file::Descriptor;
-use crate::mapped::Window;
-use crate::{Done, File, cached};
+use crate::mmap::Window;
+use crate::{Done, File, page_cache};
 
 /// Bytes of files that a driver sends before it turns to everything else: some hundred microseconds, for which
 /// all others wait. What it does not come to waits its turn, and how long is told ([`Waits`]). A file of 512 KiB
@@ -141,7 +141,7 @@ impl FileSend {
 
     /// Of the next `wanted` bytes, how many can be sent without waiting for a disk.
     fn there(&mut self, wanted: usize, calls: &mut u64) -> io::Result<usize> {
-        let there = cached::resident(self.file.as_fd(), self.offset, wanted, calls)?;
+        let there = page_cache::resident(self.file.as_fd(), self.offset, wanted, calls)?;
         if there == 0 {
             return Ok(0);
         }
@@ -164,7 +164,7 @@ impl FileSend {
     /// The file's length, now.
     fn length(&self, calls: &mut u64) -> io::Result<u64> {
         *calls += 1;
-        cached::metadata(self.file.as_fd()).map(|metadata| metadata.length)
+        page_cache::metadata(self.file.as_fd()).map(|metadata| metadata.length)
     }
 
     /// One call: what is left of the head, and `there` bytes of the file.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 
 use super::{Place, Poll};
-use crate::offload::{self, Work};
+use crate::blocking_pool::{self, Work};
 use crate::sendfile::FileSend;
 use crate::{Completion, Driver, Endpoint, Request, Socket, Token, Unpark};
 
@@ -69,16 +69,16 @@ impl Driver for Poll {
                 self.connects.push((token, address));
             }
             Request::Open { directory, path, how } => {
-                self.offload(token, Work::Open { directory, path, how });
+                self.run_blocking(token, Work::Open { directory, path, how });
             }
             Request::ReadAt { file, buffer, offset, length } => {
-                self.offload(token, Work::ReadAt { file, buffer, offset, length });
+                self.run_blocking(token, Work::ReadAt { file, buffer, offset, length });
             }
             Request::WriteAt { file, bytes, offset } => {
-                self.offload(token, Work::WriteAt { file, bytes: bytes.into(), offset });
+                self.run_blocking(token, Work::WriteAt { file, bytes: bytes.into(), offset });
             }
             Request::Sync { file, data_only } => {
-                self.offload(token, Work::Sync { file, data_only });
+                self.run_blocking(token, Work::Sync { file, data_only });
             }
         }
     }
@@ -91,7 +91,7 @@ impl Driver for Poll {
             Place::Connecting(socket) => return self.close(socket),
             Place::Job { job, lasting } => {
                 // Else the change would come after whatever the caller does next.
-                if !offload::withdraw(job, &self.inbox) && lasting {
+                if !blocking_pool::withdraw(job, &self.inbox) && lasting {
                     return;
                 }
                 // The job owns what it works on, and its answer finds nobody.
@@ -115,7 +115,7 @@ impl Driver for Poll {
     }
 
     fn hand_over(&mut self) -> io::Result<()> {
-        self.sounding.left_outside();
+        self.queue_delay.reaping_skipped();
         self.submit()
     }
 
@@ -137,7 +137,7 @@ impl Driver for Poll {
         let more = !self.done.is_empty() || !self.queue.is_empty();
         let ready = self.unparker.take() || more;
         if !ready {
-            self.sounding.sleeps();
+            self.queue_delay.parks();
         }
         self.take_events(if ready { Some(Duration::ZERO) } else { timeout })?;
         self.polled = true;
@@ -157,7 +157,7 @@ impl Driver for Poll {
     }
 
     fn waited(&mut self) -> Duration {
-        self.waits.take() + self.sounding.waited(&self.unparker.wake)
+        self.waits.take() + self.queue_delay.take(&self.unparker.wake)
     }
 
     fn unparker(&self) -> Arc<dyn Unpark> {

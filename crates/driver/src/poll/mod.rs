@@ -10,7 +10,7 @@
 //! | `driver`, `start` | the trait, and where a request goes first |
 //! | `attempt` | trying what may succeed: sends first, then receives |
 //! | `connect` | the one request that ends with a new socket of ours |
-//! | `start` | where a request goes first; calls that block go to helper threads (`offload.rs`) |
+//! | `start` | where a request goes first; calls that block go to helper threads (`blocking_pool.rs`) |
 
 mod attempt;
 mod connect;
@@ -30,12 +30,12 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest};
 
 use self::sockets::State;
+use crate::blocking_pool::Inbox;
 use crate::chunk::Pool;
-use crate::offload::Inbox;
+use crate::queue_delay_probe::QueueDelayProbe;
 use crate::sendfile::Waits;
-use crate::sounding::Sounding;
-use crate::table::Table;
-use crate::tokens::Tokens;
+use crate::socket_table::SocketTable;
+use crate::token_map::TokenMap;
 use crate::unpark::{Unparker, Wake};
 use crate::{Completion, Config, Done, Socket, Token, Unpark};
 
@@ -49,8 +49,8 @@ pub struct Poll {
     /// Whether a park has just asked for events, so that the next reap need not.
     polled: bool,
     pool: Rc<Pool>,
-    sockets: Table<State>,
-    tokens: Tokens<Place>,
+    sockets: SocketTable<State>,
+    tokens: TokenMap<Place>,
     done: Vec<Completion>,
     /// Sockets with something to try.
     queue: Vec<Socket>,
@@ -63,7 +63,7 @@ pub struct Poll {
     next_job: u64,
     inbox: Arc<Inbox>,
     unparker: Arc<Unparker<Bell>>,
-    sounding: Sounding,
+    queue_delay: QueueDelayProbe,
     calls: u64,
     /// Where skipped bytes would go if they went anywhere.
     #[cfg(target_os = "linux")]
@@ -110,8 +110,8 @@ impl Poll {
             events: Events::with_capacity(config.entries as usize),
             polled: false,
             pool,
-            sockets: Table::new(),
-            tokens: Tokens::new(),
+            sockets: SocketTable::new(),
+            tokens: TokenMap::new(),
             done: Vec::new(),
             queue: Vec::new(),
             connects: Vec::new(),
@@ -121,7 +121,7 @@ impl Poll {
             next_job: 0,
             inbox: Inbox::new(Arc::clone(&unparker) as Arc<dyn Unpark>),
             unparker,
-            sounding: Sounding::default(),
+            queue_delay: QueueDelayProbe::default(),
             #[cfg(target_os = "linux")]
             nowhere: Vec::new(),
             calls: 4,
@@ -175,7 +175,7 @@ impl Poll {
         for event in &self.events {
             // The waker's own flag says it all, or this was to come by here.
             if event.token() == WAKER {
-                self.sounding.came_by();
+                self.queue_delay.reaped();
                 continue;
             }
             let Some(socket) = self.sockets.at(event.token().0 as u32) else { continue };

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use super::sockets::{Sending, SendingFile};
 use super::{Place, Poll};
-use crate::offload::{self, Work};
+use crate::blocking_pool::{self, Work};
 use crate::sendfile::FileSend;
 use crate::user_bytes::Outgoing;
 use crate::{Completion, Done, Socket, Token};
 
 impl Poll {
-    pub(super) fn offload(&mut self, token: Token, work: Work) {
+    pub(super) fn run_blocking(&mut self, token: Token, work: Work) {
         let job = self.next_job;
         self.next_job += 1;
         let lasting = work.changes_a_file();
         self.jobs.insert(job, token);
         self.tokens.insert(token, Place::Job { job, lasting });
-        offload::start(work, job, Arc::clone(&self.inbox));
+        blocking_pool::start(work, job, Arc::clone(&self.inbox));
     }
 
     pub(super) fn send(&mut self, token: Token, socket: Socket, payload: Outgoing) {

@@ -9,7 +9,7 @@ use fastrand::Rng;
 
 use super::durable::Durable;
 use super::{State, World};
-use crate::list::{Named, NamedKind, Names};
+use crate::read_dir::{Named, NamedKind, Names};
 use crate::{Access, FileKind, Links, Metadata, OpenHow, ReadNow, Space};
 
 /// Links followed in one path, as in the kernel.

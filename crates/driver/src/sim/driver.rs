@@ -13,7 +13,7 @@ use super::net::{self, End};
 use super::{Peer, World};
 use crate::chunk::Pool;
 use crate::endpoint::Simulated;
-use crate::table::Table;
+use crate::socket_table::SocketTable;
 use crate::{Completion, Config, Done, Driver, Endpoint, Request, Socket, Token, Unpark};
 
 /// A driver of a simulated [`World`].
@@ -24,7 +24,7 @@ use crate::{Completion, Config, Done, Driver, Endpoint, Request, Socket, Token, 
 pub struct Sim {
     pub(super) world: World,
     pub(super) pool: Rc<Pool>,
-    pub(super) sockets: Table<Held>,
+    pub(super) sockets: SocketTable<Held>,
     /// Started, but not submitted: the world does not know of them.
     new: Vec<Flight>,
     pub(super) flights: Vec<Flight>,
@@ -62,7 +62,7 @@ impl Sim {
         Ok(Self {
             pool: Pool::new(config)?,
             world,
-            sockets: Table::new(),
+            sockets: SocketTable::new(),
             new: Vec::new(),
             flights: Vec::new(),
             done: Vec::new(),

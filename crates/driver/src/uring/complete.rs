@@ -54,7 +54,7 @@ impl Uring {
         match self.inflight.get_mut(name) {
             // The flag of the unparker says it all; this only ended the sleep, or was to come by here.
             Operation::Listen => {
-                self.sounding.came_by();
+                self.queue_delay.reaped();
                 if !event.more() {
                     let ended = self.inflight.is_cancelled(name);
                     self.inflight.remove(name);

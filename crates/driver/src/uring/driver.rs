@@ -133,7 +133,7 @@ impl Driver for Uring {
     }
 
     fn hand_over(&mut self) -> io::Result<()> {
-        self.sounding.left_outside();
+        self.queue_delay.reaping_skipped();
         self.replenish(false);
         if self.ring.has_submissions() {
             self.ring.hand_over()?;
@@ -161,7 +161,7 @@ impl Driver for Uring {
         if ready || timeout.is_some_and(|timeout| timeout.is_zero()) {
             return self.submit();
         }
-        self.sounding.sleeps();
+        self.queue_delay.parks();
         self.ring.wait(1, timeout)?;
         self.unparker.take();
         Ok(())
@@ -179,7 +179,7 @@ impl Driver for Uring {
     }
 
     fn waited(&mut self) -> Duration {
-        self.files.waited() + self.sounding.waited(&self.unparker.wake)
+        self.files.waited() + self.queue_delay.take(&self.unparker.wake)
     }
 
     fn unparker(&self) -> Arc<dyn Unpark> {

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use io_uring::{opcode, squeue, types};
 
-use crate::beneath;
 use crate::file::Descriptor;
+use crate::resolve_beneath;
 use crate::user_bytes::UserBytes;
 use crate::{File, OpenHow, Token};
 
@@ -39,11 +39,11 @@ impl Opening {
         how: OpenHow,
     ) -> io::Result<Opening> {
         let directory = directory.shared_fd()?;
-        let (flags, mode) = beneath::flags(how);
+        let (flags, mode) = resolve_beneath::flags(how);
         let how = types::OpenHow::new()
             .flags(u64::from(flags.bits()))
             .mode(mode.bits().into())
-            .resolve(beneath::resolve(how).bits());
+            .resolve(resolve_beneath::resolve(how).bits());
         Ok(Opening { token, directory, path, how: Box::new(how) })
     }
 

@@ -11,8 +11,8 @@
 //! | `sending`, `files` | operations that take memory with them |
 //! | `sendfile` | files to sockets, by calls of our own |
 //! | `sockets`, `receive`, `accept` | multishot operations, and bounded running ahead |
-//! | `complete`, `ahead` | from completions to results |
-//! | `linked` | opening where links matter, which takes more than one call |
+//! | `complete`, `prefetch` | from completions to results |
+//! | `symlink_owner` | opening where links matter, which takes more than one call |
 //! | `wake`, `teardown` | unpark, and the end |
 //!
 //! # Safety
@@ -20,13 +20,12 @@
 //! it points to is owned by its entry in `inflight` until its final completion: see there.
 
 mod accept;
-mod ahead;
 mod buffers;
 mod complete;
 mod driver;
 mod files;
 mod inflight;
-mod linked;
+mod prefetch;
 mod receive;
 mod ring;
 mod sendfile;
@@ -34,6 +33,7 @@ mod sending;
 mod setup;
 mod sockets;
 mod start;
+mod symlink_owner;
 mod teardown;
 mod wake;
 
@@ -46,16 +46,16 @@ use io_uring::opcode;
 
 use self::buffers::Buffers;
 use self::inflight::{IGNORED, Inflight, Operation};
-use self::linked::Linked;
 use self::ring::{Event, Ring};
 use self::sendfile::FileSends;
 use self::sending::Message;
 use self::sockets::{RECEIVE_AHEAD, State};
+use self::symlink_owner::Linked;
 use self::wake::Bell;
 use crate::chunk::Pool;
-use crate::sounding::Sounding;
-use crate::table::Table;
-use crate::tokens::Tokens;
+use crate::queue_delay_probe::QueueDelayProbe;
+use crate::socket_table::SocketTable;
+use crate::token_map::TokenMap;
 use crate::unpark::Unparker;
 use crate::{Completion, Config, Socket, Token};
 
@@ -65,8 +65,8 @@ pub struct Uring {
     ring: Ring,
     inflight: ManuallyDrop<Inflight>,
     buffers: ManuallyDrop<Buffers>,
-    sockets: Table<State>,
-    tokens: Tokens<Place>,
+    sockets: SocketTable<State>,
+    tokens: TokenMap<Place>,
     done: Vec<Completion>,
     /// Sockets whose receive found no buffer.
     starved: VecDeque<Socket>,
@@ -75,9 +75,9 @@ pub struct Uring {
     linked: Linked,
     files: FileSends,
     unparker: Arc<Unparker<Bell>>,
-    sounding: Sounding,
+    queue_delay: QueueDelayProbe,
     events: Vec<Event>,
-    /// Only while completions are looked at: see `ahead`.
+    /// Only while completions are looked at: see `prefetch`.
     ahead: Vec<Token>,
     #[expect(clippy::vec_box, reason = "they keep their address when one is put to use")]
     messages: Vec<Box<Message>>,
@@ -111,15 +111,15 @@ impl Uring {
             ring,
             inflight: ManuallyDrop::default(),
             buffers: ManuallyDrop::new(buffers),
-            sockets: Table::new(),
-            tokens: Tokens::new(),
+            sockets: SocketTable::new(),
+            tokens: TokenMap::new(),
             done: Vec::new(),
             starved: VecDeque::new(),
             run: config.buffer_size.saturating_mul(RECEIVE_AHEAD as u32),
             linked: Linked::new(&unparker),
             files: FileSends::default(),
             unparker,
-            sounding: Sounding::default(),
+            queue_delay: QueueDelayProbe::default(),
             events: Vec::new(),
             ahead: Vec::new(),
             messages: Vec::new(),

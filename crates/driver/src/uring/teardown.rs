@@ -11,7 +11,7 @@ use io_uring::{opcode, types};
 
 use super::Uring;
 use super::inflight::IGNORED;
-use crate::table::Table;
+use crate::socket_table::SocketTable;
 
 /// How long a drop waits for the kernel. Sockets end at once; a read from a disk may not.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -25,7 +25,7 @@ impl Uring {
         unsafe { self.ring.push(submission) };
         self.inflight.cancel_all();
         // Nobody waits any more, so nothing is started again.
-        self.sockets = Table::new();
+        self.sockets = SocketTable::new();
         self.forget_files();
         let deadline = Instant::now() + PATIENCE;
         while self.inflight.len() > 0 {

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::user_bytes::UserBytes;
-use crate::{Done, File, OpenHow, Unpark, beneath};
+use crate::{Done, File, OpenHow, Unpark, resolve_beneath};
 
 const MOST_THREADS: usize = 4;
 /// Bytes read at once.
@@ -148,7 +148,7 @@ fn answer(work: Work, job: u64, inbox: &Inbox) {
 fn perform(work: Work) -> io::Result<Answer> {
     match work {
         Work::Open { directory, path, how } => {
-            beneath::open(directory.fd()?, &path, how).map(|fd| Answer::Opened(fd.into()))
+            resolve_beneath::open(directory.fd()?, &path, how).map(|fd| Answer::Opened(fd.into()))
         }
         Work::ReadAt { file, buffer, offset, length } => {
             read(&file, buffer, offset, length).map(Answer::Read)

@@ -13,7 +13,7 @@ use crate::Token;
 const FEW: u64 = 1024;
 
 /// Places by [`Token`].
-pub(crate) struct Tokens<P> {
+pub(crate) struct TokenMap<P> {
     /// By number; grows to no more than [`FEW`] and twice the requests in flight.
     near: Vec<Option<P>>,
     /// All others.
@@ -21,9 +21,9 @@ pub(crate) struct Tokens<P> {
     count: u64,
 }
 
-impl<P: Copy> Tokens<P> {
-    pub(crate) fn new() -> Tokens<P> {
-        Tokens { near: Vec::new(), far: HashMap::default(), count: 0 }
+impl<P: Copy> TokenMap<P> {
+    pub(crate) fn new() -> TokenMap<P> {
+        TokenMap { near: Vec::new(), far: HashMap::default(), count: 0 }
     }
 
     pub(crate) fn insert(&mut self, token: Token, place: P) {
@@ -90,7 +90,7 @@ mod tests {
     /// Against a plain table: numbers given again, numbers that only grow, and numbers of any size.
     #[test]
     fn all_numbers_are_found_and_memory_is_bounded() {
-        let (mut tokens, mut known) = (Tokens::new(), HashMap::new());
+        let (mut tokens, mut known) = (TokenMap::new(), HashMap::new());
         let (mut seed, mut most) = (1_u64, 0);
         for round in 0..60_000_u64 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
@@ -115,7 +115,7 @@ mod tests {
         known.iter().for_each(|(token, place)| assert_eq!(tokens.get(*token), Some(*place)));
         assert_eq!(tokens.count, known.len() as u64);
 
-        let mut tokens = Tokens::new();
+        let mut tokens = TokenMap::new();
         for n in 0..10_000 {
             tokens.insert(Token(n), n);
             assert_eq!(tokens.remove(Token(n)), Some(n));
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     #[should_panic = "already in flight"]
     fn a_token_names_one_request() {
-        let mut tokens = Tokens::new();
+        let mut tokens = TokenMap::new();
         tokens.insert(Token(u64::MAX), 1);
         tokens.insert(Token(u64::MAX), 2);
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::Socket;
 
 /// Values by [`Socket`].
-pub(crate) struct Table<T> {
+pub(crate) struct SocketTable<T> {
     /// No two tables of a process have the same, ever.
     number: u32,
     slots: Vec<Slot<T>>,
@@ -18,13 +18,13 @@ struct Slot<T> {
     value: Option<T>,
 }
 
-impl<T> Table<T> {
-    pub(crate) fn new() -> Table<T> {
+impl<T> SocketTable<T> {
+    pub(crate) fn new() -> SocketTable<T> {
         static NUMBERS: AtomicU32 = AtomicU32::new(0);
         let number = NUMBERS
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(1))
             .expect("fewer than 2³² drivers in the life of a process");
-        Table { number, slots: Vec::new(), free: Vec::new() }
+        SocketTable { number, slots: Vec::new(), free: Vec::new() }
     }
 
     pub(crate) fn insert(&mut self, value: T) -> Socket {
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_stale_handle_finds_nothing() {
-        let mut table = Table::new();
+        let mut table = SocketTable::new();
         let first = table.insert('a');
         assert_eq!(table.remove(first), Some('a'));
         let second = table.insert('b');
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_handle_of_another_table_finds_nothing() {
-        let (mut table, mut other) = (Table::new(), Table::new());
+        let (mut table, mut other) = (SocketTable::new(), SocketTable::new());
         let (mine, strange) = (table.insert('a'), other.insert('b'));
         assert_eq!((mine.index, mine.generation), (strange.index, strange.generation));
         assert_eq!(table.get(strange), None);

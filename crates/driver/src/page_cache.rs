@@ -16,8 +16,8 @@ pub(crate) fn open(
 ) -> Option<io::Result<OwnedFd>> {
     use rustix::fs::ResolveFlags;
     use rustix::io::Errno;
-    let resolve = crate::beneath::resolve(how) | ResolveFlags::from_bits_retain(0x20);
-    let (flags, mode) = crate::beneath::flags(how);
+    let resolve = crate::resolve_beneath::resolve(how) | ResolveFlags::from_bits_retain(0x20);
+    let (flags, mode) = crate::resolve_beneath::flags(how);
     match rustix::fs::openat2(directory, path, flags, mode, resolve) {
         Ok(fd) => Some(Ok(fd)),
         Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => None,

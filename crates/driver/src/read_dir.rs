@@ -43,7 +43,7 @@ pub struct Names {
 }
 
 #[allow(clippy::unnecessary_cast, reason = "the fields' types differ between systems")]
-pub(crate) fn list(
+pub(crate) fn read_dir(
     directory: BorrowedFd<'_>,
     most: usize,
     keep: &dyn Fn(&[u8]) -> bool,
@@ -96,7 +96,7 @@ mod tests {
         let directory = std::fs::File::open(root.path()).unwrap();
         let seen = |name: &[u8]| !name.starts_with(b".");
         for _ in 0..2 {
-            let Names { names, cut } = list(directory.as_fd(), 3, &seen).unwrap();
+            let Names { names, cut } = read_dir(directory.as_fd(), 3, &seen).unwrap();
             let kinds: BTreeMap<_, _> =
                 names.iter().map(|named| (&named.name[..], named.kind)).collect();
             let wanted: [(&[u8], _); 3] = [
@@ -108,7 +108,7 @@ mod tests {
             assert!(!cut, "just as many as there are");
             assert_eq!(names.iter().find(|named| named.name == b"file").unwrap().length, 5);
         }
-        let few = list(directory.as_fd(), 2, &seen).unwrap();
+        let few = read_dir(directory.as_fd(), 2, &seen).unwrap();
         assert_eq!((few.names.len(), few.cut), (2, true));
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::inflight::cancelled;
 use super::wake::Bell;
 use super::{Place, Uring};
-use crate::offload::{self, Inbox, Work};
+use crate::blocking_pool::{self, Inbox, Work};
 use crate::unpark::Unparker;
 use crate::{Done, File, OpenHow, Token, Unpark};
 
@@ -41,12 +41,12 @@ impl Uring {
         *next += 1;
         jobs.insert(job, token);
         self.tokens.insert(token, Place::Linked(job));
-        offload::start(Work::Open { directory, path, how }, job, Arc::clone(inbox));
+        blocking_pool::start(Work::Open { directory, path, how }, job, Arc::clone(inbox));
     }
 
     /// The job owns what it works on, and its answer finds nobody.
     pub(super) fn cancel_linked(&mut self, token: Token, job: u64) {
-        offload::withdraw(job, &self.linked.inbox);
+        blocking_pool::withdraw(job, &self.linked.inbox);
         self.linked.jobs.remove(&job);
         self.finish(token, Err(cancelled()));
     }
