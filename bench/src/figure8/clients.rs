@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use phalanx::net::Stream;
-use phalanx::{Graph, Patience, Payload, Runtime, join};
+use phalanx::{Graph, IoTimeout, Payload, Runtime, join};
 
 use super::{ANSWER, EVENT};
 use crate::web::cores::bound;
 
 /// No answer in this time is an error.
-const SILENCE: Patience = Patience::limit(Duration::from_secs(20));
+const SILENCE: IoTimeout = IoTimeout::after(Duration::from_secs(20));
 
 /// What clients have seen.
 pub(super) struct Found {

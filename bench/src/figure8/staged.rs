@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use phalanx::net::{Listener, Stream, bind};
-use phalanx::{Control, Graph, Patience, Payload, Runtime, SharedStage, is_draining};
+use phalanx::{Control, Graph, IoTimeout, Payload, Runtime, SharedStage, is_draining};
 use phalanx_matcher::Snapshot;
 use phalanx_matching::{Matching, Options};
 
@@ -94,9 +94,9 @@ async fn accept(listener: Listener, clients: SharedStage<()>, matching: Matching
 
 /// One client's life: all events that have come are called before the first answer is awaited.
 async fn client(stream: Stream, matching: Matching<Bytes>) -> io::Result<()> {
-    let patience = Patience::ENDLESS.or_drain();
+    let timeout = IoTimeout::NONE.until_shutdown();
     let (mut input, mut head) = (Vec::new(), Vec::new());
-    while stream.read(&mut input, patience).await? > 0 {
+    while stream.read(&mut input, timeout).await? > 0 {
         let whole = input.len() / EVENT * EVENT;
         let (events, _) = input.as_chunks::<EVENT>();
         let calls: Vec<_> = events.iter().map(|event| matching.call(*event)).collect();
@@ -108,7 +108,7 @@ async fn client(stream: Stream, matching: Matching<Bytes>) -> io::Result<()> {
         }
         if !head.is_empty() {
             let payload = Payload { head, ..Payload::default() };
-            head = stream.write(payload, patience).await?;
+            head = stream.write(payload, timeout).await?;
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{Draining, First, Patience, draining, first, now, sleep};
+use phalanx::{Draining, First, IoTimeout, draining, first, now, sleep};
 
 use super::answers::Answer;
 use super::drive::Drive;
@@ -237,7 +237,7 @@ impl Client {
 
     /// Reads, and leaves out what only its length matters of: at high rates the load's core would
     /// be busy with copying, and measure itself.
-    async fn read(&mut self, wire: &mut Wire, patience: Patience) -> io::Result<u64> {
+    async fn read(&mut self, wire: &mut Wire, patience: IoTimeout) -> io::Result<u64> {
         let ahead = self.talk.ahead();
         let space = self.talk.space();
         if ahead == 0 {
@@ -269,8 +269,8 @@ impl Client {
     }
 
     /// What is left of the time that an answer may take.
-    fn patience(&self) -> Patience {
-        Patience::limit(self.drive.plan.patience.saturating_sub(now().saturating_sub(self.since)))
+    fn patience(&self) -> IoTimeout {
+        IoTimeout::after(self.drive.plan.patience.saturating_sub(now().saturating_sub(self.since)))
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
 
 use phalanx::net::Stream;
-use phalanx::{Bytes, Patience, Payload, now};
+use phalanx::{Bytes, IoTimeout, Payload, now};
 use rustls::ClientConnection;
 
 use super::tls::Tls;
@@ -32,25 +32,25 @@ pub(crate) struct Sealed {
 }
 
 impl Wire {
-    /// Connects, and shakes hands where there is TLS. `patience` is for all of it.
+    /// Connects, and shakes hands where there is TLS. `timeout` is for all of it.
     pub(crate) async fn connect(
         address: SocketAddr,
         tls: Option<&Tls>,
-        patience: Patience,
+        timeout: IoTimeout,
     ) -> io::Result<Self> {
         let begun = now();
-        let stream = Stream::connect(address, patience).await?;
+        let stream = Stream::connect(address, timeout).await?;
         let Some(tls) = tls else { return Ok(Self::Plain(stream)) };
         let session = tls.session().map_err(io::Error::other)?;
         let mut early = Vec::new();
         let mut sealed =
             Sealed { stream, session, early: Vec::new(), raw: Vec::new(), out: Vec::new() };
         loop {
-            sealed.flush(patience.after(now() - begun)).await?;
+            sealed.flush(timeout.remaining(now() - begun)).await?;
             if !sealed.session.is_handshaking() {
                 break;
             }
-            sealed.receive(&mut early, patience.after(now() - begun)).await?;
+            sealed.receive(&mut early, timeout.remaining(now() - begun)).await?;
         }
         sealed.early = early;
         Ok(Self::Tls(Box::new(sealed)))
@@ -60,15 +60,15 @@ impl Wire {
     pub(crate) async fn read(
         &mut self,
         buffer: &mut Vec<u8>,
-        patience: Patience,
+        timeout: IoTimeout,
     ) -> io::Result<usize> {
         match self {
-            Self::Plain(stream) => stream.read(buffer, patience).await,
+            Self::Plain(stream) => stream.read(buffer, timeout).await,
             Self::Tls(sealed) => {
                 let (before, begun) = (buffer.len(), now());
                 buffer.append(&mut sealed.early);
                 while buffer.len() == before {
-                    if !sealed.receive(buffer, patience.after(now() - begun)).await? {
+                    if !sealed.receive(buffer, timeout.remaining(now() - begun)).await? {
                         break;
                     }
                 }
@@ -83,13 +83,13 @@ impl Wire {
         &mut self,
         skip: u64,
         buffer: &mut Vec<u8>,
-        patience: Patience,
+        timeout: IoTimeout,
     ) -> io::Result<u64> {
         match self {
-            Self::Plain(stream) => stream.skip(skip, buffer, patience).await,
+            Self::Plain(stream) => stream.skip(skip, buffer, timeout).await,
             Self::Tls(_) => {
                 let before = buffer.len();
-                let came = self.read(buffer, patience).await?;
+                let came = self.read(buffer, timeout).await?;
                 let skipped = usize::try_from(skip).map_or(came, |skip| skip.min(came));
                 buffer.drain(before..before + skipped);
                 Ok(skipped as u64)
@@ -101,15 +101,15 @@ impl Wire {
     pub(crate) async fn write(
         &mut self,
         mut bytes: Vec<u8>,
-        patience: Patience,
+        timeout: IoTimeout,
     ) -> io::Result<Vec<u8>> {
         match self {
             Self::Plain(stream) => {
-                stream.write(Payload { head: bytes, body: Bytes::new() }, patience).await
+                stream.write(Payload { head: bytes, body: Bytes::new() }, timeout).await
             }
             Self::Tls(sealed) => {
                 sealed.session.writer().write_all(&bytes)?;
-                sealed.flush(patience).await?;
+                sealed.flush(timeout).await?;
                 bytes.clear();
                 Ok(bytes)
             }
@@ -119,9 +119,9 @@ impl Wire {
 
 impl Sealed {
     /// Receives once, and appends what that opens. False at the end.
-    async fn receive(&mut self, opened: &mut Vec<u8>, patience: Patience) -> io::Result<bool> {
+    async fn receive(&mut self, opened: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<bool> {
         self.raw.clear();
-        if self.stream.read(&mut self.raw, patience).await? == 0 {
+        if self.stream.read(&mut self.raw, timeout).await? == 0 {
             // Of an answer whose length is known, nothing can have been cut off; others end with it.
             return match self.session.is_handshaking() {
                 true => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -145,17 +145,17 @@ impl Sealed {
             }
         }
         if self.session.wants_write() {
-            self.flush(patience).await?;
+            self.flush(timeout).await?;
         }
         Ok(!closed)
     }
 
     /// Sends what is sealed.
-    async fn flush(&mut self, patience: Patience) -> io::Result<()> {
+    async fn flush(&mut self, timeout: IoTimeout) -> io::Result<()> {
         while self.session.wants_write() {
             self.session.write_tls(&mut self.out)?;
             let payload = Payload { head: std::mem::take(&mut self.out), body: Bytes::new() };
-            self.out = self.stream.write(payload, patience).await?;
+            self.out = self.stream.write(payload, timeout).await?;
         }
         Ok(())
     }

@@ -88,18 +88,18 @@ pub fn is_draining() -> bool {
     with(|io| io.told_draining.get())
 }
 
-/// The error of I/O that waited with [`Patience::or_drain`](crate::Patience::or_drain), or for a new
+/// The error of I/O that waited with [`IoTimeout::until_shutdown`](crate::IoTimeout::until_shutdown), or for a new
 /// connection, when the program began to drain.
 ///
 /// Its kind is [`Other`](io::ErrorKind::Other), which no function of the standard library retries.
 ///
 /// ```
 /// use phalanx::net::Stream;
-/// use phalanx::{Drained, Patience};
+/// use phalanx::{Drained, IoTimeout};
 ///
 /// async fn serve(stream: Stream) -> std::io::Result<()> {
 ///     let mut bytes = Vec::new();
-///     match stream.read(&mut bytes, Patience::ENDLESS.or_drain()).await {
+///     match stream.read(&mut bytes, IoTimeout::NONE.until_shutdown()).await {
 ///         Err(error) if Drained::caused(&error) => Ok(()), // the program ends: say goodbye
 ///         Err(error) => Err(error),
 ///         Ok(_) => Ok(()),

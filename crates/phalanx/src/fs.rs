@@ -11,7 +11,7 @@ use std::path::Path;
 use phalanx_driver::{Access, Done, OpenHow, Request};
 pub use phalanx_driver::{FileKind, Links, Metadata, Named, NamedKind, Names, Space};
 
-use crate::io::{Patience, request};
+use crate::io::{IoTimeout, request};
 
 mod write;
 
@@ -49,7 +49,7 @@ impl Dir {
 
     async fn open_by_driver(&self, path: CString, how: OpenHow) -> io::Result<File> {
         let open = Request::Open { directory: self.0.clone(), path, how };
-        match request(open, Patience::ENDLESS).await? {
+        match request(open, IoTimeout::NONE).await? {
             Done::Opened(file) => Ok(File(file)),
             other => unreachable!("open came to {other:?}"),
         }
@@ -105,7 +105,7 @@ impl File {
         }
         let file = self.0.clone();
         let read = Request::ReadAt { file, buffer, offset, length };
-        match request(read, Patience::ENDLESS).await? {
+        match request(read, IoTimeout::NONE).await? {
             Done::Read(buffer) => Ok(buffer),
             other => unreachable!("read came to {other:?}"),
         }

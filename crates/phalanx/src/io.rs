@@ -15,10 +15,10 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `patience` | how long to wait |
+//! | `io_timeout` | how long to wait |
 //! | `request` | a request's future, and a socket, on their processor and away from it |
 
-mod patience;
+mod io_timeout;
 mod request;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -31,7 +31,7 @@ use phalanx_core::{Hold, ProcessorId, Session, load_ahead, now, wake_contained};
 use phalanx_driver::{Completion, Done, Driver, Request, Socket, Token};
 use slab::Slab;
 
-pub use self::patience::Patience;
+pub use self::io_timeout::IoTimeout;
 pub use self::request::Elsewhere;
 pub(crate) use self::request::{HomeSocket, release, request};
 use crate::blocking::{Pools, contain};
@@ -293,20 +293,20 @@ impl Io {
         }
     }
 
-    fn start(&self, request: Request, patience: Patience, waker: &Waker) -> io::Result<usize> {
+    fn start(&self, request: Request, timeout: IoTimeout, waker: &Waker) -> io::Result<usize> {
         if self.closed.get() {
             return Err(Elsewhere::Ended.into());
         }
-        let expires = match patience.limit {
+        let expires = match timeout.limit {
             Duration::MAX => Duration::MAX,
             limit => now().saturating_add(limit),
         };
         self.earliest.set(self.earliest.get().min(expires));
-        let drained = patience.ends_with_drain && self.told_draining.get();
+        let drained = timeout.ends_with_drain && self.told_draining.get();
         let flight = Flight {
             state: State::Waiting(waker.clone()),
             expires,
-            ends_with_drain: patience.ends_with_drain,
+            ends_with_drain: timeout.ends_with_drain,
             cancelled: drained.then_some(Cause::Drained),
             _hold: Session::current().map(|session| session.hold()),
         };
@@ -358,12 +358,12 @@ impl Io {
     }
 
     /// Gives up all requests after the processor's end, also those whose futures were moved away.
-    /// Waits up to `patience` for their answers: until then the kernel has their buffers.
-    pub(crate) fn settle(&self, patience: Duration) -> io::Result<()> {
+    /// Waits up to `timeout` for their answers: until then the kernel has their buffers.
+    pub(crate) fn settle(&self, timeout: Duration) -> io::Result<()> {
         self.closed.set(true);
         let keys: Vec<_> = self.flights.borrow().iter().map(|(key, _)| key).collect();
         keys.into_iter().for_each(|key| self.abandon(key));
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         while !self.flights.borrow().is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -93,7 +93,7 @@ pub use draining::{Drained, Draining, draining, is_draining};
 pub use ended::{Ended, Left};
 pub use error::{RunError, StartError};
 pub use first::{First, first};
-pub use io::{Elsewhere, Patience};
+pub use io::{Elsewhere, IoTimeout};
 pub use launch::Start;
 pub use limits::raise_open_files;
 pub use long::DEFAULT_LONG_OPERATION;

@@ -20,7 +20,7 @@ const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
 ///
 /// ```
 /// use phalanx::net::Listeners;
-/// use phalanx::{Graph, Patience, Runtime};
+/// use phalanx::{Graph, IoTimeout, Runtime};
 ///
 /// let mut graph = Graph::new();
 /// let clients = graph.stage("clients").max_cohort(64).shared(());
@@ -33,7 +33,7 @@ const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
 ///     clients.dispatch(move |_| listener.accept_each(move |stream| {
 ///         # control.drain();
 ///         let _ = clients.dispatch(move |_| async move {
-///             let _ = stream.write(b"hello\n".to_vec(), Patience::ENDLESS).await;
+///             let _ = stream.write(b"hello\n".to_vec(), IoTimeout::NONE).await;
 ///         });
 ///     }))?;
 ///     Ok(())

@@ -9,7 +9,7 @@ use phalanx_driver::{Done, Endpoint, Payload, Request};
 use socket2::{Domain, Protocol, Type};
 
 use crate::fs::File;
-use crate::io::{HomeSocket, Patience, request, with};
+use crate::io::{HomeSocket, IoTimeout, request, with};
 
 pub use crate::listeners::Listeners;
 
@@ -108,7 +108,7 @@ impl Listener {
     /// (`EMFILE`, `ENFILE`), wait a little and go on.
     pub async fn accept(&self) -> io::Result<Stream> {
         let accept = |listener| Request::Accept { listener };
-        match self.0.request(accept, Patience::ENDLESS.or_drain()).await? {
+        match self.0.request(accept, IoTimeout::NONE.until_shutdown()).await? {
             Done::Accepted(socket) => Ok(Stream(self.0.beside(socket))),
             other => unreachable!("accept came to {other:?}"),
         }
@@ -144,9 +144,9 @@ impl Stream {
     /// Connects to `address`.
     ///
     /// # Errors
-    /// As `connect(2)`, or [`Patience`]'s.
-    pub async fn connect(address: SocketAddr, patience: Patience) -> io::Result<Self> {
-        match request(Request::Connect { address }, patience).await? {
+    /// As `connect(2)`, or [`IoTimeout`]'s.
+    pub async fn connect(address: SocketAddr, timeout: IoTimeout) -> io::Result<Self> {
+        match request(Request::Connect { address }, timeout).await? {
             Done::Connected(socket) => {
                 let stream = Self(HomeSocket::new(socket));
                 stream.0.driver(|driver, socket| driver.set_nodelay(socket))?;
@@ -159,12 +159,12 @@ impl Stream {
     /// Waits for bytes and appends them to `buffer`. Returns how many; zero is the end.
     ///
     /// A connection that waits here holds no buffer: it is lent one when bytes arrive. Dropping the
-    /// future while it waits may lose bytes that are just arriving; a limit by `patience` loses none.
+    /// future while it waits may lose bytes that are just arriving; a limit by `timeout` loses none.
     ///
     /// # Errors
-    /// As `recv(2)`, or [`Patience`]'s.
-    pub async fn read(&self, buffer: &mut Vec<u8>, patience: Patience) -> io::Result<usize> {
-        match self.0.request(|socket| Request::Receive { socket }, patience).await? {
+    /// As `recv(2)`, or [`IoTimeout`]'s.
+    pub async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
+        match self.0.request(|socket| Request::Receive { socket }, timeout).await? {
             Done::Received(chunk) => {
                 buffer.extend_from_slice(&chunk);
                 Ok(chunk.len())
@@ -186,10 +186,10 @@ impl Stream {
         &self,
         skip: u64,
         buffer: &mut Vec<u8>,
-        patience: Patience,
+        timeout: IoTimeout,
     ) -> io::Result<u64> {
         debug_assert!(skip > 0, "nothing to skip: read");
-        match self.0.request(|socket| Request::Skip { socket, most: skip }, patience).await? {
+        match self.0.request(|socket| Request::Skip { socket, most: skip }, timeout).await? {
             Done::Skipped(bytes) => Ok(bytes),
             Done::Received(chunk) => {
                 let skipped =
@@ -205,14 +205,14 @@ impl Stream {
     /// the next one.
     ///
     /// # Errors
-    /// As `send(2)`, or [`Patience`]'s. What was sent before an error is not known.
+    /// As `send(2)`, or [`IoTimeout`]'s. What was sent before an error is not known.
     pub async fn write(
         &self,
         payload: impl Into<Payload>,
-        patience: Patience,
+        timeout: IoTimeout,
     ) -> io::Result<Vec<u8>> {
         let payload = payload.into();
-        match self.0.request(|socket| Request::Send { socket, payload }, patience).await? {
+        match self.0.request(|socket| Request::Send { socket, payload }, timeout).await? {
             Done::Sent(head) => Ok(head),
             other => unreachable!("send came to {other:?}"),
         }
@@ -227,24 +227,24 @@ impl Stream {
     /// ```no_run
     /// use phalanx::fs::File;
     /// use phalanx::net::Stream;
-    /// use phalanx::{Bytes, Patience};
+    /// use phalanx::{Bytes, IoTimeout};
     ///
     /// async fn serve(stream: &Stream, file: &File, length: u64) -> std::io::Result<()> {
-    ///     let mut sent = stream.send_file(b"here: ".to_vec(), file, 0, length, Patience::ENDLESS).await?.bytes;
+    ///     let mut sent = stream.send_file(b"here: ".to_vec(), file, 0, length, IoTimeout::NONE).await?.bytes;
     ///     while sent < length {
     ///         let more = file.read_at(sent, (length - sent).min(65536) as usize).await?;
     ///         if more.is_empty() {
     ///             return Err(std::io::ErrorKind::UnexpectedEof.into()); // cut off meanwhile
     ///         }
     ///         sent += more.len() as u64;
-    ///         stream.write(Bytes::from(more), Patience::ENDLESS).await?;
+    ///         stream.write(Bytes::from(more), IoTimeout::NONE).await?;
     ///     }
     ///     Ok(())
     /// }
     /// ```
     ///
     /// # Errors
-    /// As `send(2)`, or [`Patience`]'s. `UnexpectedEof` when the file was cut off in the very moment in which
+    /// As `send(2)`, or [`IoTimeout`]'s. `UnexpectedEof` when the file was cut off in the very moment in which
     /// it was copied; `EINVAL` for what lies beyond any file's end, 2⁶³ bytes. What was sent before an
     /// error is not known.
     pub async fn send_file(
@@ -253,11 +253,11 @@ impl Stream {
         file: &File,
         offset: u64,
         length: u64,
-        patience: Patience,
+        timeout: IoTimeout,
     ) -> io::Result<SentFile> {
         let file = file.0.clone();
         let send = |socket| Request::SendFile { socket, head, file, offset, length };
-        match self.0.request(send, patience).await? {
+        match self.0.request(send, timeout).await? {
             Done::SentFile { head, bytes } => Ok(SentFile { head, bytes }),
             other => unreachable!("sending a file came to {other:?}"),
         }

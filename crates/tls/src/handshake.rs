@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use phalanx::net::Stream;
-use phalanx::{BlockingStage, Graph, Patience, SharedStage, blocking, now, time_of_day};
+use phalanx::{BlockingStage, Graph, IoTimeout, SharedStage, blocking, now, time_of_day};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 
@@ -71,21 +71,21 @@ impl TlsStages {
         }
     }
 
-    /// Shakes hands. `patience` is for all of it.
+    /// Shakes hands. `timeout` is for all of it.
     ///
     /// # Errors
     /// When that came to nothing; nothing is left of the socket where the program had no room for it, or ends.
     pub async fn shake(
         self,
         stream: Stream,
-        patience: Patience,
+        timeout: IoTimeout,
     ) -> Result<Box<TlsStream>, Option<Failed>> {
         let call = self.handshakes.call(move |handshakes| async move {
             if handshakes.is_look_due(now()) {
                 self.look().await;
             }
             let config = handshakes.config();
-            TlsStream::accept(stream, config, patience).await.map(Box::new)
+            TlsStream::accept(stream, config, timeout).await.map(Box::new)
         });
         // Refused at a bound, or ended: the stream is gone with it.
         call.await.map_err(|_| None)?.map_err(Some)

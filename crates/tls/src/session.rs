@@ -15,7 +15,7 @@ use std::net::Shutdown;
 use std::sync::Arc;
 
 use phalanx::net::Stream;
-use phalanx::{Bytes, Patience, Payload, now};
+use phalanx::{Bytes, IoTimeout, Payload, now};
 use rustls::{ServerConfig, ServerConnection};
 
 use crate::clients;
@@ -39,11 +39,11 @@ pub struct Failed {
 }
 
 impl TlsStream {
-    /// Shakes hands. `patience` is for all of it.
+    /// Shakes hands. `timeout` is for all of it.
     pub(crate) async fn accept(
         stream: Stream,
         config: Arc<ServerConfig>,
-        patience: Patience,
+        timeout: IoTimeout,
     ) -> Result<Self, Failed> {
         let Ok(session) = ServerConnection::new(config) else {
             return Err(Failed { stream, plain: false });
@@ -54,7 +54,7 @@ impl TlsStream {
             early: RefCell::default(),
             writing: Cell::new(false),
         };
-        match tls.shake(patience).await {
+        match tls.shake(timeout).await {
             Ok(None) => Ok(tls),
             Ok(Some(plain)) => Err(Failed { stream: tls.stream, plain }),
             Err(_) => Err(Failed { stream: tls.stream, plain: false }),
@@ -62,13 +62,13 @@ impl TlsStream {
     }
 
     /// None when the handshake is done; otherwise whether the client speaks plain HTTP.
-    async fn shake(&self, patience: Patience) -> io::Result<Option<bool>> {
+    async fn shake(&self, timeout: IoTimeout) -> io::Result<Option<bool>> {
         let begun = now();
         let mut raw = Vec::new();
         let mut first = true;
         while self.session.borrow().is_handshaking() {
             raw.clear();
-            if self.stream.read(&mut raw, patience.after(now() - begun)).await? == 0 {
+            if self.stream.read(&mut raw, timeout.remaining(now() - begun)).await? == 0 {
                 return Ok(Some(false));
             }
             // A handshake record begins with 22 (RFC 8446 §5.1), a request with a letter.
@@ -77,7 +77,7 @@ impl TlsStream {
             }
             let fed = self.feed(&raw, &mut self.early.borrow_mut());
             // An alert, if it went wrong: the client is told why.
-            self.flush(patience.after(now() - begun)).await?;
+            self.flush(timeout.remaining(now() - begun)).await?;
             fed?;
         }
         Ok(None)
@@ -98,7 +98,7 @@ impl TlsStream {
     ///
     /// # Errors
     /// As [`Stream::read`], and when what has come is broken.
-    pub async fn read(&self, buffer: &mut Vec<u8>, patience: Patience) -> io::Result<usize> {
+    pub async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
         let before = buffer.len();
         buffer.append(&mut self.early.borrow_mut());
         let begun = now();
@@ -109,10 +109,10 @@ impl TlsStream {
             }
             raw.clear();
             // One limit for a record, however it is cut.
-            self.stream.read(&mut raw, patience.after(now() - begun)).await?;
+            self.stream.read(&mut raw, timeout.remaining(now() - begun)).await?;
             if let Err(error) = self.feed(&raw, buffer) {
                 // The client is told why, if it still listens.
-                let _ = self.flush(patience.after(now() - begun)).await;
+                let _ = self.flush(timeout.remaining(now() - begun)).await;
                 return Err(error);
             }
         }
@@ -123,7 +123,7 @@ impl TlsStream {
     ///
     /// # Errors
     /// As [`Stream::write`].
-    pub async fn write(&self, payload: Payload, patience: Patience) -> io::Result<Vec<u8>> {
+    pub async fn write(&self, payload: Payload, timeout: IoTimeout) -> io::Result<Vec<u8>> {
         let Payload { mut head, body } = payload;
         if self.writing.get() {
             // An alert is under way: there is nothing more to say.
@@ -138,7 +138,7 @@ impl TlsStream {
             ];
             // As much as rustls holds at a time.
             sent += self.session.borrow_mut().writer().write_vectored(&rest)?;
-            sealed = self.send_sealed(sealed, patience).await?;
+            sealed = self.send_sealed(sealed, timeout).await?;
         }
         head.clear();
         Ok(head)
@@ -148,9 +148,9 @@ impl TlsStream {
     ///
     /// # Errors
     /// As [`Stream::write`]: then there is nobody to tell.
-    pub async fn finish(&self, patience: Patience) -> io::Result<()> {
+    pub async fn finish(&self, timeout: IoTimeout) -> io::Result<()> {
         self.session.borrow_mut().send_close_notify();
-        self.flush(patience).await?;
+        self.flush(timeout).await?;
         self.stream.shutdown(Shutdown::Write)
     }
 
@@ -190,20 +190,20 @@ impl TlsStream {
     }
 
     /// Sends what is sealed, unless somebody does already.
-    async fn flush(&self, patience: Patience) -> io::Result<()> {
+    async fn flush(&self, timeout: IoTimeout) -> io::Result<()> {
         if self.writing.get() || !self.session.borrow().wants_write() {
             return Ok(());
         }
         let _writing = Writing::new(&self.writing);
-        self.send_sealed(Vec::new(), patience).await.map(drop)
+        self.send_sealed(Vec::new(), timeout).await.map(drop)
     }
 
     /// Sends what is sealed until there is nothing more; `memory` is used for it and given back.
-    async fn send_sealed(&self, mut memory: Vec<u8>, patience: Patience) -> io::Result<Vec<u8>> {
+    async fn send_sealed(&self, mut memory: Vec<u8>, timeout: IoTimeout) -> io::Result<Vec<u8>> {
         while self.session.borrow().wants_write() {
             self.session.borrow_mut().write_tls(&mut memory)?;
             let payload = Payload { head: memory, body: Bytes::new() };
-            memory = self.stream.write(payload, patience).await?;
+            memory = self.stream.write(payload, timeout).await?;
         }
         Ok(memory)
     }

@@ -5,18 +5,18 @@ use std::net::Shutdown;
 use std::time::Duration;
 
 use phalanx::net::Stream;
-use phalanx::{Patience, join};
+use phalanx::{IoTimeout, join};
 
 use crate::round::Round;
 use crate::stages::Stages;
 
 /// Clients may be idle for as long as they like, but not keep the server from ending.
-const IDLE: Patience = Patience::ENDLESS.or_drain();
+const IDLE: IoTimeout = IoTimeout::NONE.until_shutdown();
 /// A client that does not take its answers in this time is left.
-const SENDING: Patience = Patience::limit(Duration::from_secs(30));
+const SENDING: IoTimeout = IoTimeout::after(Duration::from_secs(30));
 /// After its last answer a client is listened to for so long, so that it gets to read the answer
 /// before the connection is reset under it.
-const LINGER: Patience = Patience::limit(Duration::from_secs(1)).or_drain();
+const LINGER: IoTimeout = IoTimeout::after(Duration::from_secs(1)).until_shutdown();
 /// And for so many reads.
 const LINGER_READS: usize = 64;
 

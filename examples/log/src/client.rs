@@ -4,14 +4,14 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use phalanx::net::{Listener, Stream};
-use phalanx::{Patience, Payload, is_draining, sleep};
+use phalanx::{IoTimeout, Payload, is_draining, sleep};
 
 use crate::commit::{LOG, Stages};
 
 /// A line is no longer than this, in bytes with its end; a client that sends a longer one is closed.
 const LONGEST: usize = 64 * 1024;
 /// A client that is silent for so long is gone.
-const SILENCE: Patience = Patience::limit(Duration::from_secs(600));
+const SILENCE: IoTimeout = IoTimeout::after(Duration::from_secs(600));
 
 /// Serves a listener until the program is asked to finish.
 pub(crate) async fn accept(listener: Listener, stages: Stages) {
@@ -32,7 +32,7 @@ pub(crate) async fn accept(listener: Listener, stages: Stages) {
 async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
     let mut input = Vec::new();
     let mut answer = Vec::new();
-    while stream.read(&mut input, SILENCE.or_drain()).await? > 0 {
+    while stream.read(&mut input, SILENCE.until_shutdown()).await? > 0 {
         let Some(end) = input.iter().rposition(|byte| *byte == b'\n') else {
             if input.len() >= LONGEST {
                 return Err(io::ErrorKind::InvalidData.into());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::{Listeners, Stream};
-use phalanx::{Choice, Graph, Patience, Runtime, SharedStage};
+use phalanx::{Choice, Graph, IoTimeout, Runtime, SharedStage};
 
 use crate::announce;
 use crate::protocol::{answer, parse};
@@ -69,7 +69,7 @@ where
 
 async fn client(stream: Stream, run: impl AsyncFn(Request) -> Option<Answer>) -> Option<()> {
     let (mut bytes, mut out) = (Vec::with_capacity(4096), Vec::with_capacity(4096));
-    while stream.read(&mut bytes, Patience::ENDLESS).await.ok()? > 0 {
+    while stream.read(&mut bytes, IoTimeout::NONE).await.ok()? > 0 {
         let mut taken = 0;
         while let Some((request, length)) = parse(&bytes[taken..]).ok()? {
             taken += length;
@@ -81,7 +81,7 @@ async fn client(stream: Stream, run: impl AsyncFn(Request) -> Option<Answer>) ->
         }
         bytes.drain(..taken);
         if !out.is_empty() {
-            out = stream.write(out, Patience::ENDLESS).await.ok()?;
+            out = stream.write(out, IoTimeout::NONE).await.ok()?;
         }
     }
     Some(())

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::mpsc;
 
 use phalanx::net::{Listeners, Stream};
-use phalanx::{Graph, Patience, Payload, Runtime, SharedStage, Start};
+use phalanx::{Graph, IoTimeout, Payload, Runtime, SharedStage, Start};
 
 use crate::{Arm, PARENTS, announce, of_each, warmed};
 
@@ -98,9 +98,9 @@ fn echo() -> Result<(), Box<dyn std::error::Error>> {
 
 async fn client(stream: Stream) -> io::Result<()> {
     let mut bytes = Vec::new();
-    while stream.read(&mut bytes, Patience::ENDLESS).await? > 0 {
+    while stream.read(&mut bytes, IoTimeout::NONE).await? > 0 {
         let payload = Payload { head: bytes, ..Default::default() };
-        bytes = stream.write(payload, Patience::ENDLESS).await?;
+        bytes = stream.write(payload, IoTimeout::NONE).await?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{Patience, now};
+use phalanx::{IoTimeout, now};
 use phalanx_mqtt::{
     ConnAck, Connect, Error, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason,
     Version, topic,
@@ -75,8 +75,8 @@ pub(super) async fn welcome(
                 return None;
             }
         }
-        let patience = Patience::limit(guest.left(limits.connect)).or_drain();
-        match stream.read(input, patience).await {
+        let timeout = IoTimeout::after(guest.left(limits.connect)).until_shutdown();
+        match stream.read(input, timeout).await {
             Ok(1..) => (),
             _ => return None,
         }
@@ -184,12 +184,12 @@ pub(super) async fn welcome(
     let of_guest = guest.clone();
     let sent = context.counters.bytes_sent.clone();
     let (of_sender, key, link) = (outbox.clone(), opened.key, opened.link);
-    let (to, sessions, patience) =
-        (stream.clone(), context.stages.sessions, Patience::limit(limits.send));
+    let (to, sessions, timeout) =
+        (stream.clone(), context.stages.sessions, IoTimeout::after(limits.send));
     let sender = context
         .stages
         .control
-        .dispatch(move |_| send(to, of_sender, sessions, (key, link), patience, (sent, of_guest)));
+        .dispatch(move |_| send(to, of_sender, sessions, (key, link), timeout, (sent, of_guest)));
     if sender.is_err() {
         // Full: the client tries again. Its session is left to whoever comes.
         outbox.close();
@@ -337,7 +337,7 @@ async fn refuse(stream: &Transport, limits: &Limits, refusal: Refusal) {
     let ack = ConnAck { session_present: false, reason, properties };
     let mut bytes = Vec::new();
     if Packet::ConnAck(ack).encode_within(refusal.version, refusal.most, &mut bytes).is_ok() {
-        let _ = stream.write(bytes, Patience::limit(limits.send)).await;
+        let _ = stream.write(bytes, IoTimeout::after(limits.send)).await;
     }
     linger(stream).await;
 }
@@ -345,12 +345,12 @@ async fn refuse(stream: &Transport, limits: &Limits, refusal: Refusal) {
 /// Says that nothing more comes, and gives the client time to read what was said: closed while it still says
 /// something, the connection would be reset, and that lost with it.
 pub(super) async fn linger(stream: &Transport) {
-    stream.finish(Patience::limit(LINGER)).await;
+    stream.finish(IoTimeout::after(LINGER)).await;
     let (begun, mut rest) = (now(), Vec::new());
     loop {
         rest.clear();
         let left = LINGER.saturating_sub(now() - begun);
-        match stream.read(&mut rest, Patience::limit(left).or_drain()).await {
+        match stream.read(&mut rest, IoTimeout::after(left).until_shutdown()).await {
             Ok(1..) if !left.is_zero() => (),
             _ => return,
         }

@@ -1,6 +1,6 @@
 //! From a socket to a connection in which MQTT is spoken: by way of TLS and of a WebSocket, where an address has them.
 
-use phalanx::Patience;
+use phalanx::IoTimeout;
 use phalanx::net::Stream;
 
 use crate::connection::guest::Guest;
@@ -32,7 +32,7 @@ async fn open(
         && let Transport::Plain(stream) = transport
     {
         // Who comes without TLS cannot be told, as what it speaks is not known.
-        let shaken = context.tls?.shake(stream, Patience::limit(left()).or_drain()).await;
+        let shaken = context.tls?.shake(stream, IoTimeout::after(left()).until_shutdown()).await;
         transport = Transport::Tls(shaken.ok()?);
     }
     if listen.websocket {

@@ -24,7 +24,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{CallError, First, Patience, first, is_draining, now, sleep};
+use phalanx::{CallError, First, IoTimeout, first, is_draining, now, sleep};
 use phalanx_mqtt::{
     Ack, Disconnect, Error, Frame, Kind, Packet, PacketId, Properties, Property, PropertyBuffer,
     Reason, Version,
@@ -55,7 +55,7 @@ pub(crate) struct Connection {
     policy: Current,
     outbox: Rc<Outbox>,
     /// How long the client may be silent.
-    patience: Patience,
+    timeout: IoTimeout,
     publishing: Publishing,
     answers: Vec<Answered>,
     /// Messages of QoS 2 that it lets go of.
@@ -97,10 +97,10 @@ pub(crate) async fn serve(stream: Transport, context: Context, guest: Guest) {
     };
     let Welcome { stream, version, key, link, kept, identity, outbox, .. } = welcome;
     let Welcome { keep_alive, wants_reasons, outlives, guest: _guest, .. } = welcome;
-    let patience = match keep_alive {
-        0 => Patience::ENDLESS,
+    let timeout = match keep_alive {
+        0 => IoTimeout::NONE,
         // One and a half times of it is what the standard grants.
-        seconds => Patience::limit(Duration::from_millis(1500 * u64::from(seconds))),
+        seconds => IoTimeout::after(Duration::from_millis(1500 * u64::from(seconds))),
     };
     let most_aliases = context.config.limits.topic_aliases;
     let pace = context.config.limits.message_rate.map(|rate| Box::new(Pace::new(rate)));
@@ -112,7 +112,7 @@ pub(crate) async fn serve(stream: Transport, context: Context, guest: Guest) {
         identity,
         policy: context.access.current(),
         outbox,
-        patience: patience.or_drain(),
+        timeout: timeout.until_shutdown(),
         publishing: Publishing::new(most_aliases, outlives, (key, kept)),
         answers: Vec::new(),
         releases: Vec::new(),
@@ -149,7 +149,7 @@ impl Connection {
             if self.outbox.is_closed() {
                 return End::Lost;
             }
-            match self.stream.read(input, self.patience).await {
+            match self.stream.read(input, self.timeout).await {
                 Ok(bytes @ 1..) => self.context.counters.bytes_received.add(bytes as u64),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     return Reason::KEEP_ALIVE_TIMEOUT.into();

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{Counter, First, Patience, first, is_draining, sleep};
+use phalanx::{Counter, First, IoTimeout, first, is_draining, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Version};
 
 use crate::connection::guest::Guest;
@@ -22,7 +22,7 @@ pub(crate) async fn send(
     outbox: Rc<Outbox>,
     sessions: SessionStage,
     (key, link): (ClientKey, u64),
-    patience: Patience,
+    timeout: IoTimeout,
     (sent, _guest): (Counter, Rc<Guest>),
 ) {
     // Asked for again only when the last is sent, so that more comes at once.
@@ -65,7 +65,7 @@ pub(crate) async fn send(
         }
         if !bytes.is_empty() || stream.has_answers() {
             sent.add(bytes.len() as u64);
-            match stream.write(bytes, patience).await {
+            match stream.write(bytes, timeout).await {
                 Ok(memory) => spare = memory,
                 Err(_) => {
                     outbox.close();
@@ -78,10 +78,10 @@ pub(crate) async fn send(
     if outbox.lingers() && !is_draining() {
         // Closed while the client still says something, the connection would be reset, and what was said last
         // lost with it.
-        stream.finish(Patience::limit(LINGER)).await;
+        stream.finish(IoTimeout::after(LINGER)).await;
         sleep(LINGER).await;
     } else if stream.is_wrapped() {
-        stream.finish(Patience::limit(LINGER)).await;
+        stream.finish(IoTimeout::after(LINGER)).await;
     }
     outbox.close();
     // Whoever reads from it finds its end.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx::net::Stream;
-use phalanx::{Bytes, Patience, Payload};
+use phalanx::{Bytes, IoTimeout, Payload};
 use phalanx_tls::TlsStream;
 
 use crate::connection::outbox::Outbox;
@@ -24,32 +24,32 @@ pub(crate) enum Transport {
 
 impl Transport {
     /// Waits for bytes and appends them to `buffer`. Returns how many; zero is the end.
-    pub(crate) async fn read(&self, buffer: &mut Vec<u8>, patience: Patience) -> io::Result<usize> {
+    pub(crate) async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
         match self {
-            Self::Plain(stream) => stream.read(buffer, patience).await,
-            Self::Tls(stream) => Box::pin(stream.read(buffer, patience)).await,
-            Self::WebSocket(socket) => Box::pin(socket.read(buffer, patience)).await,
+            Self::Plain(stream) => stream.read(buffer, timeout).await,
+            Self::Tls(stream) => Box::pin(stream.read(buffer, timeout)).await,
+            Self::WebSocket(socket) => Box::pin(socket.read(buffer, timeout)).await,
         }
     }
 
     /// Sends all of `bytes`, and gives their memory back.
-    pub(crate) async fn write(&self, bytes: Vec<u8>, patience: Patience) -> io::Result<Vec<u8>> {
+    pub(crate) async fn write(&self, bytes: Vec<u8>, timeout: IoTimeout) -> io::Result<Vec<u8>> {
         match self {
-            Self::Plain(stream) => stream.write(bytes, patience).await,
+            Self::Plain(stream) => stream.write(bytes, timeout).await,
             Self::Tls(stream) => {
                 let payload = Payload { head: bytes, body: Bytes::new() };
-                Box::pin(stream.write(payload, patience)).await
+                Box::pin(stream.write(payload, timeout)).await
             }
-            Self::WebSocket(socket) => Box::pin(socket.write(bytes, patience)).await,
+            Self::WebSocket(socket) => Box::pin(socket.write(bytes, timeout)).await,
         }
     }
 
     /// Says that nothing more will be sent. There may be nobody to tell.
-    pub(crate) async fn finish(&self, patience: Patience) {
+    pub(crate) async fn finish(&self, timeout: IoTimeout) {
         match self {
             Self::Plain(stream) => drop(stream.shutdown(Shutdown::Write)),
-            Self::Tls(stream) => drop(Box::pin(stream.finish(patience)).await),
-            Self::WebSocket(socket) => Box::pin(socket.finish(patience)).await,
+            Self::Tls(stream) => drop(Box::pin(stream.finish(timeout)).await),
+            Self::WebSocket(socket) => Box::pin(socket.finish(timeout)).await,
         }
     }
 

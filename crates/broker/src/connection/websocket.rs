@@ -5,7 +5,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{Patience, now};
+use phalanx::{IoTimeout, now};
 use phalanx_websocket::{Code, Decoder, MAX_HEAD, Refused, Upgrade, binary, close};
 
 use crate::connection::outbox::Outbox;
@@ -38,7 +38,7 @@ pub(crate) async fn upgrade(
 ) -> Option<WebSocket> {
     let (begun, mut input) = (now(), Vec::new());
     let (accept, length) = loop {
-        let patience = Patience::limit(limit.saturating_sub(now() - begun)).or_drain();
+        let timeout = IoTimeout::after(limit.saturating_sub(now() - begun)).until_shutdown();
         let allowed = |upgrade: &Upgrade<'_>| match upgrade.origin {
             None => true,
             Some(origin) => origins.iter().any(|own| own == "*" || own == origin),
@@ -47,18 +47,18 @@ pub(crate) async fn upgrade(
             Ok(Some(upgrade)) if allowed(&upgrade) => break (upgrade.accept, upgrade.length),
             Ok(Some(_)) => Refused::ORIGIN,
             Err(refused) => refused,
-            Ok(None) => match below.read(&mut input, patience).await {
+            Ok(None) => match below.read(&mut input, timeout).await {
                 Ok(1..) => continue,
                 _ => return None,
             },
         };
-        let _ = below.write(refused.answer(), patience).await;
+        let _ = below.write(refused.answer(), timeout).await;
         super::connect::linger(&below).await;
         return None;
     };
     debug_assert!(length <= MAX_HEAD);
     let left = limit.saturating_sub(now() - begun);
-    below.write(accept, Patience::limit(left)).await.ok()?;
+    below.write(accept, IoTimeout::after(left)).await.ok()?;
     input.drain(..length);
     Some(WebSocket {
         below,
@@ -83,7 +83,7 @@ impl WebSocket {
         self.sender.replace(Some(outbox));
     }
 
-    pub(super) async fn read(&self, buffer: &mut Vec<u8>, patience: Patience) -> io::Result<usize> {
+    pub(super) async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
         let (before, begun) = (buffer.len(), now());
         let mut raw = self.early.take();
         while buffer.len() == before {
@@ -91,8 +91,8 @@ impl WebSocket {
                 return Ok(0);
             }
             // One limit for packets, whatever else comes meanwhile.
-            let patience = patience.after(now() - begun);
-            if raw.is_empty() && Box::pin(self.below.read(&mut raw, patience)).await? == 0 {
+            let timeout = timeout.remaining(now() - begun);
+            if raw.is_empty() && Box::pin(self.below.read(&mut raw, timeout)).await? == 0 {
                 return Ok(0);
             }
             self.take(&raw, buffer);
@@ -101,7 +101,7 @@ impl WebSocket {
                 let sender = self.sender.borrow().clone();
                 match sender {
                     Some(sender) => sender.nudge(),
-                    None => drop(Box::pin(self.write(Vec::new(), patience)).await?),
+                    None => drop(Box::pin(self.write(Vec::new(), timeout)).await?),
                 }
             }
         }
@@ -127,7 +127,7 @@ impl WebSocket {
     pub(super) async fn write(
         &self,
         mut bytes: Vec<u8>,
-        patience: Patience,
+        timeout: IoTimeout,
     ) -> io::Result<Vec<u8>> {
         let mut before = self.answers.take();
         if self.closing.get() {
@@ -141,15 +141,15 @@ impl WebSocket {
         if bytes.is_empty() {
             return Ok(bytes);
         }
-        Box::pin(self.below.write(bytes, patience)).await
+        Box::pin(self.below.write(bytes, timeout)).await
     }
 
-    pub(super) async fn finish(&self, patience: Patience) {
+    pub(super) async fn finish(&self, timeout: IoTimeout) {
         if !self.closing.replace(true) {
             close(Code::Normal, &mut self.answers.borrow_mut());
         }
         // There may be nobody to tell.
-        let _ = self.write(Vec::new(), patience).await;
-        Box::pin(self.below.finish(patience)).await;
+        let _ = self.write(Vec::new(), timeout).await;
+        Box::pin(self.below.finish(timeout)).await;
     }
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use phalanx_driver::Payload;
 
-use crate::io::Patience;
+use crate::io::IoTimeout;
 use crate::net::Stream;
 
 /// A request for an admin page is short.
 const MAX_REQUEST: usize = 8 * 1024;
 /// A client has this long for each request, and for each piece of an answer.
-const PATIENCE: Patience = Patience::limit(Duration::from_secs(10));
+const IO_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(10));
 /// An answer is sent in pieces of this size.
 const PIECE: usize = 64 * 1024;
 
@@ -174,7 +174,7 @@ impl Connection {
                 }
                 Parsed::Partial => (),
             }
-            if self.stream.read(&mut self.buffer, PATIENCE.or_drain()).await? == 0 {
+            if self.stream.read(&mut self.buffer, IO_TIMEOUT.until_shutdown()).await? == 0 {
                 break;
             }
         }
@@ -205,7 +205,7 @@ impl Connection {
         let mut body = if self.head_only { Bytes::new() } else { Bytes::from(answer.body) };
         loop {
             let piece = body.split_to(body.len().min(PIECE));
-            head = self.stream.write(Payload { head, body: piece }, PATIENCE).await?;
+            head = self.stream.write(Payload { head, body: piece }, IO_TIMEOUT).await?;
             if body.is_empty() {
                 return Ok(());
             }
@@ -243,7 +243,7 @@ impl Connection {
     }
 
     async fn send(&mut self, head: Vec<u8>, body: Bytes) -> io::Result<()> {
-        self.stream.write(Payload { head, body }, PATIENCE).await.map(|_| ())
+        self.stream.write(Payload { head, body }, IO_TIMEOUT).await.map(|_| ())
     }
 }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use phalanx_driver::{Access, Done, Links, OpenHow, Request};
 
 use super::{Dir, File, Space};
-use crate::io::{Patience, request};
+use crate::io::{IoTimeout, request};
 
 impl Dir {
     /// Opens `path` for reading and writing, beneath this directory; makes it when it is not there
@@ -121,7 +121,7 @@ impl File {
     /// [`sync_data`]: Self::sync_data
     pub async fn write_at(&self, offset: u64, bytes: impl Into<Bytes>) -> io::Result<()> {
         let write = Request::WriteAt { file: self.0.clone(), bytes: bytes.into(), offset };
-        match request(write, Patience::ENDLESS).await? {
+        match request(write, IoTimeout::NONE).await? {
             Done::Written => Ok(()),
             other => unreachable!("write came to {other:?}"),
         }
@@ -157,7 +157,7 @@ impl File {
 }
 
 async fn sync(sync: Request) -> io::Result<()> {
-    match request(sync, Patience::ENDLESS).await? {
+    match request(sync, IoTimeout::NONE).await? {
         Done::Synced => Ok(()),
         other => unreachable!("sync came to {other:?}"),
     }

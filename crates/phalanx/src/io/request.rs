@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use phalanx_core::ProcessorId;
 use phalanx_driver::{Done, Driver, Request, Socket};
 
-use super::{Io, Patience, try_with, with};
+use super::{Io, IoTimeout, try_with, with};
 
 /// The error of a stream or listener that is used away from the processor that made it, and of a read,
 /// write or other request that is awaited there.
@@ -93,9 +93,9 @@ impl HomeSocket {
     pub(crate) fn request(
         &self,
         request: impl FnOnce(Socket) -> Request,
-        patience: Patience,
+        timeout: IoTimeout,
     ) -> Requested {
-        let request = Some((request(self.socket), patience));
+        let request = Some((request(self.socket), timeout));
         Requested { request, stage: Stage::New { home: Some(self.home) } }
     }
 
@@ -125,14 +125,14 @@ impl Drop for HomeSocket {
 }
 
 /// A request to the driver of whichever processor awaits it first.
-pub(crate) fn request(request: Request, patience: Patience) -> Requested {
-    Requested { request: Some((request, patience)), stage: Stage::New { home: None } }
+pub(crate) fn request(request: Request, timeout: IoTimeout) -> Requested {
+    Requested { request: Some((request, timeout)), stage: Stage::New { home: None } }
 }
 
 /// The future of [`request`] and [`HomeSocket::request`].
 pub(crate) struct Requested {
     /// Taken when the request is started.
-    request: Option<(Request, Patience)>,
+    request: Option<(Request, IoTimeout)>,
     stage: Stage,
 }
 
@@ -166,9 +166,9 @@ impl Future for Requested {
                 if let Some(home) = home.filter(|home| *home != io.home) {
                     return self.stray(home);
                 }
-                let (request, patience) = self.request.take().expect("started once");
+                let (request, timeout) = self.request.take().expect("started once");
                 self.stage = Stage::Over;
-                let key = io.start(request, patience, context.waker())?;
+                let key = io.start(request, timeout, context.waker())?;
                 self.stage = Stage::Flying { key, home: io.home };
                 Poll::Pending
             }

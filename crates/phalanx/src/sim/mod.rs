@@ -16,13 +16,13 @@
 //! ```
 //! use std::cell::RefCell;
 //! use phalanx::net::{Listener, Stream};
-//! use phalanx::{Graph, Patience, Payload, sim};
+//! use phalanx::{Graph, IoTimeout, Payload, sim};
 //!
 //! async fn echo(stream: Stream) {
 //!     let mut bytes = Vec::new();
-//!     while let Ok(1..) = stream.read(&mut bytes, Patience::ENDLESS.or_drain()).await {
+//!     while let Ok(1..) = stream.read(&mut bytes, IoTimeout::NONE.until_shutdown()).await {
 //!         let head = std::mem::take(&mut bytes);
-//!         let sent = stream.write(Payload { head, ..Payload::default() }, Patience::ENDLESS);
+//!         let sent = stream.write(Payload { head, ..Payload::default() }, IoTimeout::NONE);
 //!         if sent.await.is_err() {
 //!             break;
 //!         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use phalanx::net::Stream;
 use phalanx::{
-    CallError, Choice, Elsewhere, Ended, Graph, Patience, RunError, Runtime, SharedStage,
+    CallError, Choice, Elsewhere, Ended, Graph, IoTimeout, RunError, Runtime, SharedStage,
 };
 
 /// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
@@ -134,7 +134,7 @@ pub(crate) fn listener() -> (TcpListener, SocketAddr) {
 /// A connection of this processor, and the test's end of it.
 pub(crate) async fn pair() -> (Stream, TcpStream) {
     let (listener, address) = listener();
-    let stream = Stream::connect(address, Patience::limit(LONG)).await.unwrap();
+    let stream = Stream::connect(address, IoTimeout::after(LONG)).await.unwrap();
     let peer = listener.accept().unwrap().0;
     peer.set_read_timeout(Some(LONG)).unwrap();
     (stream, peer)
@@ -147,7 +147,7 @@ pub(crate) type Reading = Pin<Box<dyn Future<Output = (io::Result<Vec<u8>>, Stre
 pub(crate) fn read(stream: Stream) -> Reading {
     Box::pin(async move {
         let mut bytes = Vec::new();
-        let read = stream.read(&mut bytes, Patience::limit(LONG)).await;
+        let read = stream.read(&mut bytes, IoTimeout::after(LONG)).await;
         (read.map(|_| bytes), stream)
     })
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use phalanx::fs::Dir;
 use phalanx::net::{Listener, Stream};
 use phalanx::{
-    CallError, Choice, Elsewhere, Patience, Session, SharedStage, drain, draining, sleep, yield_now,
+    CallError, Choice, Elsewhere, IoTimeout, Session, SharedStage, drain, draining, sleep,
+    yield_now,
 };
 
 use crate::harness::{
@@ -59,12 +60,12 @@ fn a_stream_on_another_processor(driver: Choice) {
         let (theirs, mut their_peer) = reader_on_1(stage).await;
         let moved = stage.call_on(1, move |_| async move {
             let mut bytes = Vec::new();
-            let read = mine.read(&mut bytes, Patience::limit(LONG)).await;
+            let read = mine.read(&mut bytes, IoTimeout::after(LONG)).await;
             assert_eq!(elsewhere(read), Elsewhere::AnotherProcessor);
             assert_eq!(bytes, b"");
-            let write = mine.write(b"wrong".to_vec(), Patience::limit(LONG)).await;
+            let write = mine.write(b"wrong".to_vec(), IoTimeout::after(LONG)).await;
             assert_eq!(elsewhere(write), Elsewhere::AnotherProcessor);
-            let skip = mine.skip(1, &mut bytes, Patience::limit(LONG)).await;
+            let skip = mine.skip(1, &mut bytes, IoTimeout::after(LONG)).await;
             assert_eq!(elsewhere(skip), Elsewhere::AnotherProcessor);
             assert_eq!(elsewhere(mine.peer_addr()), Elsewhere::AnotherProcessor);
             let shutdown = mine.shutdown(std::net::Shutdown::Both);
@@ -160,7 +161,7 @@ fn a_stream_beyond_its_runtime(driver: Choice) {
         let (mine, mut peer) = pair().await;
         peer.write_all(b"mine").unwrap();
         let mut bytes = Vec::new();
-        let read_kept = kept.read(&mut bytes, Patience::limit(LONG)).await;
+        let read_kept = kept.read(&mut bytes, IoTimeout::after(LONG)).await;
         assert_eq!(elsewhere(read_kept), Elsewhere::Ended);
         assert_eq!(elsewhere(kept.peer_addr()), Elsewhere::Ended);
         drop(kept);
@@ -212,7 +213,7 @@ fn two_runtimes_at_once(driver: Choice) {
         let (mine, mut my_peer) = pair().await;
         my_peer.write_all(b"mine").unwrap();
         let mut bytes = Vec::new();
-        let strange = stream.read(&mut bytes, Patience::limit(LONG)).await;
+        let strange = stream.read(&mut bytes, IoTimeout::after(LONG)).await;
         assert_eq!(elsewhere(strange), Elsewhere::AnotherProcessor);
         assert_eq!(elsewhere(begun.await.0), Elsewhere::AnotherProcessor);
         drop(stream);
@@ -236,7 +237,7 @@ fn a_listener_on_another_processor(driver: Choice) {
         });
         moved.await.unwrap();
         // It was closed at home: nobody listens.
-        while Stream::connect(address, Patience::limit(LONG)).await.is_ok() {
+        while Stream::connect(address, IoTimeout::after(LONG)).await.is_ok() {
             sleep(Duration::from_millis(1)).await;
         }
     });
@@ -323,9 +324,9 @@ fn streams_and_requests_are_send() {
         let shared = Arc::new(Mutex::new(Vec::new()));
         is_send(async move {
             let mut bytes = Vec::new();
-            let _ = stream.read(&mut bytes, Patience::ENDLESS).await;
+            let _ = stream.read(&mut bytes, IoTimeout::NONE).await;
             shared.lock().unwrap().push(Poll::Ready(bytes));
-            let _ = stream.write(Vec::new(), Patience::ENDLESS).await;
+            let _ = stream.write(Vec::new(), IoTimeout::NONE).await;
         });
     };
 }

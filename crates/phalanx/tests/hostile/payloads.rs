@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use phalanx::fs::Dir;
 use phalanx::net::Stream;
-use phalanx::{Bytes, Choice, Patience, Payload, sleep};
+use phalanx::{Bytes, Choice, IoTimeout, Payload, sleep};
 
 use crate::harness::{LONG, on_each_driver, pair, poll_once, program, read, run};
 
@@ -61,10 +61,10 @@ impl Drops {
 type Writing = Pin<Box<dyn Future<Output = (io::Result<Vec<u8>>, Stream)> + Send>>;
 
 /// A write with all that it needs, begun.
-async fn begun(stream: Stream, payload: impl Into<Payload>, patience: Patience) -> Writing {
+async fn begun(stream: Stream, payload: impl Into<Payload>, timeout: IoTimeout) -> Writing {
     let payload = payload.into();
     let mut writing: Writing = Box::pin(async move {
-        let written = stream.write(payload, patience).await;
+        let written = stream.write(payload, timeout).await;
         (written, stream)
     });
     assert!(poll_once(&mut writing).await.is_pending());
@@ -77,7 +77,7 @@ async fn serves() {
     peer.write_all(b"request").unwrap();
     let (bytes, stream) = read(stream).await;
     assert_eq!(bytes.unwrap(), b"request");
-    stream.write(b"answer".to_vec(), Patience::limit(LONG)).await.unwrap();
+    stream.write(b"answer".to_vec(), IoTimeout::after(LONG)).await.unwrap();
     drop(stream);
     reads_all(peer, b"answer").await;
 }
@@ -103,7 +103,7 @@ fn written(driver: Choice) {
         for head in ["head", ""] {
             let (stream, peer) = pair().await;
             let payload = Payload { head: head.into(), body: drops.bytes(4) };
-            writes.push((begun(stream, payload, Patience::limit(LONG)).await, peer));
+            writes.push((begun(stream, payload, IoTimeout::after(LONG)).await, peer));
         }
         for ((writing, peer), expected) in writes.into_iter().zip(["headxxxx", "xxxx"]) {
             assert!(writing.await.0.unwrap().is_empty());
@@ -111,7 +111,7 @@ fn written(driver: Choice) {
         }
         // Nothing to write is answered when it is started.
         let (stream, _peer) = pair().await;
-        stream.write(drops.bytes(0), Patience::limit(LONG)).await.unwrap();
+        stream.write(drops.bytes(0), IoTimeout::after(LONG)).await.unwrap();
         assert_eq!(drops.count(), 3);
         serves().await;
     });
@@ -124,10 +124,10 @@ fn refused(driver: Choice) {
         let stream = Arc::new(stream);
         let other = stream.clone();
         let (first, second) = (drops.bytes(MUCH), drops.bytes(4));
-        let mut first = Box::pin(async move { other.write(first, Patience::ENDLESS).await });
+        let mut first = Box::pin(async move { other.write(first, IoTimeout::NONE).await });
         assert!(poll_once(&mut first).await.is_pending());
         // One write at a time.
-        assert!(stream.write(second, Patience::limit(LONG)).await.is_err());
+        assert!(stream.write(second, IoTimeout::after(LONG)).await.is_err());
         assert_eq!(drops.count(), 1);
         serves().await;
     });
@@ -137,7 +137,7 @@ fn reset(driver: Choice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
         let (stream, mut peer) = pair().await;
-        let writing = begun(stream, drops.bytes(MUCH), Patience::limit(LONG)).await;
+        let writing = begun(stream, drops.bytes(MUCH), IoTimeout::after(LONG)).await;
         // It has unread bytes when it is closed, which resets the connection.
         let peer = thread::spawn(move || peer.read_exact(&mut [0]).unwrap());
         assert!(writing.await.0.is_err());
@@ -151,7 +151,7 @@ fn timed_out(driver: Choice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
         let (stream, _peer) = pair().await;
-        let soon = Patience::limit(Duration::from_millis(1));
+        let soon = IoTimeout::after(Duration::from_millis(1));
         let error = stream.write(drops.bytes(MUCH), soon).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(drops.count(), 1);
@@ -164,9 +164,9 @@ fn dropped(driver: Choice) {
         let drops = Drops::default();
         let ((one, one_peer), (two, two_peer)) = (pair().await, pair().await);
         // One before the driver has begun it, one after.
-        let two = begun(two, drops.bytes(MUCH), Patience::ENDLESS).await;
+        let two = begun(two, drops.bytes(MUCH), IoTimeout::NONE).await;
         sleep(Duration::from_millis(20)).await;
-        drop(begun(one, drops.bytes(MUCH), Patience::ENDLESS).await);
+        drop(begun(one, drops.bytes(MUCH), IoTimeout::NONE).await);
         drop(two);
         for mut peer in [one_peer, two_peer] {
             let drained = thread::spawn(move || io::copy(&mut peer, &mut io::sink()));
@@ -205,7 +205,7 @@ fn in_flight_at_the_end(driver: Choice) {
     let ((), ended) = run(driver, 1, |_| async move {
         for n in 0..3 {
             let (stream, peer) = pair().await;
-            let writing = begun(stream, bytes.bytes(MUCH), Patience::ENDLESS).await;
+            let writing = begun(stream, bytes.bytes(MUCH), IoTimeout::NONE).await;
             keep.lock().unwrap().push((writing, peer));
             if n == 0 {
                 sleep(Duration::from_millis(20)).await;

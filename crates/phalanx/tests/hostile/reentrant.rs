@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use phalanx::{Bytes, Choice, Patience, Payload, drain, draining, sleep};
+use phalanx::{Bytes, Choice, IoTimeout, Payload, drain, draining, sleep};
 
 use crate::harness::{LONG, closed, on_each_driver, pair, program, read};
 
@@ -131,7 +131,7 @@ fn what_is_sent_has_streams_of_its_own(driver: Choice) {
             })),
         );
         let payload = Payload { body: Bytes::from_owner(owner), ..Payload::default() };
-        stream.write(payload, Patience::limit(LONG)).await.unwrap();
+        stream.write(payload, IoTimeout::after(LONG)).await.unwrap();
         closed(kept_peer).await;
         closed(begun_peer).await;
         drop(stream);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use phalanx::net::Stream;
 use phalanx::{
-    Bytes, CallError, Choice, Patience, Payload, Session, first, sleep, timeout, yield_now,
+    Bytes, CallError, Choice, IoTimeout, Payload, Session, first, sleep, timeout, yield_now,
 };
 
 use crate::harness::{LONG, elsewhere, listener, one, patient, rest_of};
@@ -25,7 +25,7 @@ on_each_driver!(
 );
 
 async fn pair(listener: &TcpListener, address: SocketAddr) -> (Stream, TcpStream) {
-    let stream = Stream::connect(address, Patience::ENDLESS).await.unwrap();
+    let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
     (stream, patient(listener.accept().unwrap().0))
 }
 
@@ -34,8 +34,8 @@ async fn still_works(listener: &TcpListener, address: SocketAddr) {
     let (stream, mut peer) = pair(listener, address).await;
     peer.write_all(b"ping").unwrap();
     let mut buffer = Vec::new();
-    stream.read(&mut buffer, Patience::limit(LONG)).await.unwrap();
-    stream.write(crate::net::payload(&buffer), Patience::limit(LONG)).await.unwrap();
+    stream.read(&mut buffer, IoTimeout::after(LONG)).await.unwrap();
+    stream.write(crate::net::payload(&buffer), IoTimeout::after(LONG)).await.unwrap();
     let mut echoed = [0; 4];
     peer.read_exact(&mut echoed).unwrap();
     assert_eq!(&echoed, b"ping");
@@ -47,14 +47,14 @@ fn a_read_that_is_dropped(driver: Choice) {
         for _ in 0..200 {
             let (stream, _peer) = pair(&listener, address).await;
             let mut buffer = Vec::new();
-            let read = stream.read(&mut buffer, Patience::ENDLESS);
+            let read = stream.read(&mut buffer, IoTimeout::NONE);
             assert!(timeout(Duration::from_millis(1), read).await.is_err());
         }
         // Where bytes are on their way meanwhile, the connection may lose them, nothing else may.
         for number in 0..200 {
             let (stream, mut peer) = pair(&listener, address).await;
             let mut buffer = Vec::new();
-            let read = stream.read(&mut buffer, Patience::ENDLESS);
+            let read = stream.read(&mut buffer, IoTimeout::NONE);
             let other = async {
                 if number % 2 == 0 {
                     yield_now().await;
@@ -78,7 +78,7 @@ fn a_session_that_receives(driver: Choice) {
             let held = alive.clone();
             let operation = move |_| async move {
                 let _held = held;
-                stream.read(&mut Vec::new(), Patience::ENDLESS).await.unwrap();
+                stream.read(&mut Vec::new(), IoTimeout::NONE).await.unwrap();
                 unreachable!("the peer says nothing");
             };
             stage.dispatch_in(&session, operation).unwrap();
@@ -121,7 +121,7 @@ fn a_session_that_sends(driver: Choice) {
             let body = Bytes::from_owner(Counted(vec![1; 16 << 20], given_back.clone()));
             let operation = move |_| async move {
                 let payload = Payload { head: vec![1; 100], body };
-                stream.write(payload, Patience::ENDLESS).await.unwrap();
+                stream.write(payload, IoTimeout::NONE).await.unwrap();
                 unreachable!("the peer does not read");
             };
             stage.dispatch_in(&session, operation).unwrap();
@@ -148,7 +148,7 @@ fn a_session_ended_by_its_own(driver: Choice) {
         let session = Session::new();
         let (stream, peer) = pair(&listener, address).await;
         let operation = move |_| async move {
-            stream.read(&mut Vec::new(), Patience::ENDLESS).await.unwrap();
+            stream.read(&mut Vec::new(), IoTimeout::NONE).await.unwrap();
         };
         stage.dispatch_in(&session, operation).unwrap();
         let ending = session.clone();
@@ -180,9 +180,9 @@ fn a_panic_with_io_in_flight(driver: Choice) {
                 if send {
                     let body = Bytes::from(vec![1; 16 << 20]);
                     let payload = Payload { head: Vec::new(), body };
-                    first(stream.write(payload, Patience::ENDLESS), doomed).await;
+                    first(stream.write(payload, IoTimeout::NONE), doomed).await;
                 } else {
-                    first(stream.read(&mut buffer, Patience::ENDLESS), doomed).await;
+                    first(stream.read(&mut buffer, IoTimeout::NONE), doomed).await;
                 }
             });
             match call.await {
@@ -203,7 +203,7 @@ fn a_connect_that_is_dropped(driver: Choice) {
     let (listener, address) = listener();
     one(driver, move |_| async move {
         for _ in 0..100 {
-            let connect = Stream::connect(address, Patience::ENDLESS);
+            let connect = Stream::connect(address, IoTimeout::NONE);
             first(connect, yield_now()).await;
         }
         sleep(Duration::from_millis(50)).await;

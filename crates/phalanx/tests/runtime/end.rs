@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phalanx::{
-    Choice, Control, Graph, Patience, Phase, Runtime, draining, is_draining, sleep, yield_now,
+    Choice, Control, Graph, IoTimeout, Phase, Runtime, draining, is_draining, sleep, yield_now,
 };
 
 use crate::harness::{LONG, listener, program};
@@ -99,8 +99,8 @@ fn endless(runtime: Runtime, alive: &Arc<AtomicUsize>, ready: impl FnOnce(&Contr
         })?;
         stage.dispatch(move |_| async move {
             let _alive = reader;
-            let stream = phalanx::net::Stream::connect(address, Patience::ENDLESS).await.unwrap();
-            stream.read(&mut Vec::new(), Patience::ENDLESS).await.unwrap();
+            let stream = phalanx::net::Stream::connect(address, IoTimeout::NONE).await.unwrap();
+            stream.read(&mut Vec::new(), IoTimeout::NONE).await.unwrap();
         })?;
         stage.dispatch(move |_| async move {
             let _alive = worker;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use phalanx::fs::Dir;
 use phalanx::net::Stream;
 use phalanx::{
-    BlockingStage, Choice, Control, Event, ExclusiveStage, Graph, PartitionedStage, Patience,
+    BlockingStage, Choice, Control, Event, ExclusiveStage, Graph, IoTimeout, PartitionedStage,
     RemoteTrigger, Session, SharedStage, Trigger, blocking, draining, event, first, join,
     remote_event, sleep, timeout, yield_now,
 };
@@ -181,14 +181,14 @@ async fn file(town: &Town, key: u64) -> std::io::Result<()> {
 
 /// Some bytes come, then nothing for ever.
 async fn connection(town: &Town, key: u64) -> std::io::Result<()> {
-    let stream = Stream::connect(town.peer, Patience::ENDLESS).await?;
+    let stream = Stream::connect(town.peer, IoTimeout::NONE).await?;
     let mut input = Vec::new();
-    let patience = match key % 3 {
-        0 => Patience::ENDLESS,
-        1 => Patience::ENDLESS.or_drain(),
-        _ => Patience::limit(Duration::from_millis(key)),
+    let timeout = match key % 3 {
+        0 => IoTimeout::NONE,
+        1 => IoTimeout::NONE.until_shutdown(),
+        _ => IoTimeout::after(Duration::from_millis(key)),
     };
-    while stream.read(&mut input, patience).await? > 0 {}
+    while stream.read(&mut input, timeout).await? > 0 {}
     Ok(())
 }
 

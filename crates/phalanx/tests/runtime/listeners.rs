@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, TcpStream};
 
 use phalanx::net::Listeners;
-use phalanx::{Bytes, Choice, Graph, Patience, RunError};
+use phalanx::{Bytes, Choice, Graph, IoTimeout, RunError};
 
 use crate::harness::{patient, program, rest_of};
 use crate::on_each_driver;
@@ -34,9 +34,9 @@ fn accepting_ends_with_the_drain(driver: Choice) {
                 stage
                     .dispatch(move |_| async move {
                         // Plain bytes of either kind are a payload.
-                        stream.write(b"hello".to_vec(), Patience::ENDLESS).await.unwrap();
+                        stream.write(b"hello".to_vec(), IoTimeout::NONE).await.unwrap();
                         let there = Bytes::from_static(b" there");
-                        stream.write(there, Patience::ENDLESS).await.unwrap();
+                        stream.write(there, IoTimeout::NONE).await.unwrap();
                     })
                     .unwrap();
             })

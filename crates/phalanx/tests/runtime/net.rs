@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use phalanx::net::{Listener, Stream, bind};
-use phalanx::{Bytes, Choice, Graph, Patience, Payload, SharedStage};
+use phalanx::{Bytes, Choice, Graph, IoTimeout, Payload, SharedStage};
 use socket2::{Domain, Socket, Type};
 
 use crate::harness::{LONG, listener, one, patient, pattern, program};
@@ -22,14 +22,14 @@ pub(crate) fn payload(bytes: &[u8]) -> Payload {
 /// Sends back whatever comes, until the end.
 async fn echo_all(stream: Stream) -> std::io::Result<()> {
     let mut buffer = Vec::new();
-    while stream.read(&mut buffer, Patience::ENDLESS.or_drain()).await? > 0 {
+    while stream.read(&mut buffer, IoTimeout::NONE.until_shutdown()).await? > 0 {
         // Alternately as head and as body: both ways to send.
         let bytes = std::mem::take(&mut buffer);
         let payload = match bytes.len() % 2 {
             0 => Payload { head: bytes, body: Bytes::new() },
             _ => Payload { head: Vec::new(), body: bytes.into() },
         };
-        stream.write(payload, Patience::ENDLESS).await?;
+        stream.write(payload, IoTimeout::NONE).await?;
     }
     Ok(())
 }
@@ -97,24 +97,24 @@ fn both_ends(driver: Choice) {
         (received, from)
     });
     one(driver, move |_| async move {
-        let stream = Stream::connect(address, Patience::limit(LONG)).await.unwrap();
+        let stream = Stream::connect(address, IoTimeout::after(LONG)).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), address);
         let body = Bytes::from(pattern(3_000_000));
         let head = Vec::with_capacity(100);
         let head = stream
-            .write(Payload { head: [head, b"head".to_vec()].concat(), body }, Patience::ENDLESS)
+            .write(Payload { head: [head, b"head".to_vec()].concat(), body }, IoTimeout::NONE)
             .await
             .unwrap();
         assert!(head.is_empty() && head.capacity() >= 4, "the head's memory comes back, empty");
         // Nothing to send is sent at once.
-        stream.write(payload(b""), Patience::ENDLESS).await.unwrap();
+        stream.write(payload(b""), IoTimeout::NONE).await.unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         let mut answer = b"> ".to_vec();
-        while stream.read(&mut answer, Patience::limit(LONG)).await.unwrap() > 0 {}
+        while stream.read(&mut answer, IoTimeout::after(LONG)).await.unwrap() > 0 {}
         assert_eq!(answer, b"> got it", "what is read is appended");
-        let again = stream.read(&mut answer, Patience::limit(LONG)).await;
+        let again = stream.read(&mut answer, IoTimeout::after(LONG)).await;
         assert_eq!(again.unwrap(), 0, "the end stays the end");
-        let error = stream.write(payload(b"x"), Patience::ENDLESS).await.unwrap_err();
+        let error = stream.write(payload(b"x"), IoTimeout::NONE).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BrokenPipe);
     });
     let (received, _) = peer.join().unwrap();
@@ -128,7 +128,7 @@ fn refused(driver: Choice) {
     let address = taken.local_addr().unwrap().as_socket().unwrap();
     one(driver, move |_| async move {
         for _ in 0..10 {
-            let error = Stream::connect(address, Patience::ENDLESS).await.err().unwrap();
+            let error = Stream::connect(address, IoTimeout::NONE).await.err().unwrap();
             assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         }
     });
@@ -160,15 +160,15 @@ fn a_taken_address(driver: Choice) {
 fn nobody_there(driver: Choice) {
     let (listener, address) = listener();
     one(driver, move |_| async move {
-        let stream = Stream::connect(address, Patience::ENDLESS).await.unwrap();
+        let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
         let (peer, _) = listener.accept().unwrap();
         socket2::SockRef::from(&peer).set_linger(Some(std::time::Duration::ZERO)).unwrap();
         drop(peer);
-        let error = stream.read(&mut Vec::new(), Patience::limit(LONG)).await.unwrap_err();
+        let error = stream.read(&mut Vec::new(), IoTimeout::after(LONG)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-        let error = stream.write(payload(b"x"), Patience::limit(LONG)).await.unwrap_err();
+        let error = stream.write(payload(b"x"), IoTimeout::after(LONG)).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset));
-        let another = Stream::connect(address, Patience::ENDLESS).await.unwrap();
-        another.write(payload(b"x"), Patience::ENDLESS).await.unwrap();
+        let another = Stream::connect(address, IoTimeout::NONE).await.unwrap();
+        another.write(payload(b"x"), IoTimeout::NONE).await.unwrap();
     });
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx::fs::Dir;
 use phalanx::net::Stream;
-use phalanx::{Bytes, Choice, Patience};
+use phalanx::{Bytes, Choice, IoTimeout};
 
 use crate::harness::{LONG, elsewhere, listener, one, patient, pattern, rest_of};
 use crate::on_each_driver;
@@ -28,26 +28,26 @@ fn head_and_file(driver: Choice) {
     let (_tree, dir) = tree();
     let (listener, address) = listener();
     let received = one(driver, move |_| async move {
-        let stream = Stream::connect(address, Patience::limit(LONG)).await.unwrap();
+        let stream = Stream::connect(address, IoTimeout::after(LONG)).await.unwrap();
         let (peer, _) = listener.accept().unwrap();
         let reader = elsewhere(move || rest_of(peer));
         let sender = async move {
             let file = dir.open_file(b"file", false).await.unwrap();
             let head = b"head".to_vec();
             let memory = head.as_ptr();
-            let sent = stream.send_file(head, &file, 1, LENGTH as u64 - 1, Patience::ENDLESS).await;
+            let sent = stream.send_file(head, &file, 1, LENGTH as u64 - 1, IoTimeout::NONE).await;
             let sent = sent.unwrap();
             assert!(sent.head.is_empty() && sent.head.as_ptr() == memory, "its memory comes back");
             let mut at = 1 + sent.bytes;
             while at < LENGTH as u64 {
                 let more = file.read_at(at, 100_000).await.unwrap();
                 at += more.len() as u64;
-                stream.write(Bytes::from(more), Patience::ENDLESS).await.unwrap();
+                stream.write(Bytes::from(more), IoTimeout::NONE).await.unwrap();
             }
             // Beyond the end there is nothing, and beyond any end it is refused.
-            let none = stream.send_file(Vec::new(), &file, at, 1, Patience::ENDLESS).await.unwrap();
+            let none = stream.send_file(Vec::new(), &file, at, 1, IoTimeout::NONE).await.unwrap();
             assert_eq!(none.bytes, 0);
-            let wrong = stream.send_file(Vec::new(), &file, 1, u64::MAX, Patience::ENDLESS).await;
+            let wrong = stream.send_file(Vec::new(), &file, 1, u64::MAX, IoTimeout::NONE).await;
             assert_eq!(wrong.unwrap_err().kind(), ErrorKind::InvalidInput);
         };
         both(reader, sender).await
@@ -81,12 +81,12 @@ fn more_than_there_is(driver: Choice) {
     let (tree, dir) = tree();
     let (listener, address) = listener();
     one(driver, move |_| async move {
-        let stream = Stream::connect(address, Patience::limit(LONG)).await.unwrap();
+        let stream = Stream::connect(address, IoTimeout::after(LONG)).await.unwrap();
         let (peer, _) = listener.accept().unwrap();
         let file = dir.open_file(b"file", false).await.unwrap();
         let path = tree.path().join("file");
         File::options().write(true).open(path).unwrap().set_len(1000).unwrap();
-        let sent = stream.send_file(Vec::new(), &file, 0, LENGTH as u64, Patience::ENDLESS).await;
+        let sent = stream.send_file(Vec::new(), &file, 0, LENGTH as u64, IoTimeout::NONE).await;
         let sent = sent.unwrap().bytes as usize;
         assert!(sent <= 1000);
         let mut got = vec![0; sent];
@@ -101,14 +101,14 @@ fn nobody_reads(driver: Choice) {
     File::options().write(true).open(tree.path().join("file")).unwrap().set_len(64 << 20).unwrap();
     let (listener, address) = listener();
     one(driver, move |_| async move {
-        let stream = Stream::connect(address, Patience::limit(LONG)).await.unwrap();
+        let stream = Stream::connect(address, IoTimeout::after(LONG)).await.unwrap();
         let (_peer, _) = listener.accept().unwrap();
         let file = dir.open_file(b"file", false).await.unwrap();
         // In memory, so that it is sent.
         for at in (0..64).map(|mib| mib << 20) {
             file.read_at(at, 1 << 20).await.unwrap();
         }
-        let limit = Patience::limit(Duration::from_millis(300));
+        let limit = IoTimeout::after(Duration::from_millis(300));
         match stream.send_file(Vec::new(), &file, 0, 64 << 20, limit).await {
             Err(error) => assert_eq!(error.kind(), ErrorKind::TimedOut),
             Ok(sent) => assert!(sent.bytes < 64 << 20, "forgotten meanwhile, or never known"),

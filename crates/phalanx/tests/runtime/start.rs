@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use phalanx::{CallError, Choice, Graph, Kind, Patience, RunError, sleep};
+use phalanx::{CallError, Choice, Graph, IoTimeout, Kind, RunError, sleep};
 
 use crate::harness::{LONG, listener, program};
 use crate::on_each_driver;
@@ -52,8 +52,8 @@ fn with_a_fault(
         }
         stage.dispatch(|_| async { sleep(100 * LONG).await })?;
         stage.dispatch(move |_| async move {
-            let stream = phalanx::net::Stream::connect(address, Patience::ENDLESS).await.unwrap();
-            stream.read(&mut Vec::new(), Patience::ENDLESS).await.unwrap();
+            let stream = phalanx::net::Stream::connect(address, IoTimeout::NONE).await.unwrap();
+            stream.read(&mut Vec::new(), IoTimeout::NONE).await.unwrap();
         })?;
         Ok(())
     };

@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 
 use phalanx::net::{Listener, Stream};
 use phalanx::sim::{self, Faults, World};
-use phalanx::{Graph, Patience, Payload, SharedStage};
+use phalanx::{Graph, IoTimeout, Payload, SharedStage};
 
 async fn echo(stream: Stream) {
     let mut head = Vec::new();
-    while let Ok(1..) = stream.read(&mut head, Patience::ENDLESS.or_drain()).await {
+    while let Ok(1..) = stream.read(&mut head, IoTimeout::NONE.until_shutdown()).await {
         let payload = Payload { head: std::mem::take(&mut head), ..Payload::default() };
-        match stream.write(payload, Patience::ENDLESS).await {
+        match stream.write(payload, IoTimeout::NONE).await {
             Ok(memory) => head = memory,
             Err(_) => return,
         }

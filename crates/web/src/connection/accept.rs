@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::{Listener, Stream};
-use phalanx::{Admission, Event, First, Patience, SharedStage, first, now, timeout};
+use phalanx::{Admission, Event, First, IoTimeout, SharedStage, first, now, timeout};
 use phalanx_http::Status;
 use phalanx_tls::{Failed, TlsStages};
 
@@ -155,7 +155,7 @@ async fn enter(
 ) {
     let Some(tls) = tls else { return };
     let site = live.newest();
-    match tls.shake(stream, Patience::limit(site.timeouts.handshake).or_drain()).await {
+    match tls.shake(stream, IoTimeout::after(site.timeouts.handshake).until_shutdown()).await {
         Ok(stream) if stream.speaks(HTTP2) => {
             let transport = Rc::new(Transport::Tls(stream));
             http2::connection::dispatch(transport, stages, live, entry, guest, Vec::new());

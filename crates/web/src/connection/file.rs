@@ -78,8 +78,8 @@ impl Outgoing {
         self.answer.leaves(&self.bytes);
         let head = std::mem::take(&mut self.bytes);
         let (gathered, begun) = (head.len() as u64, now());
-        let patience = self.pace.patience(gathered + piece);
-        let sent = send_file(self.stages, transport, head, (file, at, piece), patience).await?;
+        let timeout = self.pace.timeout(gathered + piece);
+        let sent = send_file(self.stages, transport, head, (file, at, piece), timeout).await?;
         self.bytes = sent.head;
         self.pace.sent(gathered + sent.bytes, now() - begun);
         self.answer.sent(gathered + sent.bytes);

@@ -30,7 +30,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::{Admission, Patience, Permit, is_draining, now};
+use phalanx::{Admission, IoTimeout, Permit, is_draining, now};
 use phalanx_http::{Body, Discard, Parse, Reply, Scan, Status};
 
 use crate::connection::exchange::{Asking, admit, written};
@@ -154,8 +154,8 @@ impl Connection {
                     Ok(Next::Close) => {
                         Leaving::written(self.notes());
                         if self.transport.is_sealed() {
-                            let patience = self.out.pace.patience(0);
-                            Box::pin(self.transport.finish(patience)).await;
+                            let timeout = self.out.pace.timeout(0);
+                            Box::pin(self.transport.finish(timeout)).await;
                         }
                         return;
                     }
@@ -276,11 +276,11 @@ impl Connection {
         buffers::rest(&mut self.path);
         let timeouts = &self.site.timeouts;
         // One limit for all bytes of a request, however they come.
-        let patience = match self.begun {
-            None => Patience::limit(timeouts.idle).or_drain(),
-            Some(begun) => Patience::limit(timeouts.request.saturating_sub(now() - begun)),
+        let timeout = match self.begun {
+            None => IoTimeout::after(timeouts.idle).until_shutdown(),
+            Some(begun) => IoTimeout::after(timeouts.request.saturating_sub(now() - begun)),
         };
-        match self.more(patience).await {
+        match self.more(timeout).await {
             Received::Bytes(1..) => {
                 self.begun.get_or_insert_with(now);
                 Ok(Next::Request)
@@ -293,14 +293,14 @@ impl Connection {
     }
 
     /// Sends what was gathered, then appends to the input what the client sends next.
-    async fn more(&mut self, patience: Patience) -> Received {
+    async fn more(&mut self, timeout: IoTimeout) -> Received {
         let out = std::mem::take(&mut self.out.bytes);
         let (input, permit) = (std::mem::take(&mut self.input), self.permit.take());
-        let sending = self.out.pace.patience(out.len() as u64);
+        let sending = self.out.pace.timeout(out.len() as u64);
         self.out.pace.rest();
         let buffers = Buffers { out, input, permit, notes: self.notes() };
         let (buffers, received) =
-            converse(self.stages, &self.transport, buffers, sending, patience).await;
+            converse(self.stages, &self.transport, buffers, sending, timeout).await;
         self.input = buffers.input;
         if matches!(received, Received::Bytes(1..)) {
             self.out.bytes = buffers::take();
@@ -327,7 +327,7 @@ impl Connection {
             self.input.clear();
             self.taken = 0;
             let limit = self.site.timeouts.body.saturating_sub(now() - begun);
-            if !matches!(self.more(Patience::limit(limit)).await, Received::Bytes(1..)) {
+            if !matches!(self.more(IoTimeout::after(limit)).await, Received::Bytes(1..)) {
                 self.out.send().await?;
                 return Ok(Next::Linger);
             }
@@ -344,12 +344,12 @@ impl Connection {
 
     /// Says that nothing more comes, and reads on for a moment.
     async fn linger(&mut self) {
-        self.transport.finish(self.out.pace.patience(0)).await;
+        self.transport.finish(self.out.pace.timeout(0)).await;
         let (begun, mut bytes) = (now(), 0);
         while now() - begun < LINGER && bytes < LINGER_BYTES {
             self.input.clear();
-            let patience = Patience::limit(LINGER.saturating_sub(now() - begun)).or_drain();
-            let Received::Bytes(more @ 1..) = self.more(patience).await else { return };
+            let timeout = IoTimeout::after(LINGER.saturating_sub(now() - begun)).until_shutdown();
+            let Received::Bytes(more @ 1..) = self.more(timeout).await else { return };
             bytes += more;
         }
     }

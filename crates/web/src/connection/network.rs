@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use phalanx::fs::File;
 use phalanx::net::SentFile;
-use phalanx::{Bytes, Patience, Payload, Permit};
+use phalanx::{Bytes, IoTimeout, Payload, Permit};
 
 use crate::connection::buffers;
 use crate::connection::transport::Transport;
@@ -42,8 +42,8 @@ pub(crate) async fn converse(
     stages: Stages,
     transport: &Rc<Transport>,
     mut buffers: Buffers,
-    sending: Patience,
-    receiving: Patience,
+    sending: IoTimeout,
+    receiving: IoTimeout,
 ) -> (Buffers, Received) {
     let transport = transport.clone();
     let exchange = move |_| async move {
@@ -80,11 +80,10 @@ pub(crate) fn send(
     stages: Stages,
     transport: &Rc<Transport>,
     payload: Payload,
-    patience: Patience,
+    timeout: IoTimeout,
 ) -> impl Future<Output = io::Result<Vec<u8>>> + use<> {
     let transport = transport.clone();
-    let call =
-        stages.network.call(move |_| async move { transport.write(payload, patience).await });
+    let call = stages.network.call(move |_| async move { transport.write(payload, timeout).await });
     async move { call.await.unwrap_or_else(|error| Err(io::Error::other(error))) }
 }
 
@@ -98,11 +97,11 @@ pub(crate) fn send_file(
     transport: &Rc<Transport>,
     head: Vec<u8>,
     (file, at, length): (&File, u64, u64),
-    patience: Patience,
+    timeout: IoTimeout,
 ) -> impl Future<Output = io::Result<SentFile>> + use<> {
     let (transport, file) = (transport.clone(), file.clone());
     let call = stages.network.call(move |_| async move {
-        transport.write_file(head, (&file, at, length), patience).await
+        transport.write_file(head, (&file, at, length), timeout).await
     });
     async move { call.await.unwrap_or_else(|error| Err(io::Error::other(error))) }
 }

@@ -77,11 +77,11 @@ impl Outgoing {
         self.answer.leaves(&self.bytes);
         let payload = Payload { head: std::mem::take(&mut self.bytes), body };
         let (length, begun) = (payload.len() as u64, now());
-        let patience = self.pace.patience(length);
+        let timeout = self.pace.timeout(length);
         self.bytes = match &mut self.to {
-            To::Connection(transport) => send(self.stages, transport, payload, patience).await?,
+            To::Connection(transport) => send(self.stages, transport, payload, timeout).await?,
             // Boxed: a connection of HTTP/1.1 would hold the memory for it.
-            To::Stream(stream) => Box::pin(stream.send(payload, patience)).await?,
+            To::Stream(stream) => Box::pin(stream.send(payload, timeout)).await?,
         };
         self.pace.sent(length, now() - begun);
         self.answer.sent(length);

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use phalanx::Patience;
+use phalanx::IoTimeout;
 
 use crate::config::Timeouts;
 use crate::files::blocks::BLOCK;
@@ -33,14 +33,14 @@ impl Pace {
     }
 
     /// How long to wait for the next `bytes` to be taken.
-    pub(crate) fn patience(&self, bytes: u64) -> Patience {
+    pub(crate) fn timeout(&self, bytes: u64) -> IoTimeout {
         let pieces = u32::try_from(bytes / BLOCK).unwrap_or(u32::MAX).max(1);
         let limit = self.piece.saturating_mul(pieces);
         if self.rate == 0 {
-            return Patience::limit(limit);
+            return IoTimeout::after(limit);
         }
         let due = Duration::from_millis((self.sent + bytes).saturating_mul(1000) / self.rate);
-        Patience::limit(limit.min((GRACE + due).saturating_sub(self.spent)))
+        IoTimeout::after(limit.min((GRACE + due).saturating_sub(self.spent)))
     }
 
     /// They were taken in this time.
@@ -66,19 +66,19 @@ mod tests {
 
     #[test]
     fn the_least_rate_is_an_average() {
-        let seconds = |seconds| Patience::limit(Duration::from_secs(seconds));
-        assert_eq!(pace(None).patience(2 * BLOCK - 1), seconds(30));
-        assert_eq!(pace(None).patience(8 * BLOCK + 300), seconds(240), "as eight pieces");
+        let seconds = |seconds| IoTimeout::after(Duration::from_secs(seconds));
+        assert_eq!(pace(None).timeout(2 * BLOCK - 1), seconds(30));
+        assert_eq!(pace(None).timeout(8 * BLOCK + 300), seconds(240), "as eight pieces");
         let mut pace = pace(Some(1000));
-        assert_eq!(pace.patience(2000), seconds(7), "two at the rate, and five of grace");
-        assert_eq!(pace.patience(BLOCK), seconds(30), "no more than for any piece");
+        assert_eq!(pace.timeout(2000), seconds(7), "two at the rate, and five of grace");
+        assert_eq!(pace.timeout(BLOCK), seconds(30), "no more than for any piece");
         pace.sent(10_000, Duration::from_secs(1));
-        assert_eq!(pace.patience(2000), seconds(5 + 12 - 1));
+        assert_eq!(pace.timeout(2000), seconds(5 + 12 - 1));
         pace.sent(2_000, Duration::from_secs(16));
-        assert_eq!(pace.patience(1000), seconds(5 + 13 - 17));
+        assert_eq!(pace.timeout(1000), seconds(5 + 13 - 17));
         pace.sent(1000, Duration::from_secs(9));
-        assert_eq!(pace.patience(1000), seconds(0), "its time is up");
+        assert_eq!(pace.timeout(1000), seconds(0), "its time is up");
         pace.rest();
-        assert_eq!(pace.patience(2000), seconds(7));
+        assert_eq!(pace.timeout(2000), seconds(7));
     }
 }

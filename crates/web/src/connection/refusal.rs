@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::Stream;
-use phalanx::{Bytes, Patience, Payload, SharedStage, now};
+use phalanx::{Bytes, IoTimeout, Payload, SharedStage, now};
 use phalanx_http::{Head, Reply, Status, error_page};
 
 use crate::connection::clock::with_date;
@@ -82,7 +82,7 @@ pub(crate) fn turn_away(
             Head::new(&mut head, status, date, Reply::CLOSE).block(LINES).finish();
         });
         let begun = now();
-        let left = || Patience::limit(LINGER.saturating_sub(now() - begun)).or_drain();
+        let left = || IoTimeout::after(LINGER.saturating_sub(now() - begun)).until_shutdown();
         if stream.write(Payload { head, body: Bytes::new() }, left()).await.is_err() {
             return;
         }

@@ -9,7 +9,7 @@ use std::net::Shutdown;
 
 use phalanx::fs::File;
 use phalanx::net::{SentFile, Stream};
-use phalanx::{Patience, Payload};
+use phalanx::{IoTimeout, Payload};
 use phalanx_tls::TlsStream;
 
 /// A client's connection, whatever its bytes are wrapped in. Dropping it closes it.
@@ -25,10 +25,10 @@ impl Transport {
     ///
     /// # Errors
     /// As [`Stream::read`].
-    pub(crate) async fn read(&self, buffer: &mut Vec<u8>, patience: Patience) -> io::Result<usize> {
+    pub(crate) async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
         match self {
-            Self::Plain(stream) => stream.read(buffer, patience).await,
-            Self::Tls(stream) => Box::pin(stream.read(buffer, patience)).await,
+            Self::Plain(stream) => stream.read(buffer, timeout).await,
+            Self::Tls(stream) => Box::pin(stream.read(buffer, timeout)).await,
         }
     }
 
@@ -36,10 +36,10 @@ impl Transport {
     ///
     /// # Errors
     /// As [`Stream::write`].
-    pub(crate) async fn write(&self, payload: Payload, patience: Patience) -> io::Result<Vec<u8>> {
+    pub(crate) async fn write(&self, payload: Payload, timeout: IoTimeout) -> io::Result<Vec<u8>> {
         match self {
-            Self::Plain(stream) => stream.write(payload, patience).await,
-            Self::Tls(stream) => Box::pin(stream.write(payload, patience)).await,
+            Self::Plain(stream) => stream.write(payload, timeout).await,
+            Self::Tls(stream) => Box::pin(stream.write(payload, timeout)).await,
         }
     }
 
@@ -52,22 +52,22 @@ impl Transport {
         &self,
         head: Vec<u8>,
         (file, at, length): (&File, u64, u64),
-        patience: Patience,
+        timeout: IoTimeout,
     ) -> io::Result<SentFile> {
         match self {
-            Self::Plain(stream) => stream.send_file(head, file, at, length, patience).await,
+            Self::Plain(stream) => stream.send_file(head, file, at, length, timeout).await,
             Self::Tls(_) => {
-                Ok(SentFile { head: self.write(head.into(), patience).await?, bytes: 0 })
+                Ok(SentFile { head: self.write(head.into(), timeout).await?, bytes: 0 })
             }
         }
     }
 
     /// Says that nothing more will be sent. Fails only where the connection has ended, and then there
     /// is nobody to tell.
-    pub(crate) async fn finish(&self, patience: Patience) {
+    pub(crate) async fn finish(&self, timeout: IoTimeout) {
         match self {
             Self::Plain(stream) => drop(stream.shutdown(Shutdown::Write)),
-            Self::Tls(stream) => drop(Box::pin(stream.finish(patience)).await),
+            Self::Tls(stream) => drop(Box::pin(stream.finish(timeout)).await),
         }
     }
 

@@ -9,7 +9,7 @@ use h2::server::SendResponse;
 use h2::{Reason, SendStream};
 use http::{HeaderMap, Response, StatusCode};
 use memchr::{memchr, memchr_iter, memmem};
-use phalanx::{Bytes, Patience, Payload, timeout};
+use phalanx::{Bytes, IoTimeout, Payload, timeout};
 
 use crate::http2::fields::field;
 
@@ -53,7 +53,7 @@ impl StreamAnswer {
     pub(crate) async fn send(
         &mut self,
         payload: Payload,
-        patience: Patience,
+        time_limit: IoTimeout,
     ) -> io::Result<Vec<u8>> {
         let (mut memory, mut begin) = (payload.head, 0);
         if let State::Head(respond) = &mut self.state {
@@ -65,7 +65,7 @@ impl StreamAnswer {
             };
             begin = end;
         }
-        let limit = patience.duration();
+        let limit = time_limit.duration();
         if begin < memory.len() {
             self.content(Bytes::copy_from_slice(&memory[begin..]), limit).await?;
         }

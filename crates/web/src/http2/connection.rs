@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use h2::Reason;
 use h2::server::{Builder, Connection};
-use phalanx::{Admission, Bytes, Patience, draining, sleep, timeout};
+use phalanx::{Admission, Bytes, IoTimeout, draining, sleep, timeout};
 
 use crate::connection::guest::Guest;
 use crate::connection::transport::Transport;
@@ -56,7 +56,7 @@ async fn serve(
     let site = live.newest();
     let timeouts = site.timeouts;
     let sealed = transport.is_sealed();
-    let pipe = Pipe::new(transport, stages, Patience::limit(timeouts.send), early);
+    let pipe = Pipe::new(transport, stages, IoTimeout::after(timeouts.send), early);
     let (monitor, outlet) = (pipe.monitor(), pipe.outlet());
     let handshake = Builder::new()
         .max_concurrent_streams(STREAMS)
@@ -78,10 +78,10 @@ async fn drive(
     monitor: &Monitor,
     outlet: &Outlet,
     mut streams: Streams,
-    patience: Duration,
+    timeout: Duration,
 ) {
     let mut draining = pin!(draining());
-    let mut idle = pin!(sleep(patience));
+    let mut idle = pin!(sleep(timeout));
     let mut leaving = false;
     poll_fn(|context| {
         loop {
@@ -108,7 +108,7 @@ async fn drive(
                     return Poll::Ready(());
                 }
                 Poll::Pending if connection.has_streams() => {
-                    idle.reset(if leaving { LEAVE } else { patience });
+                    idle.reset(if leaving { LEAVE } else { timeout });
                     return Poll::Pending;
                 }
                 Poll::Pending => {

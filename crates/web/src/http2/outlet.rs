@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use phalanx::{Bytes, Call, Patience, Payload};
+use phalanx::{Bytes, Call, IoTimeout, Payload};
 
 use crate::connection::buffers;
 use crate::connection::transport::Transport;
@@ -24,7 +24,7 @@ const GATHER: usize = 64 * 1024;
 pub(super) struct Outlet {
     transport: Rc<Transport>,
     stages: Stages,
-    patience: Patience,
+    timeout: IoTimeout,
     /// Whether flushes of h2's own are put off.
     gathers: Cell<bool>,
     state: RefCell<State>,
@@ -40,15 +40,15 @@ struct State {
 }
 
 impl Outlet {
-    /// `patience` is for each piece.
+    /// `timeout` is for each piece.
     pub(super) fn new(
         transport: Rc<Transport>,
         stages: Stages,
-        patience: Patience,
+        timeout: IoTimeout,
         monitor: Rc<Monitor>,
     ) -> Self {
         let (gathers, state) = (Cell::new(false), RefCell::default());
-        Self { transport, stages, patience, gathers, state, monitor }
+        Self { transport, stages, timeout, gathers, state, monitor }
     }
 
     /// From now on somebody calls [`poll_flush`](Self::poll_flush) after each turn.
@@ -98,8 +98,8 @@ impl Outlet {
         ready!(self.poll_flush(context))?;
         let state = &mut *self.state.borrow_mut();
         let call = state.finishing.get_or_insert_with(|| {
-            let (transport, patience) = (self.transport.clone(), self.patience);
-            self.stages.network.call(move |_| async move { transport.finish(patience).await })
+            let (transport, timeout) = (self.transport.clone(), self.timeout);
+            self.stages.network.call(move |_| async move { transport.finish(timeout).await })
         });
         ready!(Pin::new(call).poll(context)).map_err(io::Error::other)?;
         Poll::Ready(Ok(()))
@@ -113,9 +113,9 @@ impl Outlet {
             buffers::give(sent.unwrap_or_else(|error| Err(io::Error::other(error)))?);
         }
         if !state.out.is_empty() {
-            let (transport, patience) = (self.transport.clone(), self.patience);
+            let (transport, timeout) = (self.transport.clone(), self.timeout);
             let payload = Payload { head: std::mem::take(&mut state.out), body: Bytes::new() };
-            let send = move |_| async move { transport.write(payload, patience).await };
+            let send = move |_| async move { transport.write(payload, timeout).await };
             state.writing = Some(self.stages.network.call(send));
         }
         Poll::Ready(Ok(()))

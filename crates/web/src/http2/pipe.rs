@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use phalanx::{Call, Patience, now};
+use phalanx::{Call, IoTimeout, now};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connection::transport::Transport;
@@ -34,7 +34,7 @@ impl Pipe {
     pub(super) fn new(
         transport: Rc<Transport>,
         stages: Stages,
-        sending: Patience,
+        sending: IoTimeout,
         early: Vec<u8>,
     ) -> Self {
         let monitor = Rc::new(Monitor::new());
@@ -67,7 +67,7 @@ impl AsyncRead for Pipe {
                 this.stages.network.call(move |_| async move {
                     let mut input = Vec::new();
                     // The connection's own timer ends the wait.
-                    let received = transport.read(&mut input, Patience::ENDLESS).await;
+                    let received = transport.read(&mut input, IoTimeout::NONE).await;
                     (input, received)
                 })
             });

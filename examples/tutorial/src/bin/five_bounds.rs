@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use phalanx::net::{Listeners, Stream};
 use phalanx::{
-    Call, CallError, Graph, PartitionedStage, Patience, Runtime, SharedStage, Start, join,
+    Call, CallError, Graph, IoTimeout, PartitionedStage, Runtime, SharedStage, Start, join,
 };
 
 /// The longest line that a client may send, in bytes.
 const MAX_LINE: usize = 64 * 1024;
 
 /// A client may be silent for so long, but not keep the program from ending.
-const IDLE: Patience = Patience::limit(Duration::from_secs(300)).or_drain();
+const IDLE: IoTimeout = IoTimeout::after(Duration::from_secs(300)).until_shutdown();
 /// A client that does not take its answers in this time is left.
-const SENDING: Patience = Patience::limit(Duration::from_secs(10));
+const SENDING: IoTimeout = IoTimeout::after(Duration::from_secs(10));
 /// Clients on each processor; more are turned away.
 const MAX_CLIENTS: usize = 10_000;
 /// Keys in one command: it forks into as many operations.

@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 
 use phalanx::net::{Listeners, Stream};
-use phalanx::{Call, CallError, Graph, PartitionedStage, Patience, Runtime, SharedStage, join};
+use phalanx::{Call, CallError, Graph, IoTimeout, PartitionedStage, Runtime, SharedStage, join};
 
 /// The longest line that a client may send, in bytes.
 const MAX_LINE: usize = 64 * 1024;
@@ -38,9 +38,9 @@ async fn converse(
     let stream = stream.clone();
     let conversed = network.call(move |_| async move {
         if !buffers.out.is_empty() {
-            buffers.out = stream.write(buffers.out, Patience::ENDLESS).await?;
+            buffers.out = stream.write(buffers.out, IoTimeout::NONE).await?;
         }
-        match stream.read(&mut buffers.input, Patience::ENDLESS.or_drain()).await? {
+        match stream.read(&mut buffers.input, IoTimeout::NONE.until_shutdown()).await? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(buffers),
         }

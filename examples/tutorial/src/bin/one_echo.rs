@@ -3,13 +3,13 @@
 use std::io;
 
 use phalanx::net::{Listeners, Stream};
-use phalanx::{Graph, Patience, Runtime};
+use phalanx::{Graph, IoTimeout, Runtime};
 
 /// A connection's whole life.
 async fn echo(stream: Stream) -> io::Result<()> {
     let mut bytes = Vec::new();
-    while stream.read(&mut bytes, Patience::ENDLESS.or_drain()).await? > 0 {
-        bytes = stream.write(bytes, Patience::ENDLESS).await?;
+    while stream.read(&mut bytes, IoTimeout::NONE.until_shutdown()).await? > 0 {
+        bytes = stream.write(bytes, IoTimeout::NONE).await?;
     }
     Ok(())
 }

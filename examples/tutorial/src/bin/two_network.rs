@@ -4,7 +4,7 @@ use std::io;
 use std::rc::Rc;
 
 use phalanx::net::{Listeners, Stream};
-use phalanx::{Graph, Patience, Runtime, SharedStage};
+use phalanx::{Graph, IoTimeout, Runtime, SharedStage};
 
 /// The longest line that a client may send, in bytes.
 const MAX_LINE: usize = 64 * 1024;
@@ -25,9 +25,9 @@ async fn converse(
     let stream = stream.clone();
     let conversed = network.call(move |_| async move {
         if !buffers.out.is_empty() {
-            buffers.out = stream.write(buffers.out, Patience::ENDLESS).await?;
+            buffers.out = stream.write(buffers.out, IoTimeout::NONE).await?;
         }
-        match stream.read(&mut buffers.input, Patience::ENDLESS.or_drain()).await? {
+        match stream.read(&mut buffers.input, IoTimeout::NONE.until_shutdown()).await? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(buffers),
         }

@@ -1,7 +1,7 @@
 //! Payloads whose destructors panic, in simulation.
 
 use phalanx::sim::{self, Faults, Net};
-use phalanx::{Graph, Patience};
+use phalanx::{Graph, IoTimeout};
 
 use super::{SEEDS, address, no_client, plain, two};
 use crate::harness::read;
@@ -36,10 +36,10 @@ fn writes_end_alone() {
         |here| async move {
             let drops = Drops::default();
             let stream = here.listener.accept().await.unwrap();
-            stream.write(drops.bytes(4), Patience::ENDLESS).await.unwrap();
+            stream.write(drops.bytes(4), IoTimeout::NONE).await.unwrap();
             drop(stream);
             let stream = here.listener.accept().await.unwrap();
-            assert!(stream.write(drops.bytes(MUCH), Patience::ENDLESS).await.is_err());
+            assert!(stream.write(drops.bytes(MUCH), IoTimeout::NONE).await.is_err());
             assert_eq!(drops.count(), 2);
             let (bytes, _stream) = read(here.listener.accept().await.unwrap()).await;
             let bytes = bytes.unwrap();

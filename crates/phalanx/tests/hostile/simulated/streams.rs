@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use phalanx::net::{Listener, Stream};
 use phalanx::sim::{self, Client, Faults, Net};
-use phalanx::{Elsewhere, Graph, Patience};
+use phalanx::{Elsewhere, Graph, IoTimeout};
 
 use super::{Here, SEEDS, address, begun, panics, plain, two};
 use crate::harness::{Reading, elsewhere, read};
@@ -37,7 +37,7 @@ fn streams_and_reads_leave_their_processor() {
         |here, (stream, moved): (Stream, Reading)| async move {
             let mut mine = begun(read(here.listener.accept().await.unwrap())).await;
             let mut bytes = Vec::new();
-            let read = stream.read(&mut bytes, Patience::ENDLESS).await;
+            let read = stream.read(&mut bytes, IoTimeout::NONE).await;
             assert_eq!(elsewhere(read), Elsewhere::AnotherProcessor);
             assert_eq!(elsewhere(stream.peer_addr()), Elsewhere::AnotherProcessor);
             drop(stream);
@@ -115,7 +115,7 @@ fn keeper(world: &mut sim::World) {
             match KEPT.take() {
                 None => KEPT.set(Some((stream, reading))),
                 Some((stream, reading)) => {
-                    let read = stream.read(&mut Vec::new(), Patience::ENDLESS).await;
+                    let read = stream.read(&mut Vec::new(), IoTimeout::NONE).await;
                     assert_eq!(elsewhere(read), Elsewhere::Ended);
                     assert_eq!(elsewhere(reading.await.0), Elsewhere::Ended);
                 }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phalanx::net::{Listener, Stream, bind};
-use phalanx::{Bytes, Choice, Drained, Patience, Payload, is_draining, sleep};
+use phalanx::{Bytes, Choice, Drained, IoTimeout, Payload, is_draining, sleep};
 use socket2::{Domain, Socket, Type};
 
 use crate::harness::{LONG, elsewhere, listener, one, pattern, rest_of};
@@ -46,10 +46,10 @@ async fn before_a_turn() -> Instant {
 fn reads(driver: Choice) {
     let (listener, address) = listener();
     one(driver, move |stage| async move {
-        let stream = Stream::connect(address, Patience::ENDLESS).await.unwrap();
+        let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
         let mut buffer = Vec::new();
         let begun = before_a_turn().await;
-        let error = stream.read(&mut buffer, Patience::limit(SHORT)).await.unwrap_err();
+        let error = stream.read(&mut buffer, IoTimeout::after(SHORT)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         about(SHORT, begun);
         // Several limits at once, each its own; the longest first, so that it is not the one looked at. It is
@@ -57,9 +57,9 @@ fn reads(driver: Choice) {
         let (peer, _) = listener.accept().unwrap();
         let waits = |limit| {
             stage.call(move |_| async move {
-                let stream = Stream::connect(address, Patience::ENDLESS).await.unwrap();
+                let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
                 let begun = before_a_turn().await;
-                let read = stream.read(&mut Vec::new(), Patience::limit(limit)).await;
+                let read = stream.read(&mut Vec::new(), IoTimeout::after(limit)).await;
                 assert_eq!(read.unwrap_err().kind(), ErrorKind::TimedOut);
                 about(limit, begun);
             })
@@ -72,10 +72,10 @@ fn reads(driver: Choice) {
         drop(longest);
         // The connection is as good as before.
         (&peer).write_all(b"late").unwrap();
-        assert_eq!(stream.read(&mut buffer, Patience::limit(LONG)).await.unwrap(), 4);
+        assert_eq!(stream.read(&mut buffer, IoTimeout::after(LONG)).await.unwrap(), 4);
         assert_eq!(buffer, b"late");
         // No time at all is a limit too, but what is there already may come.
-        let error = stream.read(&mut buffer, Patience::limit(Duration::ZERO)).await.unwrap_err();
+        let error = stream.read(&mut buffer, IoTimeout::after(Duration::ZERO)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
     });
 }
@@ -86,12 +86,12 @@ fn what_came_in_time(driver: Choice) {
     let (listener, address) = listener();
     one(driver, move |stage| async move {
         loop {
-            let stream = Stream::connect(address, Patience::ENDLESS).await.unwrap();
+            let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
             let (mut peer, _) = listener.accept().unwrap();
             let begun = before_a_turn().await;
             let read = stage.call(move |_| async move {
                 let mut buffer = Vec::new();
-                stream.read(&mut buffer, Patience::limit(LIMIT)).await.map(|_| buffer)
+                stream.read(&mut buffer, IoTimeout::after(LIMIT)).await.map(|_| buffer)
             });
             sleep(Duration::from_millis(10)).await;
             peer.write_all(b"in time").unwrap();
@@ -118,12 +118,12 @@ fn nothing_is_lost(driver: Choice) {
         }
     });
     let received = one(driver, move |_| async move {
-        let stream = Stream::connect(address, Patience::ENDLESS).await.unwrap();
+        let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
         let mut received = Vec::new();
         let mut limit = 0;
         loop {
             limit = (limit + 1) % 12;
-            match stream.read(&mut received, Patience::limit(Duration::from_millis(limit))).await {
+            match stream.read(&mut received, IoTimeout::after(Duration::from_millis(limit))).await {
                 Ok(0) => return received,
                 Ok(_) => (),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::TimedOut),
@@ -140,11 +140,11 @@ fn writes(driver: Choice) {
     // count from the beginning of the cohort.
     let body = Bytes::from(pattern(32 << 20));
     one(driver, move |_| async move {
-        let stream = Stream::connect(address, Patience::ENDLESS).await.unwrap();
+        let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
         let (peer, _) = listener.accept().unwrap();
         let begun = before_a_turn().await;
         let payload = Payload { head: b"head".to_vec(), body: body.clone() };
-        let error = stream.write(payload, Patience::limit(SHORT)).await.unwrap_err();
+        let error = stream.write(payload, IoTimeout::after(SHORT)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         about(SHORT, begun);
         assert!(body.is_unique(), "the runtime has given the buffer back");
@@ -173,7 +173,7 @@ fn connects(driver: Choice) {
     thread::sleep(Duration::from_millis(50));
     one(driver, move |_| async move {
         let begun = before_a_turn().await;
-        let error = Stream::connect(address, Patience::limit(SHORT)).await.err().unwrap();
+        let error = Stream::connect(address, IoTimeout::after(SHORT)).await.err().unwrap();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         about(SHORT, begun);
     });
@@ -226,16 +226,16 @@ fn drained(driver: Choice) {
         })?;
         let count = done.clone();
         stage.dispatch(move |_| async move {
-            let stream = Stream::connect(address, Patience::ENDLESS).await.unwrap();
-            let read = stream.read(&mut Vec::new(), Patience::limit(LONG).or_drain()).await;
+            let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
+            let read = stream.read(&mut Vec::new(), IoTimeout::after(LONG).until_shutdown()).await;
             assert_drained(read.unwrap_err());
             count.fetch_add(1, Ordering::SeqCst);
             told.send(()).unwrap();
         })?;
         let count = done.clone();
         stage.dispatch(move |_| async move {
-            let stream = Stream::connect(address, Patience::ENDLESS).await.unwrap();
-            let read = stream.read(&mut Vec::new(), Patience::limit(LONG)).await;
+            let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
+            let read = stream.read(&mut Vec::new(), IoTimeout::after(LONG)).await;
             assert_eq!(read.unwrap(), 4, "it is not idle, and is waited for");
             count.fetch_add(1, Ordering::SeqCst);
         })?;
@@ -262,12 +262,12 @@ fn most_limits_are_not_reached(driver: Choice) {
         }
     });
     one(driver, move |_| async move {
-        let stream = Stream::connect(address, Patience::ENDLESS).await.unwrap();
+        let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
         for number in 0..2000 {
             let payload = crate::net::payload(&[number as u8]);
-            stream.write(payload, Patience::limit(LONG)).await.unwrap();
+            stream.write(payload, IoTimeout::after(LONG)).await.unwrap();
             let mut buffer = Vec::new();
-            stream.read(&mut buffer, Patience::limit(LONG)).await.unwrap();
+            stream.read(&mut buffer, IoTimeout::after(LONG)).await.unwrap();
             assert_eq!(buffer, [number as u8]);
         }
     });
