@@ -4,7 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::processor::Processor;
+use crate::processor::processor::Processor;
 
 /// Why an invocation was refused, in two plain words: it is part of every [`Call`](crate::Call) that
 /// is moved about.

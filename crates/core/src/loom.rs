@@ -8,15 +8,15 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 
-use crate::operation::Serial;
-use crate::parking::Parking;
-use crate::policy::{ExclusiveState, Gate, LocalExclusive};
-use crate::post::{Inbox, Pending};
-use crate::proxy::Group;
-use crate::rebuild::Mended;
-use crate::rendezvous::Countdown;
-use crate::ring::Ring;
-use crate::there::{Arrived, There};
+use crate::mailbox::mailbox::{Inbox, Pending};
+use crate::mailbox::parking::Parking;
+use crate::operation::cancel_flag::{Arrived, There};
+use crate::operation::slot::Serial;
+use crate::processor::notify::Countdown;
+use crate::queue::ring::Ring;
+use crate::session::group_flag::Group;
+use crate::state::exclusive::{ExclusiveState, Gate, LocalExclusive};
+use crate::state::rebuildable::Mended;
 
 #[test]
 fn ring_loses_and_doubles_nothing() {

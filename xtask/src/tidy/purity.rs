@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(in_lib(&format!("#[cfg(test)] mod tests {{ {tests} }}")), []);
         assert_eq!(faults("crates/core/src/queue/tests.rs", tests), []);
         let tree = Tree::of(&[
-            ("crates/core/src/queue.rs", "#[cfg(all(test, loom))]\nmod model;"),
+            ("crates/core/src/queue/local.rs", "#[cfg(all(test, loom))]\nmod model;"),
             ("crates/core/src/queue/model.rs", tests),
             ("crates/core/src/queue/models.rs", tests),
         ]);

@@ -1,0 +1,3 @@
+pub(crate) mod adaptive_spin;
+pub(crate) mod cohort_ladder;
+pub(crate) mod credits;

@@ -1,0 +1,249 @@
+//! Waiting for a child: the caller's end of an invocation.
+//!
+//! # Safety
+//! A call owns the result side of one slot: the slot is not freed before the operation is over *and*
+//! the call is gone, so the slot is still the same operation's whenever it is looked at. Slots are
+//! touched only after `identity` has shown that this thread's current processor is the one that the
+//! slot belongs to; a call that strays elsewhere, or outlives its processor, touches nothing. What it
+//! gives up there is sent home ([`Stray`]), where the slot is still the call's until that arrives.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use crate::error::{CallError, Refused};
+use crate::operation::slot::{HELD, Life, Slot};
+use crate::processor::notify::contain;
+use crate::processor::processor::{self, Processor};
+use crate::processor::waker;
+use crate::program::processor_id::{is_alive, send_home};
+
+/// An invoked operation whose result can be awaited (WaitForChildren in tr2001 §5.2.1).
+///
+/// The operation was queued when it was invoked and runs whether or not the call is awaited, but
+/// never before the caller has suspended or finished; where its stage is
+/// [direct](crate::StageOptions::direct), inside of the caller when that awaits it. Dropping the call leaves the operation running
+/// as an orphan; its result is dropped.
+///
+/// A call belongs to the processor that made it. Awaited elsewhere it is [`CallError::Elsewhere`], or
+/// [`CallError::Ended`] when that processor has ended. Dropped elsewhere it is as if dropped there.
+///
+/// ```compile_fail
+/// fn leaves_its_thread(call: phalanx_core::Call<u32>) {
+///     std::thread::spawn(move || drop(call)); // a call is not `Send`
+/// }
+/// ```
+///
+/// # Errors
+/// Resolves to a [`CallError`] when the operation panicked, was ended, or was refused.
+#[must_use = "await the call for its result, or use `dispatch` for an operation nobody waits for"]
+pub struct Call<T> {
+    state: State,
+    result: PhantomData<*mut T>,
+}
+
+/// Two words: calls are moved about in futures.
+#[derive(Clone, Copy)]
+enum State {
+    Waiting { slot: Slot, identity: u32 },
+    Refused { refused: Refused, identity: u32 },
+    Finished,
+}
+
+impl<T> Call<T> {
+    /// # Safety
+    /// `slot` belongs to `processor`, was filled with result type `T`, is `HELD`, and no other call
+    /// has it.
+    #[inline]
+    pub(crate) unsafe fn new(processor: &Processor, slot: Slot) -> Self {
+        let state = State::Waiting { slot, identity: processor.identity() };
+        Self { state, result: PhantomData }
+    }
+
+    #[cold]
+    pub(crate) fn refused(processor: &Processor, refused: Refused) -> Self {
+        let state = State::Refused { refused, identity: processor.identity() };
+        Self { state, result: PhantomData }
+    }
+
+    /// Lets the operation run for nobody.
+    ///
+    /// # Errors
+    /// If it was refused.
+    pub fn detach(mut self) -> Result<(), CallError> {
+        match self.state {
+            State::Refused { .. } => Err(self.take_refusal()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the operation, wherever it runs: before it is started, or when it is next suspended.
+    /// Awaited after that, the call is [`CallError::Ended`], or the result if that was first. What
+    /// the operation has itself invoked goes on without it, as when a call is dropped; to end a whole
+    /// tree, give it a [`Session`](crate::Session).
+    pub fn end(&self) {
+        if let State::Waiting { slot, identity } = self.state
+            && processor::on(identity, |processor| processor.end_child(slot)).is_none()
+            && is_alive(identity)
+        {
+            // A call is not `Send`, so its processor is of this thread and does not run now. The call
+            // may be gone, and its slot another's, when the order arrives.
+            let (index, serial) = (slot.name.get().index(), slot.serial.get());
+            send_home(identity, move |processor| processor.end_child_at(index, serial));
+        }
+    }
+
+    /// Whether awaiting the call would return at once.
+    pub fn is_finished(&self) -> bool {
+        match self.state {
+            State::Waiting { slot, identity } => {
+                processor::on(identity, |_| is_over(slot)).unwrap_or(true)
+            }
+            _ => true,
+        }
+    }
+
+    /// Says who is told when the operation is over. Nothing to tell if it already is.
+    pub(crate) fn set_waiter(&self, waiter: Waker) {
+        if let State::Waiting { slot, identity } = self.state {
+            processor::on(identity, |_| slot.waiter.set(Some(waiter)));
+        }
+    }
+
+    /// The result, if the operation is over. The call is then used up.
+    #[inline(always)]
+    pub(crate) fn take(&mut self) -> Option<Result<T, CallError>> {
+        let State::Waiting { slot, identity } = self.state else {
+            return Some(Err(self.take_refusal()));
+        };
+        let taken = processor::on(identity, |processor| {
+            // SAFETY: the slot is this call's and was filled with `T`.
+            let result = unsafe { slot.take_result::<T>() }?;
+            processor.slab().give(slot);
+            Some(result)
+        });
+        if let Some(None) = taken {
+            return None;
+        }
+        self.state = State::Finished;
+        // Without its processor the operation is gone, or at least out of reach.
+        Some(taken.flatten().unwrap_or_else(|| Err(release_elsewhere(slot, identity))))
+    }
+
+    /// Cloning a foreign waker is foreign code, so it comes before the last look at the result.
+    #[cold]
+    fn poll_for_another(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
+        let waiter = context.waker().clone();
+        if let Some(result) = self.take() {
+            return Poll::Ready(result);
+        }
+        self.set_waiter(waiter);
+        Poll::Pending
+    }
+
+    #[cold]
+    fn take_refusal(&mut self) -> CallError {
+        match std::mem::replace(&mut self.state, State::Finished) {
+            State::Refused { refused, identity } => processor::on(identity, |p| refused.reason(p))
+                .unwrap_or_else(|| unreachable_call(identity)),
+            _ => panic!("a call is awaited once"),
+        }
+    }
+}
+
+#[inline]
+fn is_over(slot: Slot) -> bool {
+    matches!(slot.life.get(), Life::Done | Life::Failed)
+}
+
+impl<T> Unpin for Call<T> {}
+
+impl<T> Future for Call<T> {
+    type Output = Result<T, CallError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let State::Waiting { slot, identity } = self.state {
+            processor::on(identity, |p| {
+                if p.is_direct(slot) {
+                    p.run_directly(slot)
+                }
+            });
+        }
+        if let Some(result) = self.take() {
+            return Poll::Ready(result);
+        }
+        match waker::copy_own(context.waker()) {
+            Some(waiter) => self.set_waiter(waiter),
+            None => return self.poll_for_another(context),
+        }
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for Call<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if let State::Waiting { slot, identity } = self.state {
+            abandon(slot, identity);
+        }
+    }
+}
+
+/// Nobody waits for the operation in `slot` any more.
+fn abandon(slot: Slot, identity: u32) {
+    if processor::on(identity, |processor| processor.abandon(slot)).is_none() {
+        abandon_from_elsewhere(slot, identity);
+    }
+}
+
+/// Why a call is not answered away from its processor.
+#[cold]
+fn unreachable_call(identity: u32) -> CallError {
+    if is_alive(identity) { CallError::Elsewhere } else { CallError::Ended }
+}
+
+/// Gives the slot of a call up that is awaited away from its processor, and says why it is not answered.
+#[cold]
+#[inline(never)]
+fn release_elsewhere(slot: Slot, identity: u32) -> CallError {
+    let error = unreachable_call(identity);
+    abandon_from_elsewhere(slot, identity);
+    error
+}
+
+/// The slot of a call that was dropped elsewhere, on its way home.
+struct Stray(Slot);
+
+// SAFETY: the slot is touched on its processor only, while that is there (`send_home`). The call is
+// gone, and its `HELD` keeps the slot until then.
+unsafe impl Send for Stray {}
+
+impl Stray {
+    fn into_slot(self) -> Slot {
+        self.0
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn abandon_from_elsewhere(slot: Slot, identity: u32) {
+    let stray = Stray(slot);
+    send_home(identity, move |processor| processor.abandon(stray.into_slot()));
+}
+
+impl Processor {
+    /// The call that has `slot` is gone.
+    fn abandon(&self, slot: Slot) {
+        // First all that is ours to do, then the foreign destructors.
+        let waiter = slot.waiter.take();
+        slot.clear(HELD);
+        if is_over(slot) {
+            self.free(slot);
+        }
+        contain(|| drop(waiter));
+    }
+}
+
+const _: () = assert!(size_of::<Call<()>>() == 16, "calls are moved about in futures");

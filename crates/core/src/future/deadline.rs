@@ -1,0 +1,87 @@
+//! Deadlines: until when operations of a session are worth starting.
+//!
+//! A deadline is a number in the session's record, looked at when one of its operations would start.
+//! It travels with invocations to other processors, whose clocks are the same.
+
+use std::time::Duration;
+
+use crate::operation::slot::NO_SESSION;
+use crate::session::table::{Session, Sessions};
+
+/// Later than any time.
+pub(crate) const NO_DEADLINE: u64 = u64::MAX;
+
+impl Sessions {
+    /// Whether the session's deadline has passed at `now`.
+    #[inline]
+    pub(crate) fn is_late(&self, session: u32, now: u64) -> bool {
+        session != NO_SESSION && self.deadline(session) <= now
+    }
+
+    /// When operations of the session are not worth starting any more, in the clock's nanoseconds:
+    /// a value that may travel to another processor. The greatest number for never.
+    pub(crate) fn deadline(&self, session: u32) -> u64 {
+        match session {
+            NO_SESSION => NO_DEADLINE,
+            session => self.with(session, |record| record.deadline),
+        }
+    }
+
+    /// The deadline has come here with an invocation into the current session.
+    pub(crate) fn bring_deadline(&self, deadline: u64) {
+        if deadline != NO_DEADLINE && self.current() != NO_SESSION {
+            self.with(self.current(), |record| record.deadline = deadline);
+        }
+    }
+}
+
+impl Session {
+    /// A new, empty session whose operations have `duration` to start, or less where the running
+    /// operation's session has less.
+    ///
+    /// # Panics
+    /// Outside of a processor.
+    pub fn with_deadline(duration: Duration) -> Self {
+        let session = Self::new();
+        session.set_deadline(duration);
+        session.on(|p, index| {
+            let outer = p.sessions.deadline(p.sessions.current());
+            p.sessions.with(index, |record| record.deadline = record.deadline.min(outer));
+        });
+        session
+    }
+
+    /// Operations of the session that have not started `duration` after now (the running cohort's
+    /// [`now`](crate::now)) are not started any more: their callers get
+    /// [`CallError::DeadlinePassed`](crate::CallError::DeadlinePassed). What has started goes on.
+    /// The operations that it invokes belong to the session and so have the same deadline, also on
+    /// other processors.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use phalanx_core::Session;
+    ///
+    /// # let processor = phalanx_core::Graph::new().build(1).remove(0).grow(Box::new(|| ()));
+    /// # processor.enter(|| {
+    /// let request = Session::new();
+    /// request.set_deadline(Duration::from_millis(200));
+    /// assert_eq!(request.time_left(), Some(Duration::from_millis(200)));
+    /// # });
+    /// ```
+    pub fn set_deadline(&self, duration: Duration) {
+        self.on(|p, index| {
+            let deadline = p.deadline_after(duration);
+            p.sessions.with(index, |record| record.deadline = deadline);
+        });
+    }
+
+    /// How long until the deadline, by the running cohort's [`now`](crate::now); none without one.
+    /// Pass it on to other services, so that they do not work for nobody either.
+    pub fn time_left(&self) -> Option<Duration> {
+        let left = self.on(|p, index| match p.sessions.deadline(index) {
+            NO_DEADLINE => None,
+            deadline => Some(Duration::from_nanos(deadline.saturating_sub(p.now()))),
+        });
+        left.flatten()
+    }
+}

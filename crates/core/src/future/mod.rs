@@ -1,0 +1,10 @@
+pub(crate) mod admission;
+pub(crate) mod call;
+pub(crate) mod capacity;
+pub(crate) mod deadline;
+pub(crate) mod event;
+pub(crate) mod join;
+pub(crate) mod remote_event;
+pub(crate) mod reply;
+pub(crate) mod select;
+pub(crate) mod sleep;

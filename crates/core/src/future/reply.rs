@@ -1,0 +1,202 @@
+//! The reply that a cohort operation owes for an item: given at once, or kept and given later.
+//!
+//! # Safety
+//! A reply is made for one slot when its item is taken out, by the code that knows the result's type
+//! ([`crate::processor::batch`]). The slot's life is then `Taken`, its payload an [`Owed`] and nothing else. A
+//! slot is touched only while this thread's current processor is the slot's. It is written to only
+//! while its serial says that it is still the same use of the slot, and its life that the reply is
+//! still awaited. A serial never repeats, so a reply that is kept past its item, through any number
+//! of later uses of the slot, writes nothing. Each item is answered once: by its reply, by its
+//! session's end or by its processor's end.
+
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+
+use crate::error::CallError;
+use crate::operation::slot::{HELD, Life, Serial, Slot};
+use crate::processor::processor::{self, Processor};
+use crate::processor::remote::call::Owed;
+use crate::program::processor_id::{is_alive, send_home};
+
+/// The means to answer one item of a cohort. It may be kept, or moved into an operation, and
+/// answered later; it stays on its processor.
+///
+/// Dropped, it tells the caller [`CallError::Unanswered`]. Whoever waits may have gone meanwhile, or
+/// its session may have ended; the value is then dropped.
+///
+/// ```compile_fail
+/// fn leaves_its_thread(reply: phalanx_core::Reply<u32>) {
+///     std::thread::spawn(move || reply.send(1)); // a reply is not `Send`
+/// }
+/// ```
+#[must_use = "a dropped reply tells the caller an error"]
+pub struct Reply<O> {
+    slot: Slot,
+    serial: Serial,
+    identity: u32,
+    value: PhantomData<*mut O>,
+}
+
+impl<O> Reply<O> {
+    /// # Safety
+    /// The slot is this processor's, `Taken`, of result type `O`, and has no other reply.
+    pub(crate) unsafe fn new(processor: &Processor, slot: Slot) -> Self {
+        let (serial, identity) = (slot.serial.get(), processor.identity());
+        Self { slot, serial, identity, value: PhantomData }
+    }
+
+    /// Answers the caller.
+    ///
+    /// # Panics
+    /// On another processor than the reply's own. The caller is told [`CallError::Unanswered`].
+    #[track_caller]
+    pub fn send(self, value: O) {
+        if processor::on(self.identity, |_| ()).is_none() {
+            assert!(
+                !is_alive(self.identity),
+                "a reply is sent away from the processor that made it; send it there"
+            );
+            return;
+        }
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the slot's result type is `O` (top of the file).
+        processor::on(this.identity, |p| unsafe { p.answer(this.slot, this.serial, value) });
+    }
+}
+
+impl<O> Drop for Reply<O> {
+    fn drop(&mut self) {
+        let (slot, serial) = (self.slot, self.serial);
+        let lost = processor::on(self.identity, |p| p.lose(slot, serial));
+        if lost.is_none() && is_alive(self.identity) {
+            // A reply is not `Send`, so its processor is of this thread and does not run now.
+            let index = slot.name.get().index();
+            send_home(self.identity, move |p| {
+                p.slab().get(index).into_iter().for_each(|slot| p.lose(slot, serial));
+            });
+        }
+    }
+}
+
+fn is_awaited(slot: Slot, serial: Serial) -> bool {
+    slot.serial.get() == serial && slot.life.get() == Life::Taken
+}
+
+impl Processor {
+    /// # Safety
+    /// The result type of the slot's use with this serial is `O`.
+    unsafe fn answer<O>(&self, slot: Slot, serial: Serial, value: O) {
+        if !is_awaited(slot, serial) {
+            return drop(value);
+        }
+        slot.life.set(Life::Empty);
+        // SAFETY: `Taken` said that what is owed is alive, and it is read once; then nothing is
+        // alive in the payload, which has room for the result.
+        unsafe {
+            let mut owed = slot.payload::<Owed<O>>().read();
+            if owed.is_nothing() {
+                slot.payload::<O>().write(value);
+                slot.life.set(Life::Done);
+            } else {
+                owed.send(Ok(value));
+            }
+        }
+        self.batching.answered(self, slot);
+        self.finish(slot);
+    }
+
+    /// A reply was dropped.
+    fn lose(&self, slot: Slot, serial: Serial) {
+        // While a handler runs it is not known yet why: it may be panicking.
+        if is_awaited(slot, serial) && !self.batching.lost(slot, serial) {
+            let counters = self.stage_counters(slot.stage.get());
+            counters.ended.add(1);
+            counters.ended_suspended.add(1);
+            let stage = self.stage_name(slot.stage.get());
+            self.fail_taken(slot, serial, CallError::Unanswered { stage });
+        }
+    }
+
+    /// Tells a caller that its item will not be answered. False if somebody else has done so.
+    pub(crate) fn fail_taken(&self, slot: Slot, serial: Serial, error: CallError) -> bool {
+        if !is_awaited(slot, serial) {
+            return false;
+        }
+        slot.life.set(Life::Empty);
+        // SAFETY: `Taken` said that what is owed is alive, and it is read once; what it is owed of
+        // does not matter to its layout, nor to an error.
+        let mut owed = unsafe { slot.payload::<Owed<Infallible>>().read() };
+        if slot.has(HELD) {
+            slot.fail(error);
+        } else {
+            owed.send(Err(error));
+        }
+        self.finish(slot);
+        true
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::RefCell;
+    use std::future::Future;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::{Call, Cohort, CohortStage, Graph, Session, World};
+
+    struct Still;
+
+    impl World for Still {
+        fn now(&self) -> u64 {
+            0
+        }
+        fn reap(&self) -> bool {
+            false
+        }
+        fn submit(&self) {}
+        fn park(&self, _: Option<u64>) {}
+    }
+
+    thread_local! {
+        static KEPT: RefCell<Vec<Reply<u64>>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn keeps(graph: &mut Graph, name: &'static str) -> CohortStage<(), u64> {
+        let handler = |(): &mut (), cohort: &mut Cohort<(), u64>| {
+            KEPT.with_borrow_mut(|kept| kept.extend(cohort.drain().map(|(_, reply)| reply)));
+        };
+        graph.stage(name).cohort(|_| (), handler)
+    }
+
+    fn poll(call: &mut Call<u64>) -> Poll<Result<u64, CallError>> {
+        std::pin::Pin::new(call).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// A stale reply and a dropped one, after as many uses of the slot as a name can tell apart, and
+    /// a few more.
+    #[test]
+    fn a_reply_knows_its_own_item_however_often_the_slot_was_used() {
+        for uses in [0, 1, (1 << 24) - 1, 1 << 24, (1 << 25) - 1] {
+            let mut graph = Graph::new();
+            let stage = keeps(&mut graph, "stage");
+            let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+            processor.enter(|| {
+                let session = Session::new();
+                (0..2).for_each(|_| stage.dispatch_in(&session, ()).unwrap());
+                processor.turn(&Still);
+                drop(session.end());
+                let mut stale = KEPT.take();
+                processor.slab().age(uses);
+                let mut calls = [stage.call(()), stage.call(())];
+                processor.turn(&Still);
+                stale.pop().expect("kept").send(1);
+                drop(stale);
+                assert!(calls.iter_mut().all(|call| poll(call).is_pending()), "{uses}");
+                KEPT.take().into_iter().for_each(|reply| reply.send(2));
+                assert!(calls.iter_mut().all(|call| poll(call) == Poll::Ready(Ok(2))), "{uses}");
+            });
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Waiting for time to pass.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::processor::notify::contain;
+use crate::processor::processor::{self, Processor};
+use crate::program::processor_id::send_home;
+use crate::queue::timer_wheel::TimerKey;
+
+/// The time of the running cohort, since some moment before the program's start: read once a cohort,
+/// not once a call.
+///
+/// # Panics
+/// Outside of a processor.
+#[inline]
+pub fn now() -> Duration {
+    processor::current(|p| Duration::from_nanos(p.now()))
+}
+
+/// Suspends the operation for `duration`. The resolution is one millisecond, rounded up.
+///
+/// # Panics
+/// Outside of a processor.
+pub fn sleep(duration: Duration) -> Sleep {
+    processor::current(|p| Sleep {
+        deadline: p.deadline_after(duration),
+        timer: None,
+        identity: p.identity(),
+    })
+}
+
+/// The future of [`sleep`]. It stays on the processor that made it.
+///
+/// # Panics
+/// When it is awaited on another processor.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Sleep {
+    deadline: u64,
+    timer: Option<TimerKey>,
+    identity: u32,
+}
+
+impl Sleep {
+    /// Starts the wait anew: `duration` from now.
+    ///
+    /// # Panics
+    /// On another processor than the one that made it, and outside of a processor.
+    pub fn reset(&mut self, duration: Duration) {
+        processor::current(|p| {
+            self.check(p);
+            self.disarm();
+            self.deadline = p.deadline_after(duration);
+        });
+    }
+
+    fn check(&self, processor: &Processor) {
+        assert_eq!(
+            processor.identity(),
+            self.identity,
+            "a timer is used away from the processor that made it; make another with `sleep`"
+        );
+    }
+
+    fn disarm(&mut self) {
+        let Some(key) = self.timer.take() else { return };
+        // Dropped after the borrow: it may be foreign.
+        let disarm = move |p: &Processor| {
+            let waker = p.wheel.borrow_mut().disarm(key);
+            contain(|| drop(waker));
+        };
+        if processor::on(self.identity, disarm).is_none() {
+            send_home(self.identity, disarm);
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        processor::current(|p: &Processor| {
+            self.check(p);
+            if p.now() >= self.deadline {
+                self.disarm();
+                return Poll::Ready(());
+            }
+            // Cloned before the borrow and dropped after it: it may be foreign.
+            let mut waker = context.waker().clone();
+            let mut wheel = p.wheel.borrow_mut();
+            if !self.timer.is_some_and(|key| wheel.rewake(key, &mut waker)) {
+                self.timer = Some(wheel.arm(self.deadline, waker));
+            }
+            Poll::Pending
+        })
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.disarm();
+    }
+}
+
+/// `future` took longer than it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("timed out")]
+pub struct TimedOut;
+
+/// Awaits `future` for at most `duration`, then drops it.
+///
+/// # Errors
+/// [`TimedOut`] when the time is over first.
+pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, TimedOut> {
+    let mut future = std::pin::pin!(future);
+    let mut sleep = None;
+    std::future::poll_fn(|context| {
+        if let Poll::Ready(output) = future.as_mut().poll(context) {
+            return Poll::Ready(Ok(output));
+        }
+        let sleep = sleep.get_or_insert_with(|| self::sleep(duration));
+        Pin::new(sleep).poll(context).map(|()| Err(TimedOut))
+    })
+    .await
+}
+
+/// Lets the other operations of this stage run first.
+pub async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,270 @@
+//! Declaring and invoking cohort operations: the typed side of `batch`.
+//!
+//! # Safety
+//! A handle's types are those of its stage's items and replies: both are made by one declaration,
+//! here or in `serial_cohort`, and a handle is invariant in them. Its key is checked against the processor's graph when it
+//! is used.
+
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::error::CallError;
+use crate::future::call::Call;
+use crate::future::capacity::Room;
+use crate::handle::graph::{LocalState, StageOptions};
+use crate::handle::handles::{Invocation, Key};
+use crate::processor::batch::{Batch, Cohort, LocalBatch};
+use crate::processor::processor;
+use crate::session::table::Session;
+use crate::state::exclusive::{Exclusive, ExclusiveState, LocalExclusive};
+use crate::state::partition::spread;
+use crate::state::rebuildable::{Mended, Remake};
+
+/// A handle on a stage of cohort operations: what is invoked is an item, and the stage's handler is
+/// given all items of a cohort at once ([`StageOptions::cohort`]). Items stay on the processor that
+/// invokes them, unless they are sent by [`call_on`](Self::call_on).
+///
+/// Invoking from outside an operation panics; see [`Processor::enter`](crate::Processor::enter).
+pub struct CohortStage<I, O> {
+    key: Key,
+    types: Invariant<I, O>,
+}
+
+type Invariant<I, O> = PhantomData<fn(I, O) -> (I, O)>;
+
+/// A handle on a stage of cohort operations whose state is divided among the processors by key
+/// ([`StageOptions::partitioned_cohort`]): an item travels to its key's processor, the reply back.
+pub struct PartitionedCohortStage<I, O>(pub(crate) CohortStage<I, O>);
+
+impl<I, O> Clone for CohortStage<I, O> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I, O> Copy for CohortStage<I, O> {}
+
+impl<I, O> Clone for PartitionedCohortStage<I, O> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I, O> Copy for PartitionedCohortStage<I, O> {}
+
+impl<I: 'static, O: 'static> CohortStage<I, O> {
+    /// The stage of the key was declared with items and replies of these types.
+    pub(crate) fn new(key: Key) -> Self {
+        Self { key, types: PhantomData }
+    }
+
+    /// Hands `item` to the stage's next cohort on this processor. Await the call for the reply.
+    ///
+    /// It resolves to [`CallError::Panicked`] when the handler panicked before it replied, and to
+    /// [`CallError::Unanswered`] when the reply was dropped.
+    #[track_caller]
+    pub fn call(&self, item: I) -> Call<O> {
+        let from = self.key.invoked();
+        // SAFETY: the key is this handle's (top of the file).
+        processor::current(|p| unsafe { p.call_item(from, item) })
+    }
+
+    /// Hands over an item whose reply nobody waits for.
+    ///
+    /// # Errors
+    /// [`CallError::Full`] or [`CallError::Ended`] when it was not taken.
+    #[track_caller]
+    pub fn dispatch(&self, item: I) -> Result<(), CallError> {
+        self.dispatch_from(self.key.invoked(), item)
+    }
+
+    fn dispatch_from(&self, from: Invocation, item: I) -> Result<(), CallError> {
+        // SAFETY: the key is this handle's (top of the file).
+        processor::current(|p| unsafe { p.dispatch_item::<I, O>(from, item) })
+    }
+
+    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
+    ///
+    /// # Errors
+    /// As there; [`CallError::Ended`] if the session has ended.
+    #[track_caller]
+    pub fn dispatch_in(&self, session: &Session, item: I) -> Result<(), CallError> {
+        let from = self.key.invoked();
+        processor::current(|p| p.in_session(session, || self.dispatch_from(from, item)))
+    }
+
+    /// As [`call`](Self::call), on the processor numbered `processor`.
+    ///
+    /// # Panics
+    /// If there is no such processor.
+    #[track_caller]
+    pub fn call_on(&self, processor: usize, item: I) -> Call<O>
+    where
+        I: Send,
+        O: Send,
+    {
+        let from = self.key.invoked();
+        // SAFETY: the key is this handle's (top of the file).
+        processor::current(|p| unsafe { p.call_item_on(from, processor, item) })
+    }
+
+    /// Whether fewer items are queued at the stage, on this processor, than its
+    /// [capacity](StageOptions::capacity).
+    pub fn has_room(&self) -> bool {
+        processor::current(|p| p.has_room(self.key))
+    }
+
+    /// Waits until the stage has room on this processor; see [`Room`].
+    pub fn room(&self) -> Room {
+        Room::new(self.key)
+    }
+}
+
+impl<I: Send + 'static, O: Send + 'static> PartitionedCohortStage<I, O> {
+    /// Hands `item` to the next cohort on the processor that owns `key`; see [`CohortStage::call`].
+    #[track_caller]
+    pub fn call(&self, key: u64, item: I) -> Call<O> {
+        self.0.call_on(self.owner(key), item)
+    }
+
+    /// Hands over an item whose reply nobody waits for.
+    ///
+    /// # Errors
+    /// As [`CohortStage::dispatch`].
+    #[track_caller]
+    pub fn dispatch(&self, key: u64, item: I) -> Result<(), CallError> {
+        self.call(key, item).detach()
+    }
+
+    /// Whether this processor owns `key`: a call there stays here.
+    pub fn is_local(&self, key: u64) -> bool {
+        processor::current(|p| self.owner(key) == p.index())
+    }
+
+    /// Whether the stage has room on this processor; see [`CohortStage::has_room`].
+    pub fn has_room(&self) -> bool {
+        self.0.has_room()
+    }
+
+    /// Waits until the stage has room on this processor; see [`Room`].
+    pub fn room(&self) -> Room {
+        self.0.room()
+    }
+
+    fn owner(&self, key: u64) -> usize {
+        processor::current(|p| spread(key, p.processors()))
+    }
+}
+
+impl StageOptions<'_> {
+    /// A stage of cohort operations: `handler` is given the whole cohort, the items as a slice with
+    /// a reply for each, and the processor's own state, which `make` makes there, given the
+    /// processor's number. For work that is cheaper for many at once: merged reads, group commit,
+    /// batched lookups.
+    ///
+    /// The handler is plain code and does not wait. What must wait (I/O, other stages) it dispatches
+    /// as operations, with the replies moved into them; they belong to no session. All options hold
+    /// here too; a cohort's items are counted as operations, and a kept reply as a suspended one.
+    ///
+    /// ```
+    /// use phalanx_core::{Cohort, Graph};
+    ///
+    /// let mut graph = Graph::new();
+    /// let lookup = graph.stage("lookup").max_cohort(64).cohort(
+    ///     |_processor| vec![2, 3, 5, 7],
+    ///     |primes: &mut Vec<u32>, cohort: &mut Cohort<u32, bool>| {
+    ///         cohort.sort_by_key(|entry| entry.item); // one pass over the table for all
+    ///         let mut at = 0;
+    ///         for entry in cohort.iter_mut() {
+    ///             at += primes[at..].partition_point(|prime| *prime < entry.item);
+    ///             entry.reply(primes.get(at) == Some(&entry.item));
+    ///         }
+    ///     },
+    /// );
+    /// # let _ = lookup;
+    /// ```
+    pub fn cohort<S: 'static, I: 'static, O: 'static>(
+        self,
+        make: impl Fn(usize) -> S + Send + Sync + 'static,
+        handler: impl Fn(&mut S, &mut Cohort<I, O>) + Send + Sync + 'static,
+    ) -> CohortStage<I, O> {
+        let (stage, rebuild) = (self.number(), self.rebuild);
+        let (make, handler) = (Arc::new(make), Arc::new(handler));
+        let key = self.declare(Box::new(move |processor, _| {
+            let (make, handler) = (make.clone(), handler.clone());
+            let state = make(processor);
+            let remake = rebuild.then(|| -> Remake<S> { Box::new(move || make(processor)) });
+            let state = Mended::new(stage, state, remake);
+            let handle =
+                move |cohort: &mut Cohort<I, O>| state.with(|state| handler(state, cohort));
+            LocalState { state: Rc::new(()), gate: None, batch: Some(batch(handle)) }
+        }));
+        CohortStage { key, types: PhantomData }
+    }
+
+    /// As [`cohort`](Self::cohort), for state that is divided by key: an item names a key, and the
+    /// key the processor whose state and cohort it joins. Keys do not move.
+    pub fn partitioned_cohort<S: 'static, I: Send + 'static, O: Send + 'static>(
+        self,
+        make: impl Fn(usize) -> S + Send + Sync + 'static,
+        handler: impl Fn(&mut S, &mut Cohort<I, O>) + Send + Sync + 'static,
+    ) -> PartitionedCohortStage<I, O> {
+        PartitionedCohortStage(self.cohort(make, handler))
+    }
+
+    /// As [`cohort`](Self::cohort), with one state for all processors, which one at a time reaches
+    /// under a lock taken once for each cohort. A log that is written by all belongs here.
+    pub fn exclusive_cohort<S: Send + 'static, I: 'static, O: 'static>(
+        self,
+        state: S,
+        handler: impl Fn(&mut S, &mut Cohort<I, O>) + Send + Sync + 'static,
+    ) -> CohortStage<I, O> {
+        let state = Mended::new(self.number(), state, None);
+        self.exclusive_cohort_of(state, handler)
+    }
+
+    pub(crate) fn exclusive_cohort_of<S: Send + 'static, I: 'static, O: 'static>(
+        self,
+        state: Mended<S>,
+        handler: impl Fn(&mut S, &mut Cohort<I, O>) + Send + Sync + 'static,
+    ) -> CohortStage<I, O> {
+        let (state, handler) = (Arc::new(ExclusiveState::new(state)), Arc::new(handler));
+        let key = self.declare(Box::new(move |_, _| {
+            let (gate, handler) = (Rc::new(LocalExclusive::new(state.clone())), handler.clone());
+            let state = Exclusive(gate.clone());
+            let handle =
+                move |cohort: &mut Cohort<I, O>| state.with(|state| handler(state, cohort));
+            LocalState { state: Rc::new(()), gate: Some(gate), batch: Some(batch(handle)) }
+        }));
+        CohortStage { key, types: PhantomData }
+    }
+
+    /// Runs `hook` on the processor whenever a cohort of the stage has ended there (endOfCohort):
+    /// the moment to pass on what the cohort's operations have gathered. It may dispatch
+    /// operations, and is part of the cohort's time. A panic in it is reported
+    /// ([`PanicReport`](crate::PanicReport)) and ends the hook alone.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let flush = graph.shared("flush", ());
+    /// let write = graph
+    ///     .stage("write")
+    ///     .end_of_cohort(move || {
+    ///         let _ = flush.dispatch(|_| async { /* one for the whole cohort */ });
+    ///     })
+    ///     .shared(());
+    /// # let _ = write;
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn end_of_cohort(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.end_of_cohort = Some((Arc::new(hook), Location::caller()));
+        self
+    }
+}
+
+fn batch<I: 'static, O: 'static>(handle: impl Fn(&mut Cohort<I, O>) + 'static) -> Rc<dyn Batch> {
+    Rc::new(LocalBatch::new(handle))
+}

@@ -1,0 +1,232 @@
+//! Policies of a user's own ("other policies are possible", 2002 §3.4).
+//!
+//! A policy says four things: what each processor keeps of a stage's state, which processor an
+//! invocation goes to, whether a cohort may run now, and what an operation is given to reach the
+//! state. All of it is safe code: what a processor keeps never leaves its thread, so it may be plain
+//! cells; and what processors share is in the policy itself, which is `Sync`.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::error::CallError;
+use crate::future::call::Call;
+use crate::handle::handles::{Invocation, Key};
+use crate::processor::processor::{self, Processor};
+use crate::session::table::Session;
+use crate::state::exclusive::Gate;
+
+/// How the operations of a stage reach its state. Declared by
+/// [`StageOptions::policy`](crate::StageOptions::policy), invoked through a [`Stage`].
+///
+/// A state of which each processor has a copy of its own, so that reading and counting need no lock:
+///
+/// ```
+/// use std::cell::RefCell;
+/// use std::rc::Rc;
+/// use phalanx_core::{Graph, Policy};
+///
+/// /// A copy for each processor.
+/// struct Replicated<S>(S);
+///
+/// impl<S: Clone + Send + Sync + 'static> Policy for Replicated<S> {
+///     /// Which copy: here, or that of a processor.
+///     type Key = Option<usize>;
+///     type Local = RefCell<S>;
+///     type Access = Rc<RefCell<S>>;
+///
+///     fn local(&self, _processor: usize, _processors: usize) -> RefCell<S> {
+///         RefCell::new(self.0.clone())
+///     }
+///     fn place(&self, key: &Option<usize>, here: usize, _processors: usize) -> usize {
+///         key.unwrap_or(here)
+///     }
+///     fn access(local: &Rc<RefCell<S>>, _key: Option<usize>) -> Rc<RefCell<S>> {
+///         local.clone()
+///     }
+/// }
+///
+/// let mut graph = Graph::new();
+/// let hits = graph.stage("hits").policy(Replicated(0u64));
+/// let main = graph.shared("main", ());
+/// # let total = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+/// # let out = total.clone();
+/// # let start = move || {
+/// main.dispatch(move |_| async move {
+///     hits.call(None, |copy| async move { *copy.borrow_mut() += 1 }).await.unwrap();
+///     let mut sum = 0;
+///     for at in 0..2 {
+///         sum += hits.call(Some(at), |copy| async move { *copy.borrow() }).await.unwrap();
+///     }
+/// #   out.store(sum, std::sync::atomic::Ordering::Relaxed);
+/// }).unwrap();
+/// # };
+/// # struct World;
+/// # impl phalanx_core::World for World {
+/// #     fn now(&self) -> u64 { 0 }
+/// #     fn reap(&self) -> bool { false }
+/// #     fn submit(&self) {}
+/// #     fn park(&self, _: Option<u64>) {}
+/// # }
+/// # let processors: Vec<_> =
+/// #     graph.build(2).into_iter().map(|seed| seed.grow(Box::new(|| ()))).collect();
+/// # processors[0].enter(start);
+/// # for _ in 0..20 { processors.iter().for_each(|p| { p.turn(&World); }) }
+/// # assert_eq!(total.load(std::sync::atomic::Ordering::Relaxed), 1);
+/// ```
+pub trait Policy: Send + Sync + Sized + 'static {
+    /// What an invocation names, such as a key. It travels with the invocation.
+    type Key: Send + 'static;
+    /// What each processor keeps of the state. Made on its thread, and stays there.
+    type Local: 'static;
+    /// What an operation is given.
+    type Access: 'static;
+
+    /// The part of the processor numbered `processor` of `processors`, at its start.
+    fn local(&self, processor: usize, processors: usize) -> Self::Local;
+
+    /// The processor that runs an invocation on `key` made on the one numbered `here`. The default
+    /// is `here`. A number that is not below `processors` makes the invocation panic.
+    fn place(&self, key: &Self::Key, here: usize, processors: usize) -> usize {
+        let _ = (key, processors);
+        here
+    }
+
+    /// What a processor must pass to run a cohort. The default is none.
+    fn gate(local: &Rc<Self::Local>) -> Option<Rc<dyn Gate>> {
+        let _ = local;
+        None
+    }
+
+    /// What an operation on `key` is given when it starts.
+    fn access(local: &Rc<Self::Local>, key: Self::Key) -> Self::Access;
+}
+
+/// One processor's part, with the policy that it is of.
+pub(crate) struct Part<P: Policy> {
+    policy: Arc<P>,
+    local: Rc<P::Local>,
+}
+
+impl<P: Policy> Part<P> {
+    pub(crate) fn new(policy: Arc<P>, processor: usize, processors: usize) -> Self {
+        let local = Rc::new(policy.local(processor, processors));
+        Self { policy, local }
+    }
+
+    pub(crate) fn gate(&self) -> Option<Rc<dyn Gate>> {
+        P::gate(&self.local)
+    }
+
+    pub(crate) fn access(&self, key: P::Key) -> P::Access {
+        P::access(&self.local, key)
+    }
+
+    fn place(&self, key: &P::Key, processor: &Processor) -> usize {
+        self.policy.place(key, processor.index(), processor.processors())
+    }
+}
+
+/// A handle on a stage with a [`Policy`] of the user's own.
+///
+/// Invocation and result may travel, as the policy decides, so both are `Send`; the future between
+/// them stays where it was started.
+///
+/// Invoking from outside an operation panics; see [`Processor::enter`].
+pub struct Stage<P> {
+    key: Key,
+    policy: PhantomData<fn(P) -> P>,
+}
+
+impl<P> Clone for Stage<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Stage<P> {}
+
+impl<P: Policy> Stage<P> {
+    pub(crate) fn new(key: Key) -> Self {
+        Self { key, policy: PhantomData }
+    }
+
+    /// Invokes an operation on the processor that the policy chooses for `key`.
+    #[track_caller]
+    pub fn call<F, Fut, T>(&self, key: P::Key, operation: F) -> Call<T>
+    where
+        F: FnOnce(P::Access) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        self.call_from(self.key.invoked(), key, operation)
+    }
+
+    fn call_from<F, Fut, T>(&self, from: Invocation, key: P::Key, operation: F) -> Call<T>
+    where
+        F: FnOnce(P::Access) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        processor::current(|p| {
+            let target = p.part(self).place(&key, p);
+            let stage = *self;
+            p.call_on(from, target, move |p: &Processor, _| operation(p.part(&stage).access(key)))
+        })
+    }
+
+    /// Invokes an operation that nobody waits for.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch`](crate::SharedStage::dispatch).
+    #[track_caller]
+    pub fn dispatch<F, Fut>(&self, key: P::Key, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(P::Access) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        self.call(key, operation).detach()
+    }
+
+    /// As [`call`](Self::call), into `session` in place of the caller's own.
+    ///
+    /// # Panics
+    /// If the session's handle is another processor's.
+    #[track_caller]
+    pub fn call_in<F, Fut, T>(&self, session: &Session, key: P::Key, operation: F) -> Call<T>
+    where
+        F: FnOnce(P::Access) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let from = self.key.invoked();
+        session.scope(|| self.call_from(from, key, operation))
+    }
+
+    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch_in`](crate::SharedStage::dispatch_in).
+    ///
+    /// # Panics
+    /// As [`call_in`](Self::call_in).
+    #[track_caller]
+    pub fn dispatch_in<F, Fut>(
+        &self,
+        session: &Session,
+        key: P::Key,
+        operation: F,
+    ) -> Result<(), CallError>
+    where
+        F: FnOnce(P::Access) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        let from = self.key.invoked();
+        session.scope(|| self.call_from(from, key, operation)).detach()
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        self.key
+    }
+}

@@ -1,0 +1,440 @@
+//! Declaring a program: its stages, in wavefront order.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::handle::balanced::BalancedStage;
+use crate::handle::custom::{Part, Policy, Stage};
+use crate::handle::handles::{ExclusiveStage, Key, PartitionedStage, SharedStage};
+use crate::mailbox::mailbox::MAX_STAGES;
+use crate::processor::batch::{Batch, EndOfCohort};
+use crate::processor::policy::cohort_tuner::Cohorts;
+use crate::processor::policy::hold::Filling;
+use crate::processor::policy::threshold::Threshold;
+use crate::processor::waker::MAX_OPERATIONS;
+use crate::program::program::{Program, Seed};
+use crate::state::exclusive::{ExclusiveState, Gate, LocalExclusive};
+use crate::state::partition::{Partitions, Table};
+use crate::state::rebuildable::{Mended, Remake};
+
+/// The largest cohort of a stage that declares none, until its processor has tried others
+/// ([`Graph::find_cohorts`]).
+pub const DEFAULT_MAX_COHORT: usize = 256;
+/// The longest cohort of a stage that declares nothing else.
+pub const DEFAULT_COHORT_TIME: Duration = Duration::from_micros(200);
+/// Partitions for each processor of a partitioned stage that declares nothing else.
+pub const DEFAULT_PARTITIONS_PER_PROCESSOR: usize = 4;
+
+/// What one processor keeps of a stage's state.
+pub(crate) struct LocalState {
+    pub(crate) state: Rc<dyn std::any::Any>,
+    pub(crate) gate: Option<Rc<dyn Gate>>,
+    /// What handles a whole cohort, where operations do not run one by one.
+    pub(crate) batch: Option<Rc<dyn Batch>>,
+}
+
+pub(crate) type MakeLocal = Box<dyn Fn(usize, usize) -> LocalState + Send + Sync>;
+
+/// One stage's declaration.
+pub(crate) struct Declared {
+    pub(crate) name: &'static str,
+    /// None where the runtime is to find it.
+    pub(crate) max_cohort: Option<usize>,
+    pub(crate) cohort_time: u64,
+    /// Whether the newest operation of a processor's queue is taken first.
+    pub(crate) lifo: bool,
+    /// Whether its calls are run at once, where that may be.
+    pub(crate) direct: bool,
+    pub(crate) threshold: Threshold,
+    pub(crate) filling: Filling,
+    pub(crate) capacity: usize,
+    pub(crate) end_of_cohort: Option<EndOfCohort>,
+    /// Whether other processors may take what waits here.
+    pub(crate) balanced: bool,
+    /// The size of the state, if operations may be sent to where it is; or zero.
+    pub(crate) state_bytes: usize,
+    /// What its requests have beside their operations, by name and bytes.
+    pub(crate) objects: Vec<(&'static str, usize)>,
+    /// Whether requests begin there.
+    pub(crate) entry: bool,
+    /// The processor that ran the last cohort, and one more; kept with `state_bytes` only.
+    pub(crate) last: AtomicUsize,
+    /// Makes a processor's part of the state, given (processor, processors).
+    pub(crate) make: MakeLocal,
+}
+
+impl Declared {
+    /// Another processor that has run the stage's last cohort.
+    pub(crate) fn home(&self, here: usize) -> Option<usize> {
+        self.last.load(Ordering::Relaxed).checked_sub(1).filter(|home| *home != here)
+    }
+
+    /// A cohort has run here. Written only when it changes: others read it.
+    pub(crate) fn ran(&self, here: usize) {
+        if self.last.load(Ordering::Relaxed) != here + 1 {
+            self.last.store(here + 1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A program's stages, declared in wavefront order: from where requests come in to where their work
+/// is done. Each declaration gives a typed handle through which operations are invoked.
+///
+/// ```
+/// use phalanx_core::Graph;
+///
+/// let mut graph = Graph::new();
+/// let control = graph.shared("control", String::from("read by all"));
+/// let table = graph.partitioned("table", |_partition| Vec::<u32>::new());
+/// let journal = graph.stage("journal").max_cohort(64).exclusive(0u64);
+/// # let _ = (control, table, journal);
+/// ```
+pub struct Graph {
+    id: u64,
+    stages: Vec<Position>,
+    max_operations: usize,
+    pub(crate) cohorts: Cohorts,
+}
+
+/// A stage's position in the wavefront.
+enum Position {
+    Declared(Declared),
+    /// Kept for the stage of this name.
+    Kept(&'static str),
+}
+
+/// A position in the wavefront that is kept for a stage: see [`Graph::keep`].
+#[must_use = "a position that is kept is declared at"]
+pub struct Place {
+    graph: u64,
+    stage: usize,
+}
+
+impl Default for Graph {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Graph {
+    /// A graph without stages.
+    pub fn new() -> Self {
+        // Never used up: a key has 56 bits for it.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { id, stages: Vec::new(), max_operations: 1 << 20, cohorts: Cohorts::DEFAULT }
+    }
+
+    /// Declares the next stage: options first, then its policy, which gives the handle.
+    pub fn stage(&mut self, name: &'static str) -> StageOptions<'_> {
+        let stage = self.stages.len();
+        self.options(stage, name)
+    }
+
+    /// Keeps the next position in the wavefront for a stage that is declared later, by
+    /// [`stage_at`](Self::stage_at): for a handler that invokes stages which come behind it.
+    ///
+    /// ```
+    /// use phalanx_core::{Cohort, Graph};
+    ///
+    /// let mut graph = Graph::new();
+    /// let gather = graph.keep("gather");
+    /// let disk = graph.shared("disk", ());
+    /// // Visited before the disk stage, and yet its handler has that stage's handle.
+    /// let gather = graph.stage_at(gather).cohort(
+    ///     |_processor| (),
+    ///     move |_, cohort: &mut Cohort<u64, u64>| {
+    ///         for (offset, reply) in cohort.drain() {
+    ///             let _ = disk.dispatch(move |_| async move { reply.send(offset) });
+    ///         }
+    ///     },
+    /// );
+    /// # let _ = gather;
+    /// ```
+    ///
+    /// # Panics
+    /// If the graph has [`MAX_STAGES`] already.
+    pub fn keep(&mut self, name: &'static str) -> Place {
+        assert!(self.stages.len() < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
+        self.stages.push(Position::Kept(name));
+        Place { graph: self.id, stage: self.stages.len() - 1 }
+    }
+
+    /// Declares the stage whose position was kept.
+    ///
+    /// # Panics
+    /// If another graph kept it.
+    pub fn stage_at(&mut self, place: Place) -> StageOptions<'_> {
+        assert!(place.graph == self.id, "the position was kept by another graph");
+        let Position::Kept(name) = self.stages[place.stage] else {
+            unreachable!("a place is used once")
+        };
+        self.options(place.stage, name)
+    }
+
+    fn options(&mut self, stage: usize, name: &'static str) -> StageOptions<'_> {
+        StageOptions {
+            graph: self,
+            stage,
+            name,
+            max_cohort: None,
+            cohort_time: DEFAULT_COHORT_TIME,
+            lifo: false,
+            direct: false,
+            balanced: false,
+            state_bytes: 0,
+            objects: Vec::new(),
+            entry: false,
+            partitions: None,
+            threshold: Threshold::NONE,
+            filling: Filling::NONE,
+            capacity: usize::MAX,
+            end_of_cohort: None,
+            rebuild: false,
+        }
+    }
+
+    /// A [shared](StageOptions::shared) stage with the default options.
+    pub fn shared<S: Send + Sync + 'static>(
+        &mut self,
+        name: &'static str,
+        state: S,
+    ) -> SharedStage<S> {
+        self.stage(name).shared(state)
+    }
+
+    /// A [partitioned](StageOptions::partitioned) stage with the default options.
+    pub fn partitioned<S: 'static>(
+        &mut self,
+        name: &'static str,
+        make: impl Fn(usize) -> S + Send + Sync + 'static,
+    ) -> PartitionedStage<S> {
+        self.stage(name).partitioned(make)
+    }
+
+    /// An [exclusive](StageOptions::exclusive) stage with the default options.
+    pub fn exclusive<S: Send + 'static>(
+        &mut self,
+        name: &'static str,
+        state: S,
+    ) -> ExclusiveStage<S> {
+        self.stage(name).exclusive(state)
+    }
+
+    /// The most operations that may be alive on one processor; the default is 2²⁰. At the bound an
+    /// invocation fails with [`CallError::Full`](crate::CallError::Full).
+    ///
+    /// # Panics
+    /// If `bound` is zero or above 2²⁴, the number of operations that wakers can name.
+    pub fn max_operations(&mut self, bound: usize) {
+        assert!((1..=MAX_OPERATIONS).contains(&bound), "a bound of 1 to {MAX_OPERATIONS}");
+        self.max_operations = bound;
+    }
+
+    /// Ends the declaration. There is one seed for each processor; each is sent to its thread and
+    /// becomes a [`Processor`](crate::Processor) there.
+    ///
+    /// # Panics
+    /// If `processors` is zero or more than 1024, or a stage whose position was
+    /// [kept](Self::keep) has not been declared.
+    pub fn build(self, processors: usize) -> Vec<Seed> {
+        assert!((1..=1024).contains(&processors), "1 to 1024 processors, not {processors}");
+        let stages = self.stages.into_iter().map(|position| match position {
+            Position::Declared(declared) => declared,
+            Position::Kept(name) => panic!("the stage {name:?} was not declared at its position"),
+        });
+        let program =
+            Program::new(self.id, stages.collect(), self.max_operations, processors, self.cohorts);
+        (0..processors).map(|index| Seed::new(program.clone(), index)).collect()
+    }
+}
+
+/// A stage being declared: its options. Ends with its policy.
+pub struct StageOptions<'g> {
+    graph: &'g mut Graph,
+    /// Its position: one that was kept, or the next.
+    stage: usize,
+    name: &'static str,
+    pub(crate) max_cohort: Option<usize>,
+    cohort_time: Duration,
+    pub(crate) lifo: bool,
+    balanced: bool,
+    pub(crate) state_bytes: usize,
+    pub(crate) objects: Vec<(&'static str, usize)>,
+    pub(crate) entry: bool,
+    partitions: Option<usize>,
+    pub(crate) direct: bool,
+    pub(crate) threshold: Threshold,
+    pub(crate) filling: Filling,
+    pub(crate) capacity: usize,
+    pub(crate) end_of_cohort: Option<EndOfCohort>,
+    pub(crate) rebuild: bool,
+}
+
+impl<'g> StageOptions<'g> {
+    /// A cohort that has run this long ends, with the operation that is running; the rest waits for
+    /// the next sweep. The time is looked at after eight operations, then at growing distances: the
+    /// farther, the less of the time those before have taken.
+    #[must_use]
+    pub fn cohort_time(mut self, time: Duration) -> Self {
+        self.cohort_time = time;
+        self
+    }
+
+    /// Last in, first out: a processor takes the newest of the operations that it has invoked or
+    /// woken at this stage, in place of the oldest. The newest one's data is most likely still in the
+    /// cache (tr2001 §5.1.1). Operations then start in no order to rely on. After a cohort that left
+    /// operations behind, and when the oldest has waited for a millisecond, the next cohort takes the
+    /// oldest first, so that every operation runs.
+    ///
+    /// Without this option operations that one processor invokes at the stage, for one processor to
+    /// run, start in the order in which they were invoked (MaintainOrder in tr2001 §5.1). A
+    /// [balanced](Self::balanced) stage ignores the option.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let network = graph.stage("network").lifo().shared(());
+    /// # let _ = network;
+    /// ```
+    #[must_use]
+    pub fn lifo(mut self) -> Self {
+        self.lifo = true;
+        self
+    }
+
+    /// How many partitions a partitioned stage has, over all processors. The default is
+    /// [`DEFAULT_PARTITIONS_PER_PROCESSOR`] for each processor.
+    ///
+    /// # Panics
+    /// If `count` is zero.
+    #[must_use]
+    pub fn partitions(mut self, count: usize) -> Self {
+        assert!(count > 0, "at least one partition");
+        self.partitions = Some(count);
+        self
+    }
+
+    /// A shared stage (2002 §3.4): its operations run on all processors at once, and reach the
+    /// state through `&S`.
+    pub fn shared<S: Send + Sync + 'static>(self, state: S) -> SharedStage<S> {
+        let state = Arc::new(state);
+        let key = self.declare(Box::new(move |_, _| LocalState {
+            state: Rc::new(state.clone()),
+            gate: None,
+            batch: None,
+        }));
+        SharedStage::new(key)
+    }
+
+    /// A balanced stage (BalanceLoad in tr2001 §5.1): a shared one whose operations wait in order,
+    /// on the processor that invoked them, until that one or another that has less to do runs them.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let digest = graph.stage("digest").max_cohort(8).balanced(());
+    /// # let _ = digest;
+    /// ```
+    pub fn balanced<S: Send + Sync + 'static>(mut self, state: S) -> BalancedStage<S> {
+        (self.lifo, self.balanced) = (false, true);
+        let state = Arc::new(state);
+        let key = self.declare(Box::new(move |_, _| LocalState {
+            state: Rc::new(state.clone()),
+            gate: None,
+            batch: None,
+        }));
+        BalancedStage::new(key)
+    }
+
+    /// A partitioned stage (2002 §3.4): an operation names a key, the key a partition, and the
+    /// partition the one processor that may touch it, through `&mut S`. More partitions than
+    /// processors can be [moved](PartitionedStage::move_partition) one by one. `make` makes each
+    /// partition's state on its processor; it is given the partition's number.
+    pub fn partitioned<S: 'static>(
+        self,
+        make: impl Fn(usize) -> S + Send + Sync + 'static,
+    ) -> PartitionedStage<S> {
+        let (declared, stage, rebuild) = (self.partitions, self.number(), self.rebuild);
+        let make = Arc::new(make);
+        let mend = move |partition| {
+            let (state, make) = (make(partition), make.clone());
+            let remake = rebuild.then(|| -> Remake<S> { Box::new(move || make(partition)) });
+            Mended::new(stage, state, remake)
+        };
+        // Made by the first processor, which knows how many there are.
+        let table = OnceLock::new();
+        let key = self.declare(Box::new(move |processor, processors| {
+            let table: &Arc<Table> = table.get_or_init(|| {
+                let count = declared.unwrap_or(processors * DEFAULT_PARTITIONS_PER_PROCESSOR);
+                Arc::new(Table::new(count, processors))
+            });
+            let partitions = Partitions::new(table.clone(), processor, &mend);
+            LocalState { state: Rc::new(partitions), gate: None, batch: None }
+        }));
+        PartitionedStage::new(key)
+    }
+
+    /// An exclusive stage (2002 §3.4): one processor at a time runs a cohort of it, under a lock
+    /// that is taken once per cohort, and reaches the state through `&mut S`. A processor that
+    /// finds the lock taken goes on to its next stage.
+    pub fn exclusive<S: Send + 'static>(self, state: S) -> ExclusiveStage<S> {
+        ExclusiveStage::new(self.exclusive_key(state))
+    }
+
+    pub(crate) fn exclusive_key<S: Send + 'static>(self, state: S) -> Key {
+        let state = Mended::new(self.number(), state, None);
+        self.exclusive_state(state)
+    }
+
+    pub(crate) fn exclusive_state<S: Send + 'static>(self, state: Mended<S>) -> Key {
+        let state = Arc::new(ExclusiveState::new(state));
+        self.declare(Box::new(move |_, _| {
+            let local = Rc::new(LocalExclusive::new(state.clone()));
+            LocalState { state: Rc::new(local.clone()), gate: Some(local), batch: None }
+        }))
+    }
+
+    /// A stage with a [`Policy`] of one's own.
+    pub fn policy<P: Policy>(self, policy: P) -> Stage<P> {
+        let policy = Arc::new(policy);
+        let key = self.declare(Box::new(move |processor, processors| {
+            let part = Part::new(policy.clone(), processor, processors);
+            LocalState { gate: part.gate(), state: Rc::new(part), batch: None }
+        }));
+        Stage::new(key)
+    }
+
+    /// The stage's number.
+    pub(crate) fn number(&self) -> u8 {
+        self.stage as u8
+    }
+
+    pub(crate) fn declare(self, make: MakeLocal) -> Key {
+        let key = Key::new(self.graph.id, self.number());
+        let stages = &mut self.graph.stages;
+        assert!(self.stage < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
+        let declared = Declared {
+            name: self.name,
+            max_cohort: self.max_cohort,
+            cohort_time: self.cohort_time.as_nanos().try_into().unwrap_or(u64::MAX),
+            lifo: self.lifo,
+            direct: self.direct,
+            threshold: self.threshold,
+            filling: self.filling.within(self.max_cohort.unwrap_or(DEFAULT_MAX_COHORT)),
+            capacity: self.capacity,
+            end_of_cohort: self.end_of_cohort,
+            balanced: self.balanced,
+            state_bytes: self.state_bytes,
+            objects: self.objects,
+            entry: self.entry,
+            last: AtomicUsize::new(0),
+            make,
+        };
+        match stages.get_mut(self.stage) {
+            Some(kept) => *kept = Position::Declared(declared),
+            None => stages.push(Position::Declared(declared)),
+        }
+        key
+    }
+}

@@ -1,0 +1,10 @@
+pub(crate) mod balanced;
+pub(crate) mod cohort;
+pub(crate) mod custom;
+pub(crate) mod exclusive;
+pub(crate) mod graph;
+pub(crate) mod handles;
+pub(crate) mod migration;
+pub(crate) mod run_inline;
+pub(crate) mod serial_cohort;
+pub(crate) mod within;

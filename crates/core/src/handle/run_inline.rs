@@ -1,0 +1,328 @@
+//! `run`: a call that is awaited at once, so that the compiler knows both sides.
+//!
+//! Where its stage is direct, the child becomes a part of its caller's future: it needs no slot, no
+//! queue and no wake-up, and the compiler may inline it. It stays a part of it also when it
+//! suspends: whoever watches the processor sees the caller. Elsewhere it is a call as any other.
+//!
+//! # Safety
+//! [`State`] says which member of a [`Run`]'s [`Place`] is alive, and is changed before that is taken
+//! out or dropped, and after it has been put in. Who awaits a `Run` has pinned it; the operation's
+//! future is made in its place, polled there and dropped there.
+
+use std::any::{Any, type_name};
+use std::future::{Future, poll_fn};
+use std::marker::PhantomPinned;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use crate::error::CallError;
+use crate::future::call::Call;
+use crate::handle::handles::{Invocation, Key, PartitionedStage, SharedStage, shared};
+use crate::metrics::watch::{Site, plain};
+use crate::operation::slot::NO_SESSION;
+use crate::processor::notify::discard_panic;
+use crate::processor::processor::{self, Processor};
+use crate::state::exclusive::Shared;
+
+impl<S: Send + Sync + 'static> SharedStage<S> {
+    /// As [`call`](Self::call) with an `await` behind it, and cheaper: nothing happens before the
+    /// future is awaited, and where the stage is [direct](crate::StageOptions::direct) the operation
+    /// then runs as a part of the caller, like an `async` function.
+    ///
+    /// A future that contains itself has no size, so an operation that runs itself again is
+    /// invoked by `call`, or boxed. A part of the caller ends with it.
+    ///
+    /// ```
+    /// # use phalanx_core::{CallError, SharedStage};
+    /// async fn handle(parse: SharedStage<()>, line: String) -> Result<usize, CallError> {
+    ///     parse.run(move |_| async move { line.trim().len() }).await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Call`](crate::Call).
+    #[inline(always)]
+    #[track_caller]
+    pub fn run<F, Fut, T>(
+        &self,
+        operation: F,
+    ) -> impl Future<Output = Result<T, CallError>> + use<S, F, Fut, T>
+    where
+        F: FnOnce(Shared<S>) -> Fut + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        Run::new(self.key().invoked(), move |p: &Processor, n| operation(shared(p, n)))
+    }
+}
+
+impl<S: 'static> PartitionedStage<S> {
+    /// As [`SharedStage::run`], on the partition of `key`: a part of the caller where the stage is
+    /// direct and the partition is this processor's.
+    ///
+    /// # Errors
+    /// As [`Call`](crate::Call).
+    #[inline(always)]
+    #[track_caller]
+    pub fn run<F, Fut, T>(
+        &self,
+        key: u64,
+        operation: F,
+    ) -> impl Future<Output = Result<T, CallError>> + use<S, F, Fut, T>
+    where
+        F: FnOnce(crate::Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let (stage, from) = (*self, self.key().invoked());
+        async move {
+            let entered = processor::current(|p| {
+                let here = stage.partitions(p);
+                let part = here
+                    .enter(here.of_key(key))
+                    .filter(|_| p.direct.has_inside(stage.key().stage()))?;
+                p.may_run_inside(stage.key()).map(|_| part)
+            });
+            let Some(part) = entered else { return stage.call_from(from, key, operation).await };
+            inside(from, async move { operation(part).await }).await
+        }
+    }
+}
+
+impl<S: 'static> PartitionedStage<S> {
+    /// Runs `operation` at once on the partition of `key`, as a part of the operation that asks, if
+    /// the partition is this processor's and not about to move. Else nothing is run, and the answer is
+    /// `None`: then [`call`](Self::call) goes to wherever the partition is.
+    ///
+    /// For what is over in a moment, such as a look into a table, so that queueing it would cost
+    /// more than it does. It comes before the operations of this partition that are still queued. It
+    /// is counted as an operation of the stage; a panic in it is the asking operation's.
+    ///
+    /// ```
+    /// # use phalanx_core::PartitionedStage;
+    /// # use std::collections::HashMap;
+    /// async fn find(table: PartitionedStage<HashMap<u64, u32>>, key: u64) -> Option<u32> {
+    ///     if let Some(found) = table.at_once(key, |part| part.get(&key).copied()) {
+    ///         return found;
+    ///     }
+    ///     let found = table.call(key, move |part| async move { part.with(|p| p.get(&key).copied()) });
+    ///     found.await.ok()?
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// If called from within itself, or from within [`Partition::with`](crate::Partition::with), on
+    /// the same partition; and outside of a processor.
+    #[inline(always)]
+    pub fn at_once<R>(&self, key: u64, operation: impl FnOnce(&mut S) -> R) -> Option<R> {
+        processor::current(|p| {
+            let here = self.partitions(p);
+            let result = here.at_once(here.of_key(key), operation)?;
+            p.note_inside(self.key().stage());
+            Some(result)
+        })
+    }
+}
+
+/// What [`SharedStage::run`] gives.
+struct Run<F, Fut, T> {
+    from: Invocation,
+    state: State,
+    place: Place<F, Fut, T>,
+    _pinned: PhantomPinned,
+}
+
+/// What is alive in the place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The invocation: not awaited yet.
+    Begun,
+    /// The future, a part of the caller.
+    Inside,
+    Called,
+    /// Nothing.
+    Over,
+}
+
+/// No enum, whose tag would be read and written in one with what lies beside it: such reads wait for
+/// the small writes before them.
+union Place<F, Fut, T> {
+    invocation: ManuallyDrop<F>,
+    future: ManuallyDrop<Fut>,
+    call: ManuallyDrop<Call<T>>,
+}
+
+impl<F, Fut, T> Run<F, Fut, T> {
+    #[inline(always)]
+    fn new(from: Invocation, invocation: F) -> Self {
+        let place = Place { invocation: ManuallyDrop::new(invocation) };
+        Self { from, state: State::Begun, place, _pinned: PhantomPinned }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_up(&mut self) {
+        // SAFETY: the state says what is alive, which is dropped once.
+        unsafe {
+            match std::mem::replace(&mut self.state, State::Over) {
+                State::Begun => ManuallyDrop::drop(&mut self.place.invocation),
+                State::Inside => ManuallyDrop::drop(&mut self.place.future),
+                State::Called => ManuallyDrop::drop(&mut self.place.call),
+                State::Over => (),
+            }
+        }
+    }
+}
+
+impl<F, Fut, T> Drop for Run<F, Fut, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.state != State::Over {
+            self.give_up();
+        }
+    }
+}
+
+impl<F, Fut, T> Future for Run<F, Fut, T>
+where
+    F: FnOnce(&Processor, u8) -> Fut + 'static,
+    Fut: Future<Output = T> + 'static,
+    T: 'static,
+{
+    type Output = Result<T, CallError>;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: nothing is moved out of it but an invocation, which is not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        let from = this.from;
+        processor::current(|processor| {
+            if this.state == State::Begun {
+                this.state = State::Over;
+                // SAFETY: `Begun` said that it is alive, and it is read once.
+                let invocation = unsafe { ManuallyDrop::take(&mut this.place.invocation) };
+                if let Some(stage) = processor.may_run_inside(from.key) {
+                    return processor.poll_inside::<Fut, _, _>(stage, from.site, || {
+                        let future = invocation(processor, stage);
+                        this.place.future = ManuallyDrop::new(future);
+                        this.state = State::Inside;
+                        this.poll_inside(context)
+                    });
+                }
+                this.place.call = ManuallyDrop::new(processor.call(from, invocation));
+                this.state = State::Called;
+            }
+            match this.state {
+                State::Inside => {
+                    // It may have been moved since it was first polled.
+                    let stage = processor.own_stage(from.key);
+                    processor
+                        .poll_inside::<Fut, _, _>(stage, from.site, || this.poll_inside(context))
+                }
+                _ => this.poll_call(context),
+            }
+        })
+    }
+}
+
+impl<F, Fut: Future<Output = T>, T> Run<F, Fut, T> {
+    #[inline(never)]
+    fn poll_call(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
+        assert!(self.state == State::Called, "an operation is awaited once");
+        // SAFETY: `Called` says that it is alive.
+        Pin::new(unsafe { &mut *self.place.call }).poll(context)
+    }
+
+    /// The future is dropped as soon as it is ready. The state is `Inside`.
+    #[inline(always)]
+    fn poll_inside(&mut self, context: &mut Context<'_>) -> Poll<T> {
+        // SAFETY: `Inside` says that it is alive; it is never moved from here, since `Run` is pinned.
+        let polled = unsafe { Pin::new_unchecked(&mut *self.place.future) }.poll(context);
+        if polled.is_ready() {
+            self.state = State::Over;
+            // SAFETY: alive until here, and not looked at again.
+            unsafe { ManuallyDrop::drop(&mut self.place.future) };
+        }
+        polled
+    }
+}
+
+/// Runs an operation of a stage as a part of the one that awaits this.
+async fn inside<Fut: Future>(from: Invocation, operation: Fut) -> Result<Fut::Output, CallError> {
+    let mut operation = pin!(operation);
+    poll_fn(|context: &mut Context<'_>| {
+        processor::current(|p| {
+            let stage = p.own_stage(from.key);
+            p.poll_inside::<Fut, _, _>(stage, from.site, || operation.as_mut().poll(context))
+        })
+    })
+    .await
+}
+
+impl Processor {
+    /// The stage's number, if an operation of it may become a part of the one that is running.
+    #[inline(always)]
+    fn may_run_inside(&self, key: Key) -> Option<u8> {
+        let stage = self.own_stage(key);
+        // What is queued was invoked before.
+        let may = self.direct.has_inside(stage)
+            && self.stage(usize::from(stage)).queue.len() == 0
+            && !self.is_over_or_late(self.sessions.current())
+            && self.direct.allows();
+        may.then_some(stage)
+    }
+
+    /// Whether operations of the session would not be started now.
+    #[inline(always)]
+    fn is_over_or_late(&self, session: u32) -> bool {
+        #[cold]
+        fn look(processor: &Processor, session: u32) -> bool {
+            let sessions = &processor.sessions;
+            sessions.has_ended(session) || sessions.is_late(session, processor.now())
+        }
+        session != NO_SESSION && look(self, session)
+    }
+
+    /// Polls a part of the running operation in the name of `stage`.
+    #[inline(always)]
+    fn poll_inside<Fut, T, P: FnOnce() -> Poll<T>>(
+        &self,
+        stage: u8,
+        site: Site,
+        poll: P,
+    ) -> Poll<Result<T, CallError>> {
+        let row = self.arc_row.replace(self.direct.row(stage));
+        let polled = catch_unwind(AssertUnwindSafe(poll));
+        self.arc_row.set(row);
+        match polled {
+            Ok(Poll::Ready(output)) => {
+                self.note_inside(stage);
+                Poll::Ready(Ok(output))
+            }
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(panic) => {
+                Poll::Ready(Err(self.panicked_inside(stage, site, type_name::<Fut>(), panic)))
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn panicked_inside(
+        &self,
+        stage: u8,
+        site: Site,
+        name: &'static str,
+        panic: Box<dyn Any + Send>,
+    ) -> CallError {
+        self.note_arc(usize::from(stage));
+        let counters = self.stage_counters(stage);
+        counters.started.add(1);
+        counters.panicked.add(1);
+        let error = self.note_panic(stage, plain(name), site, &*panic);
+        discard_panic(panic);
+        error
+    }
+}

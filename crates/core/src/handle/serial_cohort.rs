@@ -1,0 +1,171 @@
+//! Asynchronous cohort operations, one cohort at a time: group commit.
+//!
+//! A handler that awaits (a write and its sync) would have the next cohort begin while the first is
+//! under way, and their writes overlap. So the stage is *busy* from the moment when a cohort's items
+//! are taken until its handler has ended. A busy stage is not visited: its items stay in its queue,
+//! under its capacity, and are the next cohort.
+//!
+//! The handler's future is an operation of another stage, since this one's queue holds items. Its end
+//! (it has returned, has panicked, or was ended with the program) drops a [`Serving`], which gives
+//! the state back and makes the stage ready again.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::error::CallError;
+use crate::handle::cohort::{CohortStage, PartitionedCohortStage};
+use crate::handle::graph::{LocalState, StageOptions};
+use crate::handle::handles::{Invocation, SharedStage};
+use crate::processor::batch::{Cohort, LocalBatch, Lost};
+use crate::processor::processor::{self, Processor};
+use crate::processor::remote::call::panicked;
+use crate::state::exclusive::Shared;
+
+/// A stage's state on one processor, while no handler has it.
+struct Home<S> {
+    stage: u8,
+    state: RefCell<Option<S>>,
+    busy: Rc<Cell<bool>>,
+}
+
+/// A cohort under way, with the state.
+struct Serving<S> {
+    state: Option<S>,
+    home: Rc<Home<S>>,
+}
+
+impl<S> Serving<S> {
+    fn begin(home: &Rc<Home<S>>) -> Self {
+        home.busy.set(true);
+        Self { state: home.state.borrow_mut().take(), home: home.clone() }
+    }
+}
+
+impl<S> Drop for Serving<S> {
+    fn drop(&mut self) {
+        *self.home.state.borrow_mut() = self.state.take();
+        self.home.busy.set(false);
+        processor::try_current(|p| p.ready.set(p.ready.get() | 1 << self.home.stage));
+    }
+}
+
+impl StageOptions<'_> {
+    /// A stage of cohort operations with an asynchronous handler that serves one cohort at a time. Later
+    /// items wait in the stage's queue, up to its [capacity](Self::capacity), and form the next cohort. For
+    /// group commit.
+    ///
+    /// Cohorts and their items keep the order of invocation, even with [`lifo`](Self::lifo). The handler runs
+    /// as an operation of `runner` and has exclusive access to the state until it returns. Items without a
+    /// reply fail with [`CallError::Unanswered`]. If the handler panics, they fail with
+    /// [`CallError::Panicked`], the state stays as the panic left it, and the next cohort begins. A program
+    /// that drains finishes the current cohort and the waiting ones. An item whose session has ended fails
+    /// with [`CallError::Ended`]; the handler continues. If the processor has no room for the handler's
+    /// operation ([`Graph::max_operations`](crate::Graph::max_operations)), the cohort stays unanswered.
+    ///
+    /// ```
+    /// use phalanx_core::{Cohort, Graph, sleep};
+    /// use std::time::Duration;
+    ///
+    /// let mut graph = Graph::new();
+    /// let commit = graph.shared("commit", ());
+    /// let journal = graph.stage("journal").max_cohort(64).serial_cohort(
+    ///     |_processor| Vec::<u32>::new(),
+    ///     commit,
+    ///     async |log: &mut Vec<u32>, mut cohort: Cohort<u32, usize>| {
+    ///         sleep(Duration::from_millis(5)).await; // a real one awaits the write and its sync
+    ///         for entry in cohort.iter_mut() {
+    ///             log.push(entry.item);
+    ///             entry.reply(log.len());
+    ///         }
+    ///     },
+    /// );
+    /// # let _ = journal;
+    /// ```
+    #[track_caller]
+    pub fn serial_cohort<S: 'static, R: Send + Sync + 'static, I: 'static, O: 'static>(
+        mut self,
+        make: impl Fn(usize) -> S + Send + Sync + 'static,
+        runner: SharedStage<R>,
+        handler: impl AsyncFn(&mut S, Cohort<I, O>) + Send + Sync + 'static,
+    ) -> CohortStage<I, O> {
+        self.lifo = false;
+        let (stage, site) = (self.number(), Location::caller());
+        let from = Invocation { key: runner.key(), site };
+        let (make, handler) = (Arc::new(make), Arc::new(handler));
+        let key = self.declare(Box::new(move |processor, _| {
+            let busy = Rc::new(Cell::new(false));
+            let state = RefCell::new(Some(make(processor)));
+            let home = Rc::new(Home { stage, state, busy: busy.clone() });
+            let handler = handler.clone();
+            let begin = move |cohort: &mut Cohort<I, O>| {
+                let (mut serving, handler) = (Serving::begin(&home), handler.clone());
+                let cohort = cohort.take_all();
+                let operation = move |_: Shared<R>| async move {
+                    let Some(state) = &mut serving.state else { return };
+                    let served = handler(state, cohort);
+                    answering_for(stage, served).await;
+                };
+                // A refused dispatch drops the cohort, which answers its callers.
+                let _ = runner.dispatch_from(from, operation);
+            };
+            let batch = Rc::new(LocalBatch::new(begin).busy_while(busy));
+            LocalState { state: Rc::new(()), gate: None, batch: Some(batch) }
+        }));
+        CohortStage::new(key)
+    }
+
+    /// As [`serial_cohort`](Self::serial_cohort), for state that is divided by key: an item names a
+    /// key, and the key the processor whose state and cohort it joins. Keys do not move.
+    #[track_caller]
+    pub fn partitioned_serial_cohort<
+        S: 'static,
+        R: Send + Sync + 'static,
+        I: Send + 'static,
+        O: Send + 'static,
+    >(
+        self,
+        make: impl Fn(usize) -> S + Send + Sync + 'static,
+        runner: SharedStage<R>,
+        handler: impl AsyncFn(&mut S, Cohort<I, O>) + Send + Sync + 'static,
+    ) -> PartitionedCohortStage<I, O> {
+        PartitionedCohortStage(self.serial_cohort(make, runner, handler))
+    }
+}
+
+/// Awaits the handler's future, in whose keeping replies of `stage` are.
+async fn answering_for(stage: u8, served: impl Future<Output = ()>) {
+    let mut served = pin!(served);
+    let poll = poll_fn(|context| {
+        processor::current(|p| p.answering_for(stage, || served.as_mut().poll(context)))
+    });
+    poll.await;
+}
+
+impl Processor {
+    /// Runs foreign code that has replies of `stage`: those that it drops by a panic fail with that.
+    fn answering_for<T>(&self, stage: u8, poll: impl FnOnce() -> T) -> T {
+        self.batching.begin_later();
+        let polled = catch_unwind(AssertUnwindSafe(poll));
+        let (_, lost) = self.batching.end();
+        let error = match &polled {
+            Ok(_) => CallError::Unanswered { stage: self.stage_name(stage) },
+            Err(panic) => panicked(self, stage, &**panic),
+        };
+        for Lost { slot, serial, .. } in lost {
+            let counters = self.stage_counters(slot.stage.get());
+            if !self.fail_taken(slot, serial, error.clone()) {
+                continue;
+            }
+            match &polled {
+                Ok(_) => counters.ended.add(1),
+                Err(_) => counters.panicked.add(1),
+            }
+            counters.ended_suspended.add(1);
+        }
+        polled.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}

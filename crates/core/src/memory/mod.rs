@@ -1,0 +1,3 @@
+pub(crate) mod pool;
+pub(crate) mod region;
+pub(crate) mod slab;

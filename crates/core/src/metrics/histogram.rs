@@ -1,0 +1,140 @@
+//! Counting times in buckets that double, so that a percentile can be told without keeping them.
+//!
+//! A cohort's operations are counted together, at the cohort's mean: one addition for a whole
+//! cohort. So a percentile is that of operations weighted by their cohorts, good to a bucket's
+//! width; the maximum, which is counted apart, is of single operations where it is of waits.
+
+use crate::metrics::counters::Counter;
+
+/// Buckets of times: below 128 ns, then each up to twice the one before, the last open.
+pub const TIME_BUCKETS: usize = 28;
+
+/// The first bucket ends at 2⁷ ns.
+const FIRST: u32 = 7;
+
+/// Where a bucket ends, in nanoseconds; the last, beyond eight seconds, does not.
+///
+/// ```
+/// use phalanx_core::{TIME_BUCKETS, bucket_end_ns};
+///
+/// assert_eq!(bucket_end_ns(0), Some(128));
+/// assert_eq!(bucket_end_ns(1), Some(256));
+/// assert_eq!(bucket_end_ns(TIME_BUCKETS - 1), None);
+/// ```
+pub fn bucket_end_ns(bucket: usize) -> Option<u64> {
+    (bucket < TIME_BUCKETS - 1).then(|| 1 << (FIRST as usize + bucket))
+}
+
+/// The bucket of a time.
+fn bucket_of(ns: u64) -> usize {
+    let bits = u64::BITS - ns.leading_zeros();
+    (bits.saturating_sub(FIRST) as usize).min(TIME_BUCKETS - 1)
+}
+
+/// Counters of one writer.
+#[derive(Default, Debug)]
+pub(crate) struct TimeCounters([Counter; TIME_BUCKETS]);
+
+impl TimeCounters {
+    /// `count` operations took `mean` nanoseconds each.
+    #[inline]
+    pub(crate) fn add(&self, count: u64, mean: u64) {
+        self.0[bucket_of(mean)].add(count);
+    }
+
+    pub(crate) fn view(&self) -> Times {
+        Times(std::array::from_fn(|bucket| self.0[bucket].get()))
+    }
+}
+
+/// Operations by their time: how many in each bucket.
+///
+/// ```
+/// use phalanx_core::Times;
+///
+/// let mut counts = Times::default();
+/// counts.0[3] = 99; // up to 1,024 ns
+/// counts.0[9] = 1; // up to 65,536 ns
+/// assert!((512.0..=1024.0).contains(&counts.percentile_ns(50.0)));
+/// assert!(counts.percentile_ns(99.5) > 32_768.0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times(pub [u64; TIME_BUCKETS]);
+
+impl Times {
+    /// All of them.
+    pub fn count(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// What was counted since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self(std::array::from_fn(|bucket| self.0[bucket].saturating_sub(before.0[bucket])))
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|bucket| self.0[bucket] + other.0[bucket]))
+    }
+
+    /// The time in nanoseconds that `percent` of them do not exceed, taken evenly within its
+    /// bucket; zero if there are none.
+    ///
+    /// The median in a bucket of 512 to 1,024 ns is thus 768 ns.
+    pub fn percentile_ns(&self, percent: f64) -> f64 {
+        let all = self.count() as f64;
+        let rank = (percent / 100.0).clamp(0.0, 1.0) * all;
+        let mut below = 0.0;
+        for (bucket, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let count = *count as f64;
+            if below + count >= rank {
+                let low =
+                    if bucket == 0 { 0.0 } else { (1u64 << (FIRST as usize + bucket - 1)) as f64 };
+                let high = bucket_end_ns(bucket).map_or(2.0 * low, |end| end as f64);
+                return low + (high - low) * ((rank - below) / count).clamp(0.0, 1.0);
+            }
+            below += count;
+        }
+        0.0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_lies_in_its_bucket() {
+        for shift in 0..64 {
+            for ns in [(1u64 << shift) - 1, 1 << shift] {
+                let bucket = bucket_of(ns);
+                assert!(bucket_end_ns(bucket).is_none_or(|end| ns < end), "{ns}");
+                assert!(bucket == 0 || bucket_end_ns(bucket - 1).unwrap() <= ns, "{ns}");
+            }
+        }
+        assert_eq!(bucket_of(u64::MAX), TIME_BUCKETS - 1);
+    }
+
+    #[cfg(not(uncounted))]
+    #[test]
+    fn a_cohort_is_counted_at_its_mean() {
+        let counters = TimeCounters::default();
+        counters.add(10, 1000);
+        counters.add(0, 0);
+        let times = counters.view();
+        assert_eq!((times.count(), times.0[3]), (10, 10));
+        let p99 = times.percentile_ns(99.0);
+        assert!((512.0..=1024.0).contains(&p99), "{p99}");
+    }
+
+    #[test]
+    fn percentiles_grow() {
+        let mut times = Times::default();
+        assert_eq!(times.percentile_ns(99.0), 0.0);
+        times.0 = std::array::from_fn(|bucket| (bucket as u64 * 7) % 5);
+        let all: Vec<f64> = (0..=100).map(|p| times.percentile_ns(f64::from(p))).collect();
+        assert!(all.windows(2).all(|pair| pair[0] <= pair[1]), "{all:?}");
+    }
+}

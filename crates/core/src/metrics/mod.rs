@@ -1,0 +1,3 @@
+pub(crate) mod counters;
+pub(crate) mod histogram;
+pub(crate) mod watch;

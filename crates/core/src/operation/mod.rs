@@ -1,0 +1,3 @@
+pub(crate) mod cancel_flag;
+pub(crate) mod slot;
+pub(crate) mod state;

@@ -1,0 +1,418 @@
+//! An operation in memory: a slot with a header of one cache line, then the closure.
+//!
+//! The closure is, one after the other, the invocation (what the caller handed over, *unstarted*),
+//! the future (*started*: its state between suspensions) and the result (*done*) or the error
+//! (*failed*). All lie in the same bytes.
+//!
+//! # Safety
+//! - A [`Slot`] is made by the processor's slab only and its memory stays valid as long as the slab
+//!   and what the slab leaves to the program ([`crate::memory::slab`]). Slots never leave their processor's
+//!   thread, but as a [`Parcel`]; so the header's plain cells are touched by one thread.
+//! - [`Header::life`] says which member of [`Payload`] is alive. Every function here that reads or
+//!   writes the payload asserts it, changes it in the same breath, and is handed the types that the
+//!   slot was filled with: through the slot's own [`VTable`], or by a [`Call`](crate::Call) or
+//!   [`Reply`](crate::Reply) that carries the result type from the function that filled the slot.
+//! - A handle that outlives its operation must not take the slot's next operation for its own. A
+//!   `Call` keeps its slot from being freed (`HELD`). Every other handle compares [`Header::serial`],
+//!   which never repeats; a [`Name`] does repeat, and is used for waking alone.
+//! - A future is polled in place and dropped in place, and slots do not move: that is the pinning.
+//! - A [`Parcel`] is a slot on its way. The target touches the payload alone (the invocation first,
+//!   then the result), the home processor the header alone, until the parcel is home again; but for one word,
+//!   which is atomic ([`crate::operation::cancel_flag`]). The
+//!   rings carry the happens-before between the two.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::panic::Location;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll, Waker};
+
+use crate::error::CallError;
+use crate::metrics::watch::{Shown, Site, plain};
+use crate::operation::cancel_flag::Arrived;
+pub(crate) use crate::operation::state::*;
+use crate::processor::processor::Processor;
+use crate::processor::waker::{Name, waker};
+use crate::program::operation_sizes::Bytes;
+
+/// The first cache line of a slot.
+#[repr(C, align(64))]
+pub(crate) struct Header {
+    pub(crate) vtable: Shown<VTable>,
+    /// Where it was invoked.
+    pub(crate) site: Shown<Location<'static>>,
+    /// Which operation lives here, for wakers. Changes when the slot is freed, and repeats after 2²⁴
+    /// uses.
+    pub(crate) name: Cell<Name>,
+    /// When it was last queued, in the clock's nanoseconds.
+    pub(crate) queued_at: Cell<u64>,
+    // These four are written in one store when a slot is filled.
+    pub(crate) stage: Cell<u8>,
+    pub(crate) life: Cell<Life>,
+    pub(crate) flags: Cell<u8>,
+    /// Never changes.
+    pub(crate) class: Cell<u8>,
+    /// In a free slot as in an operation without one: [`NO_SESSION`].
+    pub(crate) session: Cell<u32>,
+    /// Who is told when the operation is over.
+    pub(crate) waiter: Cell<Option<Waker>>,
+    /// The number of this use of the slot. Changes when the slot is freed, and never repeats.
+    pub(crate) serial: Cell<Serial>,
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<Header>() == 64, "the header is one cache line");
+    let stage = offset_of!(Header, stage);
+    assert!(stage % 4 == 0 && offset_of!(Header, life) == stage + 1);
+    assert!(offset_of!(Header, flags) == stage + 2 && offset_of!(Header, class) == stage + 3);
+};
+
+impl Header {
+    pub(crate) fn new(name: Name, class: u8) -> Self {
+        Self {
+            vtable: Shown::new(&VTable::NONE),
+            site: Shown::new(Location::caller()),
+            name: Cell::new(name),
+            queued_at: Cell::new(0),
+            stage: Cell::new(0),
+            life: Cell::new(Life::Free),
+            flags: Cell::new(0),
+            class: Cell::new(class),
+            session: Cell::new(NO_SESSION),
+            waiter: Cell::new(None),
+            serial: Cell::default(),
+        }
+    }
+
+    /// The operation's type, as a reader of the program knows it.
+    pub(crate) fn operation(&self) -> &'static str {
+        plain((self.vtable.get().operation)())
+    }
+
+    pub(crate) fn has(&self, flag: u8) -> bool {
+        self.flags.get() & flag != 0
+    }
+
+    pub(crate) fn set(&self, flag: u8) {
+        self.flags.set(self.flags.get() | flag);
+    }
+
+    pub(crate) fn clear(&self, flag: u8) {
+        self.flags.set(self.flags.get() & !flag);
+    }
+}
+
+/// How far an operation has come when it has been polled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Step {
+    Suspended,
+    /// Done, with a result that must be fetched or dropped.
+    Done,
+    /// Done, and whatever the result is, it need not be dropped.
+    DoneBare,
+}
+
+/// What a slot's processor must know of the types inside.
+pub(crate) struct VTable {
+    /// Starts or continues the operation. May unwind.
+    pub(crate) poll: unsafe fn(Slot, &Processor) -> Step,
+    /// Drops the invocation or the future, whichever is there.
+    pub(crate) drop_work: unsafe fn(Slot),
+    /// Drops the result; none where there is nothing to drop.
+    pub(crate) drop_output: Option<unsafe fn(Slot)>,
+    /// The type name of what runs.
+    pub(crate) operation: fn() -> &'static str,
+    pub(crate) bytes: Bytes,
+    pub(crate) remote: RemoteVTable,
+}
+
+/// The same for slots that cross to another processor.
+pub(crate) struct RemoteVTable {
+    /// Makes the invocation an operation of the given processor, the newest of its queue, if it may.
+    pub(crate) take_up: unsafe fn(Slot, &Processor) -> Option<Slot>,
+    /// What is alive in a parcel that is not away any more.
+    pub(crate) outcome: unsafe fn(Slot) -> Life,
+    /// Says that a parcel holds a result (true) or an error; returns its home.
+    pub(crate) settle: unsafe fn(Slot, bool) -> usize,
+    /// Marks a parcel that is away as one that is to end; says where its operation is, if it has
+    /// been taken up.
+    pub(crate) end_away: unsafe fn(Slot) -> Option<Arrived>,
+}
+
+impl RemoteVTable {
+    pub(crate) const NONE: Self = Self {
+        take_up: |_, _| unreachable!("only parcels are taken up"),
+        outcome: |_| unreachable!("only parcels come home"),
+        settle: |_, _| unreachable!("only parcels are answered"),
+        end_away: |_| unreachable!("only parcels are away"),
+    };
+}
+
+impl VTable {
+    pub(crate) const NONE: Self = Self {
+        poll: |_, _| unreachable!("an empty slot is never polled"),
+        drop_work: |_| (),
+        drop_output: None,
+        operation: || "",
+        bytes: Bytes::NONE,
+        remote: RemoteVTable::NONE,
+    };
+}
+
+/// The bytes behind the header. `repr(C)`: each member begins where the union does.
+#[repr(C)]
+pub(crate) union Payload<F, Fut, T> {
+    pub(crate) invocation: ManuallyDrop<F>,
+    future: ManuallyDrop<Fut>,
+    output: ManuallyDrop<T>,
+    /// Only for its size: errors are written where the payload begins.
+    _error: ManuallyDrop<CallError>,
+}
+
+/// One slot of a processor's slab.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot(NonNull<Header>);
+
+impl Deref for Slot {
+    type Target = Header;
+
+    fn deref(&self) -> &Header {
+        // SAFETY: slots are valid as long as anyone can name them (top of the file).
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Slot {
+    /// # Safety
+    /// `header` is the start of a slot of a slab, with the class's payload behind it.
+    pub(crate) unsafe fn from_raw(header: NonNull<Header>) -> Self {
+        Self(header)
+    }
+
+    pub(crate) fn payload<P>(self) -> *mut P {
+        // SAFETY: the payload begins one header behind the header, inside the slot's allocation.
+        unsafe { self.0.as_ptr().add(1).cast() }
+    }
+
+    /// Fills a free slot with an invocation.
+    ///
+    /// # Safety
+    /// The slot is free, of class `class`, and has room for `Payload<F, Fut, T>`, which are the
+    /// types of the vtable. The invocation is
+    /// moved: the caller does not use it again.
+    #[inline(always)]
+    pub(crate) unsafe fn fill<F, Fut, T>(
+        self,
+        vtable: &'static VTable,
+        site: Site,
+        stage: u8,
+        flags: u8,
+        class: u8,
+        invocation: &ManuallyDrop<F>,
+    ) {
+        debug_assert_eq!((self.life.get(), self.class.get()), (Life::Free, class));
+        self.vtable.set(vtable);
+        self.site.set(site);
+        let tags = u32::from_ne_bytes([stage, Life::Unstarted as u8, flags, class]);
+        // SAFETY: the four cells lie together (asserted beside `Header`), and each gets a value of
+        // its type. Room for the payload by the caller's promise; writing does not read what was
+        // there.
+        unsafe {
+            (&raw mut (*self.0.as_ptr()).stage).cast::<u32>().write(tags);
+            let payload: *mut Payload<F, Fut, T> = self.payload();
+            copy_in(invocation, (&raw mut (*payload).invocation).cast());
+        }
+    }
+
+    /// Moves the result out; the slot is then empty.
+    ///
+    /// # Safety
+    /// The slot was filled with result type `T`.
+    #[inline]
+    pub(crate) unsafe fn take_result<T>(self) -> Option<Result<T, CallError>> {
+        let life = self.life.get();
+        let result = match life {
+            // SAFETY: `Done` says that the output is alive, of type `T` by the caller's promise.
+            Life::Done => Ok(unsafe { self.payload::<T>().read() }),
+            // SAFETY: `Failed` says that the error is alive.
+            Life::Failed => Err(unsafe { self.payload::<CallError>().read() }),
+            _ => return None,
+        };
+        self.life.set(Life::Empty);
+        Some(result)
+    }
+
+    /// Starts or continues the operation. May unwind.
+    #[inline(always)]
+    pub(crate) fn poll(self, processor: &Processor) -> Step {
+        // SAFETY: the vtable is the one that the slot was filled with.
+        unsafe { (self.vtable.get().poll)(self, processor) }
+    }
+
+    /// Drops the invocation or future, if there is one. May unwind out of a destructor.
+    pub(crate) fn drop_work(self) {
+        match self.life.get() {
+            // SAFETY: the vtable is the one that the slot was filled with.
+            Life::Unstarted | Life::Started | Life::Taken => unsafe {
+                (self.vtable.get().drop_work)(self);
+            },
+            _ => (),
+        }
+    }
+
+    /// Puts an error where the work was; [`Slot::drop_work`] comes first.
+    pub(crate) fn fail(self, error: CallError) {
+        assert_eq!(self.life.get(), Life::Empty, "an operation fails once");
+        // SAFETY: every payload has room for an error (it is a member of the union), and nothing
+        // is alive there.
+        unsafe { self.payload::<CallError>().write(error) };
+        self.life.set(Life::Failed);
+    }
+
+    /// Whether a finished operation has left nothing that must be dropped.
+    #[inline]
+    pub(crate) fn is_bare(self) -> bool {
+        match self.life.get() {
+            Life::Done => self.vtable.get().drop_output.is_none(),
+            life => life == Life::Empty,
+        }
+    }
+
+    /// Drops the result or the error that nobody will fetch.
+    pub(crate) fn drop_output(self) {
+        match self.life.get() {
+            Life::Done => {
+                self.life.set(Life::Empty);
+                if let Some(drop_output) = self.vtable.get().drop_output {
+                    // SAFETY: `Done` says that the output is alive; the vtable knows its type.
+                    unsafe { drop_output(self) }
+                }
+            }
+            Life::Failed => {
+                self.life.set(Life::Empty);
+                // SAFETY: `Failed` says that the error is alive.
+                unsafe { self.payload::<CallError>().drop_in_place() }
+            }
+            _ => (),
+        }
+    }
+}
+
+/// The vtable of operations that run where they are.
+pub(crate) fn local_vtable<F, Fut, T>() -> &'static VTable
+where
+    F: FnOnce(&Processor, u8) -> Fut,
+    Fut: Future<Output = T>,
+{
+    const {
+        &VTable {
+            poll: poll::<F, Fut, T>,
+            drop_work: drop_work::<F, Fut, T>,
+            drop_output: output_drop::<T>(),
+            operation: std::any::type_name::<Fut>,
+            bytes: Bytes::of::<F, Fut, T>(),
+            remote: RemoteVTable::NONE,
+        }
+    }
+}
+
+unsafe fn poll<F, Fut, T>(slot: Slot, processor: &Processor) -> Step
+where
+    F: FnOnce(&Processor, u8) -> Fut,
+    Fut: Future<Output = T>,
+{
+    let payload: *mut Payload<F, Fut, T> = slot.payload();
+    if slot.life.get() == Life::Unstarted {
+        // From here to the future's writing nothing is alive in the slot, also when `f` unwinds.
+        slot.life.set(Life::Empty);
+        // SAFETY: `Unstarted` said that the invocation is alive, and it is read once.
+        let invocation = unsafe { ManuallyDrop::take(&mut (*payload).invocation) };
+        let future = invocation(processor, slot.stage.get());
+        // SAFETY: nothing is alive in the payload.
+        unsafe { (*payload).future = ManuallyDrop::new(future) };
+        slot.life.set(Life::Started);
+    }
+    debug_assert_eq!(slot.life.get(), Life::Started);
+    // Made here, where a future that does not ask for it costs nothing. Nothing to drop in a waker
+    // of ours, so spare the call.
+    let waker = ManuallyDrop::new(waker(slot.name.get()));
+    let context = &mut Context::from_waker(&waker);
+    // SAFETY: `Started` says that the future is alive; it stays where it is until it is dropped.
+    let mut future = unsafe { Pin::new_unchecked(&mut *(*payload).future) };
+    match future.as_mut().poll(context) {
+        Poll::Pending => Step::Suspended,
+        Poll::Ready(output) => {
+            slot.life.set(Life::Empty);
+            // SAFETY: the future is alive and dropped once; then the output takes its place.
+            unsafe {
+                ManuallyDrop::drop(&mut (*payload).future);
+                (*payload).output = ManuallyDrop::new(output);
+            }
+            slot.life.set(Life::Done);
+            if std::mem::needs_drop::<T>() { Step::Done } else { Step::DoneBare }
+        }
+    }
+}
+
+unsafe fn drop_work<F, Fut, T>(slot: Slot) {
+    let payload: *mut Payload<F, Fut, T> = slot.payload();
+    // SAFETY: life says which member is alive, and is changed before the drop, which may unwind.
+    unsafe {
+        match slot.life.replace(Life::Empty) {
+            Life::Unstarted => ManuallyDrop::drop(&mut (*payload).invocation),
+            Life::Started => ManuallyDrop::drop(&mut (*payload).future),
+            other => unreachable!("no work in a slot that is {other:?}"),
+        }
+    }
+}
+
+/// Moves a small invocation into its slot, word by word.
+///
+/// The caller has its captures in registers, or has just written them to its stack one by one. A
+/// plain move would load them from there as vectors, which the processor cannot forward from the
+/// smaller stores: it would wait for these to reach the cache, for longer than all the rest of an
+/// invocation takes. So each word passes through a register of its own.
+///
+/// # Safety
+/// `to` is valid for writing an `F`. The value is moved: the caller does not use `from` again.
+#[inline(always)]
+unsafe fn copy_in<F>(from: &ManuallyDrop<F>, to: *mut F) {
+    type Word = std::mem::MaybeUninit<u64>;
+    let from = (&raw const *from).cast::<F>();
+    let words = size_of::<F>() / size_of::<Word>();
+    if !cfg!(miri) && align_of::<F>() == align_of::<Word>() && words <= 16 {
+        for word in 0..words {
+            // SAFETY: both are aligned for words and reach over `words` of them (a type's size is a
+            // multiple of its alignment); padding is not looked at, and the assembly is empty.
+            unsafe {
+                let mut value = from.cast::<Word>().add(word).read();
+                std::arch::asm!("/* {0} */", inout(reg) value, options(nomem, nostack, pure, preserves_flags));
+                to.cast::<Word>().add(word).write(value);
+            }
+        }
+    } else {
+        // SAFETY: valid for an `F` by the caller's promise.
+        unsafe { to.copy_from_nonoverlapping(from, 1) }
+    }
+}
+
+/// How a result of type `T`, alive in a slot that is already marked as empty, is dropped.
+pub(crate) const fn output_drop<T>() -> Option<unsafe fn(Slot)> {
+    unsafe fn drop_output<T>(slot: Slot) {
+        // SAFETY: alive by the caller's promise.
+        unsafe { slot.payload::<T>().drop_in_place() }
+    }
+    if std::mem::needs_drop::<T>() { Some(drop_output::<T>) } else { None }
+}
+
+/// A slot on its way to another processor, or home again.
+pub(crate) struct Parcel(pub(crate) Slot);
+
+// SAFETY: what travels in a parcel's payload is `Send` (the bounds of `crate::processor::remote::call`), and only one
+// side at a time touches each part of the slot (top of this file).
+unsafe impl Send for Parcel {}

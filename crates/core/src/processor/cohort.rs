@@ -1,0 +1,410 @@
+//! Running a cohort: the operations of one stage, one after the other.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::CallError;
+use crate::metrics::counters::cohort_bucket;
+use crate::operation::slot::{ENDED, FETCHING, HELD, Life, NO_SESSION, QUEUED, Slot, Step, WOKEN};
+use crate::processor::notify::{contain, discard_panic};
+use crate::processor::processor::{LocalStage, Processor};
+use crate::processor::tally::{Tally, bump};
+use crate::processor::turn::World;
+use crate::queue::local::{Aside, Order};
+use crate::state::exclusive::Gate;
+
+/// A cohort's time is looked at after this many operations, and then at growing distances: many
+/// operations in a short time are short ones.
+const FIRST_LOOK: usize = 8;
+
+/// Lets go of an exclusive stage when the cohort is over, however it ends.
+struct Inside<'a>(&'a dyn Gate);
+
+impl<'a> Inside<'a> {
+    fn enter(gate: &'a dyn Gate) -> Option<Self> {
+        gate.enter().then(|| Self(gate))
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl LocalStage {
+    /// How many parcels a cohort begins with that finds both them and local operations: none, and in
+    /// the next such cohort their part of what waits, so that neither starves, whether it is the
+    /// count or the time that ends cohorts.
+    #[cold]
+    fn parcels_share(&self, parcels: usize, waiting: usize) -> usize {
+        let first = !self.rules.parcels_first.get();
+        self.rules.parcels_first.set(first);
+        let part = self.max_cohort.get().saturating_mul(parcels) / waiting;
+        if first { part.clamp(1, parcels) } else { 0 }
+    }
+}
+
+impl Processor {
+    /// Runs one cohort of a stage: what is there, bounded by the stage's count and time. Returns
+    /// how many operations ran; none when another processor is in an exclusive stage.
+    pub(crate) fn run_cohort(&self, stage: usize, world: &impl World) -> usize {
+        let local = &self.stages[stage];
+        if local.local.batch.as_ref().is_some_and(|batch| batch.is_busy()) {
+            // The end of the cohort under way makes the stage ready again.
+            self.ready.set(self.ready.get() & !(1 << stage));
+            return 0;
+        }
+        let _inside = match &local.local.gate {
+            None => None,
+            Some(gate) => match Inside::enter(&**gate) {
+                None => return 0,
+                inside => inside,
+            },
+        };
+        let start = self.now.get();
+        let parcels = self.post.stages[stage].len();
+        let waiting = local.queue.len() + parcels;
+        let oldest = local.queue.oldest();
+        if let Some(slot) = oldest {
+            local.rules.class.set(local.rules.class.get().max(slot.class.get()));
+            if !std::ptr::eq(slot.vtable.get(), local.rules.seen.get()) {
+                self.note_type(slot, world);
+            }
+        }
+        let oldest = oldest.map(|slot| slot.queued_at.get());
+        local.rules.waits.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));
+        let order = match local.lifo {
+            true => local.cap.order(start, oldest),
+            false => Order::OldestFirst,
+        };
+        // Where a stage may interrupt, every operation is followed by a look.
+        let look = if self.thresholds.stages == 0 { FIRST_LOOK } else { 1 };
+        let tally = Tally {
+            look: Cell::new(look),
+            look_at_clock: Cell::new(FIRST_LOOK),
+            ..Tally::default()
+        };
+        if parcels > 0 && waiting > parcels {
+            tally.parcels.set(local.parcels_share(parcels, waiting));
+        }
+        self.set_running_stage(stage);
+        self.counters.watch.turn_to(Some(stage));
+        if let Some(batch) = &local.local.batch {
+            self.run_batch(stage, local, &**batch, order, start, &tally);
+        }
+        // A panic ends the operation that was running, and the cohort goes on after it.
+        while local.local.batch.is_none()
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
+                self.run_operations(stage, local, order, start, world, &tally);
+            }))
+        {
+            self.operation_panicked(stage, panic, &tally);
+        }
+        self.running.set(None);
+        if let Some((hook, site)) = &local.rules.end_of_cohort
+            && tally.size.get() > 0
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(&**hook))
+        {
+            self.note_panic(stage as u8, "end_of_cohort", site, &*panic);
+            discard_panic(panic);
+        }
+        self.tell_of_panics(world);
+        self.set_running_stage(self.stages.len());
+        self.counters.watch.turn_to(None);
+        let end = world.now();
+        self.now.set(end);
+        let time = end.saturating_sub(start).saturating_sub(tally.interrupted.get());
+        self.cohort_ended(stage, local, waiting, time, &tally);
+        contain(|| world.cohort(self.stage_name(stage as u8), tally.size.get(), time));
+        if self.counters.recorder.is_on() {
+            self.record_cohort(stage, start, tally.size.get() as u64, waiting);
+        }
+        tally.size.get()
+    }
+
+    /// A panic has left the loop of a cohort. The operation that was polled has failed: it is dropped
+    /// before anyone is told, since it is in no queue meanwhile, and the world's code may panic too.
+    #[cold]
+    fn operation_panicked(&self, stage: usize, panic: Box<dyn Any + Send>, tally: &Tally) {
+        self.sessions.enter(NO_SESSION);
+        // Still the operation that was polled, and not a later one in its slot.
+        let polled = |slot: &Slot| {
+            slot.has(QUEUED) && matches!(slot.life.get(), Life::Started | Life::Empty)
+        };
+        if let Some(slot) = self.running.take().filter(polled) {
+            bump(&tally.panicked);
+            let error = self.note_panic(stage as u8, slot.operation(), slot.site.get(), &*panic);
+            self.discard(slot, error);
+        }
+        discard_panic(panic);
+    }
+
+    fn run_operations(
+        &self,
+        stage: usize,
+        local: &LocalStage,
+        order: Order,
+        start: u64,
+        world: &impl World,
+        tally: &Tally,
+    ) {
+        loop {
+            tally.limit.set(self.interleaved.limit(local.max_cohort.get()));
+            if tally.parcels.get() > 0 && self.start_parcels(stage, local, start, world, tally) {
+                break;
+            }
+            self.start_operations(stage, local, order, start, world, tally);
+            if self.interleaved.is_empty() || !self.resume_interleaved(local, start, world, tally) {
+                break;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn start_operations(
+        &self,
+        stage: usize,
+        local: &LocalStage,
+        order: Order,
+        start: u64,
+        world: &impl World,
+        tally: &Tally,
+    ) {
+        let beyond = self.is_beyond_cache();
+        while tally.size.get() < tally.limit.get() {
+            // The local queue first, then what other processors sent (tr2001 §5.1.1), or the reverse.
+            let slot = match local.queue.pop(order) {
+                Some(slot) => slot,
+                None => match self.next_parcel(stage) {
+                    Some(slot) => slot,
+                    None => break,
+                },
+            };
+            if beyond {
+                self.load_next(local.queue.peek(order));
+            }
+            tally.size.set(tally.size.get() + 1);
+            self.run_operation(slot, start, tally);
+            if tally.size.get() == tally.look.get() && self.look_up(stage, start, world, tally) {
+                break;
+            }
+        }
+    }
+
+    /// What other processors sent, as far as it is its turn. Whether the cohort's time is over.
+    #[cold]
+    fn start_parcels(
+        &self,
+        stage: usize,
+        local: &LocalStage,
+        start: u64,
+        world: &impl World,
+        tally: &Tally,
+    ) -> bool {
+        while tally.size.get() < tally.limit.get()
+            && let Some(slot) = self.parcels_turn(stage, local, tally)
+        {
+            tally.size.set(tally.size.get() + 1);
+            self.run_operation(slot, start, tally);
+            if tally.size.get() == tally.look.get() && self.look_up(stage, start, world, tally) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The next operation while it is the parcels' turn; none when that is over.
+    #[cold]
+    pub(crate) fn parcels_turn(
+        &self,
+        stage: usize,
+        local: &LocalStage,
+        tally: &Tally,
+    ) -> Option<Slot> {
+        let left = tally.parcels.get().checked_sub(1)?;
+        // Not refused because the queue is full: it is there for a moment only.
+        let aside = Aside::make_room(&local.queue);
+        let next = self.next_parcel(stage);
+        drop(aside);
+        tally.parcels.set(if next.is_some() { left } else { 0 });
+        next
+    }
+
+    /// Looks up from the work between two operations: other stages may be overdue, or the cohort's
+    /// time over, which this says.
+    #[cold]
+    fn look_up(&self, stage: usize, start: u64, world: &impl World, tally: &Tally) -> bool {
+        self.running.set(None);
+        let mut over = false;
+        if tally.size.get() == tally.look_at_clock.get() {
+            over = self.time_is_over(&self.stages[stage], start, world, tally);
+        }
+        tally.look.set(tally.look_at_clock.get());
+        if self.thresholds.stages != 0 {
+            let interrupted = self.heed_thresholds(stage, world);
+            tally.interrupted.set(tally.interrupted.get() + interrupted);
+            tally.look.set(tally.size.get() + 1);
+        }
+        over
+    }
+
+    /// Looks at the clock, and says when to look again: soon, if a good part of the time is over.
+    fn time_is_over(
+        &self,
+        local: &LocalStage,
+        start: u64,
+        world: &impl World,
+        tally: &Tally,
+    ) -> bool {
+        let elapsed = world.now().saturating_sub(start).saturating_sub(tally.interrupted.get());
+        let farther = if elapsed < local.cohort_time / 64 { 16 } else { 2 };
+        tally.look_at_clock.set(tally.look_at_clock.get() * farther);
+        elapsed > local.cohort_time
+    }
+
+    /// Takes up one operation that another processor sent.
+    #[inline(never)]
+    pub(crate) fn next_parcel(&self, stage: usize) -> Option<Slot> {
+        self.running.set(None);
+        loop {
+            let parcel = self.post.stages[stage].pop()?;
+            // A refused parcel leaves the queue in its order.
+            if let Some(slot) = self.take_up(parcel)
+                && self.stages[stage].queue.pop_newest(slot)
+            {
+                return Some(slot);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn run_operation(&self, slot: Slot, start: u64, tally: &Tally) {
+        if slot.has(ENDED) {
+            // What its destructors wake is not running any more.
+            self.running.set(None);
+            bump(&tally.ended);
+            return self.discard(slot, CallError::Ended);
+        }
+        let wait = start.saturating_sub(slot.queued_at.get());
+        match slot.life.get() {
+            Life::Unstarted => tally.started.add(wait),
+            _ => {
+                bump(&tally.resumptions);
+                tally.resumed.add(wait);
+            }
+        }
+        if slot.session.get() != NO_SESSION {
+            if self.is_late(slot, start) {
+                return self.shed_late(slot, tally);
+            }
+            self.sessions.enter(slot.session.get());
+        }
+        self.poll_operation(slot, tally);
+    }
+
+    /// Polls an operation whose session has been entered, and sees to what has become of it.
+    #[inline(always)]
+    pub(crate) fn poll_operation(&self, slot: Slot, tally: &Tally) {
+        self.running.set(Some(slot));
+        self.direct.begin();
+        self.counters.watch.operation(slot);
+        let step = slot.poll(self);
+        if slot.session.get() != NO_SESSION {
+            self.sessions.enter(NO_SESSION);
+        }
+        let flags = slot.flags.get();
+        match step {
+            Step::DoneBare if flags & HELD == 0 && slot.session.get() == NO_SESSION => {
+                self.slab().give(slot);
+            }
+            Step::DoneBare | Step::Done => {
+                slot.flags.set(flags & !(QUEUED | WOKEN));
+                self.finish(slot);
+            }
+            Step::Suspended => {
+                if flags & (ENDED | FETCHING) == FETCHING {
+                    return self.interleave(slot, tally);
+                }
+                bump(&tally.suspended);
+                if flags & ENDED != 0 {
+                    self.discard(slot, CallError::Ended);
+                } else if flags & WOKEN != 0 {
+                    slot.flags.set(flags & !WOKEN);
+                    self.requeue(slot);
+                } else {
+                    slot.flags.set(flags & !QUEUED);
+                }
+            }
+        }
+    }
+
+    /// An operation that has not started and whose session is past its deadline.
+    #[inline(never)]
+    pub(crate) fn is_late(&self, slot: Slot, start: u64) -> bool {
+        slot.life.get() == Life::Unstarted && self.sessions.is_late(slot.session.get(), start)
+    }
+
+    #[cold]
+    pub(crate) fn shed_late(&self, slot: Slot, tally: &Tally) {
+        self.running.set(None);
+        bump(&tally.ended);
+        self.discard(slot, CallError::DeadlinePassed);
+    }
+
+    /// An operation that re-enabled itself (it is still marked as queued) yields to all others of its stage.
+    pub(crate) fn requeue(&self, slot: Slot) {
+        let local = self.stage(usize::from(slot.stage.get()));
+        slot.queued_at.set(self.now.get());
+        match local.lifo {
+            true => local.queue.push_behind(slot),
+            false => local.queue.push(slot),
+        }
+    }
+
+    fn cohort_ended(
+        &self,
+        stage: usize,
+        local: &LocalStage,
+        waiting: usize,
+        time: u64,
+        tally: &Tally,
+    ) {
+        let left = local.queue.len();
+        local.cap.cohort_ended(left);
+        local.rules.parcels_since.set(None);
+        if local.rules.capacity.is_some() {
+            self.give_room(local);
+        }
+        if left == 0 && self.post.stages[stage].len() == 0 {
+            self.ready.set(self.ready.get() & !(1 << stage));
+        }
+        self.intake.cohort_ended(stage, waiting > tally.size.get() && !self.holds(stage));
+        let size = tally.size.get() as u64;
+        let counters = &self.counters.stages[stage];
+        counters.queue_length.set(waiting as u64);
+        counters.queue_length_max.raise_to(waiting as u64);
+        counters.queue_length_sum.add(waiting as u64);
+        let run = size - tally.ended.get();
+        let resumed = tally.resumptions.get();
+        counters.started.add(run - resumed);
+        counters.started_wait.add(tally.started.total.get());
+        counters.started_wait_max.raise_to(tally.started.longest.get());
+        counters.resumed.add(resumed);
+        counters.resumed_wait.add(tally.resumed.total.get());
+        counters.resumed_wait_max.raise_to(tally.resumed.longest.get());
+        counters.completed.add(run - tally.suspended.get() - tally.panicked.get());
+        counters.suspended.add(tally.suspended.get());
+        counters.run.add(time);
+        let mean = time / size.max(1);
+        counters.run_max.raise_to(mean);
+        counters.cohorts.add(1);
+        counters.cohort_max.raise_to(size);
+        counters.cohort_sizes[cohort_bucket(size)].add(1);
+        let wait = tally.started.total.get() + tally.resumed.total.get();
+        counters.waits.add(run, wait / run.max(1));
+        counters.runs.add(run, mean);
+        self.counters.busy.add(time);
+    }
+}

@@ -1,0 +1,14 @@
+pub(crate) mod batch;
+pub(crate) mod cohort;
+pub(crate) mod inline;
+pub(crate) mod interleave;
+pub(crate) mod lifecycle;
+pub(crate) mod notify;
+pub(crate) mod policy;
+pub(crate) mod prefetch_next;
+pub(crate) mod processor;
+pub(crate) mod remote;
+pub(crate) mod shutdown;
+pub(crate) mod tally;
+pub(crate) mod turn;
+pub(crate) mod waker;

@@ -1,0 +1,180 @@
+//! What comes from outside stays there while a stage has more than its last cohort took.
+//!
+//! Taken in, it would wait all the same, only elsewhere: among those of its stage, as bytes that were received into
+//! the cache and have left it again when they are read. And a stage that is last in, first out would let
+//! some of ten thousand connections wait ten times as long as others. The outside keeps them in line. This is the budget's idea (TUX paper, §4.5.2) for what has not
+//! even begun; that one is for graphs that say what their requests need.
+//!
+//! Not for long: a stage may have much to do that has nothing to do with what comes. And not where an
+//! [admission](crate::Admission) decides who begins: it goes by what it sees waiting, and all
+//! must be taken in to be refused early.
+
+use std::cell::Cell;
+
+use crate::processor::processor::Processor;
+
+/// Turns in a row in which nothing is taken in. With cohorts of a tenth of a millisecond, who comes waits for half of one.
+const MOST: u32 = 3;
+
+#[derive(Default)]
+pub(crate) struct Intake {
+    /// Stages whose last cohort has left something.
+    behind: Cell<u64>,
+    /// For how many turns nothing was taken in.
+    closed: Cell<u32>,
+}
+
+impl Intake {
+    /// A cohort of `stage` is over, and has left some of those that it found, or not.
+    #[inline(always)]
+    pub(crate) fn cohort_ended(&self, stage: usize, left: bool) {
+        self.behind.set(self.behind.get() & !(1 << stage) | u64::from(left) << stage);
+    }
+}
+
+impl Processor {
+    /// Whether this turn begins with what has come. Asked once a turn.
+    #[inline]
+    pub(crate) fn takes_in(&self) -> bool {
+        let closed = self.leaves_outside();
+        let turns = &self.intake.closed;
+        turns.set(if closed { turns.get() + 1 } else { 0 });
+        !closed
+    }
+
+    /// Whether what comes now is better left where it is.
+    #[inline]
+    pub(crate) fn leaves_outside(&self) -> bool {
+        let Intake { behind, closed } = &self.intake;
+        behind.get() & self.ready.get() != 0
+            && closed.get() < MOST
+            && !self.congestion.has_admission()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::RefCell;
+    use std::future::poll_fn;
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Admission, Graph, World};
+
+    /// Notes what a turn does out there.
+    #[derive(Default)]
+    struct Outside(RefCell<String>);
+
+    impl World for Outside {
+        fn now(&self) -> u64 {
+            0
+        }
+        fn reap(&self) -> bool {
+            self.0.borrow_mut().push('r');
+            false
+        }
+        fn submit(&self) {
+            self.0.borrow_mut().push('s');
+        }
+        fn hand_over(&self) {
+            self.0.borrow_mut().push('h');
+        }
+        fn park(&self, _: Option<u64>) {}
+    }
+
+    /// What so many turns do, each behind a bar, when `operations` were dispatched to a stage of four in a cohort.
+    fn turns(turns: usize, operations: usize, prepare: impl FnOnce(&Processor)) -> String {
+        turns_holding(1, turns, operations, prepare)
+    }
+
+    /// As `turns`, and the stage waits until there are as many as `held`.
+    fn turns_holding(
+        held: usize,
+        turns: usize,
+        operations: usize,
+        prepare: impl FnOnce(&Processor),
+    ) -> String {
+        let mut graph = Graph::new();
+        let stage =
+            graph.stage("stage").max_cohort(4).hold(held, Duration::from_secs(1)).shared(());
+        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let outside = Outside::default();
+        processor.enter(|| {
+            prepare(&processor);
+            (0..operations).for_each(|_| stage.dispatch(|_| async {}).unwrap());
+            (0..turns).for_each(|_| {
+                outside.0.borrow_mut().push('|');
+                processor.turn(&outside);
+            });
+        });
+        outside.0.take()
+    }
+
+    #[test]
+    fn what_comes_is_taken_in_where_a_cohort_takes_all() {
+        assert_eq!(turns(2, 4, |_| ()), "|rss|rss");
+        // The way back is a cohort, too.
+        assert_eq!(turns(2, 8, |_| ()), "|rhs|rss");
+    }
+
+    #[test]
+    fn what_comes_is_left_outside_for_some_turns_at_most() {
+        assert_eq!(turns(3, 16, |_| ()), "|rhh|hs|rss");
+        // The fifth takes in what the fourth has let in.
+        assert_eq!(turns(6, 40, |_| ()), "|rhh|hh|hh|ss|rhs|rss");
+    }
+
+    #[test]
+    fn what_waits_for_more_to_come_leaves_nothing_outside() {
+        assert_eq!(turns_holding(4, 2, 10, |_| ()), "|rhs|rss");
+    }
+
+    #[test]
+    fn who_goes_on_by_itself_leaves_nothing_outside() {
+        let mut graph = Graph::new();
+        let stage = graph.shared("stage", ());
+        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let outside = Outside::default();
+        processor.enter(|| {
+            let mut left = 3;
+            let yields = poll_fn(move |context| {
+                left -= 1;
+                context.waker().wake_by_ref();
+                if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+            });
+            stage.dispatch(move |_| yields).unwrap();
+            for _ in 0..3 {
+                processor.turn(&outside);
+            }
+        });
+        assert_eq!(outside.0.take(), "rss".repeat(3));
+        assert_eq!(processor.live(), 0);
+    }
+
+    #[test]
+    fn a_turn_that_takes_nothing_in_tells_nothing_of_the_outside() {
+        let processor = Graph::new().build(1).remove(0).grow(Box::new(|| ()));
+        let turn = |at: u64, received| {
+            let (congestion, stages) = (&processor.congestion, &processor.stages);
+            congestion.turn(at * 1_000_000, received, stages, &Outside::default());
+            (congestion.interval(), congestion.wait())
+        };
+        for (at, received) in [(11, Some(true)), (19, Some(true)), (22, None), (33, None)] {
+            assert_eq!(turn(at, received), (0, 0));
+        }
+        // Since the turn before.
+        assert_eq!(turn(40, Some(true)), (1, 0));
+        assert_eq!(turn(48, Some(true)), (1, 0));
+        assert_eq!(turn(55, None), (1, 0));
+        assert_eq!(turn(61, Some(true)), (2, 6_000_000));
+    }
+
+    #[test]
+    fn whoever_may_refuse_takes_in_all() {
+        let admits = |_: &Processor| drop(Admission::new());
+        assert_eq!(turns(3, 16, admits), "|rss|rss|rss");
+        let endless = |_: &Processor| drop(Admission::with_target(Duration::MAX));
+        assert_eq!(turns(3, 16, endless), "|rhh|hs|rss", "it never refuses");
+    }
+}

@@ -1,0 +1,440 @@
+//! Invocations that cross to another processor, and their results' way home.
+//!
+//! The caller's slab holds a slot for the call; its payload carries the invocation there and the
+//! result back (the slot itself is the parcel). The target moves the invocation out, runs it as an
+//! operation of its own, writes the result into the parcel and sends it home, where the waiting
+//! call finds it as if the child had run here. Orphans' slots come home the same way, to be freed
+//! where they belong.
+//!
+//! # Safety
+//! The rules of [`crate::operation::slot`] on parcels: while a parcel is away, home touches only its
+//! header, the target only its [`Crossing`], and of the header the vtable and the stage, which
+//! nobody writes meanwhile; but for [`There`], which is atomic and both touch. `outcome` says which
+//! member of the payload is alive once the parcel is back. Invocation and result are `Send` by the bounds of [`Processor::call_on`].
+
+use std::any::Any;
+use std::cell::Cell;
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::error::{CallError, Refused};
+use crate::future::call::Call;
+use crate::handle::handles::Invocation;
+use crate::handle::migration::Forwarded;
+use crate::metrics::watch::Site;
+use crate::operation::cancel_flag::{Arrived, There};
+use crate::operation::slot::{
+    ENDED, HELD, Life, Parcel, Payload, RemoteVTable, Serial, Slot, VTable, output_drop,
+};
+use crate::processor::notify::contain;
+use crate::processor::processor::{self, Processor};
+use crate::processor::remote::outbox::Cargo;
+use crate::program::operation_sizes::Bytes;
+use crate::session::group_flag::Group;
+
+/// The payload of a slot that crosses. `repr(C)`: the call reads the result at its start.
+#[repr(C)]
+struct Crossing<F, T> {
+    cell: Payload<F, (), T>,
+    home: u16,
+    /// When it is not worth starting any more: the caller's session's.
+    deadline: u64,
+    /// The stage that was running there.
+    from: u8,
+    site: Site,
+    outcome: Cell<Outcome>,
+    /// The session that the operation will belong to. Taken with the invocation.
+    group: Cell<Option<Arc<Group>>>,
+    /// Between the two sides while the parcel is away.
+    there: There,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// The invocation is alive: nobody has taken it up.
+    None,
+    /// The target has it.
+    Taken,
+    Done,
+    Failed,
+}
+
+impl Processor {
+    /// Invokes on the processor numbered `target`.
+    #[track_caller]
+    pub(crate) fn call_on<F, Fut, T>(
+        &self,
+        from: Invocation,
+        target: usize,
+        invocation: F,
+    ) -> Call<T>
+    where
+        F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        self.check(from.key);
+        let processors = self.processors();
+        assert!(target < processors, "no processor {target} in a program of {processors}");
+        if target == self.index() {
+            return self.call(from, invocation);
+        }
+        self.call_by_parcel(from, target, invocation)
+    }
+
+    /// Invokes by a parcel to the processor numbered `target`, also if it is this one: then another
+    /// may take it from the ring.
+    pub(crate) fn call_by_parcel<F, Fut, T>(
+        &self,
+        from: Invocation,
+        target: usize,
+        invocation: F,
+    ) -> Call<T>
+    where
+        F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        self.check(from.key);
+        // SAFETY: the vtable is of these types.
+        unsafe { self.call_away(from, target, crossing_vtable::<F, Fut, T>(), invocation) }
+    }
+
+    /// Sends an invocation, or an item of a cohort operation, by a parcel.
+    ///
+    /// # Safety
+    /// The vtable is for parcels of these types, and the key was checked.
+    pub(crate) unsafe fn call_away<F: Send, T: Send>(
+        &self,
+        Invocation { key, site }: Invocation,
+        target: usize,
+        vtable: &'static VTable,
+        invocation: F,
+    ) -> Call<T> {
+        let capacity = &self.stages[usize::from(key.stage())].rules.capacity;
+        if capacity.is_some() {
+            let there = self.program().posts[target].stages[usize::from(key.stage())].len();
+            if there + capacity.outbound.get() >= capacity.bound {
+                return Call::refused(self, self.refuse_at_stage(key.stage(), invocation));
+            }
+        }
+        let Some(slot) = self.reserve::<Crossing<F, T>>() else {
+            return Call::refused(self, self.refuse(key.stage(), invocation));
+        };
+        slot.flags.set(HELD);
+        slot.vtable.set(vtable);
+        slot.stage.set(key.stage());
+        slot.life.set(Life::Away);
+        slot.queued_at.set(target as u64); // in no queue while it is away: where it is
+        // SAFETY: the slot is fresh and its class was chosen for this payload.
+        unsafe {
+            slot.payload::<Crossing<F, T>>().write(Crossing {
+                cell: Payload { invocation: ManuallyDrop::new(invocation) },
+                home: self.index() as u16,
+                deadline: self.sessions.deadline(self.sessions.current()),
+                from: self.running_stage() as u8,
+                site,
+                outcome: Cell::new(Outcome::None),
+                group: Cell::new(self.leaving_group()),
+                there: There::default(),
+            });
+        }
+        self.send(target, Cargo::Invocation(Parcel(slot)));
+        // SAFETY: the slot comes home with a result of type `T`, and is held for this call alone.
+        unsafe { Call::new(self, slot) }
+    }
+
+    /// A parcel from another processor: its invocation becomes an operation here, the newest of its
+    /// stage's queue. None where it was refused.
+    pub(crate) fn take_up(&self, Parcel(slot): Parcel) -> Option<Slot> {
+        // SAFETY: the vtable is the one that the parcel was filled with.
+        unsafe { (slot.vtable.get().remote.take_up)(slot, self) }
+    }
+
+    /// A parcel that has come home: its result goes to the waiting call.
+    pub(crate) fn come_home(&self, Parcel(slot): Parcel) {
+        assert_eq!(slot.life.get(), Life::Away, "a parcel comes home once");
+        // SAFETY: the vtable is the one that the parcel was filled with.
+        slot.life.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
+        let (there, stage) = (slot.queued_at.get() as u16, slot.stage.get());
+        self.on_behalf_of(there, stage, || self.finish(slot));
+    }
+}
+
+impl Processor {
+    /// Ends the operation of a call of this processor, wherever it is, if it is not over.
+    pub(crate) fn end_child(&self, slot: Slot) {
+        match slot.life.get() {
+            Life::Away => {
+                // SAFETY: the vtable is the one that the parcel was filled with.
+                let arrived = unsafe { (slot.vtable.get().remote.end_away)(slot) };
+                if let Some(Arrived { processor, index, serial }) = arrived {
+                    // An operation that is over by then has another serial.
+                    self.order(processor, move |there| there.end_arrived(index, serial));
+                }
+            }
+            Life::Done | Life::Failed => (),
+            _ => self.end_each(&[(slot, slot.serial.get())]),
+        }
+    }
+
+    /// As [`end_child`](Self::end_child), if the slot at `index` is still that operation's.
+    pub(crate) fn end_child_at(&self, index: u32, serial: Serial) {
+        let slot = self.slab().get(index).filter(|slot| slot.serial.get() == serial);
+        slot.into_iter().for_each(|slot| self.end_child(slot));
+    }
+
+    fn end_arrived(&self, index: u32, serial: Serial) {
+        let slot = self.slab().get(index).filter(|slot| slot.serial.get() == serial);
+        slot.into_iter().for_each(|slot| self.end_each(&[(slot, serial)]));
+    }
+}
+
+/// Drops what travels in a parcel that nobody will receive.
+pub(crate) fn discard(Parcel(slot): Parcel) {
+    // SAFETY: the vtable is the one that the parcel was filled with; its payload is untouched by
+    // others, since the program is at its end.
+    slot.life.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
+    contain(|| slot.drop_work());
+    contain(|| slot.drop_output());
+}
+
+fn crossing_vtable<F, Fut, T>() -> &'static VTable
+where
+    F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
+    Fut: Future<Output = T> + 'static,
+    T: Send + 'static,
+{
+    const {
+        &VTable {
+            poll: |_, _| unreachable!("a parcel is not run by its home processor"),
+            drop_work: drop_invocation::<F, T>,
+            drop_output: output_drop::<T>(),
+            operation: std::any::type_name::<Fut>,
+            bytes: Bytes::NONE,
+            remote: RemoteVTable {
+                take_up: take_up::<F, Fut, T>,
+                outcome: outcome::<F, T>,
+                settle: settle::<F, T>,
+                end_away: end_away::<F, T>,
+            },
+        }
+    }
+}
+
+/// The vtable of a parcel with an item for a cohort operation; `take_up` is of the same types.
+pub(crate) const fn item_parcel_vtable<I: Send + 'static, T: Send + 'static>(
+    take_up: unsafe fn(Slot, &Processor) -> Option<Slot>,
+) -> VTable {
+    VTable {
+        poll: |_, _| unreachable!("a parcel is not run by its home processor"),
+        drop_work: drop_invocation::<I, T>,
+        drop_output: output_drop::<T>(),
+        operation: std::any::type_name::<I>,
+        bytes: Bytes::NONE,
+        remote: RemoteVTable {
+            take_up,
+            outcome: outcome::<I, T>,
+            settle: settle::<I, T>,
+            end_away: end_away::<I, T>,
+        },
+    }
+}
+
+unsafe fn settle<F, T>(slot: Slot, done: bool) -> usize {
+    let crossing: *mut Crossing<F, T> = slot.payload();
+    // SAFETY: the parcel is away from home and here, so its payload is ours.
+    unsafe {
+        (*crossing).outcome.set(if done { Outcome::Done } else { Outcome::Failed });
+        usize::from((*crossing).home)
+    }
+}
+
+unsafe fn drop_invocation<F, T>(slot: Slot) {
+    slot.life.set(Life::Empty);
+    let crossing: *mut Crossing<F, T> = slot.payload();
+    // SAFETY: called for `Unstarted` only: the invocation was never taken.
+    unsafe {
+        drop((*crossing).group.take());
+        ManuallyDrop::drop(&mut (*crossing).cell.invocation);
+    }
+}
+
+unsafe fn end_away<F, T>(slot: Slot) -> Option<Arrived> {
+    // SAFETY: of what is away, this member alone is shared, and it is atomic.
+    unsafe { &(*slot.payload::<Crossing<F, T>>()).there }.end()
+}
+
+unsafe fn outcome<F, T>(slot: Slot) -> Life {
+    // SAFETY: the parcel is here, so nobody else touches the payload.
+    match unsafe { &(*slot.payload::<Crossing<F, T>>()).outcome }.get() {
+        Outcome::None => Life::Unstarted,
+        Outcome::Taken => Life::Empty,
+        Outcome::Done => Life::Done,
+        Outcome::Failed => Life::Failed,
+    }
+}
+
+unsafe fn take_up<F, Fut, T>(slot: Slot, processor: &Processor) -> Option<Slot>
+where
+    F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
+    Fut: Future<Output = T> + 'static,
+    T: Send + 'static,
+{
+    // SAFETY: the parcel came through a ring, and has this vtable.
+    unsafe {
+        receive::<F, T>(slot, processor, |site, stage, invocation, mut reply| {
+            processor.place(site, stage, 0, move |processor, stage| {
+                match catch_unwind(AssertUnwindSafe(|| invocation(processor, stage))) {
+                    Ok(future) => Returning { future, reply },
+                    Err(panic) => {
+                        reply.send(Err(panicked(processor, stage, &*panic)));
+                        resume_unwind(panic)
+                    }
+                }
+            })
+        })
+    }
+}
+
+/// Takes the invocation, or item, out of a parcel that has arrived, and has `place` make it an
+/// operation here, in the session that it came with.
+///
+/// # Safety
+/// The parcel came through a ring, was filled with these types, and is received once.
+pub(crate) unsafe fn receive<F, T>(
+    slot: Slot,
+    processor: &Processor,
+    place: impl FnOnce(Site, u8, F, Owed<T>) -> Result<Slot, Refused>,
+) -> Option<Slot> {
+    let crossing: *mut Crossing<F, T> = slot.payload();
+    // SAFETY: the parcel came through a ring, so its payload is ours; the invocation is read once.
+    let (invocation, group, deadline, home, from, site) = unsafe {
+        (*crossing).outcome.set(Outcome::Taken);
+        let invocation = ManuallyDrop::take(&mut (*crossing).cell.invocation);
+        let (home, from, site) = ((*crossing).home, (*crossing).from, (*crossing).site);
+        (invocation, (*crossing).group.take(), (*crossing).deadline, home, from, site)
+    };
+    // The stage field is written before the parcel leaves home and read-only while it is away.
+    let stage = slot.stage.get();
+    let mut invocation = Some(invocation);
+    let mut reply = Owed::<T> { parcel: Some(slot), result: std::marker::PhantomData };
+    let joined = processor.in_group(group, || {
+        processor.sessions.bring_deadline(deadline);
+        // It is taken up when it would start, so this is the time to look.
+        if deadline <= processor.now() {
+            processor.stage_counters(stage).shed_deadline.add(1);
+            reply.send(Err(CallError::DeadlinePassed));
+            return None;
+        }
+        let invocation = invocation.take()?;
+        if !processor.slab().has_room() || !processor.stage(stage.into()).queue.has_room() {
+            let refused = processor.refuse(stage, invocation);
+            reply.send(Err(refused.reason(processor)));
+            return None;
+        }
+        let reply = std::mem::replace(&mut reply, Owed::NOTHING);
+        let placed = processor.arriving_from(home, from, || place(site, stage, invocation, reply));
+        let operation = placed.ok()?;
+        // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.
+        let there = unsafe { &(*crossing).there };
+        let (at, index) = (processor.index(), operation.name.get().index());
+        if there.arrive(Arrived { processor: at, index, serial: operation.serial.get() }) {
+            operation.set(ENDED);
+        }
+        Some(operation)
+    });
+    // What was not taken up: its destructor is foreign, and the parcel is answered whatever it does.
+    contain(|| drop(invocation));
+    // Tells the caller, if nobody has, that its operation has ended with its session.
+    drop(reply);
+    if joined.is_none() {
+        processor.stage_counters(stage).ended.add(1);
+    }
+    joined.flatten()
+}
+
+pub(crate) fn panicked(processor: &Processor, stage: u8, panic: &(dyn Any + Send)) -> CallError {
+    if let Some(Forwarded(error)) = panic.downcast_ref() {
+        return error.clone();
+    }
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let message = text.unwrap_or("a panic without a message").into();
+    CallError::Panicked { stage: processor.stage_name(stage), message }
+}
+
+/// Owed to a caller on another processor: sent with the result, or, if the operation ends without
+/// one, when dropped. Empty where nothing is owed.
+#[repr(transparent)]
+pub(crate) struct Owed<T> {
+    parcel: Option<Slot>,
+    result: std::marker::PhantomData<T>,
+}
+
+impl<T> Owed<T> {
+    pub(crate) const NOTHING: Self = Self { parcel: None, result: std::marker::PhantomData };
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.parcel.is_none()
+    }
+
+    pub(crate) fn send(&mut self, result: Result<T, CallError>) {
+        let Some(slot) = self.parcel.take() else { return };
+        let done = result.is_ok();
+        // SAFETY: the parcel is away from home and here; its invocation was moved out, so nothing
+        // is alive where this writes; and there is room for either (`Payload`).
+        let home = unsafe {
+            match result {
+                Ok(value) => slot.payload::<T>().write(value),
+                Err(error) => slot.payload::<CallError>().write(error),
+            }
+            (slot.vtable.get().remote.settle)(slot, done)
+        };
+        processor::current(|processor| match home == processor.index() {
+            true => processor.come_home(Parcel(slot)),
+            false => processor.send(home, Cargo::Reply(Parcel(slot))),
+        });
+    }
+}
+
+impl<T> Drop for Owed<T> {
+    fn drop(&mut self) {
+        self.send(Err(CallError::Ended));
+    }
+}
+
+/// A caller's operation on the target: replies with its result, or with its panic.
+struct Returning<Fut, T> {
+    future: Fut,
+    reply: Owed<T>,
+}
+
+impl<Fut: Future<Output = T>, T> Future for Returning<Fut, T> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // SAFETY: `future` is pinned with `self` and never moved out; `reply` is not pinned.
+        let Self { future, reply } = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        let future = unsafe { Pin::new_unchecked(future) };
+        match catch_unwind(AssertUnwindSafe(|| future.poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(value)) => {
+                reply.send(Ok(value));
+                Poll::Ready(())
+            }
+            Err(panic) => {
+                let stage = reply.parcel.map(|slot| slot.stage.get());
+                processor::current(|processor| {
+                    reply.send(Err(panicked(processor, stage.unwrap_or_default(), &*panic)));
+                });
+                resume_unwind(panic)
+            }
+        }
+    }
+}

@@ -1,0 +1,2 @@
+pub(crate) mod call;
+pub(crate) mod outbox;

@@ -1,0 +1,3 @@
+pub(crate) mod local;
+pub(crate) mod ring;
+pub(crate) mod timer_wheel;

@@ -1,0 +1,2 @@
+pub(crate) mod group_flag;
+pub(crate) mod table;

@@ -1,0 +1,202 @@
+//! What is left in a processor: everything that must be gone when a program has come to rest.
+//!
+//! *Stuck* means waiting in vain, or a reply that nobody awaits (Fournet, Hoare, Rajamani, Rehof:
+//! Stuck-free Conformance, 2004). Whoever finds something here at rest has found one of the two.
+
+use std::fmt;
+
+use crate::operation::slot::{ENDED, HELD, Life, QUEUED, Slot};
+use crate::processor::processor::Processor;
+use crate::processor::waker;
+
+/// Something that is left in a processor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remnant {
+    /// An operation, or a result that was not fetched.
+    Operation {
+        /// Its stage.
+        stage: &'static str,
+        /// How far it has come: `unstarted`, `suspended`, `away` with another processor, `done`,
+        /// `failed` or `fetched`.
+        state: &'static str,
+        /// Whether it is queued.
+        queued: bool,
+        /// Whether it is to be ended.
+        ended: bool,
+        /// The stage of the operation that waits for it: `None` when nobody does.
+        awaited_by: Option<&'static str>,
+    },
+    /// Invocations from other processors that were not taken up.
+    Invocations {
+        /// For this stage.
+        stage: &'static str,
+        /// So many.
+        count: usize,
+    },
+    /// Replies from other processors that were not taken in.
+    Replies(usize),
+    /// Orders from other processors that were not followed, and answers that others owe.
+    Orders(usize),
+    /// Invocations and replies that wait to leave for other processors.
+    Outbox(usize),
+    /// A session with something in it.
+    Session {
+        /// Operations.
+        operations: usize,
+        /// Resources that someone else still has.
+        holds: usize,
+        /// Those who wait for its end.
+        waiting: usize,
+    },
+    /// Joins that wait for children.
+    Joins(usize),
+    /// Timers that are armed.
+    Timers(usize),
+}
+
+impl fmt::Display for Remnant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Operation { stage, state, queued, ended, awaited_by } => {
+                write!(f, "an operation of {stage:?}, {state}")?;
+                if *queued {
+                    write!(f, ", queued")?;
+                }
+                if *ended {
+                    write!(f, ", to be ended")?;
+                }
+                match awaited_by {
+                    Some(parent) => write!(f, ", awaited by {parent:?}"),
+                    None => write!(f, ", awaited by nobody"),
+                }
+            }
+            Self::Invocations { stage, count } => {
+                write!(f, "{count} invocations of {stage:?} from other processors")
+            }
+            Self::Replies(count) => write!(f, "{count} replies from other processors"),
+            Self::Orders(count) => write!(f, "{count} orders, or answers to orders"),
+            Self::Outbox(count) => write!(f, "{count} parcels for other processors"),
+            Self::Session { operations, holds, waiting } => write!(
+                f,
+                "a session with {operations} operations and {holds} holds, {waiting} wait for its end"
+            ),
+            Self::Joins(count) => write!(f, "{count} joins that wait for children"),
+            Self::Timers(count) => write!(f, "{count} timers"),
+        }
+    }
+}
+
+impl Processor {
+    /// Everything that is still here: nothing when all work is done and nothing leaked. For tests
+    /// and simulations; it looks at every slot.
+    pub fn residue(&self) -> Vec<Remnant> {
+        let mut left = Vec::new();
+        for slot in self.slots().filter(|slot| slot.life.get() != Life::Free) {
+            let waiter = slot.waiter.take();
+            let parent = waiter.as_ref().and_then(|waiter| waker::named(waiter, self));
+            slot.waiter.set(waiter);
+            left.push(Remnant::Operation {
+                stage: self.stage_name(slot.stage.get()),
+                state: state(slot.life.get()),
+                queued: slot.has(QUEUED),
+                ended: slot.has(ENDED),
+                awaited_by: parent
+                    .and_then(|name| self.slab().get(name.index()))
+                    .map(|parent| self.stage_name(parent.stage.get()))
+                    .or(slot.has(HELD).then_some("someone")),
+            });
+        }
+        for (stage, ring) in self.post.stages.iter().enumerate() {
+            if ring.len() > 0 {
+                let stage = self.stage_name(stage as u8);
+                left.push(Remnant::Invocations { stage, count: ring.len() });
+            }
+        }
+        let mut counted = |count: usize, remnant: fn(usize) -> Remnant| {
+            if count > 0 {
+                left.push(remnant(count));
+            }
+        };
+        counted(self.post.replies.len(), Remnant::Replies);
+        counted(self.post.orders_waiting() + usize::from(self.orders.are_owed()), Remnant::Orders);
+        counted(self.outbox.borrow().len(), Remnant::Outbox);
+        counted(self.joins.waiting(), Remnant::Joins);
+        counted(self.wheel.borrow().armed(), Remnant::Timers);
+        left.extend(self.sessions.remnants());
+        left
+    }
+
+    /// Looks whether what the scheduler keeps in several places agrees, between two steps.
+    ///
+    /// # Errors
+    /// A sentence about what does not: a fault of the scheduler, such as an operation that is
+    /// queued twice and so would run twice.
+    pub fn audit(&self) -> Result<(), String> {
+        let (mut live, mut marked) = (0, 0);
+        for slot in self.slots() {
+            live += usize::from(slot.life.get() != Life::Free);
+            marked += usize::from(slot.has(QUEUED));
+        }
+        if live != self.live() {
+            return Err(format!("{live} slots are in use, {} are counted", self.live()));
+        }
+        let queued: Result<usize, _> = (0..self.stages.len()).map(|n| self.audit_queue(n)).sum();
+        let queued = queued?;
+        match queued == marked {
+            true => Ok(()),
+            false => Err(format!("{marked} operations are marked as queued, {queued} are")),
+        }
+    }
+
+    /// The same for what is queued at one stage; says how much that is.
+    ///
+    /// # Errors
+    /// As [`Processor::audit`].
+    ///
+    /// # Panics
+    /// If there is no such stage.
+    pub fn audit_queue(&self, stage: usize) -> Result<usize, String> {
+        let (name, queue) = (self.stage_name(stage as u8), &self.stages[stage].queue);
+        let mut seen = std::collections::HashSet::new();
+        for slot in (0..queue.len()).filter_map(|n| queue.get(n)) {
+            if !seen.insert(slot.name.get().index()) {
+                return Err(format!("an operation of {name:?} is queued twice"));
+            }
+            let runnable = matches!(slot.life.get(), Life::Unstarted | Life::Started);
+            if !runnable || !slot.has(QUEUED) || usize::from(slot.stage.get()) != stage {
+                let state = state(slot.life.get());
+                return Err(format!("what is queued at {name:?} cannot run: it is {state}"));
+            }
+        }
+        let batch = &self.stages[stage].local.batch;
+        let is_busy = batch.as_ref().is_some_and(|batch| batch.is_busy());
+        match queue.len() > 0 && self.ready.get() & 1 << stage == 0 && !is_busy {
+            true => Err(format!("{name:?} has operations and is not ready")),
+            false => Ok(queue.len()),
+        }
+    }
+
+    fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        (0..self.slab().capacity()).filter_map(|index| self.slab().get(index))
+    }
+}
+
+fn state(life: Life) -> &'static str {
+    match life {
+        Life::Free => "gone",
+        Life::Unstarted => "unstarted",
+        Life::Started => "suspended",
+        Life::Away => "away",
+        Life::Taken => "waiting for its reply",
+        Life::Done => "done",
+        Life::Failed => "failed",
+        Life::Empty => "fetched",
+    }
+}
+
+impl crate::session::table::Sessions {
+    fn remnants(&self) -> Vec<Remnant> {
+        self.each(|operations, holds, waiting| Remnant::Session { operations, holds, waiting })
+    }
+}

@@ -1,0 +1,2 @@
+pub(crate) mod leak_check;
+pub(crate) mod stepping;

@@ -1,0 +1,2 @@
+pub(crate) mod local;
+pub(crate) mod queue_delay;

@@ -1,0 +1,3 @@
+pub(crate) mod exclusive;
+pub(crate) mod partition;
+pub(crate) mod rebuildable;
