@@ -15,7 +15,7 @@ use crate::web::arena::Place;
 /// Both are up at once, each on one processor and bound to the same core; one load visits them in turn from another
 /// core. It has so many messages under way as a shape says, and sends the next when those have arrived, so that
 /// nothing is dropped. Figures are medians of the rounds, and ratios those of paired slices. All is in MQTT 5 and
-/// in memory, nothing is logged; with QoS 1 ours is measured once more with --data and sessions that are kept (`phalanx-kept`). mosquitto runs with TCP_NODELAY and (`mosquitto-nagle`) without, and the better
+/// in memory, nothing is logged; with QoS 1 ours is measured once more with --persistence-dir and sessions that are kept (`phalanx-kept`). mosquitto runs with TCP_NODELAY and (`mosquitto-nagle`) without, and the better
 /// counts. Where it is not installed only ours is measured.
 ///
 /// JSON: `rows[]` with `shape`, `qos`, `properties` (user properties of each message), `server`, `publishers`,

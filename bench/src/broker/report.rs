@@ -39,7 +39,7 @@ pub struct Row {
     pub qos: u8,
     /// User properties of each message.
     pub properties: usize,
-    /// `phalanx`, `phalanx-kept` (with `--data`), `mosquitto` or `mosquitto-nagle`.
+    /// `phalanx`, `phalanx-kept` (with `--persistence-dir`), `mosquitto` or `mosquitto-nagle`.
     pub server: &'static str,
     /// Clients that publish.
     pub publishers: usize,

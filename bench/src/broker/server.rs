@@ -33,7 +33,7 @@ pub(super) fn phalanx(
     command.args(["broker", "--listen", "127.0.0.1:0", "--processors", "1"]);
     command.args(["--driver", &options.driver]);
     let name = if keeps {
-        command.arg("--data").arg(directory.join("data"));
+        command.arg("--persistence-dir").arg(directory.join("data"));
         "phalanx-kept"
     } else {
         command.arg("--ephemeral");

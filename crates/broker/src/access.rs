@@ -48,8 +48,8 @@ impl Covered {
 
 impl Policy {
     fn read(security: &Security, version: u32) -> Result<Self, FileError> {
-        let users = security.passwords.as_deref().map(Users::open).transpose()?.map(Arc::new);
-        let rules = security.access.as_deref().map(Rules::open).transpose()?;
+        let users = security.password_file.as_deref().map(Users::open).transpose()?.map(Arc::new);
+        let rules = security.acl_file.as_deref().map(Rules::open).transpose()?;
         let anonymous = security.allow_anonymous || users.is_none();
         Ok(Self { version: if rules.is_some() { version } else { 0 }, users, rules, anonymous })
     }

@@ -22,7 +22,7 @@ use crate::listen::Listen;
 ///
 /// let mut config = Config::new();
 /// config.listen = vec!["127.0.0.1:1884".parse()?];
-/// config.limits.packet = 64 * 1024;
+/// config.limits.packet_size = 64 * 1024;
 /// assert!(config.check().is_empty());
 /// # Ok::<(), String>(())
 /// ```
@@ -35,11 +35,11 @@ pub struct Config {
     pub security: Security,
     /// The directory in which sessions, queued and retained messages are kept; none to keep them in memory only. It is
     /// made if it is not there.
-    pub data: Option<PathBuf>,
-    /// Whether to start though acknowledged data is missing at the end of what is kept in `data`. Not in a file of
+    pub persistence_dir: Option<PathBuf>,
+    /// Whether to start though acknowledged data is missing at the end of what is kept in `persistence_dir`. Not in a file of
     /// configuration, as it is for one start.
     pub accept_loss: bool,
-    /// Whether it is meant that nothing is kept, so that nobody need be told. Not together with `data`.
+    /// Whether it is meant that nothing is kept, so that nobody need be told. Not together with `persistence_dir`.
     pub ephemeral: bool,
     /// What clients may use of the broker.
     pub limits: Limits,
@@ -55,15 +55,15 @@ pub struct Config {
 pub struct Security {
     /// The file of users and their passwords' hashes, as [`Users`](phalanx_access::Users) reads it. With one, only
     /// those are let in.
-    pub passwords: Option<PathBuf>,
+    pub password_file: Option<PathBuf>,
     /// The access list, as [`Rules`](phalanx_access::Rules) reads it. Without one, everybody who is let in may
     /// do everything.
-    pub access: Option<PathBuf>,
+    pub acl_file: Option<PathBuf>,
     /// The certificate of addresses with TLS.
     pub tls: Option<Tls>,
     /// The pages whose scripts may connect to a WebSocket here, as `https://example.org`; `*` stands for all. Those who
     /// are no browser do not say where they come from, and are let in.
-    pub origins: Vec<String>,
+    pub allowed_origins: Vec<String>,
     /// Whether those without a user's name are let in beside users; and, where there are no users, at
     /// addresses that others can reach.
     pub allow_anonymous: bool,
@@ -105,24 +105,24 @@ pub struct Limits {
     /// SUBSCRIBE is refused with *quota exceeded*.
     pub subscription_bytes: usize,
     /// Bytes of a packet that clients may send, its header included: who sends more is disconnected with *packet too large*.
-    /// 128 to 268,435,455; to 134,217,728 with [`Config::data`], since what is kept together has a bound.
-    pub packet: usize,
+    /// 128 to 268,435,455; to 134,217,728 with [`Config::persistence_dir`], since what is kept together has a bound.
+    pub packet_size: usize,
     /// Messages that may wait for one client; what comes then is dropped for it, as `when_full` says.
-    pub queue: usize,
+    pub queued_messages: usize,
     /// And their bytes.
-    pub queue_bytes: usize,
+    pub queued_bytes: usize,
     /// Which of them goes.
     pub when_full: WhenFull,
     /// Messages, each as often as it is for somebody, that may be on their way from publishers to all sessions at once, and
     /// those of one message more. No more is read of publishers while there are as many, so nothing is dropped for it.
-    pub under_way: usize,
+    pub inflight_deliveries: usize,
     /// Retained messages; a publish that would add one is refused with *quota exceeded*.
     pub retained: usize,
     /// And their bytes, with the tree that they are found by.
     pub retained_bytes: usize,
-    /// Bytes of all that is kept in [`Config::data`]; what would add to it then is refused with *quota exceeded*. On the
+    /// Bytes of all that is kept in [`Config::persistence_dir`]; what would add to it then is refused with *quota exceeded*. On the
     /// disk it is up to twice that, and 200 MB more.
-    pub data_bytes: u64,
+    pub persistence_bytes: u64,
     /// Messages of QoS 2 that one client may have begun and not ended; it is disconnected at more with
     /// *receive maximum exceeded*.
     pub receive_maximum: u16,
@@ -130,7 +130,7 @@ pub struct Limits {
     /// to keep to this. 0 for as long as it likes.
     pub keep_alive: u16,
     /// Aliases of topics that a client may use on a connection.
-    pub topic_aliases: u16,
+    pub topic_alias: u16,
     /// The longest time in seconds that a session outlives its connection; `u32::MAX` is for ever.
     pub session_expiry: u32,
     /// How long a client may take to say CONNECT, TLS and the upgrade to a WebSocket before it included.
@@ -160,17 +160,17 @@ impl Default for Limits {
             sessions: 1_000_000,
             subscriptions: 100_000,
             subscription_bytes: usize::try_from(4u64 << 30).unwrap_or(usize::MAX),
-            packet: 1 << 20,
-            queue: 10_000,
-            queue_bytes: 16 << 20,
+            packet_size: 1 << 20,
+            queued_messages: 10_000,
+            queued_bytes: 16 << 20,
             when_full: WhenFull::default(),
-            under_way: 256 * 1024,
+            inflight_deliveries: 256 * 1024,
             retained: 1_000_000,
             retained_bytes: 512 << 20,
-            data_bytes: 8 << 30,
+            persistence_bytes: 8 << 30,
             receive_maximum: 1024,
             keep_alive: 0,
-            topic_aliases: 64,
+            topic_alias: 64,
             session_expiry: u32::MAX,
             connect: Duration::from_secs(10),
             send: Duration::from_secs(30),
@@ -190,7 +190,7 @@ impl Config {
         Self {
             listen: vec![Listen::mqtt(([127, 0, 0, 1], 1883))],
             security: Security::default(),
-            data: None,
+            persistence_dir: None,
             accept_loss: false,
             ephemeral: false,
             limits: Limits::default(),

@@ -31,7 +31,7 @@ impl Counters {
     pub(crate) fn new() -> Self {
         let counter = Counter::new;
         Self {
-            connections: counter("mqtt_connections", "Clients that were let in."),
+            connections: counter("mqtt_connections_accepted", "Clients that were let in."),
             logins_refused: counter(
                 "mqtt_logins_refused",
                 "Logins that were refused: wrong, too many at once, or locked out.",

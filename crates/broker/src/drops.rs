@@ -79,7 +79,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    QueueFull = "queue_full", Messages, "as many wait for a client as may (max-queue)";
+    QueueFull = "queue_full", Messages, "as many wait for a client as may (max-queued-messages)";
     Offline = "offline", Messages, "QoS 0 for a client that is not connected";
     ConnectionLost = "connection_lost", Messages, "QoS 0 that was not sent before the connection ended";
     SessionEnded = "session_ended", Messages, "the session for which they waited has ended";
@@ -90,8 +90,8 @@ reasons! {
         "as many are retained as may be (max-retained, max-retained-bytes)";
     RetainedExpired = "retained_expired", Messages, "retained, and expired";
     RetainedLeftOut = "retained_left_out", Messages,
-        "more are retained than one SUBSCRIBE is sent (max-queue)";
-    StoreFull = "store_full", Messages, "the journal is full or behind (max-data)";
+        "more are retained than one SUBSCRIBE is sent (max-queued-messages)";
+    StoreFull = "store_full", Messages, "the journal is full or behind (max-persistence-bytes)";
     DiskFull = "disk_full", Messages, "to be kept, and the disk is full";
     NotAuthorized = "not_authorized", Messages, "the access list does not let the client publish them";
     PayloadFormat = "payload_format", Messages, "declared as text, and not UTF-8";
@@ -104,10 +104,10 @@ reasons! {
     ConnectionRefused = "connection_refused", Connections,
         "closed before TLS, as an address has or begins too many";
     SessionStoreFull = "session_store_full", Sessions,
-        "to be kept, and the journal is full or behind (max-data)";
+        "to be kept, and the journal is full or behind (max-persistence-bytes)";
     SessionDiskFull = "session_disk_full", Sessions, "to be kept, and the disk is full";
     SubscriptionStoreFull = "subscription_store_full", Subscriptions,
-        "of a session that is kept, and the journal is full or behind (max-data)";
+        "of a session that is kept, and the journal is full or behind (max-persistence-bytes)";
     SubscriptionDiskFull = "subscription_disk_full", Subscriptions,
         "of a session that is kept, and the disk is full";
 }
@@ -226,7 +226,10 @@ mod tests {
         for look in 0..1000 {
             drops.add(DropReason::QueueFull, 1, || format!("number {look}"));
             for line in log.lines(&drops, false) {
-                assert!(line.contains("queue_full") && line.contains("max-queue"), "{line}");
+                assert!(
+                    line.contains("queue_full") && line.contains("max-queued-messages"),
+                    "{line}"
+                );
                 let first = looks.last().map_or(0, |last| last + 1);
                 assert!(line.ends_with(&format!("the first was number {first}")), "{line}");
                 let count = look - first + 1;

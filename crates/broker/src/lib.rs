@@ -11,7 +11,7 @@
 //! | routing | `routing/stage.rs` | a cohort operation: finds out for whom the messages of a cohort are |
 //! | delivery | `routing/stage.rs` | hands each partition of the sessions its part of a cohort |
 //!
-//! What a client was told is kept, if the broker [keeps](Config::data) anything: see `durable/mod.rs`.
+//! What a client was told is kept, if the broker [keeps](Config::persistence_dir) anything: see `durable/mod.rs`.
 //!
 //! All that has come from a client is one item of the routing stage, all messages of a cohort of those are one
 //! operation on each partition of the sessions, and all that these come to for one client is one send.
@@ -51,4 +51,4 @@ pub use listen::Listen;
 pub use operator::{Operator, operate};
 pub use phalanx_store::{Checked, OpenError};
 pub use reload::{Reloaded, Reloader};
-pub use serve::{Broker, ServeError, Serving, check_data, serve};
+pub use serve::{Broker, ServeError, Serving, check_persistence_dir, serve};

@@ -55,7 +55,7 @@ impl Reloader {
         let security = &followed.security;
         let policy = self.access.prepare(security)?;
         let mut files: Vec<_> =
-            [&security.passwords, &security.access].into_iter().flatten().cloned().collect();
+            [&security.password_file, &security.acl_file].into_iter().flatten().cloned().collect();
         let mut doubts = Vec::new();
         if let (Some((certificates, clients)), Some(tls)) = (&self.tls, &security.tls) {
             let Tls { certificate, key, client_authorities } = tls;

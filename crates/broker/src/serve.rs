@@ -151,7 +151,7 @@ impl Broker {
 
     /// As [`declare`](Self::declare), and all that is to be kept is kept in `store`, in which there was `recovered` at
     /// the given time of day (since 1970). For simulations, which have disks of their own: [`serve`] opens the
-    /// directory of [`Config::data`].
+    /// directory of [`Config::persistence_dir`].
     ///
     /// # Errors
     /// What of it this version does not understand.
@@ -186,7 +186,7 @@ impl Broker {
         (store, tls): (Option<(Store, Restored)>, Option<OfTls>),
     ) -> Self {
         let (counters, live) = (Counters::new(), Live::new(Terms::new(config.clone(), None)));
-        let passwords = config.security.passwords.as_ref().map(|_| Passwords::declare(graph));
+        let passwords = config.security.password_file.as_ref().map(|_| Passwords::declare(graph));
         // No name for what is spoken: clients offer several, or none.
         let tls = tls.map(|(certificates, of)| TlsStages::declare(graph, certificates, &[], of));
         let (stages, ledger, under_way) =
@@ -287,7 +287,7 @@ pub(crate) fn run(
     let access = Access::open(&config.security)?;
     let (tls, doubts) = certificates(&config)?;
     let mut graph = Graph::new();
-    let store = config.data.as_ref().map(|path| open(&config, path)).transpose()?;
+    let store = config.persistence_dir.as_ref().map(|path| open(&config, path)).transpose()?;
     let broker = Broker::declare_with(&mut graph, &config, access.clone(), (store, tls.clone()));
     let live = broker.live.clone();
     let hangups = hears(Reloader { live, access, tls, running: config.clone() });
@@ -373,7 +373,7 @@ fn open(config: &Config, path: &Path) -> Result<(Store, Restored), ServeError> {
 ///
 /// # Errors
 /// As [`serve`]; also when the directory is not there.
-pub fn check_data(path: &Path) -> Result<Checked, ServeError> {
+pub fn check_persistence_dir(path: &Path) -> Result<Checked, ServeError> {
     let (checked, recovered) = phalanx_store::check(path)?;
     Restored::of(recovered, 1, Duration::ZERO)
         .map_err(|what| ServeError::Unknown { path: path.into(), what })?;

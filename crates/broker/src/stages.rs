@@ -49,7 +49,7 @@ impl Stages {
             None => (Ledger::default(), Restored::nothing(partitions)),
             Some((store, restored)) => {
                 let journal = store.declare(graph);
-                let most = config.limits.data_bytes;
+                let most = config.limits.persistence_bytes;
                 (Ledger::new(journal, delivery, most, restored.next_session), restored)
             }
         };
@@ -58,7 +58,7 @@ impl Stages {
         // Each partition takes its own.
         let all = Mutex::new(all);
         let (of_sessions, of_all, own) = (live.clone(), counters.clone(), ledger.clone());
-        let under_way = UnderWay::new(config.limits.under_way);
+        let under_way = UnderWay::new(config.limits.inflight_deliveries);
         let awaited = under_way.clone();
         // In order, so that messages of one publisher stay in theirs.
         let sessions =

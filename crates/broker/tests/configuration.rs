@@ -22,8 +22,12 @@ fn mistakes_name_their_place() {
     // (text, the beginning of the message, what else is in it)
     let table: &[(&str, &str, &str)] = &[
         ("listen = ", "b.toml:1:", ""),
-        ("max-que = 1", "b.toml:1:1: max-que: ", "is it `max-queue`?"),
-        ("zzzzzzzzz = 1", "b.toml:1:1: zzzzzzzzz: ", "there are listen, data,"),
+        (
+            "max-queued-mesages = 1",
+            "b.toml:1:1: max-queued-mesages: ",
+            "is it `max-queued-messages`?",
+        ),
+        ("zzzzzzzzz = 1", "b.toml:1:1: zzzzzzzzz: ", "there are listen, persistence-dir,"),
         ("listen = 'x'", "b.toml:1:10: listen: found 'x', expected a list", "mqtts://"),
         ("listen = 'http://127.0.0.1:1'", "b.toml:1:10: listen: ", "wss://"),
         ("listen = []", "b.toml:1:10: listen: ", "no address"),
@@ -33,22 +37,38 @@ fn mistakes_name_their_place() {
             "",
         ),
         (
-            "ws-origin = 'example.org'",
-            "b.toml:1:13: ws-origin: found \"example.org\", ",
+            "allowed-origins = 'example.org'",
+            "b.toml:1:19: allowed-origins: found \"example.org\", ",
             "https://",
         ),
-        ("ws-origin = ['*', 'https://a/']", "b.toml:1:13: ws-origin: found \"https://a/\", ", ""),
+        (
+            "allowed-origins = ['*', 'https://a/']",
+            "b.toml:1:19: allowed-origins: found \"https://a/\", ",
+            "",
+        ),
         ("listen = '0.0.0.0:1883'", "b.toml:1:10: listen: 0.0.0.0:1883 ", "--allow-anonymous"),
         ("listen = 'mqtts://127.0.0.1:8883'", "b.toml:1:10: listen: ", "--tls-certificate"),
         ("\n[tls]\nkey = 'k'", "b.toml:2:1: tls: `certificate` is missing", ""),
         ("tls = { certificate = 'c' }", "b.toml:1:7: tls: `key` is missing", ""),
         ("tls.certificat = 'c'", "b.toml:1:5: tls.certificat: ", "is it `certificate`?"),
-        ("data = 'd'\nephemeral = true", "b.toml:2:13: ephemeral: ", "`data`"),
-        ("data = ''", "b.toml:1:8: data: found '', expected a path", "false for none"),
-        ("passwords = 1", "b.toml:1:13: passwords: found 1, expected a path", ""),
+        (
+            "persistence-dir = 'd'\nephemeral = true",
+            "b.toml:2:13: ephemeral: ",
+            "`persistence-dir`",
+        ),
+        (
+            "persistence-dir = ''",
+            "b.toml:1:19: persistence-dir: found '', expected a path",
+            "false for none",
+        ),
+        ("password-file = 1", "b.toml:1:17: password-file: found 1, expected a path", ""),
         ("allow-anonymous = 'no'", "b.toml:1:19: allow-anonymous: ", "true or false"),
-        ("max-packet = '1X'", "b.toml:1:14: max-packet: found '1X'", "no unit of memory"),
-        ("max-packet = 127", "b.toml:1:14: max-packet: found 127, expected 128 to 268435455", ""),
+        ("max-packet-size = '1X'", "b.toml:1:19: max-packet-size: found '1X'", "no unit of memory"),
+        (
+            "max-packet-size = 127",
+            "b.toml:1:19: max-packet-size: found 127, expected 128 to 268435455",
+            "",
+        ),
         ("max-connections = 0", "b.toml:1:19: max-connections: ", "1 at least"),
         ("max-sessions = 0", "b.toml:1:16: max-sessions: ", "1 at least"),
         ("max-message-rate = 0", "b.toml:1:20: max-message-rate: ", "false for none"),
@@ -60,7 +80,7 @@ fn mistakes_name_their_place() {
         ("max-keep-alive = '1d'", "b.toml:1:18: max-keep-alive: ", "\"65535s\""),
         ("max-keep-alive = '0s'", "b.toml:1:18: max-keep-alive: ", "\"1s\""),
         ("max-session-expiry = '10ms'", "b.toml:1:22: max-session-expiry: ", "whole seconds"),
-        ("max-data = 'much'", "b.toml:1:12: max-data: ", "64K"),
+        ("max-persistence-bytes = 'much'", "b.toml:1:25: max-persistence-bytes: ", "64K"),
         ("connect-timeout = '0s'", "b.toml:1:19: connect-timeout: ", "serve nobody"),
         ("send-timeout = 5", "b.toml:1:16: send-timeout: found 5, expected", "30s"),
         ("sys-interval = '10'", "b.toml:1:16: sys-interval: ", "30s"),
@@ -74,7 +94,7 @@ fn mistakes_name_their_place() {
         ),
     ];
     servers::mistakes_are_told(read, table);
-    let all = read("listn = 1\nmax-queue = 'x'\n[tls]\ncert = 3").unwrap_err();
+    let all = read("listn = 1\nmax-queued-messages = 'x'\n[tls]\ncert = 3").unwrap_err();
     assert_eq!(all.len(), 3, "all at once: {all:?}");
 }
 
@@ -82,12 +102,12 @@ fn mistakes_name_their_place() {
 fn what_is_read() {
     let text = "
         listen = ['127.0.0.1:80', 'wss://[::1]:443']
-        passwords = 'users'
+        password-file = 'users'
         drop-oldest = true
         max-keep-alive = '1m'
         max-session-expiry = '2h'
         max-connection-rate = 7
-        max-data = '2G'
+        max-persistence-bytes = '2G'
         tls = { certificate = 'c.pem', key = '/k.pem' }
         runtime.admin = '127.0.0.1:1'
     ";
@@ -97,10 +117,10 @@ fn what_is_read() {
     assert_eq!(config.check(), []);
     let wss = "[::1]:443".parse::<std::net::SocketAddr>().unwrap();
     assert_eq!(config.listen[1], Listen::wss(wss));
-    assert_eq!(config.security.passwords, Some("/etc/b/users".into()));
+    assert_eq!(config.security.password_file, Some("/etc/b/users".into()));
     let limits = &config.limits;
     assert_eq!((limits.when_full, limits.keep_alive), (WhenFull::DropOldest, 60));
-    assert_eq!((limits.session_expiry, limits.data_bytes), (7200, 2 << 30));
+    assert_eq!((limits.session_expiry, limits.persistence_bytes), (7200, 2 << 30));
     assert_eq!(limits.connection_rate, Some(7));
     let tls = config.security.tls.as_ref().unwrap();
     assert_eq!(tls.certificate, PathBuf::from("/etc/b/c.pem"));
@@ -112,8 +132,8 @@ fn what_is_read() {
     let tls = config.security.tls.as_ref().unwrap();
     assert_eq!(tls.client_authorities, Some("a".into()));
     assert_eq!(tls.certificate, PathBuf::from("/etc/b/c.pem"));
-    config.read("tls = false\npasswords = false", "c", "".as_ref(), &mut origins).unwrap();
-    assert_eq!((&config.security.tls, &config.security.passwords), (&None, &None));
+    config.read("tls = false\npassword-file = false", "c", "".as_ref(), &mut origins).unwrap();
+    assert_eq!((&config.security.tls, &config.security.password_file), (&None, &None));
 }
 
 #[test]
@@ -127,7 +147,7 @@ fn every_key_is_documented() {
     let tables = &["tls."];
     servers::page_is_right(page, &Config::keys(), tables, is_default);
     let config = read(servers::example(page)).expect("the example is right");
-    assert_eq!((config.listen.len(), config.limits.queue), (3, 1000));
+    assert_eq!((config.listen.len(), config.limits.queued_messages), (3, 1000));
 }
 
 fn path() -> impl Strategy<Value = PathBuf> {
@@ -152,17 +172,17 @@ proptest! {
         let mut config = Config::new();
         let listen = |(port, tls, websocket)| Listen { tls, websocket, ..Listen::mqtt(([127, 0, 0, 1], port)) };
         config.listen = ports.into_iter().map(listen).collect();
-        (config.data, config.ephemeral) = (data, flags[0]);
+        (config.persistence_dir, config.ephemeral) = (data, flags[0]);
         let security = &mut config.security;
-        (security.passwords, security.access, security.origins) = (passwords, access, origins);
+        (security.password_file, security.acl_file, security.allowed_origins) = (passwords, access, origins);
         security.allow_anonymous = flags[1];
         security.tls = tls.map(|(certificate, key, client_authorities)| Tls { certificate, key, client_authorities });
         let limits = &mut config.limits;
         [limits.per_address, limits.connection_rate, limits.message_rate] = rates;
         let sizes = amounts.map(|amount| amount as usize);
-        [limits.connections, limits.sessions, limits.subscriptions, limits.packet, limits.queue, limits.queue_bytes, limits.retained, limits.retained_bytes, _, limits.under_way] = sizes;
-        limits.data_bytes = u64::from(amounts[8]) << 12;
-        (limits.keep_alive, limits.session_expiry, limits.receive_maximum, limits.topic_aliases) = (keep_alive, expiry, receive, aliases);
+        [limits.connections, limits.sessions, limits.subscriptions, limits.packet_size, limits.queued_messages, limits.queued_bytes, limits.retained, limits.retained_bytes, _, limits.inflight_deliveries] = sizes;
+        limits.persistence_bytes = u64::from(amounts[8]) << 12;
+        (limits.keep_alive, limits.session_expiry, limits.receive_maximum, limits.topic_alias) = (keep_alive, expiry, receive, aliases);
         if flags[2] {
             limits.when_full = WhenFull::DropOldest;
         }
@@ -182,7 +202,7 @@ proptest! {
 
     #[test]
     fn no_tables_break_the_reader(
-        lines in prop::collection::vec("(\\[{1,2}(tls|runtime|listen|x)\\]{1,2}\n)?(listen|tls|data|max-queue|key|drain|drop-oldest) = (1|true|'a'|\\['a',2\\]|\\{a=1\\})", 0..6),
+        lines in prop::collection::vec("(\\[{1,2}(tls|runtime|listen|x)\\]{1,2}\n)?(listen|tls|persistence-dir|max-queued-messages|key|drain|drop-oldest) = (1|true|'a'|\\['a',2\\]|\\{a=1\\})", 0..6),
     ) {
         let _ = read(&lines.join("\n"));
     }

@@ -11,29 +11,29 @@ use crate::settings::yes_or_no;
 pub(crate) struct Content {
     /// What stands for a directory, given several times: the first that is there.
     /// [default: index.html]
-    #[arg(long = "index", value_name = "NAME", env = "PHALANX_INDEX", value_delimiter = ',')]
+    #[arg(long = "index", value_name = "NAME", env, value_delimiter = ',')]
     index: Vec<String>,
 
     /// List directories without an index: as a page, or as JSON for who asks for that.
-    #[arg(long, env = "PHALANX_LISTING", value_parser = yes_or_no())]
+    #[arg(long, env, value_parser = yes_or_no())]
     listing: bool,
 
     /// The file that is sent, with 200, to browsers that open a page where there is nothing: for
     /// programs that run in the browser and have paths of their own.
-    #[arg(long, value_name = "FILE", env = "PHALANX_FALLBACK")]
+    #[arg(long, value_name = "FILE", env)]
     fallback: Option<String>,
 
     /// The file that is shown with an error, as in 404=404.html; given several times.
-    #[arg(long = "error-page", value_name = "STATUS=FILE", value_parser = error_page, env = "PHALANX_ERROR_PAGES", value_delimiter = ',')]
+    #[arg(long = "error-page", value_name = "STATUS=FILE", value_parser = error_page, env, value_delimiter = ',')]
     error_pages: Vec<(u16, String)>,
 
     /// Send file.br, file.zst or file.gz in the place of file to clients that take it, where it is
     /// there and not older.
-    #[arg(long, env = "PHALANX_PRECOMPRESSED", value_parser = yes_or_no())]
+    #[arg(long, env, value_parser = yes_or_no())]
     precompressed: bool,
 
     /// Compress text in the cache, once for each file, for clients that take it.
-    #[arg(long, env = "PHALANX_COMPRESS", value_parser = yes_or_no())]
+    #[arg(long, env, value_parser = yes_or_no())]
     compress: bool,
 }
 

@@ -17,7 +17,7 @@ mod web;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// Servers that run similar work of different requests together.
 #[derive(Parser)]
@@ -43,12 +43,20 @@ enum Command {
     Man(manual::Man),
 }
 
+/// The command line. Each server's variables have a prefix of their own, so that one environment can configure both.
+fn command() -> clap::Command {
+    Cli::command()
+        .mut_subcommand("web", |web| variables::named(web, "PHALANX_WEB_"))
+        .mut_subcommand("broker", |broker| variables::named(broker, "PHALANX_BROKER_"))
+}
+
 fn main() -> ExitCode {
     // Bad arguments: clap tells what and how on stderr, and exits with 2.
-    let cli = Cli::try_parse().unwrap_or_else(|error| {
+    let matches = command().try_get_matches();
+    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches)).unwrap_or_else(|error| {
         let _ = error.print();
         let variable = |name: &str| std::env::var(name).ok();
-        if let Some(name) = variables::blamed(&error, &Cli::command(), variable) {
+        if let Some(name) = variables::blamed(&error, &command(), variable) {
             tell::lines(format_args!("{name} in the environment says so"));
         }
         std::process::exit(error.exit_code())

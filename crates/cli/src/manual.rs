@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 /// Write a shell's completions to stdout.
@@ -45,7 +45,7 @@ impl Man {
 
 /// All commands but those that are not for people: pages leave them out by themselves, completions do not.
 fn command() -> Command {
-    crate::Cli::command().mut_subcommands(|group| {
+    crate::command().mut_subcommands(|group| {
         if !group.get_subcommands().any(Command::is_hide_set) {
             return group;
         }

@@ -20,12 +20,12 @@ use crate::tell;
 pub(crate) struct FileArgs {
     /// Read the configuration from this file, in TOML; docs/web/configuration.md and docs/broker/configuration.md
     /// have all keys.
-    #[arg(long, short, value_name = "FILE", env = "PHALANX_CONFIG")]
+    #[arg(long, short, value_name = "FILE", env)]
     pub(crate) config: Option<PathBuf>,
 
     /// Set a key of the configuration, as it would be written in the file: `runtime.drain="5s"`, `health="/up"`. May be
     /// given several times.
-    #[arg(long, value_name = "KEY=VALUE", env = "PHALANX_SET", value_delimiter = '\n')]
+    #[arg(long, value_name = "KEY=VALUE", env, value_delimiter = '\n')]
     set: Vec<String>,
 
     /// Look whether the configuration is right and what it names is there (directories, certificates, files of
@@ -61,56 +61,56 @@ impl FileArgs {
 #[command(next_help_heading = "How it is run")]
 pub(crate) struct RuntimeArgs {
     /// How many processors: threads, each bound to a core. Default: one for each core.
-    #[arg(long, short, value_name = "N", env = "PHALANX_PROCESSORS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, short, value_name = "N", env, value_parser = clap::value_parser!(u16).range(1..=1024))]
     processors: Option<u16>,
 
     /// How to reach the kernel: io_uring, or readiness (epoll, kqueue). `auto` takes io_uring where
     /// there is one. [default: auto]
-    #[arg(long, value_name = "auto|uring|poll", env = "PHALANX_DRIVER")]
+    #[arg(long, value_name = "auto|uring|poll", env)]
     driver: Option<Choice>,
 
     /// Show what the server does there, live, and serve /snapshot.json, /metrics and more; on the
     /// loopback only: they tell all about the load. See also `phalanx top`.
-    #[arg(long, value_name = "ADDR:PORT", env = "PHALANX_ADMIN")]
+    #[arg(long, value_name = "ADDR:PORT", env)]
     admin: Option<SocketAddr>,
 
     /// Allow an --admin address that others can reach.
-    #[arg(long, requires = "admin", env = "PHALANX_ADMIN_PUBLIC", value_parser = yes_or_no())]
+    #[arg(long, requires = "admin", env, value_parser = yes_or_no())]
     admin_public: bool,
 
     /// Answer at the --admin address under this host name too, as Prometheus needs it that scrapes by a service's name.
     /// May be given several times. [default: IP addresses and localhost only]
-    #[arg(long, value_name = "NAME", env = "PHALANX_ADMIN_HOST", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", env, value_delimiter = ',')]
     admin_host: Vec<String>,
 
     /// Seconds to finish what is under way after a signal, before it is ended. [default: 10]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400), env = "PHALANX_DRAIN")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400), env)]
     drain: Option<u64>,
 
     /// Microseconds for which an idle processor polls before it sleeps, at most. It polls for less where that would
     /// cost more processor time than the sleeps it saves. 0 never polls. [default: 20]
-    #[arg(long, value_name = "MICROSECONDS", env = "PHALANX_SPIN")]
+    #[arg(long, value_name = "MICROSECONDS", env)]
     spin: Option<u64>,
 
     /// Microseconds that a processor without work may wait for more than one thing to come, so that
     /// work is done in larger cohorts and costs less, at the price of latency: 1000 is a
     /// good value. Waits only where the load fills a cohort within this time. 0 never waits.
     /// [default: 0]
-    #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(0..=10_000), env = "PHALANX_HOLD")]
+    #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(0..=10_000), env)]
     hold: Option<u64>,
 
     /// Milliseconds after which an operation that does not suspend is told on stderr; 0 for never.
     /// [default: 100]
-    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400_000), env = "PHALANX_LONG_OPERATION")]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400_000), env)]
     long_operation: Option<u64>,
 
     /// Bytes of a core's second-level cache, by which the runtime chooses the size of cohorts; 0 for
     /// what the machine says. [default: 0]
-    #[arg(long, value_name = "BYTES", value_parser = phalanx_config::amount, env = "PHALANX_CORE_CACHE")]
+    #[arg(long, value_name = "BYTES", value_parser = phalanx_config::amount, env)]
     core_cache: Option<usize>,
 
     /// Do not bind processors to cores.
-    #[arg(long, env = "PHALANX_NO_PIN", value_parser = yes_or_no())]
+    #[arg(long, env, value_parser = yes_or_no())]
     no_pin: bool,
 }
 

@@ -1,9 +1,21 @@
-//! Bad arguments that stand in the environment: clap names the flag, which whoever has set a variable never wrote.
+//! Environment variables of the servers: their names, and error messages about their values.
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Command, Error};
 
-/// The variable that a wrong value comes from, if it comes from one.
+/// Names the variables of a server: `prefix` and the flag's name, as `PHALANX_BROKER_LISTEN` for `--listen`. Only flags
+/// declared with `env` have a variable.
+pub(crate) fn named(command: Command, prefix: &str) -> Command {
+    command.mut_args(|argument| match (argument.get_env(), argument.get_long()) {
+        (Some(_), Some(long)) => {
+            let name = format!("{prefix}{}", long.to_uppercase().replace('-', "_"));
+            argument.env(name)
+        }
+        _ => argument,
+    })
+}
+
+/// The variable that an invalid value comes from, if any. Clap's message names only the flag.
 pub(crate) fn blamed(
     error: &Error,
     command: &Command,
@@ -26,6 +38,19 @@ pub(crate) fn blamed(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_server_has_variables_of_its_own() {
+        let command = Command::new("web").args([
+            clap::arg!(--"max-connections" <N>).env("ANY"),
+            clap::arg!(--check),
+            clap::arg!([name]).env("NAME"),
+        ]);
+        let command = named(command, "PHALANX_WEB_");
+        let variables: Vec<_> = command.get_arguments().map(clap::Arg::get_env).collect();
+        let expected = [Some("PHALANX_WEB_MAX_CONNECTIONS"), None, Some("NAME")];
+        assert_eq!(variables, expected.map(|name| name.map(std::ffi::OsStr::new)));
+    }
 
     #[test]
     fn a_variable_is_blamed_for_what_it_says() {

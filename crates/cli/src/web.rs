@@ -37,16 +37,16 @@ pub(crate) struct Web {
     /// Where to listen; port 0 takes a free one, and a port alone is one of 127.0.0.1. May be given several
     /// times. Sockets that systemd hands over take the place of all.
     /// [default: 127.0.0.1:8080]
-    #[arg(long, short, value_name = "ADDR:PORT", env = "PHALANX_LISTEN", value_delimiter = ',')]
+    #[arg(long, short, value_name = "ADDR:PORT", env, value_delimiter = ',')]
     listen: Vec<Listen>,
 
     /// Serve over TLS, with this certificate: a PEM file, the certificates that lead to the root
     /// behind it. It is looked at again while the server runs, and a renewed one is taken.
-    #[arg(long, value_name = "FILE", requires = "tls_key", env = "PHALANX_TLS_CERTIFICATE")]
+    #[arg(long, value_name = "FILE", requires = "tls_key", env)]
     tls_certificate: Option<PathBuf>,
 
     /// The certificate's private key: a PEM file.
-    #[arg(long, value_name = "FILE", requires = "tls_certificate", env = "PHALANX_TLS_KEY")]
+    #[arg(long, value_name = "FILE", requires = "tls_certificate", env)]
     tls_key: Option<PathBuf>,
 
     /// Also listen here, without TLS, to send clients to where there is TLS.
@@ -55,34 +55,34 @@ pub(crate) struct Web {
         value_name = "ADDR:PORT",
         requires = "tls_certificate",
         value_parser = phalanx_service::address,
-        env = "PHALANX_REDIRECT_HTTP"
+        env
     )]
     redirect_http: Option<SocketAddr>,
 
     /// Speak HTTP/2 without TLS too, to clients that begin with it.
-    #[arg(long, env = "PHALANX_H2C", value_parser = yes_or_no())]
+    #[arg(long, env, value_parser = yes_or_no())]
     h2c: bool,
 
     /// Memory for files' contents, over all processors. [default: 256M]
-    #[arg(long, value_name = "BYTES", value_parser = phalanx_web::amount, env = "PHALANX_CACHE")]
+    #[arg(long, value_name = "BYTES", value_parser = phalanx_web::amount, env)]
     cache: Option<usize>,
 
     /// The most connections at once; more are answered with 503 and closed. [default: 100000]
-    #[arg(long, value_name = "N", env = "PHALANX_MAX_CONNECTIONS")]
+    #[arg(long, value_name = "N", env)]
     max_connections: Option<NonZero<usize>>,
 
     /// Milliseconds that work may wait in an overloaded server. When it waits for longer, requests
     /// are refused with 503 before anything is done for them, so that those let in are answered in
     /// up to about twice this time. 0 never refuses any. [default: 15]
-    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(0..=60_000), env = "PHALANX_TARGET_WAIT")]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(0..=60_000), env)]
     target_wait: Option<u64>,
 
     /// Seconds that a client has for the whole of a request. [default: 10]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400), env = "PHALANX_REQUEST_TIMEOUT")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400), env)]
     request_timeout: Option<u64>,
 
     /// Seconds that a connection may be idle between requests. [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400), env = "PHALANX_IDLE_TIMEOUT")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400), env)]
     idle_timeout: Option<u64>,
 
     #[command(flatten)]

@@ -50,7 +50,7 @@ fn each_command_has_a_page() {
     assert!(page(&pages, "phalanx.1").contains("phalanx\\-web"));
     // The text of `--help`, and the environment variable.
     let web = page(&pages, "phalanx-web.1");
-    for wanted in [r"\-\-max\-connections", "PHALANX_MAX_CONNECTIONS", "SIGHUP"] {
+    for wanted in [r"\-\-max\-connections", "PHALANX_WEB_MAX_CONNECTIONS", "SIGHUP"] {
         assert!(web.contains(wanted), "{wanted}");
     }
     page(&pages, "phalanx-bench-figure2.1");

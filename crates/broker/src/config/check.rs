@@ -22,10 +22,11 @@ impl Config {
         for listen in listen {
             let address = listen.address;
             let public = !address.ip().is_loopback();
-            let open =
-                security.passwords.is_none() && !security.allow_anonymous && !(listen.tls && named);
+            let open = security.password_file.is_none()
+                && !security.allow_anonymous
+                && !(listen.tls && named);
             let what = format!(
-                "{address} can be reached by others, and whoever connects would be let in; give --passwords, listen \
+                "{address} can be reached by others, and whoever connects would be let in; give --password-file, listen \
                  on 127.0.0.1, or say --allow-anonymous"
             );
             wrong(public && open, "listen", &what);
@@ -33,13 +34,17 @@ impl Config {
         for what in listed_twice(listen.iter().map(|listen| listen.address)) {
             wrong(true, "listen", &what);
         }
-        for origin in &security.origins {
+        for origin in &security.allowed_origins {
             // It is compared with what browsers say of a page (RFC 6454 §6.2), which ends there.
             let host = origin.split_once("://").map_or("", |(_, host)| host);
             let what = format!(
                 "found {origin:?}, expected what a browser says of a page: \"https://app.example.org\", or \"*\" for all"
             );
-            wrong(origin != "*" && (host.is_empty() || host.contains('/')), "ws-origin", &what);
+            wrong(
+                origin != "*" && (host.is_empty() || host.contains('/')),
+                "allowed-origins",
+                &what,
+            );
         }
         match &security.tls {
             Some(tls) => {
@@ -54,19 +59,27 @@ impl Config {
                 "an address has TLS, and there is no certificate; give --tls-certificate and --tls-key",
             ),
         }
-        let both = self.ephemeral && self.data.is_some();
-        wrong(both, "ephemeral", "all is to be kept in memory only, and `data` names a directory");
+        let both = self.ephemeral && self.persistence_dir.is_some();
+        wrong(
+            both,
+            "ephemeral",
+            "all is to be kept in memory only, and `persistence-dir` names a directory",
+        );
         // What is kept together has a bound.
-        let most = if self.data.is_some() { MOST_PACKET } else { phalanx_mqtt::Frame::MAX_BODY };
-        let what = format!("found {}, expected 128 to {most}", limits.packet);
-        wrong(!(128..=most).contains(&limits.packet), "max-packet", &what);
+        let most = if self.persistence_dir.is_some() {
+            MOST_PACKET
+        } else {
+            phalanx_mqtt::Frame::MAX_BODY
+        };
+        let what = format!("found {}, expected 128 to {most}", limits.packet_size);
+        wrong(!(128..=most).contains(&limits.packet_size), "max-packet-size", &what);
         let least = "found 0, which would let nobody in; expected 1 at least";
         wrong(limits.connections == 0, "max-connections", least);
         wrong(limits.sessions == 0, "max-sessions", least);
         let least = "found 0, which would let no message in; expected 1 at least";
         wrong(limits.receive_maximum == 0, "receive-maximum", least);
         let least = "found 0, which would let no message through; expected 1 at least";
-        wrong(limits.under_way == 0, "max-under-way", least);
+        wrong(limits.inflight_deliveries == 0, "max-inflight-deliveries", least);
         let least = "found 0, expected 1 at least, or false for none";
         for (key, bound) in [
             ("max-connections-per-address", limits.per_address),

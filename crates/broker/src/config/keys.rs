@@ -14,7 +14,7 @@ impl Keys for Config {
         let Self {
             listen,
             security,
-            data,
+            persistence_dir,
             ephemeral,
             limits,
             system_interval,
@@ -22,13 +22,13 @@ impl Keys for Config {
             accept_loss: _,
         } = self;
         pass.key("listen", listen);
-        pass.path("data", data);
+        pass.path("persistence-dir", persistence_dir);
         pass.key("ephemeral", ephemeral);
-        let Security { passwords, access, tls, origins, allow_anonymous } = security;
-        pass.path("passwords", passwords);
-        pass.path("access", access);
+        let Security { password_file, acl_file, tls, allowed_origins, allow_anonymous } = security;
+        pass.path("password-file", password_file);
+        pass.path("acl-file", acl_file);
         pass.key("allow-anonymous", allow_anonymous);
-        pass.key("ws-origin", origins);
+        pass.key("allowed-origins", allowed_origins);
         pass.optional("tls", tls);
         of_limits(limits, pass);
         pass.key("sys-interval", system_interval);
@@ -45,17 +45,17 @@ fn of_limits(limits: &mut Limits, pass: &mut Pass<'_, '_>) {
         sessions,
         subscriptions,
         subscription_bytes,
-        packet,
-        queue,
-        queue_bytes,
+        packet_size,
+        queued_messages,
+        queued_bytes,
         when_full,
-        under_way,
+        inflight_deliveries,
         retained,
         retained_bytes,
-        data_bytes,
+        persistence_bytes,
         receive_maximum,
         keep_alive,
-        topic_aliases,
+        topic_alias,
         session_expiry,
         connect,
         send,
@@ -67,17 +67,17 @@ fn of_limits(limits: &mut Limits, pass: &mut Pass<'_, '_>) {
     pass.key("max-sessions", sessions);
     pass.key("max-subscriptions", subscriptions);
     pass.key("max-subscription-bytes", subscription_bytes);
-    pass.key("max-packet", packet);
-    pass.key("max-queue", queue);
-    pass.key("max-queue-bytes", queue_bytes);
+    pass.key("max-packet-size", packet_size);
+    pass.key("max-queued-messages", queued_messages);
+    pass.key("max-queued-bytes", queued_bytes);
     pass.key_as::<DropOldest, _>("drop-oldest", when_full);
-    pass.key("max-under-way", under_way);
+    pass.key("max-inflight-deliveries", inflight_deliveries);
     pass.key("max-retained", retained);
     pass.key("max-retained-bytes", retained_bytes);
-    pass.key_as::<Bytes, _>("max-data", data_bytes);
+    pass.key_as::<Bytes, _>("max-persistence-bytes", persistence_bytes);
     pass.key("receive-maximum", receive_maximum);
     pass.key_as::<KeepAlive, _>("max-keep-alive", keep_alive);
-    pass.key("topic-aliases", topic_aliases);
+    pass.key("max-topic-alias", topic_alias);
     pass.key_as::<Expiry, _>("max-session-expiry", session_expiry);
     pass.key("connect-timeout", connect);
     pass.key("send-timeout", send);

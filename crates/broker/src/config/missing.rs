@@ -12,15 +12,15 @@ use crate::config::{Config, Tls};
 impl Config {
     /// What this configuration names and cannot be had: files of users, of rules and of certificates, the directory
     /// of what is kept. Lines for each, none if all is there. Opens what is looked for, and changes nothing; what is
-    /// kept is not read, as a broker may be at work there ([`check_data`](crate::check_data) does). May block.
+    /// kept is not read, as a broker may be at work there ([`check_persistence_dir`](crate::check_persistence_dir) does). May block.
     pub fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
         let mut wrong = |error: String| missing.extend(error.lines().map(str::to_owned));
         let security = &self.security;
-        if let Some(Err(error)) = security.passwords.as_deref().map(Users::open) {
+        if let Some(Err(error)) = security.password_file.as_deref().map(Users::open) {
             wrong(error.to_string());
         }
-        if let Some(Err(error)) = security.access.as_deref().map(Rules::open) {
+        if let Some(Err(error)) = security.acl_file.as_deref().map(Rules::open) {
             wrong(error.to_string());
         }
         if let Some(Tls { certificate, key, client_authorities }) = &security.tls {
@@ -31,7 +31,7 @@ impl Config {
                 wrong(error.to_string());
             }
         }
-        if let Some(data) = &self.data
+        if let Some(data) = &self.persistence_dir
             && let Err(error) = directory(data)
         {
             wrong(format!("cannot keep anything in {}: {error}", data.display()));

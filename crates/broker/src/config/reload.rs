@@ -17,18 +17,18 @@ impl Config {
             sessions,
             subscriptions,
             subscription_bytes,
-            packet,
-            queue,
-            queue_bytes,
+            packet_size,
+            queued_messages,
+            queued_bytes,
             when_full,
-            under_way: _,
+            inflight_deliveries: _,
             retained: _,
             retained_bytes: _,
-            data_bytes: _,
+            persistence_bytes: _,
             // Clients were told so, and may have begun as much.
             receive_maximum: _,
             keep_alive,
-            topic_aliases: _,
+            topic_alias: _,
             session_expiry,
             connect,
             send,
@@ -43,17 +43,21 @@ impl Config {
             subscriptions,
             subscription_bytes,
             // What is kept goes on to be.
-            packet: if running.data.is_some() { packet.min(MOST_PACKET) } else { packet },
-            queue,
-            queue_bytes,
+            packet_size: if running.persistence_dir.is_some() {
+                packet_size.min(MOST_PACKET)
+            } else {
+                packet_size
+            },
+            queued_messages,
+            queued_bytes,
             when_full,
-            under_way: old.under_way,
+            inflight_deliveries: old.inflight_deliveries,
             retained: old.retained,
             retained_bytes: old.retained_bytes,
-            data_bytes: old.data_bytes,
+            persistence_bytes: old.persistence_bytes,
             receive_maximum: old.receive_maximum,
             keep_alive,
-            topic_aliases: old.topic_aliases,
+            topic_alias: old.topic_alias,
             session_expiry,
             connect,
             send,
@@ -70,8 +74,8 @@ impl Config {
 impl Security {
     /// Whether there are passwords, and whether certificates, decides which stages a broker has.
     fn over(&self, running: &Self) -> Self {
-        let Self { passwords, access, tls, origins, allow_anonymous } = self.clone();
-        let passwords = match (passwords, &running.passwords) {
+        let Self { password_file, acl_file, tls, allowed_origins, allow_anonymous } = self.clone();
+        let password_file = match (password_file, &running.password_file) {
             (Some(new), Some(_)) => Some(new),
             (_, old) => old.clone(),
         };
@@ -85,7 +89,7 @@ impl Security {
             }),
             (_, old) => old.clone(),
         };
-        Self { passwords, access, tls, origins, allow_anonymous }
+        Self { password_file, acl_file, tls, allowed_origins, allow_anonymous }
     }
 }
 
@@ -97,22 +101,22 @@ mod tests {
     fn what_cannot_change_is_named() {
         let running = Config::new();
         let mut new = running.clone();
-        new.limits.queue = 5;
+        new.limits.queued_messages = 5;
         new.limits.keep_alive = 7;
-        new.security.access = Some("rules".into());
+        new.security.acl_file = Some("rules".into());
         let followed = new.over(&running);
         assert_eq!((&followed, new.left_out(&followed)), (&new, Vec::new()));
         // Each of these is of the start.
         new.listen.clear();
-        (new.data, new.limits.data_bytes) = (Some("d".into()), 7);
+        (new.persistence_dir, new.limits.persistence_bytes) = (Some("d".into()), 7);
         (new.limits.retained, new.limits.receive_maximum) = (1, 2);
         new.runtime.pin = false;
-        new.security.passwords = Some("users".into());
+        new.security.password_file = Some("users".into());
         new.security.tls = Some(Tls::default());
         let followed = new.over(&running);
-        assert_eq!((followed.limits.queue, &followed.security.tls), (5, &None));
+        assert_eq!((followed.limits.queued_messages, &followed.security.tls), (5, &None));
         let keys = new.left_out(&followed);
-        let all = "data listen max-data max-retained passwords receive-maximum runtime.pin tls";
+        let all = "listen max-persistence-bytes max-retained password-file persistence-dir receive-maximum runtime.pin tls";
         assert_eq!(keys.join(" "), all);
     }
 
@@ -120,22 +124,22 @@ mod tests {
     #[test]
     fn what_is_there_may_be_elsewhere() {
         let mut running = Config::new();
-        running.security.passwords = Some("a".into());
+        running.security.password_file = Some("a".into());
         running.security.tls =
             Some(Tls { certificate: "c".into(), key: "k".into(), client_authorities: None });
         let mut new = running.clone();
-        new.security.passwords = Some("b".into());
+        new.security.password_file = Some("b".into());
         new.security.tls = Some(Tls {
             certificate: "d".into(),
             key: "l".into(),
             client_authorities: Some("x".into()),
         });
         let followed = new.over(&running);
-        assert_eq!(followed.security.passwords, new.security.passwords);
+        assert_eq!(followed.security.password_file, new.security.password_file);
         let tls = followed.security.tls.as_ref().unwrap();
         assert_eq!((tls.certificate.to_str(), &tls.client_authorities), (Some("d"), &None));
         assert_eq!(new.left_out(&followed), ["tls.client-ca"]);
-        new.security.passwords = None;
-        assert_eq!(new.over(&running).security.passwords, running.security.passwords);
+        new.security.password_file = None;
+        assert_eq!(new.over(&running).security.password_file, running.security.password_file);
     }
 }

@@ -18,11 +18,11 @@ impl Config {
     /// use phalanx_broker::{Config, Origins};
     ///
     /// let mut config = Config::new();
-    /// let text = "listen = ['127.0.0.1:1883', 'ws://127.0.0.1:8083']\nmax-queue = 'many'";
+    /// let text = "listen = ['127.0.0.1:1883', 'ws://127.0.0.1:8083']\nmax-queued-messages = 'many'";
     /// let mistakes = config
     ///     .read(text, "broker.toml", "".as_ref(), &mut Origins::default())
     ///     .unwrap_err();
-    /// assert!(mistakes[0].to_string().starts_with("broker.toml:2:13: max-queue: found 'many'"));
+    /// assert!(mistakes[0].to_string().starts_with("broker.toml:2:13: max-queued-messages: found 'many'"));
     /// ```
     pub fn read(
         &mut self,

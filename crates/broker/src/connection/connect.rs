@@ -63,7 +63,7 @@ pub(super) async fn welcome(
     let limits = &context.config.limits;
     let stream = Rc::new(stream);
     let connect = loop {
-        match Frame::split(input, limits.packet) {
+        match Frame::split(input, limits.packet_size) {
             Ok(Some(frame)) if frame.kind() == Kind::Connect => break frame,
             Ok(None) => (),
             // This is somebody who does not speak MQTT: there is no way to say so.
@@ -154,8 +154,8 @@ pub(super) async fn welcome(
             say(Property::ServerKeepAlive(keep_alive));
         }
         say(Property::ReceiveMaximum(limits.receive_maximum));
-        say(Property::TopicAliasMaximum(limits.topic_aliases));
-        say(Property::MaximumPacketSize(limits.packet as u32));
+        say(Property::TopicAliasMaximum(limits.topic_alias));
+        say(Property::MaximumPacketSize(limits.packet_size as u32));
     }
     let mut ack =
         ConnAck { session_present: false, reason: Reason::SUCCESS, properties: properties.get() };

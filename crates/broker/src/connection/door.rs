@@ -36,7 +36,7 @@ async fn open(
         transport = Transport::Tls(shaken.ok()?);
     }
     if listen.websocket {
-        let socket = upgrade(transport, &context.config.security.origins, left()).await?;
+        let socket = upgrade(transport, &context.config.security.allowed_origins, left()).await?;
         transport = Transport::WebSocket(Box::new(socket));
     }
     Some(transport)

@@ -102,7 +102,7 @@ pub(crate) async fn serve(stream: Transport, context: Context, guest: Guest) {
         // One and a half times of it is what the standard grants.
         seconds => IoTimeout::after(Duration::from_millis(1500 * u64::from(seconds))),
     };
-    let most_aliases = context.config.limits.topic_aliases;
+    let most_aliases = context.config.limits.topic_alias;
     let pace = context.config.limits.message_rate.map(|rate| Box::new(Pace::new(rate)));
     let mut connection = Connection {
         stream,
@@ -175,7 +175,7 @@ impl Connection {
 
     /// Takes all whole packets at the front of `input`, and says how many bytes they were.
     async fn take(&mut self, input: &[u8], taken: &mut usize) -> Result<(), End> {
-        let most = self.context.config.limits.packet;
+        let most = self.context.config.limits.packet_size;
         self.policy.refresh(&self.context.access);
         while let Some(frame) = Frame::split(&input[*taken..], most)? {
             *taken += frame.length();

@@ -31,7 +31,7 @@ fn highest(seed: u64, most: usize) -> usize {
         config.runtime.processors = world.processors();
         let hour = Duration::from_secs(3600);
         (config.limits.connect, config.limits.send) = (hour, hour);
-        config.limits.under_way = most;
+        config.limits.inflight_deliveries = most;
         let mut graph = Graph::new();
         let broker = Broker::declare(&mut graph, &config);
         let looked_at = broker.clone();

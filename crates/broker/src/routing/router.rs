@@ -83,7 +83,7 @@ impl Router {
             subscribers: Trie::default(),
             retained: Retained::new(limits.retained, limits.retained_bytes),
             system: Retained::new(usize::MAX, usize::MAX),
-            most: limits.queue.saturating_add(WRITTEN),
+            most: limits.queued_messages.saturating_add(WRITTEN),
             content: ContentIndex::new(),
             clients: Vec::new(),
             free: Vec::new(),

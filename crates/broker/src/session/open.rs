@@ -86,7 +86,7 @@ impl Sessions {
         let number = self.links;
         let key = self.key(slot);
         // Each is a topic that is kept.
-        let most_aliases = self.limits.topic_aliases;
+        let most_aliases = self.limits.topic_alias;
         let Some(session) = self.at(slot) else {
             return (Err(Reason::UNSPECIFIED_ERROR), after, Ticket::default());
         };

@@ -62,9 +62,10 @@ impl Session {
             return false;
         }
         let size = message.size();
-        let Limits { queue, queue_bytes, when_full, .. } = *desk.limits;
-        let is_full =
-            |own: &Self| own.queue.len() >= queue || own.queued_bytes + size > queue_bytes;
+        let Limits { queued_messages, queued_bytes, when_full, .. } = *desk.limits;
+        let is_full = |own: &Self| {
+            own.queue.len() >= queued_messages || own.queued_bytes + size > queued_bytes
+        };
         if is_full(self) && self.sweep <= desk.now {
             self.sweep(desk);
         }

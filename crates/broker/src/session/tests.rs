@@ -167,7 +167,7 @@ fn what_was_refused_while_its_client_came_back_is_new() {
 
 #[test]
 fn what_has_expired_while_it_waited_takes_no_room() {
-    let mut sessions = with(Limits { queue: 3, ..Limits::default() });
+    let mut sessions = with(Limits { queued_messages: 3, ..Limits::default() });
     let Opened { key, link, .. } = open(&mut sessions, true, at(0));
     sessions.close(key, link, Closing { will: false, expiry: None }, at(0));
     let mut come = |expires, now| {
@@ -280,7 +280,7 @@ fn each_message_is_delivered_or_dropped_for_a_reason() {
     let once = |payload: &[u8]| message(Delivery::AtMostOnce, payload);
     let surely = |payload: &[u8]| message(Delivery::AtLeastOnce(id(1)), payload);
     for when_full in [WhenFull::DropNewest, WhenFull::DropOldest] {
-        let mut sessions = with(Limits { queue: 2, when_full, ..Limits::default() });
+        let mut sessions = with(Limits { queued_messages: 2, when_full, ..Limits::default() });
         let opened = open(&mut sessions, false, at(0));
         // Written ahead of the sending, and longer than the client takes.
         let long = vec![0; 2 << 20];

@@ -52,7 +52,8 @@ fn config(world: &World) -> Config {
     config.limits.connect = Duration::from_secs(3600);
     config.limits.send = Duration::from_secs(3600);
     // Mostly publishers are held back.
-    config.limits.under_way = [1, 2, 5, config.limits.under_way][world.seed() as usize / 3 % 4];
+    config.limits.inflight_deliveries =
+        [1, 2, 5, config.limits.inflight_deliveries][world.seed() as usize / 3 % 4];
     config
 }
 

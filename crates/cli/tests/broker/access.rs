@@ -51,13 +51,13 @@ impl Files {
 
     /// A broker with users and rules.
     fn broker(&self, driver: &str) -> Broker {
-        self.broker_with(driver, &["--access", self.path("rules").to_str().unwrap()])
+        self.broker_with(driver, &["--acl-file", self.path("rules").to_str().unwrap()])
     }
 
     /// A broker with users, and what else it is given.
     fn broker_with(&self, driver: &str, arguments: &[&str]) -> Broker {
         let users = self.path("users");
-        let mut all = vec!["--passwords", users.to_str().unwrap()];
+        let mut all = vec!["--password-file", users.to_str().unwrap()];
         all.extend_from_slice(arguments);
         Broker::start_with(driver, &all)
     }
@@ -244,7 +244,7 @@ fn what_may_not_be_received(driver: &str) {
     // To nobody's user.
     let others = files.broker_with(
         driver,
-        &["--allow-anonymous", "--access", files.path("rules").to_str().unwrap()],
+        &["--allow-anonymous", "--acl-file", files.path("rules").to_str().unwrap()],
     );
     let mut anonymous = Client::new(&others, "anybody");
     let wanted = [("weather/#", plain), ("garden/#", plain)];
@@ -287,7 +287,7 @@ fn files_are_read_again(driver: &str) {
 
 #[test]
 fn files_that_are_not_there() {
-    for flag in ["--passwords", "--access"] {
+    for flag in ["--password-file", "--acl-file"] {
         let output = bare()
             .args(["broker", "--ephemeral", "--listen", "127.0.0.1:0", flag, "/no/such/file"])
             .output()

@@ -46,7 +46,7 @@ fn versions_that_are_not_spoken(driver: &str) {
 
 /// MQTT 5 has an answer with the reason; in 3.1.1 the connection closes without one (MQTT-3.1.4-1).
 fn a_malformed_connect(driver: &str) {
-    let broker = Broker::start_with(driver, &["--max-packet", "1000"]);
+    let broker = Broker::start_with(driver, &["--max-packet-size", "1000"]);
     let long =
         [&b"\x10\x80\x10\x00\x04MQTT\x05\x02\x00\x00\x00\x07\xd0"[..], &[b'x'; 2000]].concat();
     for (what, bytes, reason) in [
@@ -169,7 +169,7 @@ fn suback_and_unsuback_within_it(driver: &str) {
 fn acknowledgements_and_the_end_within_it(driver: &str) {
     let rules = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&rules, "topic readwrite open\n").unwrap();
-    let broker = Broker::start_with(driver, &["--access", rules.path().to_str().unwrap()]);
+    let broker = Broker::start_with(driver, &["--acl-file", rules.path().to_str().unwrap()]);
     for (most, with_words) in [(20, false), (200, true)] {
         let mut client = Client::begin(&broker, &of_size("curt", most)).0;
         for delivery in [Delivery::AtLeastOnce(id(1)), Delivery::ExactlyOnce(id(2))] {

@@ -33,7 +33,7 @@ impl Broker {
 
     /// One that keeps what it has.
     pub(crate) fn start_on(driver: &str, data: &Path) -> Self {
-        Self::launch(driver, &["--data", data.to_str().unwrap()])
+        Self::launch(driver, &["--persistence-dir", data.to_str().unwrap()])
     }
 
     /// One with these arguments alone.
@@ -69,7 +69,7 @@ impl Broker {
     }
 
     fn run(driver: &str, arguments: &[&str], mut command: Command) -> Self {
-        command.env("PHALANX_PROCESSORS", "2");
+        command.env("PHALANX_BROKER_PROCESSORS", "2");
         command.args(["--driver", driver]).args(arguments);
         let server =
             Server::launch_speaking(&["mqtt", "mqtts", "ws", "wss"], command, Stdio::null());

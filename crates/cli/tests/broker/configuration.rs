@@ -44,7 +44,7 @@ fn print(arguments: &[&str]) -> Command {
 fn the_packaged_one_is_right() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/debian/broker.toml");
     let whole = printed(&mut print(&["--config", file]));
-    assert!(whole.contains("data = \"/var/lib/phalanx-broker\""), "{whole}");
+    assert!(whole.contains("persistence-dir = \"/var/lib/phalanx-broker\""), "{whole}");
     assert!(whole.contains("listen = [\"mqtt://127.0.0.1:1883\"]"), "{whole}");
 }
 
@@ -56,25 +56,28 @@ fn the_nearer_wins() {
     let text = "
         max-sessions = 1
         max-subscriptions = 1
-        max-queue = 1
+        max-queued-messages = 1
         max-connections = 1
         listen = ['127.0.0.1:1', 'ws://127.0.0.1:2']
-        data = 'kept'
+        persistence-dir = 'kept'
         ephemeral = false
     ";
     fs::write(&file, text).unwrap();
-    let mut command = print(&["--max-queue", "4", "--ws-listen", "127.0.0.1:3", "--ephemeral"]);
+    let mut command =
+        print(&["--max-queued-messages", "4", "--ws-listen", "127.0.0.1:3", "--ephemeral"]);
     command.args(["--set", "max-subscriptions = 2", "--set", "max-connections = 2"]);
-    command.args(["--set", "max-queue = 2"]).env("PHALANX_CONFIG", &file);
-    command.env("PHALANX_MAX_QUEUE", "3").env("PHALANX_MAX_CONNECTIONS", "3");
+    command.args(["--set", "max-queued-messages = 2"]).env("PHALANX_BROKER_CONFIG", &file);
+    command
+        .env("PHALANX_BROKER_MAX_QUEUED_MESSAGES", "3")
+        .env("PHALANX_BROKER_MAX_CONNECTIONS", "3");
     let stdout = printed(&mut command);
     for line in [
         "max-sessions = 1",
         "max-subscriptions = 2",
         "max-connections = 3",
-        "max-queue = 4",
+        "max-queued-messages = 4",
         "listen = [\"ws://127.0.0.1:3\"]",
-        "data = false",
+        "persistence-dir = false",
         "ephemeral = true",
     ] {
         assert!(stdout.lines().any(|other| other == line), "{line}:\n{stdout}");
@@ -85,11 +88,14 @@ fn the_nearer_wins() {
     assert_eq!(printed(print(&["--config"]).arg(&again)), stdout);
     // The directory that the file names begins where the file is, wherever that is read.
     let elsewhere = printed(print(&["--config"]).arg(&file).current_dir("/"));
-    let data = format!("data = \"{}\"", home.path().join("kept").display());
+    let data = format!("persistence-dir = \"{}\"", home.path().join("kept").display());
     assert!(elsewhere.contains(&data), "{elsewhere}");
-    // And --data takes the place of `ephemeral`.
-    let data = printed(&mut print(&["--set", "ephemeral = true", "--data", "/d"]));
-    assert!(data.contains("ephemeral = false") && data.contains("data = \"/d\""), "{data}");
+    // And --persistence-dir takes the place of `ephemeral`.
+    let data = printed(&mut print(&["--set", "ephemeral = true", "--persistence-dir", "/d"]));
+    assert!(
+        data.contains("ephemeral = false") && data.contains("persistence-dir = \"/d\""),
+        "{data}"
+    );
 }
 
 /// Each flag: its value, what it is to be given with, and its key.
@@ -101,13 +107,13 @@ const FLAGS: &[(&str, &str, &[&str], &str)] = &[
     ("tls-certificate", "c", &["--tls-key=k"], "certificate"),
     ("tls-key", "k", &["--tls-certificate=c"], "key"),
     ("tls-client-ca", "a", &["--tls-certificate=c", "--tls-key=k"], "client-ca"),
-    ("ws-origin", "https://a", &[], "ws-origin"),
-    ("data", "d", &[], "data"),
+    ("allowed-origins", "https://a", &[], "allowed-origins"),
+    ("persistence-dir", "d", &[], "persistence-dir"),
     ("ephemeral", "", &[], "ephemeral"),
-    ("passwords", "p", &[], "passwords"),
-    ("access", "a", &[], "access"),
+    ("password-file", "p", &[], "password-file"),
+    ("acl-file", "a", &[], "acl-file"),
     ("allow-anonymous", "", &[], "allow-anonymous"),
-    ("max-packet", "64K", &[], "max-packet"),
+    ("max-packet-size", "64K", &[], "max-packet-size"),
     ("max-connections", "5", &[], "max-connections"),
     ("max-connections-per-address", "5", &[], "max-connections-per-address"),
     ("max-connection-rate", "5", &[], "max-connection-rate"),
@@ -115,7 +121,7 @@ const FLAGS: &[(&str, &str, &[&str], &str)] = &[
     ("max-subscriptions", "5", &[], "max-subscriptions"),
     ("drop-oldest", "", &[], "drop-oldest"),
     ("max-keep-alive", "5", &[], "max-keep-alive"),
-    ("max-queue", "5", &[], "max-queue"),
+    ("max-queued-messages", "5", &[], "max-queued-messages"),
     ("sys-interval", "5", &[], "sys-interval"),
     ("processors", "7", &[], "processors"),
     ("driver", "poll", &[], "driver"),
@@ -132,7 +138,7 @@ const FLAGS: &[(&str, &str, &[&str], &str)] = &[
 
 /// Those that say what is done, and not how.
 const ACTIONS: [&str; 7] =
-    ["config", "set", "check", "print-config", "check-data", "accept-loss", "help"];
+    ["config", "set", "check", "print-config", "check-persistence-dir", "accept-loss", "help"];
 
 /// What is set by each flag is a key of the file, and is set by its environment variable alike.
 #[test]
@@ -155,7 +161,7 @@ fn every_flag_has_a_key_and_a_variable() {
         let given =
             if value.is_empty() { format!("--{name}") } else { format!("--{name}={value}") };
         let by_flag = printed(print(with).arg(given));
-        let variable = format!("PHALANX_{}", name.to_uppercase().replace('-', "_"));
+        let variable = format!("PHALANX_BROKER_{}", name.to_uppercase().replace('-', "_"));
         let value = if value.is_empty() { "true" } else { value };
         let by_variable = printed(print(with).env(&variable, value));
         assert_eq!(by_flag, by_variable, "{variable}");
@@ -192,11 +198,11 @@ fn a_check_tells_all_and_ends() {
         path(&pair.key),
         path(&authority.certificate())
     );
-    let all = "passwords = 'users'\naccess = 'rules'\ndata = 'kept/here'\n";
+    let all = "password-file = 'users'\nacl-file = 'rules'\npersistence-dir = 'kept/here'\n";
     assert_eq!(check(&format!("{all}{tls}")), (Some(0), String::new(), String::new()));
     assert!(!home.path().join("kept").exists(), "nothing is made");
     // What is named and not there, all of it.
-    let none = "passwords = 'no-users'\naccess = 'no-rules'\ndata = 'users'\n\
+    let none = "password-file = 'no-users'\nacl-file = 'no-rules'\npersistence-dir = 'users'\n\
                 [tls]\ncertificate = 'no.pem'\nkey = 'no.key'\nclient-ca = 'no.ca'\n";
     let (code, stdout, stderr) = check(none);
     assert_eq!((code, &stdout[..]), (Some(1), ""));
@@ -206,21 +212,24 @@ fn a_check_tells_all_and_ends() {
     assert!(stderr.lines().all(|line| line.starts_with("phalanx: ")), "{stderr}");
     // What is there and wrong.
     fs::write(home.path().join("rules"), "topic grant #\n").unwrap();
-    let (code, _, stderr) = check("access = 'rules'");
+    let (code, _, stderr) = check("acl-file = 'rules'");
     assert!(code == Some(1) && stderr.contains("rules"), "{stderr}");
     // Mistakes.
-    let (code, stdout, stderr) = check("max-que = 1\nmax-queue = 'x'");
+    let (code, stdout, stderr) = check("max-queued-mesages = 1\nmax-queued-messages = 'x'");
     assert_eq!((code, &stdout[..], stderr.lines().count()), (Some(2), "", 2), "{stderr}");
-    let place = format!("phalanx: {}:1:1: max-que: ", file.display());
-    let told = |line: &str| line.starts_with(&place) && line.contains("`max-queue`");
+    let place = format!("phalanx: {}:1:1: max-queued-mesages: ", file.display());
+    let told = |line: &str| line.starts_with(&place) && line.contains("`max-queued-messages`");
     assert!(stderr.lines().any(told), "{stderr}");
     // Without --check nobody is let in either.
     let (code, stdout, _) = run(bare().args(["broker", "--config"]).arg(&file));
     assert_eq!((code, &stdout[..]), (Some(2), ""));
     let (code, _, stderr) = run(bare().args(["broker", "--config", "/nowhere/at/all"]));
     assert!(code == Some(2) && stderr.contains("/nowhere/at/all"), "{stderr}");
-    let (code, _, stderr) = run(bare().args(["broker", "--max-packet", "5"]));
-    assert!(code == Some(2) && stderr.contains("--max-packet: max-packet: found 5"), "{stderr}");
+    let (code, _, stderr) = run(bare().args(["broker", "--max-packet-size", "5"]));
+    assert!(
+        code == Some(2) && stderr.contains("--max-packet-size: max-packet-size: found 5"),
+        "{stderr}"
+    );
     let (code, _, stderr) = run(bare().args(["broker", "--listen", "http://127.0.0.1:1"]));
     assert!(code == Some(2) && stderr.contains("mqtts://"), "{stderr}");
 }
@@ -228,8 +237,8 @@ fn a_check_tells_all_and_ends() {
 fn a_file_is_followed(driver: &str) {
     let home = files();
     let file = home.path().join("broker.toml");
-    let text = "listen = ['127.0.0.1:0', 'ws://127.0.0.1:0']\npasswords = 'users'\naccess = 'rules'\n\
-                max-queue = 10\n";
+    let text = "listen = ['127.0.0.1:0', 'ws://127.0.0.1:0']\npassword-file = 'users'\nacl-file = 'rules'\n\
+                max-queued-messages = 10\n";
     fs::write(&file, text).unwrap();
     let broker = Broker::start_by(driver, &file);
     broker.next_address();
@@ -251,14 +260,14 @@ fn told(broker: &Broker, said: usize) -> String {
 fn a_file_is_read_again(driver: &str) {
     let home = files();
     let file = home.path().join("broker.toml");
-    let first = "listen = '127.0.0.1:0'\npasswords = 'users'\naccess = 'rules'\n";
+    let first = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'rules'\n";
     fs::write(&file, first).unwrap();
     let broker = Broker::start_by(driver, &file);
     let (mut eve, _) = Client::begin(&broker, &login("a"));
     // Another access list, fewer subscriptions, a shorter keep-alive, and what cannot be.
     fs::write(home.path().join("others"), "user eve\ntopic readwrite sea/#\n").unwrap();
-    let second = "listen = '127.0.0.1:0'\npasswords = 'users'\naccess = 'others'\n\
-                  max-subscriptions = 1\nmax-keep-alive = '9s'\nmax-packet = 200\n\
+    let second = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'others'\n\
+                  max-subscriptions = 1\nmax-keep-alive = '9s'\nmax-packet-size = 200\n\
                   max-retained = 5\nruntime.drain = '77s'\n";
     fs::write(&file, second).unwrap();
     let said = broker.stderr().len();
@@ -292,26 +301,26 @@ fn a_file_is_read_again(driver: &str) {
 fn whole_or_nothing(driver: &str) {
     let home = files();
     let file = home.path().join("broker.toml");
-    let first = "listen = '127.0.0.1:0'\npasswords = 'users'\naccess = 'rules'\n";
+    let first = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'rules'\n";
     fs::write(&file, first).unwrap();
     let broker = Broker::start_by(driver, &file);
     let (mut eve, _) = Client::begin(&broker, &login("a"));
     fs::write(home.path().join("all"), "topic readwrite #\n").unwrap();
     for wrong in [
-        "access = 'all'\nmax-que = 1\n",
-        "access = 'all'\npasswords = 'no-users'\n",
-        "access = 'all'\nmax-packet = 5\n",
-        "access = 'no-rules'\n",
+        "acl-file = 'all'\nmax-queued-mesages = 1\n",
+        "acl-file = 'all'\npassword-file = 'no-users'\n",
+        "acl-file = 'all'\nmax-packet-size = 5\n",
+        "acl-file = 'no-rules'\n",
     ] {
         fs::write(&file, format!("listen = '127.0.0.1:0'\n{wrong}")).unwrap();
         broker.rereads("not read again: what was there before stays");
         assert_eq!(eve.publish("elsewhere", "x"), Reason::NOT_AUTHORIZED, "{wrong}");
     }
     // Passwords are asked for until the broker is started again without them.
-    fs::write(&file, "listen = '127.0.0.1:0'\naccess = 'all'\n").unwrap();
+    fs::write(&file, "listen = '127.0.0.1:0'\nacl-file = 'all'\n").unwrap();
     let said = broker.stderr().len();
     broker.rereads("read again: ");
-    assert!(told(&broker, said).contains("passwords: has changed"), "{}", told(&broker, said));
+    assert!(told(&broker, said).contains("password-file: has changed"), "{}", told(&broker, said));
     assert_eq!(Client::refused(&broker, &Begin::of(Version::V5, "b")), Reason::NOT_AUTHORIZED);
 }
 

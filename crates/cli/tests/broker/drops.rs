@@ -67,7 +67,7 @@ fn retained_messages_beyond_the_bound(driver: &str) {
 fn messages_that_are_not_passed_on(driver: &str) {
     let rules = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(rules.path(), "topic readwrite open/#\n").unwrap();
-    let keys = format!("max-queue = 5\naccess = {:?}", rules.path());
+    let keys = format!("max-queued-messages = 5\nacl-file = {:?}", rules.path());
     let (broker, admin) = start(driver, &keys);
     let mut writer = Client::new(&broker, "writer");
     // The publisher gets no answer at QoS 0, nor in 3.1.1.

@@ -285,7 +285,7 @@ fn a_directory_is_for_one(driver: &str) {
     let (home, broker) = keeping(driver);
     let mut second = bare();
     second.args(["broker", "--listen", "127.0.0.1:0", "--driver", driver]);
-    let output = second.arg("--data").arg(home.path().join("data")).output().unwrap();
+    let output = second.arg("--persistence-dir").arg(home.path().join("data")).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("in use by another"), "{output:?}");
     drop(broker);
@@ -317,7 +317,9 @@ fn packets_that_could_not_be_kept(driver: &str) {
     let home = tempfile::tempdir().unwrap();
     let mut command = bare();
     command.args(["broker", "--listen", "127.0.0.1:0", "--driver", driver]);
-    command.args(["--max-packet", "134217729", "--data"]).arg(home.path().join("data"));
+    command
+        .args(["--max-packet-size", "134217729", "--persistence-dir"])
+        .arg(home.path().join("data"));
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("134217728"), "{output:?}");
@@ -325,7 +327,7 @@ fn packets_that_could_not_be_kept(driver: &str) {
 }
 
 fn check(data: &Path) -> Output {
-    bare().args(["broker", "--check-data"]).arg(data).output().unwrap()
+    bare().args(["broker", "--check-persistence-dir"]).arg(data).output().unwrap()
 }
 
 fn data_is_checked(driver: &str) {
@@ -384,7 +386,7 @@ fn a_missing_journal_is_missed(driver: &str) {
         let start = |more: &[&str]| {
             let mut command = bare();
             command.args(["broker", "--listen", "127.0.0.1:0", "--driver", driver]).args(more);
-            command.arg("--data").arg(&data).output().unwrap()
+            command.arg("--persistence-dir").arg(&data).output().unwrap()
         };
         for output in [check(&data), start(&[])] {
             assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -393,9 +395,9 @@ fn a_missing_journal_is_missed(driver: &str) {
         }
     }
     let data = data.to_str().unwrap();
-    let broker = Broker::start_with_data(driver, &["--accept-loss", "--data", data]);
+    let broker = Broker::start_with_data(driver, &["--accept-loss", "--persistence-dir", data]);
     eventually("a word on it", || broker.stderr().contains("no journal").then_some(()));
     broker.crashes();
-    let broker = Broker::start_with_data(driver, &["--data", data]);
+    let broker = Broker::start_with_data(driver, &["--persistence-dir", data]);
     assert!(!Client::begin(&broker, &Begin::lasting("reader")).1);
 }

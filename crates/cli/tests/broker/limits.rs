@@ -101,7 +101,7 @@ fn messages_that_come_too_often(driver: &str) {
 
 /// A client that does not read gets what came last.
 fn the_oldest_goes(driver: &str) {
-    let broker = Broker::start_with(driver, &["--max-queue", "10", "--drop-oldest"]);
+    let broker = Broker::start_with(driver, &["--max-queued-messages", "10", "--drop-oldest"]);
     let mut slow = Client::new(&broker, "slow");
     slow.subscribe("t", QoS::AtMostOnce);
     let mut publisher = Client::new(&broker, "publisher");

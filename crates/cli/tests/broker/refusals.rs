@@ -48,7 +48,7 @@ fn broken_packets(driver: &str) {
 }
 
 fn what_is_too_long(driver: &str) {
-    let broker = Broker::start_with(driver, &["--max-packet", "1000"]);
+    let broker = Broker::start_with(driver, &["--max-packet-size", "1000"]);
     let mut client = Client::new(&broker, "long");
     client.publish_with("t", &"x".repeat(900), Delivery::AtLeastOnce(id(1)), false, &[]);
     assert!(matches!(client.next().packet(), Packet::PubAck(_)));

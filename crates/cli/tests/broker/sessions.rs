@@ -162,7 +162,7 @@ fn a_name_is_given(driver: &str) {
 }
 
 fn the_queue_has_an_end(driver: &str) {
-    let broker = Broker::start_with(driver, &["--max-queue", "3"]);
+    let broker = Broker::start_with(driver, &["--max-queued-messages", "3"]);
     let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
     reader.subscribe("t", QoS::AtLeastOnce);
     reader.leave();

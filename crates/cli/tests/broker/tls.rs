@@ -88,7 +88,8 @@ fn users_by_their_certificates(driver: &str) {
     let rules = trusted.with_file_name("rules");
     std::fs::write(&rules, "topic read #\ntopic write marker/#\nuser eve\ntopic write garden/#\n")
         .unwrap();
-    let more = ["--tls-client-ca", trusted.to_str().unwrap(), "--access", rules.to_str().unwrap()];
+    let more =
+        ["--tls-client-ca", trusted.to_str().unwrap(), "--acl-file", rules.to_str().unwrap()];
     let (broker, address) = start(driver, &authority.sign("a", &["localhost"]), &more);
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("#", phalanx_mqtt::QoS::AtLeastOnce);

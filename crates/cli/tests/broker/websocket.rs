@@ -228,14 +228,15 @@ fn what_is_broken_is_closed(driver: &str) {
 }
 
 fn pages_of_others(driver: &str) {
-    let allowed = ["--ws-origin", "https://a.test", "--ws-origin", "http://b.test:8080"];
+    let allowed =
+        ["--allowed-origins", "https://a.test", "--allowed-origins", "http://b.test:8080"];
     for (more, origin, status) in [
         (&allowed[..], "https://a.test", 101),
         (&allowed, "http://b.test:8080", 101),
         (&allowed, "http://a.test", 403),
         (&allowed, "null", 403),
         (&[], "http://localhost", 403),
-        (&["--ws-origin", "*"], "http://c.test", 101),
+        (&["--allowed-origins", "*"], "http://c.test", 101),
     ] {
         let (_broker, address) = start(driver, more);
         let (_, answer) = Socket::ask(address, &request(&format!("Origin: {origin}\r\n")));

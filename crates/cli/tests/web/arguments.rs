@@ -89,26 +89,26 @@ fn what_is_asked_for_wrongly_is_named() {
 #[test]
 fn the_environment_is_named_too() {
     let (code, stdout, stderr) =
-        run(bare().args(["web", "--listen", "127.0.0.1:0"]).env("PHALANX_PROCESSORS", "none"));
+        run(bare().args(["web", "--listen", "127.0.0.1:0"]).env("PHALANX_WEB_PROCESSORS", "none"));
     assert_eq!((code, &stdout[..]), (Some(2), ""));
-    assert!(stderr.contains("none") && stderr.contains("PHALANX_PROCESSORS"), "{stderr}");
+    assert!(stderr.contains("none") && stderr.contains("PHALANX_WEB_PROCESSORS"), "{stderr}");
     // A flag without a value takes the usual words.
     for (word, listing) in
         [("1", true), ("yes", true), ("true", true), ("0", false), ("off", false)]
     {
         let (code, stdout, stderr) =
-            run(bare().args(["web", "--print-config"]).env("PHALANX_LISTING", word));
+            run(bare().args(["web", "--print-config"]).env("PHALANX_WEB_LISTING", word));
         assert_eq!((code, &stderr[..]), (Some(0), ""), "{word}");
         assert!(stdout.contains(&format!("listing = {listing}\n")), "{word}: {stdout}");
     }
     let (code, _, stderr) =
-        run(bare().args(["web", "--print-config"]).env("PHALANX_LISTING", "perhaps"));
-    assert!(code == Some(2) && stderr.contains("PHALANX_LISTING"), "{stderr}");
+        run(bare().args(["web", "--print-config"]).env("PHALANX_WEB_LISTING", "perhaps"));
+    assert!(code == Some(2) && stderr.contains("PHALANX_WEB_LISTING"), "{stderr}");
     // And it serves: here with the directory from where it was started.
     let site = Site::new();
     site.file("file", "content");
     let mut command = bare();
-    command.arg("web").current_dir(site.root()).env("PHALANX_LISTEN", "127.0.0.1:0");
+    command.arg("web").current_dir(site.root()).env("PHALANX_WEB_LISTEN", "127.0.0.1:0");
     let server = Server::launch(command);
     assert_eq!(get(server.address, "/file").body, b"content");
 }

@@ -40,9 +40,9 @@ fn the_nearer_wins() {
         .args(["web", "--print-config", "--idle-timeout", "4"])
         .args(["--set", "max-connections = 2", "--set", "open-files = 2"])
         .args(["--set", "timeouts.idle = '2s'"])
-        .env("PHALANX_CONFIG", &file)
-        .env("PHALANX_IDLE_TIMEOUT", "3")
-        .env("PHALANX_MAX_CONNECTIONS", "3");
+        .env("PHALANX_WEB_CONFIG", &file)
+        .env("PHALANX_WEB_IDLE_TIMEOUT", "3")
+        .env("PHALANX_WEB_MAX_CONNECTIONS", "3");
     let (code, stdout, stderr) = run(&mut command);
     assert_eq!((code, &stderr[..]), (Some(0), ""));
     for line in ["cache = 1", "open-files = 2", "max-connections = 3", "idle = \"4s\""] {
