@@ -59,7 +59,6 @@ mod gathering;
 mod io;
 mod launch;
 mod limits;
-mod listeners;
 mod long;
 pub mod net;
 mod panics;

@@ -1,0 +1,11 @@
+//! TCP: listeners and streams of operations.
+
+mod bind;
+mod listener;
+mod listeners;
+mod stream;
+
+pub use self::bind::bind;
+pub use self::listener::Listener;
+pub use self::listeners::Listeners;
+pub use self::stream::{SentFile, Stream};
