@@ -1,7 +1,7 @@
 //! `phalanx bench dial`: what waiting for larger cohorts saves, and what it costs in latency.
 //!
 //! The 2002 paper (§2) says that a server can defer requests until a cohort has arrived, but measures no such
-//! wait. Here it is a setting, `phalanx web --hold`: this benchmark draws its curve.
+//! wait. Here it is a setting, `phalanx web --batch-delay`: this benchmark draws its curve.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Measure the web server's processor time and latency against how long it may wait for cohorts.
 ///
 /// Small files over keep-alive connections in open loop, at parts of what the server does in closed
-/// loop. A server for each --hold; all are up at once, on one core, and visited in turn with the same
+/// loop. A server for each --batch-delay; all are up at once, on one core, and visited in turn with the same
 /// arrivals. Ratios are taken slice by slice; medians count.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
@@ -119,12 +119,12 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let first = options.holds[0].to_string();
     let wants = |name: &str| name == ours;
     let plan = Plan {
-        arguments: &["--target-wait", "0", "--hold", &first],
+        arguments: &["--max-queue-delay", "0", "--batch-delay", &first],
         ..Plan::small(&wants, options.quick)
     };
     let mut arena = Arena::start(&options.place, &plan)?;
     for hold in &options.holds[1..] {
-        arena.add_web(driver, &["--target-wait", "0", "--hold", &hold.to_string()])?;
+        arena.add_web(driver, &["--max-queue-delay", "0", "--batch-delay", &hold.to_string()])?;
     }
     let capacity = arena.capacity(&arena.servers[0], slice, options.connections)?;
     let (measured, cut) = cut::each(&LOADS, slices, |load, seed| {

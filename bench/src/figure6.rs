@@ -141,7 +141,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let sizes = surge::sizes(files, &mut fastrand::Rng::with_seed(1));
     let wants = |name: &str| name == ours || SERVERS.contains(&name);
     let plan = Plan {
-        arguments: &["--target-wait", "0", "--cache", CACHE],
+        arguments: &["--max-queue-delay", "0", "--cache", CACHE],
         site: &|directory: &Path| Site::of(directory, &sizes, 1.0),
         ..Plan::small(&wants, options.quick)
     };

@@ -30,7 +30,7 @@ pub(super) fn phalanx(
         None => std::env::current_exe().map_err(Error::Io)?,
     };
     let mut command = Command::new(path);
-    command.args(["broker", "--listen", "127.0.0.1:0", "--processors", "1"]);
+    command.args(["broker", "--listen", "127.0.0.1:0", "--workers", "1"]);
     command.args(["--driver", &options.driver]);
     let name = if keeps {
         command.arg("--persistence-dir").arg(directory.join("data"));

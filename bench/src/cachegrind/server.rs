@@ -17,7 +17,7 @@ pub(crate) struct Arguments(&'static [&'static str], &'static [&'static str]);
 
 /// The web server on one processor, by the driver that valgrind knows.
 pub(crate) const WEB: Arguments =
-    Arguments(&["web"], &["--driver=poll", "--processors=1", "--listen=127.0.0.1:0"]);
+    Arguments(&["web"], &["--driver=poll", "--workers=1", "--listen=127.0.0.1:0"]);
 /// Its threaded twin.
 pub(crate) const TWIN: Arguments = Arguments(&["bench", "twin-server"], &[]);
 

@@ -44,9 +44,9 @@ pub struct Options {
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=16 << 20))]
     pub file_bytes: usize,
 
-    /// Phalanx's --target-wait, in milliseconds [default: 4, a tenth of the objective; with --small the server's own, 15]
+    /// Phalanx's --max-queue-delay, in milliseconds [default: 4, a tenth of the objective; with --small the server's own, 15]
     #[arg(long, value_name = "MILLISECONDS")]
-    pub target_wait: Option<u64>,
+    pub max_queue_delay: Option<u64>,
 
     /// The small files of `bench web`, all in the server's cache
     #[arg(long, conflicts_with = "file_bytes")]
@@ -79,9 +79,9 @@ impl Options {
     }
 
     /// Milliseconds that work may wait in Phalanx before it refuses.
-    pub(crate) fn target_wait(&self) -> u64 {
+    pub(crate) fn max_queue_delay(&self) -> u64 {
         // A thousand clients of small files wait for each other for longer than four.
-        self.target_wait.unwrap_or(if self.small { 15 } else { 4 })
+        self.max_queue_delay.unwrap_or(if self.small { 15 } else { 4 })
     }
 
     /// Whether the server of this name is wanted.

@@ -142,7 +142,7 @@ pub struct Report {
     /// The goal for an answer, in milliseconds.
     pub objective_ms: u64,
     /// How long work may wait in Phalanx before it refuses, in milliseconds.
-    pub target_wait_ms: u64,
+    pub max_queue_delay_ms: u64,
     /// Where this was measured.
     pub machine: Machine,
     /// The versions of the others; none for those that are not installed.
@@ -174,7 +174,7 @@ impl Report {
             file_bytes: (!options.small).then_some(options.file_bytes),
             connections: options.connections,
             objective_ms: OBJECTIVE.as_millis() as u64,
-            target_wait_ms: options.target_wait(),
+            max_queue_delay_ms: options.max_queue_delay(),
             machine: arena.machine.clone(),
             peers,
             cut: None,

@@ -14,7 +14,7 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{what}; {} connections; goodput within {} ms; phalanx refuses above a wait of {} ms",
-            self.connections, self.objective_ms, self.target_wait_ms
+            self.connections, self.objective_ms, self.max_queue_delay_ms
         )?;
         writeln!(f, "served: p99 from when a connection of the load was free for the request")?;
         let mut server = "";

@@ -94,7 +94,7 @@ pub(crate) fn web(
     certificate: Option<&Certificate>,
 ) -> Recipe {
     let mut web = Command::new(phalanx);
-    web.arg("web").arg(&site.root).args(["--listen", "127.0.0.1:0", "--processors", "1"]);
+    web.arg("web").arg(&site.root).args(["--listen", "127.0.0.1:0", "--workers", "1"]);
     web.args(["--driver", driver]).args(arguments);
     if let Some(Certificate { chain, key }) = certificate {
         web.arg("--tls-certificate").arg(chain).arg("--tls-key").arg(key);

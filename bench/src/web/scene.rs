@@ -94,8 +94,8 @@ impl Scene {
     /// More arguments for `phalanx web`. Nobody is to refuse anything: that is `bench overload`'s.
     pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {
-            Self::Cold => &["--target-wait", "0", "--cache", "1M"],
-            _ => &["--target-wait", "0"],
+            Self::Cold => &["--max-queue-delay", "0", "--cache", "1M"],
+            _ => &["--max-queue-delay", "0"],
         }
     }
 

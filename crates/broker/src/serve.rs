@@ -164,7 +164,7 @@ impl Broker {
         (store, recovered): (Store, Recovered),
         time_of_day: Duration,
     ) -> Result<Self, String> {
-        let restored = Restored::of(recovered, config.runtime.processors, time_of_day)?;
+        let restored = Restored::of(recovered, config.runtime.workers, time_of_day)?;
         Ok(Self::declare_checked(graph, config, Some((store, restored))))
     }
 
@@ -229,7 +229,7 @@ impl Broker {
         let Context { stages, config, ledger, .. } = &self.context;
         if start.processor() == 0 && ledger.keeps() {
             ledger.begin();
-            for partition in 0..config.runtime.processors {
+            for partition in 0..config.runtime.workers {
                 // At the beginning there is room.
                 let _ = stages.sessions.take_up(partition, stages.routing).detach();
             }
@@ -279,7 +279,7 @@ pub(crate) fn run(
     }
     config.limits.connections = config.runtime.room_for_connections(config.limits.connections, 0);
     let bind = |&Listen { address, .. }: &Listen| {
-        Listeners::bind(address, config.runtime.processors)
+        Listeners::bind(address, config.runtime.workers)
             .map_err(|source| ServeError::Listen { address, source })
     };
     let listeners = config.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
@@ -356,7 +356,7 @@ fn open(config: &Config, path: &Path) -> Result<(Store, Restored), ServeError> {
     let (sessions, messages) = (recovered.sessions.len(), recovered.messages.len());
     let segments = store.segments();
     let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let restored = Restored::of(recovered, config.runtime.processors, day)
+    let restored = Restored::of(recovered, config.runtime.workers, day)
         .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
     let (shown, took) = (path.display(), begun.elapsed().as_secs_f64());
     match segments {

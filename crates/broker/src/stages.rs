@@ -39,7 +39,7 @@ impl Stages {
         (access, counters): (&Access, &Counters),
         store: Option<(Store, Restored)>,
     ) -> (Self, Ledger, UnderWay) {
-        let partitions = config.runtime.processors;
+        let partitions = config.runtime.workers;
         let control =
             graph.stage("control").max_cohort(SOCKET_COHORT).capacity(CONTROL_QUEUE).shared(());
         let sessions = graph.keep("sessions");

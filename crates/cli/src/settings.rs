@@ -23,7 +23,7 @@ pub(crate) struct FileArgs {
     #[arg(long, short, value_name = "FILE", env)]
     pub(crate) config: Option<PathBuf>,
 
-    /// Set a key of the configuration, as it would be written in the file: `runtime.drain="5s"`, `health="/up"`. May be
+    /// Set a key of the configuration, as it would be written in the file: `runtime.shutdown-timeout="5s"`, `health="/up"`. May be
     /// given several times.
     #[arg(long, value_name = "KEY=VALUE", env, value_delimiter = '\n')]
     set: Vec<String>,
@@ -62,7 +62,7 @@ impl FileArgs {
 pub(crate) struct RuntimeArgs {
     /// How many processors: threads, each bound to a core. Default: one for each core.
     #[arg(long, short, value_name = "N", env, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    processors: Option<u16>,
+    workers: Option<u16>,
 
     /// How to reach the kernel: io_uring, or readiness (epoll, kqueue). `auto` takes io_uring where
     /// there is one. [default: auto]
@@ -85,7 +85,7 @@ pub(crate) struct RuntimeArgs {
 
     /// Seconds to finish what is under way after a signal, before it is ended. [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400), env)]
-    drain: Option<u64>,
+    shutdown_timeout: Option<u64>,
 
     /// Microseconds for which an idle processor polls before it sleeps, at most. It polls for less where that would
     /// cost more processor time than the sleeps it saves. 0 never polls. [default: 20]
@@ -97,17 +97,17 @@ pub(crate) struct RuntimeArgs {
     /// good value. Waits only where the load fills a cohort within this time. 0 never waits.
     /// [default: 0]
     #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(0..=10_000), env)]
-    hold: Option<u64>,
+    batch_delay: Option<u64>,
 
     /// Milliseconds after which an operation that does not suspend is told on stderr; 0 for never.
     /// [default: 100]
     #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400_000), env)]
-    long_operation: Option<u64>,
+    stall_threshold: Option<u64>,
 
     /// Bytes of a core's second-level cache, by which the runtime chooses the size of cohorts; 0 for
     /// what the machine says. [default: 0]
     #[arg(long, value_name = "BYTES", value_parser = phalanx_config::amount, env)]
-    core_cache: Option<usize>,
+    l2_cache_size: Option<usize>,
 
     /// Do not bind processors to cores.
     #[arg(long, env, value_parser = yes_or_no())]
@@ -118,19 +118,19 @@ impl RuntimeArgs {
     /// What is so where nobody says anything: a processor for each core.
     pub(crate) fn defaults(runtime: &mut RuntimeConfig) {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        runtime.processors = cores.min(1024);
+        runtime.workers = cores.min(1024);
     }
 
     /// Sets what was asked for; what was not stays.
     pub(crate) fn apply(&self, runtime: &mut RuntimeConfig, origins: &mut Origins) {
-        set(&mut runtime.processors, self.processors.map(usize::from));
+        set(&mut runtime.workers, self.workers.map(usize::from));
         set(&mut runtime.driver, self.driver);
         runtime.pin &= !self.no_pin;
         set(&mut runtime.spin, self.spin.map(Duration::from_micros));
-        set(&mut runtime.hold, self.hold.map(Duration::from_micros));
-        set(&mut runtime.drain, self.drain.map(Duration::from_secs));
-        set(&mut runtime.long_operation, self.long_operation.map(Duration::from_millis));
-        set(&mut runtime.core_cache, self.core_cache);
+        set(&mut runtime.batch_delay, self.batch_delay.map(Duration::from_micros));
+        set(&mut runtime.shutdown_timeout, self.shutdown_timeout.map(Duration::from_secs));
+        set(&mut runtime.stall_threshold, self.stall_threshold.map(Duration::from_millis));
+        set(&mut runtime.l2_cache_size, self.l2_cache_size);
         if self.admin.is_some() {
             runtime.admin = self.admin;
             origins.said("runtime.admin", "--admin");

@@ -75,7 +75,7 @@ pub(crate) struct Web {
     /// are refused with 503 before anything is done for them, so that those let in are answered in
     /// up to about twice this time. 0 never refuses any. [default: 15]
     #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(0..=60_000), env)]
-    target_wait: Option<u64>,
+    max_queue_delay: Option<u64>,
 
     /// Seconds that a client has for the whole of a request. [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400), env)]
@@ -170,8 +170,8 @@ impl Web {
         self.runtime.apply(&mut config.runtime, origins);
         set(&mut config.cache_bytes, self.cache);
         set(&mut config.max_connections, self.max_connections.map(NonZero::get));
-        if let Some(wait) = self.target_wait {
-            config.target_wait = (wait > 0).then(|| Duration::from_millis(wait));
+        if let Some(wait) = self.max_queue_delay {
+            config.max_queue_delay = (wait > 0).then(|| Duration::from_millis(wait));
         }
         let timeouts = &mut config.timeouts;
         set(&mut timeouts.request, self.request_timeout.map(Duration::from_secs));

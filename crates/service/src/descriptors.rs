@@ -15,7 +15,7 @@ impl RuntimeConfig {
     /// reserve, in which there is room for `files` that are kept open.
     pub fn room_for_connections(&self, wanted: usize, files: usize) -> usize {
         let Some(limit) = getrlimit(Resource::Nofile).current else { return wanted };
-        let left = limit - reserved(limit, files as u64, self.processors as u64);
+        let left = limit - reserved(limit, files as u64, self.workers as u64);
         wanted.min(usize::try_from(left).unwrap_or(usize::MAX).max(1))
     }
 }

@@ -8,8 +8,8 @@
 //! use phalanx_service::RuntimeConfig;
 //!
 //! let mut config = RuntimeConfig::default();
-//! read(&mut config, "processors = 4\ndrain = '30s'", "a.toml", "".as_ref(), &mut Origins::default()).unwrap();
-//! assert_eq!((config.processors, config.drain.as_secs()), (4, 30));
+//! read(&mut config, "workers = 4\nshutdown-timeout = '30s'", "a.toml", "".as_ref(), &mut Origins::default()).unwrap();
+//! assert_eq!((config.workers, config.shutdown_timeout.as_secs()), (4, 30));
 //! assert!(config.check().is_empty());
 //! let _runtime = config.build();
 //! ```

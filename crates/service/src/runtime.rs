@@ -10,7 +10,7 @@ use phalanx_config::{Keys, Mistake, Pass, choices};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeConfig {
     /// Processors, each with listening sockets of its own: 1 to 1024.
-    pub processors: usize,
+    pub workers: usize,
     /// How the kernel is reached.
     pub driver: Choice,
     /// Whether each processor is bound to a core.
@@ -18,13 +18,13 @@ pub struct RuntimeConfig {
     /// How long a processor without work looks for some before it sleeps.
     pub spin: Duration,
     /// How long a processor without work may wait for more than one thing to do; zero for not at all.
-    pub hold: Duration,
+    pub batch_delay: Duration,
     /// How long the program may finish what is under way.
-    pub drain: Duration,
+    pub shutdown_timeout: Duration,
     /// After how long an operation that does not suspend is told on stderr; zero for never.
-    pub long_operation: Duration,
+    pub stall_threshold: Duration,
     /// Bytes of a core's second-level cache, for the size of cohorts; zero for what the machine says.
-    pub core_cache: usize,
+    pub l2_cache_size: usize,
     /// Where the admin pages are.
     pub admin: Option<SocketAddr>,
     /// Whether others than this machine may reach the admin pages.
@@ -38,14 +38,14 @@ pub struct RuntimeConfig {
 impl Default for RuntimeConfig {
     fn default() -> Self {
         Self {
-            processors: 1,
+            workers: 1,
             driver: Choice::Auto,
             pin: true,
             spin: phalanx::DEFAULT_SPIN,
-            hold: Duration::ZERO,
-            drain: phalanx::DEFAULT_DRAIN,
-            long_operation: phalanx::DEFAULT_LONG_OPERATION,
-            core_cache: 0,
+            batch_delay: Duration::ZERO,
+            shutdown_timeout: phalanx::DEFAULT_DRAIN,
+            stall_threshold: phalanx::DEFAULT_LONG_OPERATION,
+            l2_cache_size: 0,
             admin: None,
             admin_public: false,
             admin_hosts: Vec::new(),
@@ -64,27 +64,27 @@ choices! {
 impl Keys for RuntimeConfig {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         let Self {
-            processors,
+            workers,
             driver,
             pin,
             spin,
-            hold,
-            drain,
-            long_operation,
-            core_cache,
+            batch_delay,
+            shutdown_timeout,
+            stall_threshold,
+            l2_cache_size,
             admin,
             admin_public,
             admin_hosts,
             signals: _,
         } = self;
-        pass.key("processors", processors);
+        pass.key("workers", workers);
         pass.key_as::<Choices, _>("driver", driver);
         pass.key("pin", pin);
         pass.key("spin", spin);
-        pass.key("hold", hold);
-        pass.key("drain", drain);
-        pass.key("long-operation", long_operation);
-        pass.key("core-cache", core_cache);
+        pass.key("batch-delay", batch_delay);
+        pass.key("shutdown-timeout", shutdown_timeout);
+        pass.key("stall-threshold", stall_threshold);
+        pass.key("l2-cache-size", l2_cache_size);
         pass.key("admin", admin);
         pass.key("admin-public", admin_public);
         pass.key("admin-hosts", admin_hosts);
@@ -95,9 +95,9 @@ impl RuntimeConfig {
     /// What makes no sense of it; keys are those of a table `runtime`.
     pub fn check(&self) -> Vec<Mistake> {
         let mut mistakes = Vec::new();
-        if !(1..=1024).contains(&self.processors) {
-            let what = format!("found {}, expected 1 to 1024", self.processors);
-            mistakes.push(Mistake::of("runtime.processors", what));
+        if !(1..=1024).contains(&self.workers) {
+            let what = format!("found {}, expected 1 to 1024", self.workers);
+            mistakes.push(Mistake::of("runtime.workers", what));
         }
         if let Some(admin) = self.admin
             && !admin.ip().is_loopback()
@@ -124,14 +124,14 @@ impl RuntimeConfig {
     /// The runtime as it is asked for here.
     pub fn build(&self) -> Runtime {
         Runtime::new()
-            .processors(self.processors)
+            .processors(self.workers)
             .driver(self.driver)
             .pin(self.pin)
             .spin(self.spin)
-            .gather(self.hold)
-            .drain(self.drain)
-            .long_operation(self.long_operation)
-            .cache_bytes(self.core_cache)
+            .gather(self.batch_delay)
+            .drain(self.shutdown_timeout)
+            .long_operation(self.stall_threshold)
+            .cache_bytes(self.l2_cache_size)
             .admin(self.admin)
             .admin_hosts(self.admin_hosts.iter().cloned())
             .signals(self.signals)

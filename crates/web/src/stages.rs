@@ -79,7 +79,7 @@ impl Stages {
         log: Option<Sink>,
         certificates: Option<Arc<Certificates>>,
     ) -> (Self, DoorStages) {
-        let partitions = config.runtime.processors * phalanx::DEFAULT_PARTITIONS_PER_PROCESSOR;
+        let partitions = config.runtime.workers * phalanx::DEFAULT_PARTITIONS_PER_PROCESSOR;
         let budget = config.cache_bytes / partitions;
         let open = config.open_files.div_ceil(partitions);
         // What it does is begun by the driver for a whole turn at once, whoever asks for it: so it is

@@ -38,7 +38,7 @@ fn mistakes_name_their_place() {
         ("[timeouts]\nidle = '0s'", "web.toml:2:8: timeouts.idle: ", "serve nobody"),
         ("[timeouts]\nidel = '5s'", "web.toml:2:1: timeouts.idel: ", "`idle`"),
         ("timeouts = 5", "web.toml:1:12: timeouts: found 5, expected a table", ""),
-        ("[runtime]\nprocessors = 0", "web.toml:2:14: runtime.processors: ", "1 to 1024"),
+        ("[runtime]\nworkers = 0", "web.toml:2:14: runtime.workers: ", "1 to 1024"),
         ("[runtime]\ndriver = 'epoll'", "web.toml:2:10: runtime.driver: ", "\"poll\""),
         ("[runtime]\nadmin = '0.0.0.0:1'", "web.toml:2:9: runtime.admin: ", "admin-public"),
         (
@@ -121,7 +121,7 @@ fn mistakes_name_their_place() {
 fn what_is_read() {
     let text = "
         listen = ['127.0.0.1:80', 'tls:[::]:443']
-        target-wait = false
+        max-queue-delay = false
         [host]
         index = 'home.html'
         security-headers = true
@@ -131,7 +131,7 @@ fn what_is_read() {
     ";
     let config = read(text).unwrap();
     assert_eq!(config.listen[1], Listen::tls("[::]:443".parse::<std::net::SocketAddr>().unwrap()));
-    assert_eq!(config.target_wait, None);
+    assert_eq!(config.max_queue_delay, None);
     let host = &config.hosts[0];
     assert_eq!((&host.root, &host.index[..]), (&PathBuf::from("."), &["home.html".to_owned()][..]));
     assert_eq!(host.security_headers, Some(SecurityHeaders::default()));
@@ -244,7 +244,7 @@ proptest! {
         ];
         config.per_address.requests_per_second = rate;
         config.timeouts.idle = Duration::from_nanos(nanos.into());
-        config.target_wait = (nanos % 2 == 0).then_some(Duration::from_millis(nanos.into()));
+        config.max_queue_delay = (nanos % 2 == 0).then_some(Duration::from_millis(nanos.into()));
         config.unknown_host =
             [UnknownHost::First, UnknownHost::NotFound, UnknownHost::Misdirected][unknown];
         config.access_log = log.map(|path| AccessLog {

@@ -136,7 +136,7 @@ fn simulated(times: u32, program: &Path, home: &Home) -> Result<Counts, String> 
 
 /// One processor that sleeps as soon as there is nothing to do, and files that are taken as they were.
 const ONE: [&str; 7] =
-    ["--processors", "1", "--no-pin", "--spin", "0", "--set", "timeouts.revalidate=\"1h\""];
+    ["--workers", "1", "--no-pin", "--spin", "0", "--set", "timeouts.revalidate=\"1h\""];
 
 /// Asks again only when the server sleeps: it finds one request each time, on a busy machine, too.
 fn ask(server: &Server, times: u32) -> std::io::Result<()> {

@@ -37,7 +37,7 @@ fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
     let binary = binary(root).map_err(text)?;
     let mut good = true;
     for driver in ["poll", "uring"] {
-        let arguments = ["--driver", driver, "--processors", "1"];
+        let arguments = ["--driver", driver, "--workers", "1"];
         let arguments = [&arguments[..], &["--idle-timeout", "3600"]].concat();
         let server = match Server::start(&binary, &home.root(), &arguments) {
             Ok(server) => server,

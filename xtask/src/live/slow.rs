@@ -37,7 +37,7 @@ fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
     println!("a GET of 2 KiB every millisecond, beside {count} slow connections, {seconds} s each");
     for driver in ["poll", "uring"] {
         // Latency is measured here: a machine that is busy with other things would have requests refused.
-        let arguments = ["--driver", driver, "--target-wait", "0"];
+        let arguments = ["--driver", driver, "--max-queue-delay", "0"];
         let server = match Server::start(&binary, &home.root(), &arguments) {
             Ok(server) => server,
             Err(error) => {

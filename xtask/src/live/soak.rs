@@ -76,7 +76,7 @@ fn soak(root: &Path, arguments: &[String]) -> Result<bool, String> {
         &binary,
         &home.root(),
         &[
-            &["--processors", "2", "--cache", CACHE, "--admin", &admin][..],
+            &["--workers", "2", "--cache", CACHE, "--admin", &admin][..],
             &["--request-timeout", "2", "--config", file],
         ]
         .concat(),

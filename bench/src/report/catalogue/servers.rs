@@ -273,7 +273,7 @@ pub(super) const DIAL: Experiment = Experiment {
         "The 2002 paper (§2) says that a server can defer a request until a cohort of computations has arrived. It \
          describes no bound on such a wait and measures none.",
     ),
-    about: "What `phalanx web --hold` saves and costs: small files in open loop, at 10 to 95 % of what the server does in closed \
+    about: "What `phalanx web --batch-delay` saves and costs: small files in open loop, at 10 to 95 % of what the server does in closed \
             loop, a server for each setting.",
     differs: "Near saturation cohorts fill by themselves, and near idle there is nothing to wait for.",
     quick: command(20, &["dial", "--holds", "0,1000", "--slices", "1", "--slice", "0.3"]),
@@ -289,7 +289,7 @@ pub(super) const DIAL: Experiment = Experiment {
             only: &[],
             lines: Lines::By { fields: &["hold_us"], y: "cpu_over_first" },
             x: linear("load", "share of the capacity"),
-            y: linear("", "over --hold 0"),
+            y: linear("", "over --batch-delay 0"),
         },
         Chart {
             title: "Median latency added",

@@ -19,7 +19,7 @@ fn its_session_knows_of_it_when_the_connection_is_closed() {
     sim::explore_each(60, |seed| {
         sim::run(seed, |world| {
             let mut config = Config::new();
-            config.runtime.processors = world.processors();
+            config.runtime.workers = world.processors();
             let hour = Duration::from_secs(3600);
             (config.limits.connect, config.limits.send) = (hour, hour);
             let mut graph = Graph::new();

@@ -28,7 +28,7 @@ fn highest(seed: u64, most: usize) -> usize {
     sim::run(seed, move |world| {
         world.set_most_steps(4_000_000);
         let mut config = Config::new();
-        config.runtime.processors = world.processors();
+        config.runtime.workers = world.processors();
         let hour = Duration::from_secs(3600);
         (config.limits.connect, config.limits.send) = (hour, hour);
         config.limits.inflight_deliveries = most;

@@ -31,7 +31,7 @@ pub(crate) fn on_each_driver(processors: usize, test: impl Fn(SocketAddr)) {
         config.system_interval = Duration::ZERO;
         let runtime = &mut config.runtime;
         (runtime.driver, runtime.pin, runtime.signals) = (driver, false, false);
-        runtime.processors = processors;
+        runtime.workers = processors;
         let (up, is_up) = channel::<(SocketAddr, Control)>();
         let broker = thread::spawn(move || {
             let ready = |serving: &Serving<'_>| {

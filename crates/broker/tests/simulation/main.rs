@@ -48,7 +48,7 @@ fn qos(number: usize) -> QoS {
 
 fn config(world: &World) -> Config {
     let mut config = Config::new();
-    config.runtime.processors = world.processors();
+    config.runtime.workers = world.processors();
     config.limits.connect = Duration::from_secs(3600);
     config.limits.send = Duration::from_secs(3600);
     // Mostly publishers are held back.

@@ -69,7 +69,7 @@ impl Broker {
     }
 
     fn run(driver: &str, arguments: &[&str], mut command: Command) -> Self {
-        command.env("PHALANX_BROKER_PROCESSORS", "2");
+        command.env("PHALANX_BROKER_WORKERS", "2");
         command.args(["--driver", driver]).args(arguments);
         let server =
             Server::launch_speaking(&["mqtt", "mqtts", "ws", "wss"], command, Stdio::null());

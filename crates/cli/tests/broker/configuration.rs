@@ -123,16 +123,16 @@ const FLAGS: &[(&str, &str, &[&str], &str)] = &[
     ("max-keep-alive", "5", &[], "max-keep-alive"),
     ("max-queued-messages", "5", &[], "max-queued-messages"),
     ("sys-interval", "5", &[], "sys-interval"),
-    ("processors", "7", &[], "processors"),
+    ("workers", "7", &[], "workers"),
     ("driver", "poll", &[], "driver"),
     ("admin", "127.0.0.1:5", &[], "admin"),
     ("admin-public", "", &["--admin=127.0.0.1:5"], "admin-public"),
     ("admin-host", "a", &[], "admin-hosts"),
-    ("drain", "5", &[], "drain"),
+    ("shutdown-timeout", "5", &[], "shutdown-timeout"),
     ("spin", "5", &[], "spin"),
-    ("hold", "5", &[], "hold"),
-    ("long-operation", "5", &[], "long-operation"),
-    ("core-cache", "64K", &[], "core-cache"),
+    ("batch-delay", "5", &[], "batch-delay"),
+    ("stall-threshold", "5", &[], "stall-threshold"),
+    ("l2-cache-size", "64K", &[], "l2-cache-size"),
     ("no-pin", "", &[], "pin"),
 ];
 
@@ -268,12 +268,12 @@ fn a_file_is_read_again(driver: &str) {
     fs::write(home.path().join("others"), "user eve\ntopic readwrite sea/#\n").unwrap();
     let second = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'others'\n\
                   max-subscriptions = 1\nmax-keep-alive = '9s'\nmax-packet-size = 200\n\
-                  max-retained = 5\nruntime.drain = '77s'\n";
+                  max-retained = 5\nruntime.shutdown-timeout = '77s'\n";
     fs::write(&file, second).unwrap();
     let said = broker.stderr().len();
     broker.rereads("read again: ");
     let told = told(&broker, said);
-    for key in ["max-retained", "runtime.drain"] {
+    for key in ["max-retained", "runtime.shutdown-timeout"] {
         let line = format!("phalanx: {key}: has changed, and needs a restart to be followed");
         assert!(told.lines().any(|other| other == line), "{key}: {told}");
     }

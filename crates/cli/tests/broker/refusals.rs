@@ -145,7 +145,7 @@ fn who_says_nothing_for_long(driver: &str) {
 }
 
 fn too_many_connections(driver: &str) {
-    let broker = Broker::start_with(driver, &["--max-connections", "4", "--processors", "1"]);
+    let broker = Broker::start_with(driver, &["--max-connections", "4", "--workers", "1"]);
     let mut all: Vec<_> = (0..4).map(|n| Client::new(&broker, &format!("c{n}"))).collect();
     for (version, reason) in
         [(Version::V5, Reason::SERVER_BUSY), (Version::V3, Reason::SERVER_UNAVAILABLE)]

@@ -50,7 +50,7 @@ fn the_socket_that_is_there(driver: &'static str) {
     let mut early = Client::connect(address);
     early.send("GET /file HTTP/1.1\r\nHost: h\r\n\r\n");
     let root = site.root();
-    let arguments = [root.to_str().unwrap(), "--driver", driver, "--processors", "2"];
+    let arguments = [root.to_str().unwrap(), "--driver", driver, "--workers", "2"];
     // What else it is to listen on is of no account.
     let arguments = [&arguments[..], &["--listen", "127.0.0.1:1"]].concat();
     let (command, stdin) = hand_over(socket, "web", &arguments);

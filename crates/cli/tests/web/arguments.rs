@@ -38,7 +38,7 @@ fn web(arguments: &[&str]) -> (Option<i32>, String, String) {
 fn a_port_alone() {
     let site = Site::new();
     let mut command = bare();
-    command.arg("web").arg(site.root()).args(["--listen", "0", "--processors", "1"]);
+    command.arg("web").arg(site.root()).args(["--listen", "0", "--workers", "1"]);
     let server = Server::launch(command);
     assert_eq!(server.address.ip(), Ipv4Addr::LOCALHOST);
     assert_eq!(get(server.address, "/none").status, 404);
@@ -55,9 +55,9 @@ fn what_is_asked_for_wrongly_is_named() {
         (&["--listen", ":8080"], "[::]:8080"),
         (&["--listen", "*:8080"], "[::]:8080"),
         (&["--listen", "tls:99999"], "a port alone"),
-        (&["--processors", "0"], "--processors"),
-        (&["--processors", "1025"], "--processors"),
-        (&["--processors", "two"], "--processors"),
+        (&["--workers", "0"], "--workers"),
+        (&["--workers", "1025"], "--workers"),
+        (&["--workers", "two"], "--workers"),
         (&["--driver", "epoll"], "--driver"),
         (&["--cache", "much"], "--cache"),
         (&["--cache", "1T"], "--cache"),
@@ -66,7 +66,7 @@ fn what_is_asked_for_wrongly_is_named() {
         (&["--max-connections", "0"], "--max-connections"),
         (&["--request-timeout", "0"], "--request-timeout"),
         (&["--idle-timeout", "0"], "--idle-timeout"),
-        (&["--drain", "-5"], "-5"),
+        (&["--shutdown-timeout", "-5"], "-5"),
         (&["--spin", "x"], "--spin"),
         (&["--admin", "9"], "--admin"),
         (&["--admin-public"], "--admin"),
@@ -89,9 +89,9 @@ fn what_is_asked_for_wrongly_is_named() {
 #[test]
 fn the_environment_is_named_too() {
     let (code, stdout, stderr) =
-        run(bare().args(["web", "--listen", "127.0.0.1:0"]).env("PHALANX_WEB_PROCESSORS", "none"));
+        run(bare().args(["web", "--listen", "127.0.0.1:0"]).env("PHALANX_WEB_WORKERS", "none"));
     assert_eq!((code, &stdout[..]), (Some(2), ""));
-    assert!(stderr.contains("none") && stderr.contains("PHALANX_WEB_PROCESSORS"), "{stderr}");
+    assert!(stderr.contains("none") && stderr.contains("PHALANX_WEB_WORKERS"), "{stderr}");
     // A flag without a value takes the usual words.
     for (word, listing) in
         [("1", true), ("yes", true), ("true", true), ("0", false), ("off", false)]
@@ -128,8 +128,8 @@ fn what_cannot_be_had_is_one_line() {
     let table: &[(&[&str], &str)] = &[
         (&[&missing, "--listen", free], &missing),
         (&[&file, "--listen", free], &file),
-        (&[root, "--listen", &taken, "--processors", "1"], &taken),
-        (&[root, "--listen", &taken, "--processors", "2"], &taken),
+        (&[root, "--listen", &taken, "--workers", "1"], &taken),
+        (&[root, "--listen", &taken, "--workers", "2"], &taken),
         (&[root, "--listen", free, "--admin", &taken], &taken),
         // An address for examples only (RFC 5737): no machine has it.
         (&[root, "--listen", "192.0.2.1:0"], "192.0.2.1:0"),
@@ -150,7 +150,7 @@ fn a_port_is_not_shared_with_another_server() {
     let server = Server::start("poll", &site.root());
     let (root, address) = (site.root(), server.address.to_string());
     let (code, stdout, stderr) =
-        web(&[root.to_str().unwrap(), "--listen", &address, "--processors", "2"]);
+        web(&[root.to_str().unwrap(), "--listen", &address, "--workers", "2"]);
     assert_eq!((code, &stdout[..]), (Some(1), ""), "{stderr}");
     // But it can be had again as soon as the server is gone, though connections linger there.
     let mut client = crate::client::Client::connect(server.address);
@@ -165,7 +165,9 @@ fn a_port_is_not_shared_with_another_server() {
 fn help_and_version() {
     let (code, stdout, stderr) = run(bare().args(["web", "--help"]));
     assert_eq!((code, &stderr[..]), (Some(0), ""));
-    for word in ["--listen", "--processors", "--driver", "--cache", "--drain", "listening on"] {
+    for word in
+        ["--listen", "--workers", "--driver", "--cache", "--shutdown-timeout", "listening on"]
+    {
         assert!(stdout.contains(word), "{word}");
     }
     assert!(stdout.lines().all(|line| line.chars().count() <= 100), "fits a terminal");

@@ -42,7 +42,8 @@ fn site() -> (Site, Vec<u8>) {
 }
 
 fn start(driver: &str, site: &Site) -> Server {
-    let arguments = ["--compress", "--cache", "16M", "--admin", "127.0.0.1:0", "--drain", "60"];
+    let arguments =
+        ["--compress", "--cache", "16M", "--admin", "127.0.0.1:0", "--shutdown-timeout", "60"];
     Server::start_with(driver, &site.root(), &arguments)
 }
 

@@ -141,7 +141,7 @@ fn several_addresses() {
     let site = Site::new();
     site.file("file", "content");
     let mut command = bare();
-    command.arg("web").arg(site.root()).args(["--processors", "2"]);
+    command.arg("web").arg(site.root()).args(["--workers", "2"]);
     command.args(["--listen", "127.0.0.1:0", "--listen", "[::1]:0"]);
     let server = Server::launch(command);
     assert_eq!(get(server.address, "/file").body, b"content");

@@ -139,7 +139,7 @@ fn clients_that_go_away(driver: &'static str) {
 fn more_than_may_connect(driver: &'static str) {
     let site = Site::new();
     site.file("small", "small");
-    let limit = ["--max-connections", "8", "--processors", "1"];
+    let limit = ["--max-connections", "8", "--workers", "1"];
     let mut command = crate::server::bare();
     command.arg("web").arg(site.root()).args(["--listen", "127.0.0.1:0", "--driver", driver]);
     command.args(limit);

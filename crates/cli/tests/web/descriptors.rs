@@ -87,7 +87,7 @@ fn more_processors_than_descriptors(driver: &'static str) {
     // Wherever it is that the descriptors run out.
     for limit in [8, 16, 20, 24, 28, 32, 40, 200] {
         let mut inner = bare();
-        inner.args(["web", "--listen", "127.0.0.1:0", "--processors", "8", "--driver", driver]);
+        inner.args(["web", "--listen", "127.0.0.1:0", "--workers", "8", "--driver", driver]);
         inner.args(["--admin", "127.0.0.1:0"]).arg(&root);
         let mut command = limited(limit, &inner);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -48,7 +48,7 @@ fn refuses(server: &Server) {
 
 fn finishes_what_is_under_way(driver: &str, signal: Signal) {
     let site = site();
-    let mut server = Server::start_with(driver, &site.root(), &["--drain", "60"]);
+    let mut server = Server::start_with(driver, &site.root(), &["--shutdown-timeout", "60"]);
     let mut idle: Vec<_> = (0..10).map(|_| Client::connect(server.address)).collect();
     for client in &mut idle[..5] {
         assert_eq!(client.get("/small").status, 200);
@@ -71,7 +71,7 @@ fn finishes_what_is_under_way(driver: &str, signal: Signal) {
 
 fn a_request_half_way_is_answered(driver: &'static str) {
     let site = site();
-    let mut server = Server::start_with(driver, &site.root(), &["--drain", "60"]);
+    let mut server = Server::start_with(driver, &site.root(), &["--shutdown-timeout", "60"]);
     let mut client = Client::connect(server.address);
     // Two, to know that the server has the beginning of the second.
     client.send("GET /small HTTP/1.1\r\nHost: t\r\n\r\nGET /small HTTP/1.1\r\nHo");
@@ -88,7 +88,7 @@ fn a_request_half_way_is_answered(driver: &'static str) {
 
 fn the_second_signal_ends_it(driver: &'static str) {
     let site = site();
-    let mut server = Server::start_with(driver, &site.root(), &["--drain", "60"]);
+    let mut server = Server::start_with(driver, &site.root(), &["--shutdown-timeout", "60"]);
     let mut slow = slow_client(server.address, "/large");
     server.signal(Signal::INT);
     refuses(&server);
@@ -102,7 +102,7 @@ fn the_second_signal_ends_it(driver: &'static str) {
 
 fn the_deadline_ends_it(driver: &'static str) {
     let site = site();
-    let mut server = Server::start_with(driver, &site.root(), &["--drain", "1"]);
+    let mut server = Server::start_with(driver, &site.root(), &["--shutdown-timeout", "1"]);
     let mut slow = slow_client(server.address, "/large");
     let begun = Instant::now();
     server.signal(Signal::INT);
@@ -111,7 +111,7 @@ fn the_deadline_ends_it(driver: &'static str) {
     assert!(took >= Duration::from_millis(900) && took < LONG / 2, "{took:?}");
     assert!(slow.read_to_end().0.len() < LARGE, "cut off");
     // And one that gives no time at all.
-    let mut server = Server::start_with(driver, &site.root(), &["--drain", "0"]);
+    let mut server = Server::start_with(driver, &site.root(), &["--shutdown-timeout", "0"]);
     let _slow = slow_client(server.address, "/large");
     server.signal(Signal::INT);
     server.exits_well(LONG);

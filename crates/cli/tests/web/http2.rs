@@ -190,7 +190,7 @@ fn idle(driver: &'static str) {
 
 fn drained(driver: &'static str) {
     let site = site();
-    let mut server = start(driver, &site, &["--drain", "60"]);
+    let mut server = start(driver, &site, &["--shutdown-timeout", "60"]);
     let mut client = Connection::open(server.address, &[]);
     client.get(1, "/large");
     client.until(|client| !client.content(1).is_empty());

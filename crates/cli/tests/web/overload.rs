@@ -57,7 +57,7 @@ fn shed(server: &Server) -> u64 {
 fn start(driver: &str, site: &Site, wait: &str) -> Server {
     let mut command = bare();
     command.arg("web").arg(site.root()).args(["--listen", "127.0.0.1:0", "--driver", driver]);
-    command.args(["--processors", "1", "--admin", "127.0.0.1:0", "--target-wait", wait]);
+    command.args(["--workers", "1", "--admin", "127.0.0.1:0", "--max-queue-delay", wait]);
     Server::launch(command)
 }
 

@@ -47,7 +47,7 @@ impl Changing {
         let file = site.outside().join("web.toml");
         fs::write(&file, text).unwrap();
         let mut command = bare();
-        command.args(["web", "--processors", "2", "--driver", driver, "--config"]).arg(&file);
+        command.args(["web", "--workers", "2", "--driver", driver, "--config"]).arg(&file);
         with(&mut command);
         Self { server: Server::launch(command), file, reloads: 0 }
     }
@@ -79,9 +79,10 @@ fn a_new_configuration_is_served(driver: &'static str) {
     let mut client = Client::connect(changing.server.address);
     assert_eq!(client.get("/file").body, b"one");
     // The connection that is open is answered by the new one, too.
-    let said = changing.reload(&text("cache = 5\nruntime.hold = '1ms'\nhost.root = 'root/two'"));
+    let said =
+        changing.reload(&text("cache = 5\nruntime.batch-delay = '1ms'\nhost.root = 'root/two'"));
     assert!(said.contains("reloaded: this is version 2"), "{said}");
-    for key in ["cache", "runtime.hold"] {
+    for key in ["cache", "runtime.batch-delay"] {
         assert!(
             said.contains(&format!("phalanx: {key}: has changed, and needs a restart")),
             "{said}"

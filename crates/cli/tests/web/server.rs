@@ -73,7 +73,7 @@ fn uring() -> &'static Result<(), String> {
 /// developer's own environment.
 pub(crate) fn program(driver: &str, root: &Path) -> Command {
     let mut command = bare();
-    command.arg("web").arg(root).args(["--listen", "127.0.0.1:0", "--processors", "2"]);
+    command.arg("web").arg(root).args(["--listen", "127.0.0.1:0", "--workers", "2"]);
     command.args(["--driver", driver]);
     command
 }
@@ -135,7 +135,7 @@ impl Server {
         let file = directory.join("web.toml");
         fs::write(&file, text).unwrap();
         let mut command = bare();
-        command.args(["web", "--processors", "2", "--driver", driver]).args(arguments);
+        command.args(["web", "--workers", "2", "--driver", driver]).args(arguments);
         command.arg("--config").arg(&file);
         Self::launch(command)
     }

@@ -233,7 +233,7 @@ fn half_a_handshake_is_not_waited_for(driver: &'static str) {
 fn drained(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
-    let mut server = start(driver, &site, &pair, &["--drain", "60"]);
+    let mut server = start(driver, &site, &pair, &["--shutdown-timeout", "60"]);
     let mut idle = Command::new("openssl")
         .args(["s_client", "-connect", &server.address.to_string(), "-servername", "a.test"])
         .stdin(Stdio::piped())

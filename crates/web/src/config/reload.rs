@@ -53,11 +53,11 @@ mod tests {
         let mut new = Config::of("elsewhere");
         new.timeouts.idle *= 2;
         assert!(new.needs_restart(&running).is_empty());
-        (new.cache_bytes, new.runtime.processors) = (7, 3);
+        (new.cache_bytes, new.runtime.workers) = (7, 3);
         new.access_log = Some(Default::default());
         let mut keys = new.needs_restart(&running);
         keys.sort();
-        assert_eq!(keys, ["access-log", "cache", "runtime.processors"]);
+        assert_eq!(keys, ["access-log", "cache", "runtime.workers"]);
         let over = new.clone().over(&running);
         assert_eq!((over.cache_bytes, &over.runtime), (running.cache_bytes, &running.runtime));
         assert_eq!((&over.hosts, over.timeouts), (&new.hosts, new.timeouts));

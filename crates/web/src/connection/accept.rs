@@ -33,7 +33,7 @@ pub(crate) struct Accepting {
 
 impl Accepting {
     pub(crate) fn new(stages: Stages, at_door: DoorStages, live: Live) -> Self {
-        let entry = live.newest().target_wait.map(Admission::with_target);
+        let entry = live.newest().max_queue_delay.map(Admission::with_target);
         Self { stages, at_door, live, entry, open: Rc::default(), told: Rc::default() }
     }
 }

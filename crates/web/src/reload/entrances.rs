@@ -48,7 +48,7 @@ pub(crate) struct Change {
 impl Entrances {
     /// Binds those that the server starts with, but for those that are open already.
     pub(crate) fn bind(config: &Config, inherited: Inherited) -> Result<Self, ServeError> {
-        let orders = Arc::new(Orders::new(config.runtime.processors));
+        let orders = Arc::new(Orders::new(config.runtime.workers));
         let mut entrances = Self { places: Vec::new(), next: 0, orders, inherited };
         let change = entrances.prepare(config)?;
         entrances.put(change);
@@ -77,7 +77,7 @@ impl Entrances {
                 continue;
             }
             let wrong = |source| ServeError::Listen { address: listen.address, source };
-            let processors = config.runtime.processors;
+            let processors = config.runtime.workers;
             let open = self.inherited.take(listen.address, processors);
             let sockets = open.unwrap_or_else(|| bind(listen.address, processors));
             let sockets = sockets.map_err(wrong)?;

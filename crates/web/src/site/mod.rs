@@ -62,7 +62,7 @@ pub(crate) struct Site {
     pub(crate) timeouts: Timeouts,
     /// On each processor.
     pub(crate) max_connections: usize,
-    pub(crate) target_wait: Option<Duration>,
+    pub(crate) max_queue_delay: Option<Duration>,
     /// Where what one address may do is limited.
     pub(crate) addresses: Option<Arc<Addresses>>,
     /// The path that says whether the server is well.
@@ -156,8 +156,8 @@ impl Site {
             h2c: config.h2c,
             limits: config.limits,
             timeouts: config.timeouts,
-            max_connections: config.max_connections.div_ceil(config.runtime.processors),
-            target_wait: config.target_wait,
+            max_connections: config.max_connections.div_ceil(config.runtime.workers),
+            max_queue_delay: config.max_queue_delay,
             addresses,
             health: config.health.as_deref().map(Into::into),
             passwords: old.map(|old| old.passwords.clone()).unwrap_or_default(),

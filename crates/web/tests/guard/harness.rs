@@ -11,7 +11,7 @@ pub(crate) use crate::common::{LONG, Server, all, connect, eventually, get, rest
 pub(crate) fn on_each_driver(change: impl Fn(&mut Config, &Path), test: impl Fn(&Server, &Path)) {
     let configure = |home: &Path| {
         let mut config = crate::common::small_and_large(home);
-        config.runtime.processors = 2;
+        config.runtime.workers = 2;
         change(&mut config, home);
         config
     };

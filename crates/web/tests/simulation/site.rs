@@ -136,7 +136,7 @@ pub(crate) fn fill(world: &mut World) {
 /// Returns how old what is cached may be.
 pub(crate) fn serve(world: &mut World, weather: Weather) -> Duration {
     let mut config = Config::new();
-    config.runtime.processors = world.processors();
+    config.runtime.workers = world.processors();
     config.hash_seed = Some(world.seed());
     config.cache_bytes = [0, 100_000, 10 << 20][world.draw(3) as usize];
     config.open_files = world.draw(3) as usize;
@@ -144,7 +144,7 @@ pub(crate) fn serve(world: &mut World, weather: Weather) -> Duration {
         let timeouts = &mut config.timeouts;
         (timeouts.handshake, timeouts.request) = (LONG, LONG);
         (timeouts.idle, timeouts.send) = (LONG, LONG);
-        config.target_wait = None;
+        config.max_queue_delay = None;
     }
     if world.draw(4) == 0 {
         config.timeouts.revalidate = Duration::from_millis(world.draw(3));

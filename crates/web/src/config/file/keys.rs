@@ -18,7 +18,7 @@ impl Keys for Config {
         pass.key("cache", &mut self.cache_bytes);
         pass.key("open-files", &mut self.open_files);
         pass.key("max-connections", &mut self.max_connections);
-        pass.key("target-wait", &mut self.target_wait);
+        pass.key("max-queue-delay", &mut self.max_queue_delay);
         pass.key("health", &mut self.health);
         pass.table("runtime", &mut self.runtime);
         pass.table_of("limits", |pass| limits(&mut self.limits, pass));
