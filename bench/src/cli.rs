@@ -155,8 +155,8 @@ impl BenchCommand {
         match self {
             BenchCommand::Op(command) => command.run(),
             BenchCommand::Web(options) => {
-                let is_cut = |report: &web::Report| !report.missing.is_empty();
-                show_cut("web", options.json, web::run(&options), is_cut)
+                let is_partial = |report: &web::Report| !report.missing.is_empty();
+                show_cut("web", options.json, web::run(&options), is_partial)
             }
             BenchCommand::Broker(options) => show("broker", options.json, broker::run(&options)),
             BenchCommand::Pipeline(options) => measure_pipeline(&options),
@@ -166,8 +166,8 @@ impl BenchCommand {
                     ExitCode::SUCCESS
                 }
                 None => {
-                    let is_cut = |report: &concurrency::Report| report.interrupted;
-                    show_cut("concurrency", options.json, concurrency::run(&options), is_cut)
+                    let is_partial = |report: &concurrency::Report| report.interrupted;
+                    show_cut("concurrency", options.json, concurrency::run(&options), is_partial)
                 }
             },
             BenchCommand::Failure(options) => {
@@ -188,26 +188,26 @@ impl BenchCommand {
             BenchCommand::Figure4(options) => show("figure4", options.json, figure4::run(&options)),
             BenchCommand::Figure7(options) => show("figure7", options.json, figure7::run(&options)),
             BenchCommand::Figure6(options) => {
-                let is_cut = |report: &figure6::Report| report.cut.is_some();
-                show_cut("figure6", options.json, figure6::run(&options), is_cut)
+                let is_partial = |report: &figure6::Report| report.partial.is_some();
+                show_cut("figure6", options.json, figure6::run(&options), is_partial)
             }
             BenchCommand::Figure8(options) => {
                 print("figure8", options.json, figure8::run(&options))
             }
             BenchCommand::Dial(options) => {
-                let is_cut = |report: &dial::Report| report.cut.is_some();
-                show_cut("dial", options.json, dial::run(&options), is_cut)
+                let is_partial = |report: &dial::Report| report.partial.is_some();
+                show_cut("dial", options.json, dial::run(&options), is_partial)
             }
             BenchCommand::Runtimes(options) => {
                 show("runtimes", options.json, runtimes::run(&options))
             }
             BenchCommand::Light(options) => {
-                let is_cut = |report: &light::Report| report.cut.is_some();
-                show_cut("light", options.json, light::run(&options), is_cut)
+                let is_partial = |report: &light::Report| report.partial.is_some();
+                show_cut("light", options.json, light::run(&options), is_partial)
             }
             BenchCommand::Overload(options) => {
-                let is_cut = |report: &overload::Report| report.cut.is_some();
-                show_cut("overload", options.json, overload::run(&options), is_cut)
+                let is_partial = |report: &overload::Report| report.partial.is_some();
+                show_cut("overload", options.json, overload::run(&options), is_partial)
             }
             BenchCommand::Match(options) => {
                 let simulated = options.misses || options.walk.is_some();
@@ -279,14 +279,14 @@ fn show_cut<R>(
     bench: &str,
     json: bool,
     report: Result<R, web::Error>,
-    is_cut: impl Fn(&R) -> bool,
+    is_partial: impl Fn(&R) -> bool,
 ) -> ExitCode
 where
     R: serde::Serialize + std::fmt::Display,
 {
-    let is_cut = report.as_ref().is_ok_and(is_cut);
+    let is_partial = report.as_ref().is_ok_and(is_partial);
     let printed = show(bench, json, report);
-    if is_cut { ExitCode::from(INTERRUPTED) } else { printed }
+    if is_partial { ExitCode::from(INTERRUPTED) } else { printed }
 }
 
 /// The exit code is 0, 1 if something was not measured, 2 for bad arguments, 130 if it was interrupted.

@@ -9,11 +9,11 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use crate::cut::{self, Cut};
 use crate::load::{Report as Seen, seconds};
+use crate::partial::{self, Partial};
 use crate::stats::{Spread, median, spread};
-use crate::web::arena::{Arena, Place, Plan};
-use crate::web::lineup::ours;
+use crate::web::runner::{Plan, Runner, RunnerOptions};
+use crate::web::servers::ours;
 use crate::web::slice::Shot;
 use crate::web::{Error, Machine};
 
@@ -22,7 +22,7 @@ const HOLDS: [u64; 4] = [0, 200, 500, 1000];
 /// Shares of the capacity that are offered.
 const LOADS: [f64; 6] = [0.1, 0.3, 0.45, 0.6, 0.8, 0.95];
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Measure the web server's processor time and latency against how long it may wait for cohorts.
 ///
@@ -52,7 +52,7 @@ pub struct Options {
 
     /// Where
     #[command(flatten)]
-    pub place: Place,
+    pub runner: RunnerOptions,
 
     /// One short slice each: only shows that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]
@@ -75,7 +75,7 @@ pub struct Report {
     /// Where this was measured.
     pub machine: Machine,
     /// How far it came, if it was interrupted.
-    pub cut: Option<Cut>,
+    pub partial: Option<Partial>,
     /// Whether it was only to show that it runs: then the figures mean nothing.
     pub quick: bool,
 }
@@ -122,29 +122,29 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         arguments: &["--max-queue-delay", "0", "--batch-delay", &first],
         ..Plan::small(&wants, options.quick)
     };
-    let mut arena = Arena::start(&options.place, &plan)?;
+    let mut runner = Runner::start(&options.runner, &plan)?;
     for hold in &options.holds[1..] {
-        arena.add_web(driver, &["--max-queue-delay", "0", "--batch-delay", &hold.to_string()])?;
+        runner.add_web(driver, &["--max-queue-delay", "0", "--batch-delay", &hold.to_string()])?;
     }
-    let capacity = arena.capacity(&arena.servers[0], slice, options.connections)?;
-    let (measured, cut) = cut::each(&LOADS, slices, |load, seed| {
+    let capacity = runner.capacity(&runner.servers[0], slice, options.connections)?;
+    let (measured, partial) = partial::measure_each(&LOADS, slices, |load, seed| {
         eprintln!("{:.0} % of {capacity:.0}/s, slice {seed} of {slices}", load * 100.0);
-        let shot = Shot::closed(options.connections, seed, PATIENCE);
+        let shot = Shot::closed(options.connections, seed, REQUEST_TIMEOUT);
         let shot = Shot { rate: Some(capacity * load), ..shot };
-        arena.servers.iter().map(|server| arena.slice(server, slice, shot)).collect()
+        runner.servers.iter().map(|server| runner.slice(server, slice, shot)).collect()
     })?;
     let mut rows = Vec::new();
     for (load, rounds) in LOADS.into_iter().zip(measured) {
-        let seen = cut::by_server(rounds);
+        let seen = partial::by_server(rounds);
         let row = |(hold, of): (&u64, &Vec<_>)| Row::new(load, *hold, of, &seen[0]);
         rows.extend(options.holds.iter().zip(&seen).map(row));
     }
     Ok(Report {
         rows,
         capacity,
-        driver: arena.servers[0].driver,
-        cut,
-        machine: arena.machine.clone(),
+        driver: runner.servers[0].driver,
+        partial,
+        machine: runner.machine.clone(),
         quick: options.quick,
     })
 }
@@ -206,8 +206,8 @@ impl fmt::Display for Report {
             }
             writeln!(f)?;
         }
-        if let Some(cut) = self.cut {
-            writeln!(f, "\n  {cut}")?;
+        if let Some(partial) = self.partial {
+            writeln!(f, "\n  {partial}")?;
         }
         if self.quick {
             writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;

@@ -12,13 +12,13 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use crate::cut::{self, Cut};
 use crate::load::seconds;
+use crate::partial::{self, Partial};
 use crate::stats::{Spread, median, spread};
 use crate::surge;
-use crate::web::arena::{Arena, Place, Plan};
-use crate::web::lineup::ours;
+use crate::web::runner::{Plan, Runner, RunnerOptions};
 use crate::web::server::Server;
+use crate::web::servers::ours;
 use crate::web::site::Site;
 use crate::web::slice::Shot;
 use crate::web::{Error, Machine};
@@ -26,7 +26,7 @@ use crate::web::{Error, Machine};
 /// Memory of the server's own cache, as a part of the site: all of it does not fit.
 const CACHE: &str = "128M";
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Who takes part: our better driver by choice, the twin, and others in the tuning for mixed sizes.
 const SERVERS: [&str; 4] = ["twin", "nginx", "lighttpd", "h2o"];
 
@@ -63,7 +63,7 @@ pub struct Options {
 
     /// Where
     #[command(flatten)]
-    pub place: Place,
+    pub runner: RunnerOptions,
 
     /// One short slice each with few users: only shows that it runs
     #[arg(long, conflicts_with_all = ["users", "files", "slices", "slice"])]
@@ -92,7 +92,7 @@ pub struct Report {
     /// Where this was measured.
     pub machine: Machine,
     /// How far it came, if it was interrupted.
-    pub cut: Option<Cut>,
+    pub partial: Option<Partial>,
     /// Whether it was only to show that it runs: then the figures mean nothing.
     pub quick: bool,
 }
@@ -145,20 +145,21 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         site: &|directory: &Path| Site::of(directory, &sizes, 1.0),
         ..Plan::small(&wants, options.quick)
     };
-    let arena = Arena::start(&options.place, &plan)?;
-    let (measured, cut) = cut::each(&users, slices, |&users, seed| {
+    let runner = Runner::start(&options.runner, &plan)?;
+    let (measured, partial) = partial::measure_each(&users, slices, |&users, seed| {
         eprintln!("{users} users, slice {seed} of {slices}");
-        let shot = Shot { think: Some(options.think), ..Shot::closed(users, seed, PATIENCE) };
-        arena.servers.iter().map(|server| arena.slice(server, slice, shot)).collect()
+        let shot =
+            Shot { think: Some(options.think), ..Shot::closed(users, seed, REQUEST_TIMEOUT) };
+        runner.servers.iter().map(|server| runner.slice(server, slice, shot)).collect()
     })?;
     let mut rows = Vec::new();
     for (users, rounds) in users.into_iter().zip(measured) {
-        let reports = cut::by_server(rounds);
+        let reports = partial::by_server(rounds);
         let row = |(server, reports): (&Server, &Vec<_>)| Row::new(server.server, users, reports);
-        rows.extend(arena.servers.iter().zip(&reports).map(row));
+        rows.extend(runner.servers.iter().zip(&reports).map(row));
     }
     let site_bytes = sizes.iter().map(|size| *size as u64).sum();
-    Ok(Report { cut, ..Report::new(rows, options, site_bytes, &arena) })
+    Ok(Report { partial, ..Report::new(rows, options, site_bytes, &runner) })
 }
 
 impl Row {
@@ -191,14 +192,14 @@ impl Row {
 }
 
 impl Report {
-    fn new(rows: Vec<Row>, options: &Options, site_bytes: u64, arena: &Arena) -> Self {
+    fn new(rows: Vec<Row>, options: &Options, site_bytes: u64, runner: &Runner) -> Self {
         let of = |server: &str| {
             let mut rows = rows.iter().filter(|row| row.server == server);
             let few = rows.next()?;
             Some((few, rows.next_back().unwrap_or(few)))
         };
         let growth = |server| of(server).map(|(few, many)| many.mean_ms / few.mean_ms);
-        let names: Vec<&'static str> = arena.servers.iter().map(|server| server.server).collect();
+        let names: Vec<&'static str> = runner.servers.iter().map(|server| server.server).collect();
         let latency_growth: BTreeMap<_, _> =
             names.into_iter().filter_map(|name| Some((name, growth(name)?))).collect();
         let most = |server| of(server).map(|(_, many)| many.rps);
@@ -210,8 +211,8 @@ impl Report {
             rows,
             think: options.think.as_secs_f64(),
             site_bytes,
-            cut: None,
-            machine: arena.machine.clone(),
+            partial: None,
+            machine: runner.machine.clone(),
             quick: options.quick,
         }
     }
@@ -259,8 +260,8 @@ impl fmt::Display for Report {
         for (server, growth) in &self.latency_growth {
             writeln!(f, "  {server:<12}{growth:>10.1}")?;
         }
-        if let Some(cut) = self.cut {
-            writeln!(f, "\n  {cut}")?;
+        if let Some(partial) = self.partial {
+            writeln!(f, "\n  {partial}")?;
         }
         if self.quick {
             writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;

@@ -26,7 +26,7 @@ use crate::web::cores;
 const COHORT: usize = 64;
 /// Bytes of table for an entry: 16 of its own, and four buckets of four (so chains are short).
 const BYTES_PER_ENTRY: usize = 32;
-const NOBODY: u32 = u32::MAX;
+const END_OF_CHAIN: u32 = u32::MAX;
 
 /// Measure what `prefetch(..).await` is worth: random lookups in a large hash table.
 ///
@@ -112,8 +112,8 @@ impl Table {
     /// A full table of about `mib` MiB, with the keys from 0.
     fn new(mib: usize) -> Self {
         let count = (mib << 20) / BYTES_PER_ENTRY;
-        let mut buckets = vec![NOBODY; 4 * count];
-        let mut entries = vec![Entry { key: 0, value: 0, next: NOBODY, _more: 0 }; count];
+        let mut buckets = vec![END_OF_CHAIN; 4 * count];
+        let mut entries = vec![Entry { key: 0, value: 0, next: END_OF_CHAIN, _more: 0 }; count];
         // Entries lie in no order of their keys.
         let step = (count / 2 + 1) | 1;
         let step = (step..).step_by(2).find(|step| gcd(*step, count) == 1).unwrap_or(1);

@@ -12,7 +12,7 @@ use std::time::Instant;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::pipeline::{Arm, Error, Line, MOST_TO_SETTLE, Setting, in_processes};
+use crate::pipeline::{Arm, Error, Line, MAX_WARM_UP_REQUESTS, Setting, in_processes};
 use crate::stats::{median, minimum};
 use crate::web::cores;
 
@@ -119,7 +119,7 @@ pub struct Declared {
 pub fn run(options: &Options) -> Result<Report, Error> {
     let plan = match options.quick {
         true => Plan { rounds: 1, requests: 128, settle: 256 },
-        false => Plan { rounds: options.rounds, requests: 8192, settle: MOST_TO_SETTLE },
+        false => Plan { rounds: options.rounds, requests: 8192, settle: MAX_WARM_UP_REQUESTS },
     };
     let (rounds, processes) = (plan.rounds, if options.quick { 0 } else { options.processes });
     if processes == 0 {

@@ -32,11 +32,9 @@
 
 pub mod broker;
 mod cachegrind;
-mod calm;
 pub mod cli;
 mod clock;
 pub mod concurrency;
-mod cut;
 pub mod dial;
 pub mod failure;
 pub mod figure2;
@@ -51,8 +49,10 @@ pub mod ladder;
 pub mod light;
 pub mod load;
 pub mod matching;
+mod noise;
 pub mod op;
 pub mod overload;
+mod partial;
 pub mod pipeline;
 mod process;
 pub mod procfs;

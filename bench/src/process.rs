@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::web::{Error, cores, interrupted};
 
 /// How long a server may take to come up, or to take a connection.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(10);
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A process that is up. Dropped, it is killed with all its children.
 pub(crate) struct Process {
@@ -46,7 +46,7 @@ impl Process {
         let child = cores::spawn(core, &mut command)
             .map_err(|error| failed(format!("{}: {error}", command.get_program().display())))?;
         let mut group = Group(child);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             interrupted()?;
             let address = match port {
@@ -69,14 +69,14 @@ impl Process {
                 let colon = if said.is_empty() { "" } else { ": " };
                 return Err(failed(format!("{why}{colon}{said}")));
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
 /// Whether a server is up, for one of which it is enough that it takes a connection.
 pub(crate) fn listens(address: SocketAddr) -> Result<(), String> {
-    match TcpStream::connect_timeout(&address, PATIENCE) {
+    match TcpStream::connect_timeout(&address, START_TIMEOUT) {
         Ok(_) => Ok(()),
         Err(error) => Err(format!("it does not listen at {address}: {error}")),
     }

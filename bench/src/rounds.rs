@@ -1,9 +1,9 @@
 //! Rounds that count: each is taken with the machine's speed looked at beside it, and one of a bad phase again.
 
-use crate::calm::{Calm, is_noisy};
+use crate::noise::{NoiseProbe, is_noisy};
 
 /// Steps of the loop beside a round: a few milliseconds.
-const STEPS: u64 = 2_000_000;
+const PROBE_STEPS: u64 = 2_000_000;
 
 /// What rounds have shown.
 #[derive(Debug)]
@@ -15,8 +15,8 @@ pub(crate) struct Taken<T> {
 
 /// Takes `count` rounds, and up to as many again in place of those in which others used the machine.
 pub(crate) fn take<T, E>(count: usize, round: impl FnMut() -> Result<T, E>) -> Result<Taken<T>, E> {
-    let mut calm = Calm::new(STEPS);
-    take_by(count, round, || calm.look())
+    let mut probe = NoiseProbe::new(PROBE_STEPS);
+    take_by(count, round, || probe.slowdown())
 }
 
 /// The same, by any measure of how much slower the machine is than at its best.

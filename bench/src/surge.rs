@@ -10,24 +10,24 @@ const BODY: (f64, f64) = (9.357, 1.318);
 /// Some are not: Pareto, from here on, with this exponent.
 const TAIL: (f64, f64) = (133_000.0, 1.1);
 /// The part of the files that is in the tail.
-const IN_TAIL: f64 = 0.07;
+const TAIL_SHARE: f64 = 0.07;
 /// The tail has no end; a site has.
-const LARGEST: f64 = (16 << 20) as f64;
+const MAX_BODY: f64 = (16 << 20) as f64;
 /// A page and what it embeds: Pareto from one on, with this exponent.
-const OBJECTS: f64 = 2.43;
+const OBJECTS_EXPONENT: f64 = 2.43;
 /// No page has more.
-const MOST_OBJECTS: f64 = 64.0;
+const MAX_OBJECTS: f64 = 64.0;
 /// Pauses between a page's objects: Weibull.
-const BETWEEN: (f64, f64) = (1.46, 0.382);
+const OBJECT_PAUSE: (f64, f64) = (1.46, 0.382);
 /// Pauses between pages: Pareto from one on, with this exponent.
-const THINKING: f64 = 1.5;
+const THINK_TIME_EXPONENT: f64 = 1.5;
 /// Nobody thinks for longer, in the same unit.
-const LONGEST: f64 = 100.0;
+const MAX_THINK_TIME: f64 = 100.0;
 
 /// The sizes of `files` files, in bytes.
 pub(crate) fn sizes(files: usize, random: &mut fastrand::Rng) -> Vec<usize> {
-    let size = |_| match uniform(random) < IN_TAIL {
-        true => pareto(random, TAIL.0, TAIL.1).min(LARGEST) as usize,
+    let size = |_| match uniform(random) < TAIL_SHARE {
+        true => pareto(random, TAIL.0, TAIL.1).min(MAX_BODY) as usize,
         false => (BODY.0 + BODY.1 * normal(random)).exp().min(TAIL.0) as usize,
     };
     (0..files).map(size).collect()
@@ -35,17 +35,17 @@ pub(crate) fn sizes(files: usize, random: &mut fastrand::Rng) -> Vec<usize> {
 
 /// How many objects a page has.
 pub(crate) fn objects(random: &mut fastrand::Rng) -> u32 {
-    pareto(random, 1.0, OBJECTS).min(MOST_OBJECTS) as u32
+    pareto(random, 1.0, OBJECTS_EXPONENT).min(MAX_OBJECTS) as u32
 }
 
 /// The pause before the next object of a page.
 pub(crate) fn between(random: &mut fastrand::Rng) -> f64 {
-    BETWEEN.1 * (-uniform(random).ln()).powf(1.0 / BETWEEN.0)
+    OBJECT_PAUSE.1 * (-uniform(random).ln()).powf(1.0 / OBJECT_PAUSE.0)
 }
 
 /// The pause before the next page.
 pub(crate) fn thinking(random: &mut fastrand::Rng) -> f64 {
-    pareto(random, 1.0, THINKING).min(LONGEST)
+    pareto(random, 1.0, THINK_TIME_EXPONENT).min(MAX_THINK_TIME)
 }
 
 /// Above zero, up to one.
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn what_is_drawn_follows_the_laws() {
         // The median of a Pareto law is its smallest times 2^(1 / exponent).
-        near(median(&drawn(thinking)), 2.0_f64.powf(1.0 / THINKING));
+        near(median(&drawn(thinking)), 2.0_f64.powf(1.0 / THINK_TIME_EXPONENT));
         near(median(&drawn(between)), 0.382 * 2.0_f64.ln().powf(1.0 / 1.46));
         let sizes = sizes(100_000, &mut fastrand::Rng::with_seed(7));
         near(sizes.iter().filter(|size| **size > 133_000).count() as f64, 7_000.0);

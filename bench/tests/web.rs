@@ -61,7 +61,7 @@ fn everybody_is_measured() {
         None => "--only=floor,twin,nginx,lighttpd,h2o,caddy,sws",
     };
     let mut options: Options = options(&[only]);
-    options.place.phalanx = executable.clone();
+    options.runner.phalanx = executable.clone();
     let report = web::run(&options).unwrap_or_else(|error| panic!("{error}"));
     println!("{report}");
     let rows = |server: &str| report.rows.iter().filter(|row| row.server == server).count();
@@ -108,7 +108,7 @@ fn hands_are_shaken() {
     if executable.is_none() {
         options.only.remove(0);
     }
-    options.place.phalanx = executable.clone();
+    options.runner.phalanx = executable.clone();
     options.scenes = vec![Scene::Tls];
     let report = match web::run(&options) {
         // Without any of them there is nobody.
@@ -130,7 +130,7 @@ fn hands_are_shaken() {
 fn nobody_is_left_behind() {
     // The others are up when the last one turns out not to be there.
     let mut broken: Options = options(&[]);
-    broken.place.phalanx = Some("/nonexistent".into());
+    broken.runner.phalanx = Some("/nonexistent".into());
     assert!(matches!(web::run(&broken), Err(Error::Server { .. })));
     assert!(matches!(web::run(&options(&["--only=iis"])), Err(Error::Nobody)));
     assert_eq!(family(std::process::id()).unwrap(), [std::process::id()], "all are gone");
@@ -155,7 +155,7 @@ fn what_was_measured_is_told() {
     );
     let slices = report["rows"][0]["slices"].as_u64().unwrap();
     assert!((1..1000).contains(&slices));
-    assert_eq!(report["cut"], serde_json::json!({ "rounds": slices, "of": 1000 }));
+    assert_eq!(report["partial"], serde_json::json!({ "rounds": slices, "of": 1000 }));
 }
 
 /// The report of a benchmark that is interrupted once it has said so much.
@@ -180,7 +180,7 @@ fn the_other_loads_run() {
     let executable = std::env::var_os("PHALANX_EXECUTABLE").map(PathBuf::from);
     let only = if executable.is_some() { "--only=phalanx,twin,nginx" } else { "--only=twin,nginx" };
     let mut asked: overload::Options = options(&[only]);
-    asked.place.phalanx = executable.clone();
+    asked.runner.phalanx = executable.clone();
     let report = overload::run(&asked).unwrap_or_else(|error| panic!("{error}"));
     println!("{report}");
     let rows = |server: &str| report.rows.iter().filter(|row| row.server == server).count();
@@ -191,14 +191,14 @@ fn the_other_loads_run() {
         assert!(json.get(key).is_some(), "{key}");
     }
     let mut asked: figure6::Options = options(&[]);
-    asked.place.phalanx = executable.clone();
+    asked.runner.phalanx = executable.clone();
     if executable.is_some() {
         let report = figure6::run(&asked).unwrap_or_else(|error| panic!("{error}"));
         println!("{report}");
         assert!(report.rows.iter().all(|row| row.rps > 0.0 && row.failed == 0), "{report}");
         assert!(report.twin_growth_over_phalanx.is_some());
         let mut asked: dial::Options = options(&[]);
-        asked.place.phalanx = executable.clone();
+        asked.runner.phalanx = executable.clone();
         let report = dial::run(&asked).unwrap_or_else(|error| panic!("{error}"));
         println!("{report}");
         assert_eq!(report.rows.len(), 6 * 4);
@@ -208,7 +208,7 @@ fn the_other_loads_run() {
     assert!(matches!(overload::run(&nobody), Err(Error::Nobody)));
     if executable.is_some() {
         let mut asked: light::Options = options(&[]);
-        asked.place.phalanx = executable;
+        asked.runner.phalanx = executable;
         let report = light::run(&asked).unwrap_or_else(|error| panic!("{error}"));
         println!("{report}");
         assert!(report.rows.len() == 3 && report.p99_over_twin > 0.0);

@@ -11,10 +11,10 @@ use phalanx_mqtt::{
 };
 
 /// No answer in this time is an error.
-const SILENCE: Duration = Duration::from_secs(60);
-const BUFFER: usize = 256 * 1024;
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+const BUFFER_SIZE: usize = 256 * 1024;
 /// Seconds for which a session is kept without its connection.
-const SESSION: u32 = 3600;
+const SESSION_EXPIRY: u32 = 3600;
 
 /// A client that was let in.
 pub(super) struct Client {
@@ -43,11 +43,11 @@ impl Client {
     ) -> io::Result<Self> {
         let mut properties = PropertyBuffer::new();
         if kept {
-            properties.push(Property::SessionExpiry(SESSION)).map_err(io::Error::other)?;
+            properties.push(Property::SessionExpiry(SESSION_EXPIRY)).map_err(io::Error::other)?;
         }
         let mut stream = TcpStream::connect(server)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(SILENCE))?;
+        stream.set_read_timeout(Some(READ_TIMEOUT))?;
         let connect = Packet::Connect(Connect {
             version: Version::V5,
             client_id: name,
@@ -66,7 +66,7 @@ impl Client {
         while filters.peek().is_some() {
             let mut wanted = SubscriptionBuffer::new();
             let options = SubscribeOptions { qos, ..SubscribeOptions::default() };
-            for filter in filters.by_ref().take(AT_ONCE) {
+            for filter in filters.by_ref().take(FILTERS_PER_SUBSCRIBE) {
                 wanted.push(&filter, options).map_err(io::Error::other)?;
             }
             let (id, properties) = (NonZero::<u16>::MIN, Properties::NONE);
@@ -77,7 +77,7 @@ impl Client {
             })?;
         }
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, input: vec![0; BUFFER], filled: 0, out: Vec::new(), sent: 0 })
+        Ok(Self { stream, input: vec![0; BUFFER_SIZE], filled: 0, out: Vec::new(), sent: 0 })
     }
 
     /// Takes all packets that have come; shows the bytes of each.
@@ -93,7 +93,9 @@ impl Client {
             self.filled += count;
             let mut at = 0;
             let input = &self.input[..self.filled];
-            while let Some(frame) = Frame::split(&input[at..], BUFFER).map_err(io::Error::other)? {
+            while let Some(frame) =
+                Frame::split(&input[at..], BUFFER_SIZE).map_err(io::Error::other)?
+            {
                 take(&input[at..at + frame.length()], &mut self.out);
                 at += frame.length();
             }
@@ -136,7 +138,7 @@ impl Client {
 }
 
 /// Topic filters in one SUBSCRIBE.
-const AT_ONCE: usize = 500;
+const FILTERS_PER_SUBSCRIBE: usize = 500;
 
 /// Says a packet and waits for the answer, which `reason` knows from others.
 fn ask(
@@ -149,7 +151,7 @@ fn ask(
     stream.write_all(&bytes)?;
     bytes.clear();
     loop {
-        if let Some(frame) = Frame::split(&bytes, BUFFER).map_err(io::Error::other)? {
+        if let Some(frame) = Frame::split(&bytes, BUFFER_SIZE).map_err(io::Error::other)? {
             let packet = Packet::decode(frame, Version::V5).map_err(io::Error::other)?;
             return match reason(&packet) {
                 Some(reason) if !reason.is_failure() => Ok(()),

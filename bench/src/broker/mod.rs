@@ -1,10 +1,10 @@
 //! `phalanx bench broker`: the MQTT broker beside mosquitto, through real sockets.
 //!
 //! How it measures is in [`Options`]. Read `shape` (who sends to whom), `server` (a broker under measurement),
-//! `client`, `message` and `fleet` (the load: one thread, messages that are copied and patched) and `report`.
+//! `client`, `message` and `clients` (the load: one thread, messages that are copied and patched) and `report`.
 
 mod client;
-mod fleet;
+mod clients;
 mod message;
 mod options;
 mod report;
@@ -19,9 +19,9 @@ use phalanx_mqtt::QoS;
 use crate::procfs::run_time;
 use crate::stats::median;
 use crate::web::cores::{Bound, Cores};
-use crate::web::noise::{Moment, TOLERATED};
+use crate::web::interference::{CpuTimes, MAX_FOREIGN_SHARE};
 use crate::web::{Error, Machine, heed_signals, interrupted};
-use fleet::Fleet;
+use clients::Clients;
 use server::Server;
 use shape::Setting;
 
@@ -32,7 +32,7 @@ pub use report::{Report, Row};
 pub use shape::{Shape, Unit};
 
 /// How often a slice that was disturbed is repeated, before it is kept as it is.
-const REPEATS: usize = 2;
+const MAX_REPEATS: usize = 2;
 const SEED: u64 = 42;
 
 /// What one slice has shown.
@@ -53,7 +53,7 @@ struct Slice {
 pub fn run(options: &Options) -> Result<Report, Error> {
     heed_signals()?;
     let options = options.settled();
-    let cores = Cores::choose(options.place.server_core, options.place.load_core);
+    let cores = Cores::choose(options.runner.server_core, options.runner.load_core);
     let cores = cores.map_err(Error::Io)?;
     let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let machine = Machine::here(allowed, cores);
@@ -114,7 +114,7 @@ fn measure(
         name: server.name.to_owned(),
         why: error.to_string(),
     };
-    let mut fleets = Vec::new();
+    let mut clients = Vec::new();
     for server in &servers {
         let began = Instant::now();
         let mut filed = 0;
@@ -122,20 +122,20 @@ fn measure(
             filed += count;
             eprintln!("  {filed} filters");
         };
-        let fleet =
-            Fleet::start(server.process.address, server.keeps, setting, options, SEED, progress);
-        fleets.push(fleet.map_err(|error| failed(server, error))?);
+        let started =
+            Clients::start(server.process.address, server.keeps, setting, options, SEED, progress);
+        clients.push(started.map_err(|error| failed(server, error))?);
         if shape == Shape::Filters {
             report.filters_per_s = Some(options.filters as f64 / began.elapsed().as_secs_f64());
         }
     }
     let mut slices: Vec<Vec<Slice>> = servers.iter().map(|_| Vec::new()).collect();
     for _ in 0..options.rounds {
-        for ((server, fleet), slices) in servers.iter().zip(&mut fleets).zip(&mut slices) {
-            let mut left = if options.quick { 0 } else { REPEATS };
+        for ((server, clients), slices) in servers.iter().zip(&mut clients).zip(&mut slices) {
+            let mut left = if options.quick { 0 } else { MAX_REPEATS };
             let slice = loop {
                 interrupted()?;
-                let slice = slice(server, fleet, shape, cores, options);
+                let slice = slice(server, clients, shape, cores, options);
                 let slice = slice.map_err(|error| failed(server, error))?;
                 if !slice.noisy || left == 0 {
                     break slice;
@@ -145,8 +145,8 @@ fn measure(
             slices.push(slice);
         }
     }
-    for (server, fleet) in servers.iter().zip(fleets) {
-        fleet.leave().map_err(|error| failed(server, error))?;
+    for (server, clients) in servers.iter().zip(clients) {
+        clients.leave().map_err(|error| failed(server, error))?;
     }
     for (n, (server, own)) in servers.iter().zip(&slices).enumerate() {
         let all = |of: fn(&Slice) -> f64| median(&own.iter().map(of).collect::<Vec<_>>());
@@ -185,26 +185,26 @@ fn measure(
 /// One server, for one slice, and a fifth of one before that does not count.
 fn slice(
     server: &Server,
-    fleet: &mut Fleet,
+    clients: &mut Clients,
     shape: Shape,
     cores: Cores,
     options: &Options,
 ) -> io::Result<Slice> {
     let (own, length) = ([std::process::id()], options.slice);
-    fleet.run(length / 5)?;
-    let moment = Moment::take(cores, &server.process.family)?;
-    fleet.latency.reset();
-    let (before, began) = (fleet.tally, Instant::now());
+    clients.run(length / 5)?;
+    let moment = CpuTimes::take(cores, &server.process.family)?;
+    clients.latency.reset();
+    let (before, began) = (clients.tally, Instant::now());
     let (server_before, own_before) = (run_time(&server.process.family)?, run_time(&own)?);
-    fleet.run(length)?;
+    clients.run(length)?;
     if options.quick {
         // So short a time might come to nothing.
-        fleet.settle()?;
+        clients.settle()?;
     }
     let (server_after, own_after) = (run_time(&server.process.family)?, run_time(&own)?);
-    let (after, seconds) = (fleet.tally, began.elapsed().as_secs_f64());
-    let foreign = moment.foreign_until(&Moment::take(cores, &server.process.family)?, cores);
-    fleet.settle()?;
+    let (after, seconds) = (clients.tally, began.elapsed().as_secs_f64());
+    let foreign = moment.foreign_until(&CpuTimes::take(cores, &server.process.family)?, cores);
+    clients.settle()?;
     let count = match shape.unit() {
         Unit::Delivered => after.delivered - before.delivered,
         Unit::Acknowledged => after.acknowledged - before.acknowledged,
@@ -215,8 +215,8 @@ fn slice(
         per_s: count / seconds,
         server_busy: cpu / seconds,
         client_busy: (own_after - own_before) / seconds,
-        p50_us: fleet.latency.value_at_quantile(0.5) as f64 / 1e3,
-        p99_us: fleet.latency.value_at_quantile(0.99) as f64 / 1e3,
-        noisy: foreign > TOLERATED,
+        p50_us: clients.latency.value_at_quantile(0.5) as f64 / 1e3,
+        p99_us: clients.latency.value_at_quantile(0.99) as f64 / 1e3,
+        noisy: foreign > MAX_FOREIGN_SHARE,
     })
 }

@@ -8,7 +8,7 @@ use clap::builder::RangedU64ValueParser;
 use super::shape::Shape;
 use crate::load::seconds;
 use crate::matching::Workload;
-use crate::web::arena::Place;
+use crate::web::runner::RunnerOptions;
 
 /// Measure the broker beside mosquitto: messages per second of processor time.
 ///
@@ -57,7 +57,7 @@ pub struct Options {
 
     /// Where
     #[command(flatten)]
-    pub place: Place,
+    pub runner: RunnerOptions,
 
     /// One short slice each, and few filters: only shows that it runs
     #[arg(long, conflicts_with_all = ["rounds", "slice", "filters"])]

@@ -25,7 +25,7 @@ pub(super) fn phalanx(
     core: usize,
     directory: &Path,
 ) -> Result<Server, Error> {
-    let path = match &options.place.phalanx {
+    let path = match &options.runner.phalanx {
         Some(path) => path.clone(),
         None => std::env::current_exe().map_err(Error::Io)?,
     };

@@ -42,7 +42,7 @@ pub enum Unit {
 }
 
 /// User properties, where there are any: 125 bytes of them.
-const SOME: usize = 8;
+const FEW_SUBSCRIBERS: usize = 8;
 /// Clients whose filters are asked for: no client has more than 100,000.
 const OWNERS: usize = 16;
 
@@ -56,7 +56,7 @@ impl Shape {
         match self {
             Self::Pair | Self::FanOut | Self::FanIn => [QoS::AtMostOnce, QoS::AtLeastOnce]
                 .into_iter()
-                .flat_map(|qos| [of(qos, 0), of(qos, SOME)])
+                .flat_map(|qos| [of(qos, 0), of(qos, FEW_SUBSCRIBERS)])
                 .collect(),
             Self::Acknowledged => vec![of(QoS::AtLeastOnce, 0)],
             Self::Light => vec![of(QoS::AtMostOnce, 0)],

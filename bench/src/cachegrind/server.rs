@@ -22,7 +22,7 @@ pub(crate) const WEB: Arguments =
 pub(crate) const TWIN: Arguments = Arguments(&["bench", "twin-server"], &[]);
 
 /// A machine on which more than this does not bring one request more is no use.
-const MOST_SECONDS: u32 = 60;
+const MAX_SECONDS: u32 = 60;
 
 /// What each request takes, as the difference of loads of so many seconds in closed loop: what happens once is left out.
 /// Where a machine is so slow that the second has answered no more, it is taken again, and longer.
@@ -50,7 +50,7 @@ pub(crate) fn each_request(
         if more > fewer {
             return Ok(many.beyond(few, more - fewer));
         }
-        if long > MOST_SECONDS {
+        if long > MAX_SECONDS {
             return Err(io::Error::other(format!("{fewer} requests, and {more} in more time")));
         }
         long *= 2;

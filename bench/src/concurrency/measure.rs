@@ -12,7 +12,7 @@ use crate::web::{cores, is_interrupted};
 pub(super) fn run(options: &Options) -> io::Result<Vec<Row>> {
     let (in_flight, rounds, fewest) = options.plan();
     let cache = options.cache.unwrap_or_else(second_level);
-    let here = cores::Cores::choose(options.place.server_core, None)?.server;
+    let here = cores::Cores::choose(options.runner.server_core, None)?.server;
     let each = |in_flight: usize| {
         eprintln!("{in_flight} requests in flight");
         // What another has put into the caches is gone after the first.

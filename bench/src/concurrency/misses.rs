@@ -84,18 +84,18 @@ pub(crate) fn walk(options: &Options, requests: usize) {
 }
 
 /// Descriptors that valgrind leaves.
-const MOST: usize = 1000;
+const MAX_CONNECTIONS: usize = 1000;
 
 /// The real web server on one processor, by the poll driver.
 pub(super) fn web(options: &Options) -> io::Result<Vec<WebMissRow>> {
     let directory = tempfile::tempdir()?;
     let site = Site::make(directory.path())?;
-    let phalanx = match &options.place.phalanx {
+    let phalanx = match &options.runner.phalanx {
         Some(path) => path.clone(),
         None => std::env::current_exe()?,
     };
     let mut rows = Vec::new();
-    for connections in ends(&options.plan().0).into_iter().map(|n| n.min(MOST)) {
+    for connections in ends(&options.plan().0).into_iter().map(|n| n.min(MAX_CONNECTIONS)) {
         eprintln!("phalanx web, {connections} connections, under valgrind");
         let each = server::each_request(&phalanx, &server::WEB, &site, connections, SECONDS)?;
         rows.push(WebMissRow { connections, l2_misses_per_request: each.l2 });

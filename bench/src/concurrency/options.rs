@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{Allocator, Order};
-use crate::web::arena::Place;
+use crate::web::runner::RunnerOptions;
 
 /// Measure what many requests at a time cost, and what a budget and pools save of it.
 ///
@@ -58,7 +58,7 @@ pub struct Options {
 
     /// Where the servers run
     #[command(flatten)]
-    pub place: Place,
+    pub runner: RunnerOptions,
 
     /// One short round, and nothing under valgrind: only shows that it runs
     #[arg(long, conflicts_with_all = ["rounds", "in_flight"])]

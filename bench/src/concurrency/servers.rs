@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::options::Options;
-use crate::cut;
+use crate::partial;
 use crate::stats::minimum;
 use crate::web::Error;
-use crate::web::arena::{Arena, Plan};
-use crate::web::lineup::ours;
+use crate::web::runner::{Plan, Runner};
+use crate::web::servers::ours;
 use crate::web::slice::Shot;
 
 /// The length of a slice, and of one of a quick run.
@@ -33,21 +33,21 @@ pub(super) fn run(options: &Options) -> Result<Vec<WebRow>, Error> {
     let (in_flight, rounds, _) = options.plan();
     let (_, ours) = ours();
     let wants = |name: &str| name == ours || ["twin", "nginx"].contains(&name);
-    let arena = Arena::start(&options.place, &Plan::small(&wants, options.quick))?;
-    let (measured, _) = cut::each(&in_flight, rounds, |&connections, round| {
+    let runner = Runner::start(&options.runner, &Plan::small(&wants, options.quick))?;
+    let (measured, _) = partial::measure_each(&in_flight, rounds, |&connections, round| {
         eprintln!("servers with {connections} connections, round {round} of {rounds}");
         let shot = Shot::closed(connections, round, Duration::from_secs(10));
         let slice = if options.quick { QUICK } else { SLICE };
         let one = |server| {
-            let (report, _) = arena.slice(server, slice, shot)?;
+            let (report, _) = runner.slice(server, slice, shot)?;
             let cpu = report.server_cpu_us_per_request;
             Ok(cpu.map(|cpu| (cpu, -report.successes_per_second())))
         };
-        arena.servers.iter().map(one).collect()
+        runner.servers.iter().map(one).collect()
     })?;
     let mut rows = Vec::new();
     for (connections, figures) in in_flight.into_iter().zip(measured) {
-        for (server, figures) in arena.servers.iter().zip(cut::by_server(figures)) {
+        for (server, figures) in runner.servers.iter().zip(partial::by_server(figures)) {
             let figures: Vec<(f64, f64)> = figures.into_iter().flatten().collect();
             if figures.is_empty() {
                 continue;

@@ -34,7 +34,7 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<WaitRow>> {
     let (in_flight, rounds, fewest) = options.plan();
     let in_flight = in_flight.into_iter().max().unwrap_or(1);
     let cache = options.cache.unwrap_or_else(second_level);
-    let here = cores::Cores::choose(options.place.server_core, None)?.server;
+    let here = cores::Cores::choose(options.runner.server_core, None)?.server;
     let each = |wait_ms: u64| {
         eprintln!("{in_flight} requests in flight that wait {wait_ms} ms");
         let wait = Duration::from_millis(wait_ms);

@@ -13,19 +13,19 @@ use clap::Args;
 use phalanx::{Interval, Snapshot};
 
 use crate::load::seconds;
-use crate::process::{PATIENCE, ReservedPort};
+use crate::process::{ReservedPort, START_TIMEOUT};
 use crate::web::Error;
-use crate::web::arena::{Arena, Place, Plan};
-use crate::web::lineup::ours;
+use crate::web::runner::{Plan, Runner, RunnerOptions};
 use crate::web::server::get;
+use crate::web::servers::ours;
 use crate::web::slice::Shot;
 
 pub use report::{ArcRow, Report, Row};
 
 /// The profile is of this share of the slice, in its middle.
-const MIDDLE: f64 = 0.6;
+const LOAD_SHARE: f64 = 0.6;
 /// How long an answer may take.
-const ANSWER: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Take a profile of the web server's stages under load, as in the 2002 paper's Figure 4.
 ///
@@ -46,7 +46,7 @@ pub struct Options {
 
     /// Where
     #[command(flatten)]
-    pub place: Place,
+    pub runner: RunnerOptions,
 
     /// A short slice: only shows that it runs
     #[arg(long, conflicts_with = "slice")]
@@ -73,25 +73,25 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         check_noise: false,
         ..Plan::small(&wants, options.quick)
     };
-    let arena = Arena::start(&options.place, &plan)?;
-    let server = arena.servers.first().ok_or(Error::Nobody)?;
+    let runner = Runner::start(&options.runner, &plan)?;
+    let server = runner.servers.first().ok_or(Error::Nobody)?;
     eprintln!("{} connections", options.connections);
-    let shot = Shot::closed(options.connections, 1, ANSWER);
+    let shot = Shot::closed(options.connections, 1, RESPONSE_TIMEOUT);
     let (load, seen) = std::thread::scope(|scope| {
         let looking = scope.spawn(|| look(admin, slice));
-        let load = arena.slice(server, slice, shot);
+        let load = runner.slice(server, slice, shot);
         (load, looking.join().expect("it does not panic"))
     });
     let ((load, _), (interval, picture)) = (load?, seen.map_err(Error::Io)?);
-    Ok(Report::new(options, &load, &interval, picture, arena.machine.clone()))
+    Ok(Report::new(options, &load, &interval, picture, runner.machine.clone()))
 }
 
 /// What happens in the middle of a slice that begins now, and how the server draws it.
 fn look(admin: SocketAddr, slice: Duration) -> std::io::Result<(Interval, String)> {
     // The load warms up for a tenth of it.
-    std::thread::sleep(slice.mul_f64(0.1 + (1.0 - MIDDLE) / 2.0));
+    std::thread::sleep(slice.mul_f64(0.1 + (1.0 - LOAD_SHARE) / 2.0));
     let before = snapshot(admin)?;
-    let ms = slice.mul_f64(MIDDLE).as_millis().clamp(50, 10_000);
+    let ms = slice.mul_f64(LOAD_SHARE).as_millis().clamp(50, 10_000);
     let picture = page(admin, &format!("/picture.svg?ms={ms}"))?;
     let after = snapshot(admin)?;
     let interval = Interval::between(&before, &after)
@@ -104,7 +104,7 @@ fn snapshot(admin: SocketAddr) -> std::io::Result<Snapshot> {
 }
 
 fn page(admin: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
-    let stream = TcpStream::connect_timeout(&admin, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE + Duration::from_secs(10)))?;
+    let stream = TcpStream::connect_timeout(&admin, START_TIMEOUT)?;
+    stream.set_read_timeout(Some(START_TIMEOUT + Duration::from_secs(10)))?;
     get(stream, path)
 }

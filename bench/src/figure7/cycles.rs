@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 /// Long enough that the two readings' own time does not count.
-const LOOK: Duration = Duration::from_millis(100);
+const CALIBRATION_TIME: Duration = Duration::from_millis(100);
 
 /// How often it counts in a microsecond. Where a processor has no such counter that can be relied on, nanoseconds.
 pub(super) fn per_microsecond() -> f64 {
     let clock = quanta::Clock::new();
     let (begun, first) = (Instant::now(), clock.raw());
-    std::thread::sleep(LOOK);
+    std::thread::sleep(CALIBRATION_TIME);
     let counted = clock.raw() - first;
     counted as f64 / (begun.elapsed().as_nanos() as f64 / 1e3)
 }

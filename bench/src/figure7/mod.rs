@@ -14,7 +14,7 @@ use crate::cachegrind::server::{TWIN, WEB, each_request};
 use crate::procfs::user_and_system;
 use crate::stats::median;
 use crate::web::Error;
-use crate::web::arena::{Arena, Plan};
+use crate::web::runner::{Plan, Runner};
 use crate::web::server::Server;
 use crate::web::slice::Shot;
 
@@ -22,7 +22,7 @@ pub use options::Options;
 pub use report::{Report, Row};
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Seconds under valgrind, twice; what is more in the second is counted.
 const SECONDS: [u32; 2] = [1, 5];
 
@@ -45,19 +45,19 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     };
     // By the same driver as under valgrind.
     let wants = |name: &str| name == "phalanx-poll" || name == "twin";
-    let arena = Arena::start(&options.place, &Plan::small(&wants, options.quick))?;
+    let runner = Runner::start(&options.runner, &Plan::small(&wants, options.quick))?;
     let per_us = cycles::per_microsecond();
     let mut measured = Vec::new();
     for &connections in &options.connections {
-        let mut shown: Vec<Vec<Shown>> = arena.servers.iter().map(|_| Vec::new()).collect();
+        let mut shown: Vec<Vec<Shown>> = runner.servers.iter().map(|_| Vec::new()).collect();
         for seed in 1..=slices {
             eprintln!("{connections} connections, slice {seed} of {slices}");
-            for (server, shown) in arena.servers.iter().zip(&mut shown) {
-                let shot = Shot::closed(connections, seed, PATIENCE);
-                shown.push(one(&arena, server, slice, shot, per_us)?);
+            for (server, shown) in runner.servers.iter().zip(&mut shown) {
+                let shot = Shot::closed(connections, seed, REQUEST_TIMEOUT);
+                shown.push(one(&runner, server, slice, shot, per_us)?);
             }
         }
-        for (server, shown) in arena.servers.iter().zip(&shown) {
+        for (server, shown) in runner.servers.iter().zip(&shown) {
             let middle =
                 |of: fn(&Shown) -> f64| median(&shown.iter().map(of).collect::<Vec<f64>>());
             let shown = Shown { all: middle(|shown| shown.all), own: middle(|shown| shown.own) };
@@ -70,15 +70,15 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     for (server, connections, shown) in measured {
         eprintln!("{server}, {connections} connections, under valgrind");
         let arguments = if server == "twin" { &TWIN } else { &WEB };
-        let each = each_request(arena.phalanx(), arguments, arena.site(), connections, seconds);
+        let each = each_request(runner.phalanx(), arguments, runner.site(), connections, seconds);
         rows.push(Row::new(server, connections, &shown, each.map_err(Error::Io)?));
         crate::web::interrupted()?;
     }
-    Ok(Report::new(rows, per_us, arena.machine.clone(), options.quick))
+    Ok(Report::new(rows, per_us, runner.machine.clone(), options.quick))
 }
 
 fn one(
-    arena: &Arena,
+    runner: &Runner,
     server: &Server,
     slice: Duration,
     shot: Shot,
@@ -86,7 +86,7 @@ fn one(
 ) -> Result<Shown, Error> {
     let times = || user_and_system(&server.process.family).map_err(Error::Io);
     let before = times()?;
-    let (load, _) = arena.slice(server, slice, shot)?;
+    let (load, _) = runner.slice(server, slice, shot)?;
     let after = times()?;
     let all = load.server_cpu_us_per_request.unwrap_or(f64::NAN) * per_us;
     let (user, system) = (after.0 - before.0, after.1 - before.1);

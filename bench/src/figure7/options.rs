@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::load::seconds;
-use crate::web::arena::Place;
+use crate::web::runner::RunnerOptions;
 
 /// Measure what a request costs in instructions, misses and cycles, as in the 2002 paper's Figure 7.
 ///
@@ -34,7 +34,7 @@ pub struct Options {
 
     /// Where
     #[command(flatten)]
-    pub place: Place,
+    pub runner: RunnerOptions,
 
     /// A short slice each: only shows that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]

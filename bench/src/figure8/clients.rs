@@ -13,7 +13,7 @@ use super::{ANSWER, EVENT};
 use crate::web::cores::bound;
 
 /// No answer in this time is an error.
-const SILENCE: IoTimeout = IoTimeout::after(Duration::from_secs(20));
+const READ_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(20));
 
 /// What clients have seen.
 pub(super) struct Found {
@@ -87,7 +87,7 @@ async fn publish(
     from: usize,
     until: Instant,
 ) -> io::Result<Histogram<u64>> {
-    let stream = Stream::connect(server, SILENCE).await?;
+    let stream = Stream::connect(server, READ_TIMEOUT).await?;
     let mut times = times();
     let (mut head, mut answer) = (Vec::with_capacity(EVENT), Vec::with_capacity(ANSWER));
     for event in events.iter().cycle().skip(from) {
@@ -97,10 +97,10 @@ async fn publish(
             break;
         }
         head.extend_from_slice(event);
-        head = stream.write(Payload { head, ..Payload::default() }, SILENCE).await?;
+        head = stream.write(Payload { head, ..Payload::default() }, READ_TIMEOUT).await?;
         answer.clear();
         while answer.len() < ANSWER {
-            if stream.read(&mut answer, SILENCE).await? == 0 {
+            if stream.read(&mut answer, READ_TIMEOUT).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }

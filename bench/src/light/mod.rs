@@ -10,12 +10,12 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use crate::cut::{self, Cut};
 use crate::load::seconds;
+use crate::partial::{self, Partial};
 use crate::stats::{Spread, median, spread};
-use crate::web::arena::{Arena, Place, Plan};
-use crate::web::lineup::ours;
+use crate::web::runner::{Plan, Runner, RunnerOptions};
 use crate::web::server::Server;
+use crate::web::servers::ours;
 use crate::web::slice::Shot;
 use crate::web::{Error, Machine};
 
@@ -50,7 +50,7 @@ pub struct Options {
 
     /// Where
     #[command(flatten)]
-    pub place: Place,
+    pub runner: RunnerOptions,
 
     /// One short slice each: only shows that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]
@@ -77,7 +77,7 @@ pub struct Report {
     /// Where this was measured.
     pub machine: Machine,
     /// How far it came, if it was interrupted.
-    pub cut: Option<Cut>,
+    pub partial: Option<Partial>,
     /// Whether it was only to show that it runs: then the figures mean nothing.
     pub quick: bool,
 }
@@ -121,19 +121,19 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     };
     let (_, ours) = ours();
     let wants = |name: &str| name == ours || name == "twin";
-    let arena = Arena::start(&options.place, &Plan::small(&wants, options.quick))?;
-    let pair = |name: &str| arena.servers.iter().find(|server| server.server == name);
+    let runner = Runner::start(&options.runner, &Plan::small(&wants, options.quick))?;
+    let pair = |name: &str| runner.servers.iter().find(|server| server.server == name);
     let (Some(phalanx), Some(twin)) = (pair("phalanx"), pair("twin")) else {
         return Err(Error::Nobody);
     };
-    let full = |server| arena.capacity(server, slice, FULL);
+    let full = |server| runner.capacity(server, slice, FULL);
     let capacity = full(phalanx)?.min(full(twin)?);
-    let (measured, cut) = cut::each(&LOADS, slices, |load, seed| {
+    let (measured, partial) = partial::measure_each(&LOADS, slices, |load, seed| {
         eprintln!("load {load}, slice {seed} of {slices}");
         let rate = Some(capacity * load);
         let patience = Duration::from_secs(5);
         let shot = Shot { rate, ..Shot::closed(options.connections, seed, patience) };
-        Ok([measure(&arena, phalanx, slice, shot)?, measure(&arena, twin, slice, shot)?])
+        Ok([measure(&runner, phalanx, slice, shot)?, measure(&runner, twin, slice, shot)?])
     })?;
     let row = |(load, pairs): (f64, Vec<_>)| Row::new(load, capacity * load, &pairs);
     let rows: Vec<Row> = LOADS.into_iter().zip(measured).map(row).collect();
@@ -144,8 +144,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         rows,
         capacity,
         driver: phalanx.driver,
-        cut,
-        machine: arena.machine.clone(),
+        partial,
+        machine: runner.machine.clone(),
         quick: options.quick,
     })
 }
@@ -158,8 +158,8 @@ struct Slice {
     noisy: bool,
 }
 
-fn measure(arena: &Arena, server: &Server, slice: Duration, shot: Shot) -> Result<Slice, Error> {
-    let (report, noisy) = arena.slice(server, slice, shot)?;
+fn measure(runner: &Runner, server: &Server, slice: Duration, shot: Shot) -> Result<Slice, Error> {
+    let (report, noisy) = runner.slice(server, slice, shot)?;
     if report.status.success != report.completed || report.errors.total() > 0 {
         let why = format!("not all were served: {:?} {:?}", report.status, report.errors);
         return Err(Error::Load { name: server.name.clone(), why });
@@ -231,8 +231,8 @@ impl fmt::Display for Report {
                 noisy => writeln!(f, "  {noisy} disturbed")?,
             }
         }
-        if let Some(cut) = self.cut {
-            writeln!(f, "\n  {cut}")?;
+        if let Some(partial) = self.partial {
+            writeln!(f, "\n  {partial}")?;
         }
         if self.quick {
             writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;

@@ -4,12 +4,12 @@ use phalanx_http::client::{BadResponse, Content, parse_response};
 use phalanx_http::{Body, Discard, Limits};
 
 /// The longest head that is waited for, in bytes.
-const LONGEST_HEAD: usize = 64 * 1024;
+const MAX_HEAD_LEN: usize = 64 * 1024;
 
 /// Responses may be of any length.
-const BOUNDLESS: Limits = Limits {
-    request_line: LONGEST_HEAD,
-    head: LONGEST_HEAD,
+const UNLIMITED: Limits = Limits {
+    request_line: MAX_HEAD_LEN,
+    head: MAX_HEAD_LEN,
     headers: 128,
     body: u64::MAX,
     chunk_extensions: usize::MAX,
@@ -84,7 +84,7 @@ impl Answers {
                 State::Head if bytes.is_empty() => return Ok(None),
                 State::Head => {
                     let Some(response) = parse_response(bytes, false)? else {
-                        let endless = bytes.len() > LONGEST_HEAD;
+                        let endless = bytes.len() > MAX_HEAD_LEN;
                         return if endless { Err(BadResponse) } else { Ok(None) };
                     };
                     self.at += response.head;
@@ -99,7 +99,7 @@ impl Answers {
                         }
                         Content::UntilClose => self.state = State::UntilClose(answer),
                         Content::Framed(body) => {
-                            let body = Discard::new(body, &BOUNDLESS).map_err(|_| BadResponse)?;
+                            let body = Discard::new(body, &UNLIMITED).map_err(|_| BadResponse)?;
                             self.state = State::Body(answer, body);
                         }
                     }

@@ -10,10 +10,10 @@ use crate::clock::thread_time;
 use crate::procfs;
 
 /// Below this an arrival is waited for by looking at the clock: timers ring to the millisecond.
-const TOO_SHORT_TO_SLEEP: u64 = 3_000_000;
+const MIN_SLEEP_NANOS: u64 = 3_000_000;
 
 /// So as not to miss the end of the run.
-const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+const MAX_SLEEP: Duration = Duration::from_millis(50);
 
 /// What was read at the two ends of the measured time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,8 +112,8 @@ pub(crate) async fn arrive(drive: Rc<Drive>) {
         }
         let Some(next) = drive.let_arrive(now) else { return };
         match next.saturating_sub(now) {
-            long @ TOO_SHORT_TO_SLEEP.. => {
-                sleep(Duration::from_nanos(long / 2).min(LONGEST_SLEEP)).await;
+            long @ MIN_SLEEP_NANOS.. => {
+                sleep(Duration::from_nanos(long / 2).min(MAX_SLEEP)).await;
             }
             _ => {
                 looked = Some((now, drive.stirs.get()));

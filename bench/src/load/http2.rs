@@ -11,14 +11,14 @@ use super::answers::Answer;
 /// What a client says first (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// A frame's head: the length in three bytes, the type, flags, the stream in four.
-const HEAD: usize = 9;
+const FRAME_HEADER_LEN: usize = 9;
 /// The longest frame that a server may send unless it is allowed more (§6.5.2).
-const LONGEST: usize = 16 * 1024;
+const MAX_FRAME_SIZE: usize = 16 * 1024;
 /// The widest window (§6.9.1), and what it is at first.
-const WINDOW: u32 = (1 << 31) - 1;
-const FIRST_WINDOW: u32 = 65_535;
+const MAX_WINDOW: u32 = (1 << 31) - 1;
+const INITIAL_WINDOW: u32 = 65_535;
 /// The connection's window is opened again once so much of it is used up.
-const REOPEN: u32 = 1 << 30;
+const WINDOW_UPDATE_THRESHOLD: u32 = 1 << 30;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -60,13 +60,13 @@ impl Frames {
     /// A connection that was just made.
     pub(crate) fn new() -> Self {
         let mut reply = PREFACE.to_vec();
-        let settings = [(1_u16, 0_u32), (2, 0), (4, WINDOW)];
+        let settings = [(1_u16, 0_u32), (2, 0), (4, MAX_WINDOW)];
         frame(&mut reply, SETTINGS, 0, 0, 6 * settings.len());
         for (name, value) in settings {
             reply.extend_from_slice(&name.to_be_bytes());
             reply.extend_from_slice(&value.to_be_bytes());
         }
-        open_window(&mut reply, WINDOW - FIRST_WINDOW);
+        open_window(&mut reply, MAX_WINDOW - INITIAL_WINDOW);
         Self {
             buffer: Vec::new(),
             at: 0,
@@ -96,7 +96,7 @@ impl Frames {
     pub(crate) fn room(&self) -> Option<usize> {
         let allowed = self.allowed?;
         // Stream identifiers are odd, and end.
-        let over = self.leaving || self.opened >= WINDOW / 2;
+        let over = self.leaving || self.opened >= MAX_WINDOW / 2;
         Some(if over { 0 } else { allowed as usize })
     }
 
@@ -127,19 +127,21 @@ impl Frames {
                 }
             }
             let bytes = &self.buffer[self.at..];
-            let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(None) };
+            let Some(head) = bytes.first_chunk::<FRAME_HEADER_LEN>() else { return Ok(None) };
             let [a, b, c, kind, flags, s @ ..] = *head;
             let length = u32::from_be_bytes([0, a, b, c]) as usize;
-            let stream = u32::from_be_bytes(s) & WINDOW;
+            let stream = u32::from_be_bytes(s) & MAX_WINDOW;
             if kind == DATA {
-                self.at += HEAD;
+                self.at += FRAME_HEADER_LEN;
                 self.content = Some((length, stream, flags & END_STREAM != 0));
                 continue;
             }
-            if length > LONGEST {
+            if length > MAX_FRAME_SIZE {
                 return Err(BadResponse);
             }
-            let Some(payload) = bytes.get(HEAD..HEAD + length) else { return Ok(None) };
+            let Some(payload) = bytes.get(FRAME_HEADER_LEN..FRAME_HEADER_LEN + length) else {
+                return Ok(None);
+            };
             let ends = kind == HEADERS && flags & END_STREAM != 0;
             match kind {
                 HEADERS if self.heads.iter().any(|(other, _)| *other == stream) => (), // trailers
@@ -164,7 +166,7 @@ impl Frames {
                 RST_STREAM => return Err(BadResponse),
                 _ => (),
             }
-            self.at += HEAD + length;
+            self.at += FRAME_HEADER_LEN + length;
             if ends {
                 return self.end(stream).map(Some);
             }
@@ -179,7 +181,7 @@ impl Frames {
 
     fn take_content(&mut self, bytes: u32) {
         self.received += bytes;
-        if self.received >= REOPEN {
+        if self.received >= WINDOW_UPDATE_THRESHOLD {
             open_window(&mut self.reply, self.received);
             self.received = 0;
         }
@@ -210,13 +212,13 @@ pub(crate) fn fields(out: &mut Vec<u8>, tls: bool, authority: &str, path: &str) 
 
 /// Adds a length (RFC 7541 §5.1) below a prefix of seven bits; the text behind it is as it is.
 fn integer(out: &mut Vec<u8>, value: usize) {
-    const MOST: usize = 127;
-    if value < MOST {
+    const PREFIX_MAX: usize = 127;
+    if value < PREFIX_MAX {
         out.push(value as u8);
         return;
     }
-    out.push(MOST as u8);
-    let mut rest = value - MOST;
+    out.push(PREFIX_MAX as u8);
+    let mut rest = value - PREFIX_MAX;
     while rest >= 128 {
         out.push(rest as u8 | 128);
         rest /= 128;
@@ -351,11 +353,11 @@ mod tests {
     fn windows_are_opened_again() {
         let mut frames = Frames::new();
         frames.reply.clear();
-        frames.take_content(REOPEN - 1);
+        frames.take_content(WINDOW_UPDATE_THRESHOLD - 1);
         assert!(frames.reply.is_empty());
         frames.take_content(9);
         let mut wanted = Vec::new();
-        open_window(&mut wanted, REOPEN + 8);
+        open_window(&mut wanted, WINDOW_UPDATE_THRESHOLD + 8);
         assert_eq!((&frames.reply, frames.received), (&wanted, 0));
     }
 
@@ -383,9 +385,15 @@ mod tests {
         frames.ask(&get, &mut out);
         frames.ask(&get, &mut out);
         let one = &out[..out.len() / 2];
-        assert_eq!(one[..HEAD], [0, 1, 55, HEADERS, END_HEADERS | END_STREAM, 0, 0, 0, 1]);
+        assert_eq!(
+            one[..FRAME_HEADER_LEN],
+            [0, 1, 55, HEADERS, END_HEADERS | END_STREAM, 0, 0, 0, 1]
+        );
         // 300 is 127 and 173, which is 45 and once 128.
-        assert_eq!(one[HEAD..][..11], [0x82, 0x87, 1, 3, b'a', b':', b'8', 4, 127, 173, 1]);
+        assert_eq!(
+            one[FRAME_HEADER_LEN..][..11],
+            [0x82, 0x87, 1, 3, b'a', b':', b'8', 4, 127, 173, 1]
+        );
         assert_eq!(out[out.len() / 2 + 8], 3);
     }
 }

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use super::report::Report;
 
 /// Columns of the longest bar.
-const BAR: usize = 40;
+const MAX_BAR_WIDTH: usize = 40;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -121,7 +121,7 @@ fn bars(f: &mut fmt::Formatter<'_>, histogram: &Histogram<u64>) -> fmt::Result {
     }
     let most = lines.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
     for (edge, count) in lines {
-        let eighths = (count as f64 / most as f64 * (BAR * 8) as f64).ceil() as usize;
+        let eighths = (count as f64 / most as f64 * (MAX_BAR_WIDTH * 8) as f64).ceil() as usize;
         writeln!(f, "  <{:>9} {:>10}  {}", time(edge / 1e3), count, bar(eighths))?;
     }
     Ok(())

@@ -86,7 +86,7 @@ pub(super) fn forms(options: &Options, cores: usize) -> Vec<Form> {
 
 /// A core among those at work.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct Worker<'a> {
     pub(super) core: usize,
     pub(super) cores: usize,
     /// The twin's next event.
@@ -156,11 +156,11 @@ impl Form {
         self,
         snapshot: &Snapshot,
         events: &[Event],
-        place: Place<'_>,
+        worker: Worker<'_>,
         slice: Duration,
     ) -> Part {
         let mut matches = Matches::new();
-        let from = place.core * events.len() / 2 % events.len();
+        let from = worker.core * events.len() / 2 % events.len();
         match self {
             Form::Loop(Cohort::Fixed(0)) => steps(events, from, 1, slice, |events| {
                 matches.clear();
@@ -175,12 +175,12 @@ impl Form {
             Form::Loop(Cohort::Auto) => queued(snapshot, events, from, slice),
             Form::Partition(size) => steps(events, 0, size, slice, |events| {
                 matches.clear();
-                let (part, parts) = (place.core as u32, place.cores as u32);
+                let (part, parts) = (worker.core as u32, worker.cores as u32);
                 snapshot.match_part(events, part, parts, &mut matches);
                 matches.all().len()
             }),
             Form::Twin => steps(events, 0, 1, slice, |_| {
-                let at = place.next.fetch_add(1, Ordering::Relaxed) % events.len();
+                let at = worker.next.fetch_add(1, Ordering::Relaxed) % events.len();
                 matches.clear();
                 snapshot.matches(&events[at], &mut matches);
                 matches.all().len()

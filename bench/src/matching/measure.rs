@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_matcher::Event;
 
-use super::form::{Cohort, Form, Part, Place, forms};
+use super::form::{Cohort, Form, Part, Worker, forms};
 use super::workload::{Generator, attributes, code};
 use super::{Access, Build, Built, Options, Report, Row, Workload};
 use crate::stats::{median, spread};
@@ -60,7 +60,7 @@ pub(super) fn run(
         for Arm { form, cores, rates } in &mut all {
             let (next, cores) = (AtomicUsize::new(0), *cores);
             let sum = on_cores(cores, form.threads(), |core| {
-                form.run(&snapshot, &events, Place { core, cores, next: &next }, slice)
+                form.run(&snapshot, &events, Worker { core, cores, next: &next }, slice)
             })?;
             rates.push(form.rate(&sum));
             if !matches!(form, Form::Partition(_)) {

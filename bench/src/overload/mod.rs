@@ -14,11 +14,11 @@ pub use report::{Report, Row};
 
 use report::Slice;
 
-use crate::cut;
+use crate::partial;
 use crate::web::Error;
-use crate::web::arena::{Arena, Plan};
-use crate::web::lineup::ours;
+use crate::web::runner::{Plan, Runner};
 use crate::web::server::Server;
+use crate::web::servers::ours;
 use crate::web::site::Site;
 use crate::web::slice::Shot;
 
@@ -28,15 +28,15 @@ const SITE: usize = 64 << 20;
 /// Memory of the server's own cache.
 const CACHE: &str = "1M";
 /// Connections in closed loop, to learn how fast the server answers: the most of these with which nothing is refused.
-const FULL: [usize; 4] = [64, 32, 16, 8];
+const CONNECTIONS_AT_CAPACITY: [usize; 4] = [64, 32, 16, 8];
 /// For at least so long, so that there are answers to count.
-const SHORTEST: Duration = Duration::from_millis(300);
+const MIN_SLICE: Duration = Duration::from_millis(300);
 /// The part of the answers to these that may be refusals all the same: a bad moment's.
-const FEW: f64 = 0.01;
+const MAX_REFUSED_SHARE: f64 = 0.01;
 /// Two capacities further apart than this part of the larger are of two machines, so to speak.
-const SAME: f64 = 0.2;
+const MAX_CAPACITY_SPREAD: f64 = 0.2;
 /// How long an answer may take before its client is one without an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Above this share of its core the load is what is measured.
 const CLIENT_BOUND: f64 = 0.85;
 /// The goal for an answer.
@@ -67,24 +67,25 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         }
     };
     let plan = Plan { arguments: &arguments, site: &site, ..Plan::small(&wants, options.quick) };
-    let arena = Arena::start(&options.place, &plan)?;
-    let calibration = (slice / 2).max(SHORTEST);
-    let rounds = (1..=slices).flat_map(|round| arena.servers.iter().map(move |one| (round, one)));
-    let (measured, cut) = cut::each(&rounds.collect::<Vec<_>>(), 1, |&(round, server), _| {
-        eprintln!("round {round} of {slices}: {}", server.name);
-        let fastest = fastest(&arena, server, options, calibration)?;
-        let capacity = || capacity(&arena, server, options, fastest, calibration);
-        let mut before = capacity()?;
-        let mut shots = Vec::new();
-        for &load in &loads {
-            let shot = measure(&arena, server, options, before, load, round, slice)?;
-            let after = capacity()?;
-            shots.push(shot.between(before, after));
-            before = after;
-        }
-        Ok(shots)
-    })?;
-    Ok(Report { cut, ..Report::new(options, &arena, &measured.concat().concat()) })
+    let runner = Runner::start(&options.runner, &plan)?;
+    let calibration = (slice / 2).max(MIN_SLICE);
+    let rounds = (1..=slices).flat_map(|round| runner.servers.iter().map(move |one| (round, one)));
+    let (measured, partial) =
+        partial::measure_each(&rounds.collect::<Vec<_>>(), 1, |&(round, server), _| {
+            eprintln!("round {round} of {slices}: {}", server.name);
+            let fastest = fastest(&runner, server, options, calibration)?;
+            let capacity = || capacity(&runner, server, options, fastest, calibration);
+            let mut before = capacity()?;
+            let mut shots = Vec::new();
+            for &load in &loads {
+                let shot = measure(&runner, server, options, before, load, round, slice)?;
+                let after = capacity()?;
+                shots.push(shot.between(before, after));
+                before = after;
+            }
+            Ok(shots)
+        })?;
+    Ok(Report { partial, ..Report::new(options, &runner, &measured.concat().concat()) })
 }
 
 /// By poll the load has the kernel drop what it need not see of large answers.
@@ -96,13 +97,13 @@ fn load_driver(options: &Options) -> Option<&'static str> {
 /// second while it is offered what it answers the fastest. That is less than in closed loop, where a
 /// few connections stay in the caches.
 fn capacity(
-    arena: &Arena,
+    runner: &Runner,
     server: &Server,
     options: &Options,
     fastest: f64,
     slice: Duration,
 ) -> Result<f64, Error> {
-    let best = arena.slice(server, slice, open(options, fastest, 1))?.0.successes_per_second();
+    let best = runner.slice(server, slice, open(options, fastest, 1))?.0.successes_per_second();
     known(best, server)
 }
 
@@ -110,26 +111,26 @@ fn capacity(
 fn open(options: &Options, rate: f64, seed: usize) -> Shot {
     Shot {
         rate: Some(rate),
-        finish: Some(PATIENCE),
+        finish: Some(REQUEST_TIMEOUT),
         driver: load_driver(options),
-        ..Shot::closed(options.connections, seed, PATIENCE)
+        ..Shot::closed(options.connections, seed, REQUEST_TIMEOUT)
     }
 }
 
 /// Successful answers a second in closed loop.
 fn fastest(
-    arena: &Arena,
+    runner: &Runner,
     server: &Server,
     options: &Options,
     slice: Duration,
 ) -> Result<f64, Error> {
     let mut best = 0.0;
-    for connections in FULL {
+    for connections in CONNECTIONS_AT_CAPACITY {
         let driver = load_driver(options);
-        let shot = Shot { driver, ..Shot::closed(connections, 1, PATIENCE) };
-        let report = arena.slice(server, slice, shot)?.0;
+        let shot = Shot { driver, ..Shot::closed(connections, 1, REQUEST_TIMEOUT) };
+        let report = runner.slice(server, slice, shot)?.0;
         best = f64::max(best, report.successes_per_second());
-        if report.status.server_error as f64 <= FEW * report.status.success as f64 {
+        if report.status.server_error as f64 <= MAX_REFUSED_SHARE * report.status.success as f64 {
             break;
         }
     }
@@ -144,7 +145,7 @@ fn known(rate: f64, server: &Server) -> Result<f64, Error> {
 }
 
 fn measure(
-    arena: &Arena,
+    runner: &Runner,
     server: &Server,
     options: &Options,
     capacity: f64,
@@ -152,7 +153,7 @@ fn measure(
     round: usize,
     slice: Duration,
 ) -> Result<Slice, Error> {
-    let (report, noisy) = arena.slice(server, slice, open(options, capacity * load, round))?;
+    let (report, noisy) = runner.slice(server, slice, open(options, capacity * load, round))?;
     let wrong = report.status.client_error + report.status.redirection + report.status.other;
     if wrong > 0 || report.errors.malformed > 0 {
         let why = format!("wrong answers: {:?} {:?}", report.status, report.errors);

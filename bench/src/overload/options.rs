@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::load::seconds;
-use crate::web::arena::Place;
+use crate::web::runner::RunnerOptions;
 
 /// Shares of the capacity that are offered.
 const LOADS: [f64; 8] = [0.5, 0.7, 0.9, 1.0, 1.25, 1.5, 2.0, 3.0];
@@ -58,7 +58,7 @@ pub struct Options {
 
     /// Where
     #[command(flatten)]
-    pub place: Place,
+    pub runner: RunnerOptions,
 
     /// One short slice each at 0.5 and 2: only shows that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice", "loads"])]

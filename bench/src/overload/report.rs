@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::options::Options;
-use super::{OBJECTIVE, SAME};
-use crate::cut::Cut;
+use super::{MAX_CAPACITY_SPREAD, OBJECTIVE};
 use crate::load;
+use crate::partial::Partial;
 use crate::stats::{Spread, median, spread};
 use crate::web::Machine;
-use crate::web::arena::Arena;
+use crate::web::runner::Runner;
 
 /// One slice: a server under one load.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl Slice {
     /// changed meanwhile and the load was not what it was meant to be.
     pub(crate) fn between(mut self, before: f64, after: f64) -> Self {
         self.capacity = f64::midpoint(before, after);
-        self.noisy |= (before - after).abs() > SAME * before.max(after);
+        self.noisy |= (before - after).abs() > MAX_CAPACITY_SPREAD * before.max(after);
         self
     }
 }
@@ -148,17 +148,17 @@ pub struct Report {
     /// The versions of the others; none for those that are not installed.
     pub peers: BTreeMap<&'static str, Option<String>>,
     /// How far it came, if it was interrupted.
-    pub cut: Option<Cut>,
+    pub partial: Option<Partial>,
     /// Whether it was only to show that it runs: then the figures mean nothing.
     pub quick: bool,
 }
 
 impl Report {
-    pub(crate) fn new(options: &Options, arena: &Arena, slices: &[Slice]) -> Self {
+    pub(crate) fn new(options: &Options, runner: &Runner, slices: &[Slice]) -> Self {
         let rows = rows(slices);
         let ours = || rows.iter().filter(|row| row.server == "phalanx");
         let costs = costs(slices.iter().filter(|slice| slice.server == "phalanx"));
-        let mut peers = arena.versions.clone();
+        let mut peers = runner.versions.clone();
         peers.retain(|name, _| *name == "nginx");
         Self {
             goodput_at_2_over_best: ours()
@@ -175,9 +175,9 @@ impl Report {
             connections: options.connections,
             objective_ms: OBJECTIVE.as_millis() as u64,
             max_queue_delay_ms: options.max_queue_delay(),
-            machine: arena.machine.clone(),
+            machine: runner.machine.clone(),
             peers,
-            cut: None,
+            partial: None,
             quick: options.quick,
         }
     }

@@ -70,8 +70,8 @@ impl fmt::Display for Report {
             let possible = self.possible_at_2.unwrap_or_default();
             writeln!(f, "  so at twice its capacity it can keep {possible:.2} of it at most")?;
         }
-        if let Some(cut) = self.cut {
-            writeln!(f, "\n  {cut}")?;
+        if let Some(partial) = self.partial {
+            writeln!(f, "\n  {partial}")?;
         }
         if self.quick {
             writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;

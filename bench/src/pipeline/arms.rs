@@ -14,7 +14,7 @@ use crate::clock::Clock;
 const THREADS: usize = 64;
 /// Requests after which a size of cohorts should have been found, whatever the noise: it takes some
 /// 300,000 operations.
-pub(crate) const MOST_TO_SETTLE: usize = 500_000;
+pub(crate) const MAX_WARM_UP_REQUESTS: usize = 500_000;
 
 /// How requests are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

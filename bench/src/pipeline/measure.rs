@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::time::Instant;
 
-use super::arms::{Arm, Line, MOST_TO_SETTLE};
+use super::arms::{Arm, Line, MAX_WARM_UP_REQUESTS};
 use super::calls::Setting;
 use super::code::{self, STAGES};
 use super::options::Plan;
@@ -45,7 +45,7 @@ fn size(kib: u64, plan: &Plan) -> Size {
         let count = (plan.requests / fewer).max(1);
         (Line::new(arm, kib, count), count)
     });
-    let found = lines[AUTO].0.settle(MOST_TO_SETTLE);
+    let found = lines[AUTO].0.settle(MAX_WARM_UP_REQUESTS);
     let round = || {
         let mut times = [0.0; ARMS.len()];
         for ((line, count), time) in lines.iter_mut().zip(&mut times) {

@@ -20,7 +20,7 @@ pub use misses::MissReport;
 pub use options::Options;
 pub use report::{Report, Size};
 
-pub(crate) use arms::{Arm, Line, MOST_TO_SETTLE};
+pub(crate) use arms::{Arm, Line, MAX_WARM_UP_REQUESTS};
 pub(crate) use calls::Setting;
 pub(crate) use code::{Request, STAGES, stages};
 pub(crate) use processes::in_processes;

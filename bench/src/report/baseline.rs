@@ -5,7 +5,7 @@ use super::document::{Document, Entry};
 use super::experiment::Goal;
 
 /// Figures of calm runs still differ by so much.
-const CALM: f64 = 0.05;
+const MAX_DIFFERENCE: f64 = 0.05;
 
 /// A ratio that is not what it was.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +30,7 @@ pub(super) fn moves(before: &Document, now: &Document) -> Vec<Move> {
         };
         let Some((old, new)) = both.filter(same) else { continue };
         // What a phase adds to it.
-        let noise = CALM + (old.worst() - 1.0) + (new.worst() - 1.0);
+        let noise = MAX_DIFFERENCE + (old.worst() - 1.0) + (new.worst() - 1.0);
         for ratio in experiment.ratios {
             let Some((before, now)) = old.figure(ratio.at).zip(new.figure(ratio.at)) else {
                 continue;

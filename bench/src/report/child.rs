@@ -13,9 +13,9 @@ use crate::process::Group;
 use crate::web::is_interrupted;
 
 /// Between two looks.
-const PAUSE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// For a benchmark that was told to end, to end its servers.
-const GRACE: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a benchmark came out.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(super) fn run(
         }
         let said = fs::read_to_string(&errors)?;
         look(begun.elapsed(), said.trim_end().lines().last().unwrap_or_default());
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
     };
     if is_interrupted() {
         return Ok(Outcome::Interrupted);
@@ -79,8 +79,8 @@ fn end(group: &mut Group) -> io::Result<()> {
         let _ = kill_process_group(pid, Signal::INT);
     }
     let begun = Instant::now();
-    while begun.elapsed() < GRACE && group.0.try_wait()?.is_none() {
-        std::thread::sleep(PAUSE);
+    while begun.elapsed() < SHUTDOWN_TIMEOUT && group.0.try_wait()?.is_none() {
+        std::thread::sleep(POLL_INTERVAL);
     }
     Ok(())
 }

@@ -31,14 +31,14 @@ use child::Outcome;
 use experiment::{Command, Experiment};
 
 use crate::broker::mosquitto_version;
-use crate::calm::{Calm, is_noisy};
+use crate::noise::{NoiseProbe, is_noisy};
 use crate::web::{heed_signals, is_interrupted, machine, peer_versions};
 
 /// Steps of the loop beside each experiment: tens of milliseconds.
-const STEPS: u64 = 20_000_000;
+const PROBE_STEPS: u64 = 20_000_000;
 
 /// A command is ended after so many times the time that it takes here.
-const PATIENCE: u32 = 3;
+const MAX_TIME_FACTOR: u32 = 3;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +119,7 @@ fn measure_all(
 
     let total: u64 = chosen.iter().map(|own| own.command(options.full).seconds).sum();
     let bar = bar(total);
-    let (mut calm, mut done, mut interrupted) = (Calm::new(STEPS), 0, false);
+    let (mut probe, mut done, mut interrupted) = (NoiseProbe::new(PROBE_STEPS), 0, false);
     for experiment in chosen {
         let command = experiment.command(options.full);
         let line = format!("phalanx bench {} --json", command.arguments.join(" "));
@@ -132,7 +132,7 @@ fn measure_all(
                 bar.set_message(format!("{}: {said}", experiment.name));
             };
             let measured =
-                measure(&phalanx, experiment, command, &line, &mut calm, options.full, look)?;
+                measure(&phalanx, experiment, command, &line, &mut probe, options.full, look)?;
             interrupted = is_interrupted();
             measured
         };
@@ -225,16 +225,16 @@ fn measure(
     experiment: &Experiment,
     command: &Command,
     line: &str,
-    calm: &mut Calm,
+    probe: &mut NoiseProbe,
     again: bool,
     mut look: impl FnMut(Duration, &str),
 ) -> io::Result<Entry> {
-    let limit = PATIENCE * Duration::from_secs(command.seconds);
+    let limit = MAX_TIME_FACTOR * Duration::from_secs(command.seconds);
     let mut best: Option<Entry> = None;
     for _ in 0..=usize::from(again) {
-        let before = calm.look();
+        let before = probe.slowdown();
         let outcome = child::run(phalanx, command.arguments, limit, &mut look)?;
-        let slowdown = [before, calm.look()];
+        let slowdown = [before, probe.slowdown()];
         let entry = match outcome {
             Outcome::Measured(report, took) => Entry {
                 name: experiment.name.to_owned(),

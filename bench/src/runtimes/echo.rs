@@ -20,7 +20,7 @@ const LENGTH: usize = 64;
 /// Sent in a round.
 pub(super) const MESSAGES: usize = 60_000;
 /// Who answers nobody for so long has stopped.
-const SILENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server that is up.
 pub(super) struct Server {
@@ -96,7 +96,7 @@ impl Clients {
         let mut events = Events::with_capacity(CONNECTIONS);
         let mut buffer = [0; LENGTH];
         while away > 0 {
-            match self.poll.poll(&mut events, Some(SILENCE)) {
+            match self.poll.poll(&mut events, Some(READ_TIMEOUT)) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 polled => polled?,
             }

@@ -1,21 +1,21 @@
 //! `phalanx bench web`: the web server beside the floor, its threaded twin, nginx and others.
 //!
 //! How it measures is in [`Options`]; why, in `CONTRIBUTING.md` under "Reporting a figure". Read
-//! `scene` (what is asked for), `lineup` and `peers` (who takes part), `server` (a process under
-//! measurement), `arena` (all of them side by side), `slice`, `noise` and `report`.
+//! `scene` (what is asked for), `servers` and `peers` (who takes part), `server` (a process under
+//! measurement), `runner` (all of them side by side), `slice`, `interference` and `report`.
 
-pub mod arena;
 mod certificate;
 pub(crate) mod cores;
 pub(crate) mod demands;
-pub(crate) mod lineup;
+pub(crate) mod interference;
 pub(crate) mod machine;
-pub(crate) mod noise;
 mod options;
 mod peers;
 mod report;
+pub mod runner;
 mod scene;
 pub(crate) mod server;
+pub(crate) mod servers;
 pub(crate) mod site;
 pub(crate) mod slice;
 mod table;
@@ -31,17 +31,17 @@ pub use options::Options;
 pub use report::{Growth, Missing, Ratios, Report, Row};
 pub use scene::Scene;
 
-use arena::{Arena, Plan};
 use report::{growth, judged, missing, ratios};
+use runner::{Plan, Runner};
 use server::Server;
 use slice::{Figures, Shot};
 
 /// How often a slice that was disturbed is repeated, before it is kept as it is.
-const REPEATS: usize = 2;
+const MAX_REPEATS: usize = 2;
 /// What a slice takes beside its load: the process, the connections, the readings.
-const OVERHEAD: Duration = Duration::from_millis(150);
+const SLICE_OVERHEAD: Duration = Duration::from_millis(150);
 /// For what a server still has to do after a slice.
-const SETTLE: Duration = Duration::from_millis(30);
+const SETTLE_TIME: Duration = Duration::from_millis(30);
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -129,9 +129,9 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             cold: scene.cold(),
             demands: scene.demands(),
         };
-        let measured = Arena::start(&options.place, &plan).and_then(|arena| {
-            place = Some((arena.machine.clone(), arena.versions.clone()));
-            measure(&arena, scene, options, &mut rows)
+        let measured = Runner::start(&options.runner, &plan).and_then(|runner| {
+            place = Some((runner.machine.clone(), runner.versions.clone()));
+            measure(&runner, scene, options, &mut rows)
         });
         match measured {
             Err(Error::Interrupted) if !rows.is_empty() => break,
@@ -157,16 +157,16 @@ pub fn run(options: &Options) -> Result<Report, Error> {
 /// One scene: slices for each server and number of connections. `rows` has also what was measured before an end that
 /// was asked for: as many slices of each server.
 fn measure(
-    arena: &Arena,
+    runner: &Runner,
     scene: Scene,
     options: &Options,
     rows: &mut Vec<Row>,
 ) -> Result<(), Error> {
     let (slices, length) = options.slices();
     let connections = options.connections(scene);
-    let (servers, settings) = (arena.servers.len(), connections.len());
-    let estimate =
-        (length + length / 10 + SETTLE + OVERHEAD) * (settings * slices * servers) as u32;
+    let (servers, settings) = (runner.servers.len(), connections.len());
+    let estimate = (length + length / 10 + SETTLE_TIME + SLICE_OVERHEAD)
+        * (settings * slices * servers) as u32;
     eprintln!(
         "{scene}: {servers} servers, {slices} slices of {} s for each of {connections:?} connections: \
          about {}; more if others use the cores",
@@ -174,14 +174,14 @@ fn measure(
         duration(estimate),
     );
     for connections in connections {
-        let mut figures: Vec<Vec<Figures>> = arena.servers.iter().map(|_| Vec::new()).collect();
+        let mut figures: Vec<Vec<Figures>> = runner.servers.iter().map(|_| Vec::new()).collect();
         let mut agreed = Vec::new();
         let mut round = |seed| {
             eprintln!("{scene}, {connections} connections, slice {seed} of {slices}");
             let patience = length + Duration::from_secs(1);
             let closed = Shot::closed(connections, seed, patience);
             let shot = Shot { pipeline: scene.pipeline(), ..closed };
-            let each = arena.servers.iter().map(|server| one(arena, server, length, shot));
+            let each = runner.servers.iter().map(|server| one(runner, server, length, shot));
             let (seen, tls): (Vec<_>, Vec<_>) =
                 each.collect::<Result<Vec<_>, Error>>()?.into_iter().unzip();
             figures.iter_mut().zip(seen).for_each(|(figures, seen)| figures.push(seen));
@@ -194,7 +194,7 @@ fn measure(
             Row { tls, ..row }
         };
         // Nothing is agreed before a round is whole.
-        rows.extend(arena.servers.iter().zip(&figures).zip(agreed).map(row));
+        rows.extend(runner.servers.iter().zip(&figures).zip(agreed).map(row));
         measured?;
     }
     Ok(())
@@ -202,12 +202,12 @@ fn measure(
 
 /// One slice of one server: what it has shown, and over TLS what was agreed on.
 fn one(
-    arena: &Arena,
+    runner: &Runner,
     server: &Server,
     length: Duration,
     shot: Shot,
 ) -> Result<(Figures, Option<String>), Error> {
-    let (report, noisy) = arena.slice(server, length, shot)?;
+    let (report, noisy) = runner.slice(server, length, shot)?;
     let wrong = |why| Error::Load { name: server.name.clone(), why };
     Ok((Figures::of(&report, noisy).map_err(wrong)?, report.tls))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::arena::Place;
+use super::runner::RunnerOptions;
 use super::scene::Scene;
 use crate::load::seconds;
 
@@ -51,7 +51,7 @@ pub struct Options {
 
     /// Where
     #[command(flatten)]
-    pub place: Place,
+    pub runner: RunnerOptions,
 
     /// Two short slices with few connections: only shows that it runs
     #[arg(long, conflicts_with_all = ["connections", "slices", "slice"])]

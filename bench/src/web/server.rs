@@ -13,7 +13,7 @@ use super::Error;
 use super::demands::Demands;
 use super::site::{PROBE, Site};
 use crate::load::tls::Tls;
-use crate::process::{PATIENCE, Process, ReservedPort};
+use crate::process::{Process, ReservedPort, START_TIMEOUT};
 
 /// What is to be started.
 pub(crate) struct Recipe {
@@ -63,7 +63,7 @@ impl Server {
 
 /// The body of the answer to [`PROBE`].
 fn ask(address: SocketAddr, tls: bool) -> io::Result<Vec<u8>> {
-    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    let stream = TcpStream::connect_timeout(&address, START_TIMEOUT)?;
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
     match tls {
         true => get(Tls::to(&address.ip().to_string(), true, false)?.wrap(stream)?, PROBE),

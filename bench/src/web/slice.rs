@@ -12,8 +12,8 @@ use crate::load;
 use crate::process::Group;
 
 /// Time for what the load process does before and after.
-const GRACE: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(10);
+const LOAD_OVERHEAD: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Load as a slice sends it.
 pub(crate) struct Load<'a> {
@@ -107,14 +107,14 @@ impl Load<'_> {
             .stdout(create(&out)?)
             .stderr(create(&errors)?);
         let mut group = Group(command.spawn().map_err(Error::Io)?);
-        let deadline = Instant::now() + 3 * self.slice + GRACE;
+        let deadline = Instant::now() + 3 * self.slice + LOAD_OVERHEAD;
         let failed = |why: String| Error::Load { name: server.name.clone(), why };
         let status = loop {
             interrupted()?;
             match group.0.try_wait().map_err(Error::Io)? {
                 Some(status) => break status,
                 None if Instant::now() > deadline => return Err(failed("it does not end".into())),
-                None => std::thread::sleep(PAUSE),
+                None => std::thread::sleep(POLL_INTERVAL),
             }
         };
         let said = fs::read_to_string(&errors).unwrap_or_default();

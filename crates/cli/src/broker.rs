@@ -14,7 +14,7 @@ use phalanx_broker::{Config, Listen, Mistake, OpenError, Origins, ServeError, Wh
 
 use self::service::Service;
 use crate::settings::{self, FileArgs, RuntimeArgs, set, yes_or_no};
-use crate::tell;
+use crate::status;
 
 /// Run an MQTT broker, for MQTT 5 and 3.1.1.
 ///
@@ -174,7 +174,7 @@ impl Broker {
             return settings::check(&config.doubts(), &config.missing());
         }
         if config.persistence_dir.is_none() && !config.ephemeral {
-            tell::lines(
+            status::print(
                 "sessions and messages are kept in memory, and end with the broker; --persistence-dir DIR keeps them, \
                  --ephemeral says that this is meant",
             );
@@ -183,7 +183,7 @@ impl Broker {
         match operate(config, Arc::new(Service::new(self))) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                tell::lines(error);
+                status::print(error);
                 ExitCode::FAILURE
             }
         }
@@ -274,7 +274,7 @@ fn check(path: &Path) -> ExitCode {
         // A wrong directory must not pass for a backup.
         Ok(checked) if checked.segments == 0 => {
             let what = "there is no journal in it: no broker has kept anything there";
-            tell::lines(format_args!("{}: {what}", path.display()));
+            status::print(format_args!("{}: {what}", path.display()));
             ExitCode::from(2)
         }
         Ok(checked) => {
@@ -282,7 +282,7 @@ fn check(path: &Path) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            tell::lines(&error);
+            status::print(&error);
             match error {
                 ServeError::Open(OpenError::Corrupt { .. } | OpenError::Lost(_))
                 | ServeError::Unknown { .. } => ExitCode::FAILURE,

@@ -10,7 +10,7 @@ mod notify;
 mod passwd;
 mod service;
 mod settings;
-mod tell;
+mod status;
 mod top;
 mod variables;
 mod web;
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         let _ = error.print();
         let variable = |name: &str| std::env::var(name).ok();
         if let Some(name) = variables::blamed(&error, &command(), variable) {
-            tell::lines(format_args!("{name} in the environment says so"));
+            status::print(format_args!("{name} in the environment says so"));
         }
         std::process::exit(error.exit_code())
     });

@@ -7,14 +7,14 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 /// Whoever started the service reads what it is told, or has to do without.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Who is told, if somebody is.
 pub(crate) struct Notify(Option<UnixDatagram>);
 
 impl Notify {
     /// Whoever the environment names.
-    pub(crate) fn of_environment() -> Self {
+    pub(crate) fn from_environment() -> Self {
         let named = std::env::var_os("NOTIFY_SOCKET");
         Self(named.and_then(|path| connect(&path).ok()))
     }
@@ -46,7 +46,7 @@ impl Notify {
 
 fn connect(path: &OsStr) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::unbound()?;
-    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(TIMEOUT))?;
     // A socket without a file has a name that is written with an @ in front.
     #[cfg(target_os = "linux")]
     if let Some(name) = path.as_encoded_bytes().strip_prefix(b"@") {

@@ -3,7 +3,7 @@
 
 use phalanx_web::{Listen, Operator, Reloaded, Reloader, ServeError, Serving};
 
-use crate::tell::{Reread, Teller};
+use crate::status::{ReloadReport, StatusReporter};
 use crate::web::Web;
 
 /// A server that was started with these arguments.
@@ -11,12 +11,12 @@ pub(crate) struct Service {
     web: Web,
     /// Where it listens, if that was decided by whoever started it.
     given: Option<Vec<Listen>>,
-    teller: Teller,
+    teller: StatusReporter,
 }
 
 impl Service {
     pub(crate) fn new(web: Web, given: Option<Vec<Listen>>) -> Self {
-        Self { web, given, teller: Teller::of_environment() }
+        Self { web, given, teller: StatusReporter::from_environment() }
     }
 }
 
@@ -30,7 +30,7 @@ impl Operator for Service {
             let config = self.web.load(self.given.as_deref()).map_err(ServeError::Config)?;
             let Reloaded { version, added, needs_restart, doubts } = reloader.reload(config)?;
             let done = format!("reloaded: this is version {version} of the configuration");
-            Ok::<_, ServeError>(Reread { doubts, needs_restart, added, done })
+            Ok::<_, ServeError>(ReloadReport { doubts, needs_restart, added, done })
         };
         self.teller.reload(read, "not reloaded: the configuration from before stays");
     }

@@ -13,7 +13,7 @@ use phalanx::Choice;
 use phalanx_config::{Mistake, Origins};
 use phalanx_service::RuntimeConfig;
 
-use crate::tell;
+use crate::status;
 
 /// Where the configuration is, and what becomes of it.
 #[derive(Args, Clone)]
@@ -157,7 +157,7 @@ pub(crate) fn set<T>(to: &mut T, from: Option<T>) {
 
 /// Tells of mistakes, as many as there are.
 pub(crate) fn mistaken(mistakes: &[Mistake]) -> ExitCode {
-    mistakes.iter().for_each(tell::lines);
+    mistakes.iter().for_each(status::print);
     ExitCode::from(2)
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn print(
             ExitCode::SUCCESS
         }
         Err(why) => {
-            tell::lines(format_args!("the configuration cannot be printed: {why}"));
+            status::print(format_args!("the configuration cannot be printed: {why}"));
             ExitCode::FAILURE
         }
     }
@@ -184,7 +184,7 @@ pub(crate) fn print(
 
 /// Tells what a configuration names and is not there, and what else there is to say.
 pub(crate) fn check(doubts: &[String], missing: &[String]) -> ExitCode {
-    doubts.iter().chain(missing).for_each(tell::lines);
+    doubts.iter().chain(missing).for_each(status::print);
     match missing.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::content::Content;
 use crate::service::Service;
 use crate::settings::{self, FileArgs, RuntimeArgs, set, yes_or_no};
-use crate::tell;
+use crate::status;
 use clap::Args;
 use phalanx_web::{Config, Inherited, Listen, Mistake, Origins, Tls, operate};
 
@@ -97,7 +97,7 @@ impl Web {
         let inherited = match Inherited::of_environment() {
             Ok(inherited) => inherited,
             Err(error) => {
-                tell::lines(error);
+                status::print(error);
                 return ExitCode::FAILURE;
             }
         };
@@ -121,7 +121,7 @@ impl Web {
         match served {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                tell::lines(error);
+                status::print(error);
                 ExitCode::FAILURE
             }
         }

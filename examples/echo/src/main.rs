@@ -12,7 +12,7 @@ use phalanx::net::{Listener, Stream, bind};
 use phalanx::{Graph, IoTimeout, Runtime, is_draining, sleep};
 
 /// A client that is silent for so long is gone.
-const SILENCE: IoTimeout = IoTimeout::after(Duration::from_secs(60));
+const IDLE_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(60));
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::args().nth(1).unwrap_or("127.0.0.1:7007".to_owned()).parse()?;
@@ -51,9 +51,9 @@ async fn next(listener: &Listener) -> Option<Stream> {
 /// A connection's whole life.
 async fn echo(stream: Stream) -> io::Result<()> {
     let mut bytes = Vec::new();
-    while stream.read(&mut bytes, SILENCE.until_shutdown()).await? > 0 {
+    while stream.read(&mut bytes, IDLE_TIMEOUT.until_shutdown()).await? > 0 {
         let payload = phalanx::Payload { head: bytes, ..Default::default() };
-        bytes = stream.write(payload, SILENCE).await?;
+        bytes = stream.write(payload, IDLE_TIMEOUT).await?;
     }
     Ok(())
 }

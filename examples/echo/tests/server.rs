@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-const LONG: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server of the test's own, and where it is.
 fn start() -> (Server, String) {
@@ -28,7 +28,7 @@ impl Drop for Server {
 
 fn client(address: &str) -> TcpStream {
     let client = TcpStream::connect(address).unwrap();
-    client.set_read_timeout(Some(LONG)).unwrap();
+    client.set_read_timeout(Some(TIMEOUT)).unwrap();
     client
 }
 

@@ -11,14 +11,14 @@ use crate::round::Round;
 use crate::stages::Stages;
 
 /// Clients may be idle for as long as they like, but not keep the server from ending.
-const IDLE: IoTimeout = IoTimeout::NONE.until_shutdown();
+const IDLE_TIMEOUT: IoTimeout = IoTimeout::NONE.until_shutdown();
 /// A client that does not take its answers in this time is left.
-const SENDING: IoTimeout = IoTimeout::after(Duration::from_secs(30));
+const SEND_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(30));
 /// After its last answer a client is listened to for so long, so that it gets to read the answer
 /// before the connection is reset under it.
-const LINGER: IoTimeout = IoTimeout::after(Duration::from_secs(1)).until_shutdown();
+const LINGER_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(1)).until_shutdown();
 /// And for so many reads.
-const LINGER_READS: usize = 64;
+const MAX_LINGER_READS: usize = 64;
 
 /// Serves until the client leaves, cannot be understood, or the program drains.
 ///
@@ -32,7 +32,7 @@ pub(crate) async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
         input.drain(..taken);
         if round.is_empty() {
             // No whole request. Meanwhile nothing is read from a client that waits for its answers.
-            if stream.read(&mut input, IDLE).await? == 0 {
+            if stream.read(&mut input, IDLE_TIMEOUT).await? == 0 {
                 return Ok(());
             }
             continue;
@@ -42,7 +42,7 @@ pub(crate) async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
         let last = round.last;
         round.answer(results, &mut out);
         // ...and one write for all its answers.
-        out = stream.write(out, SENDING).await?;
+        out = stream.write(out, SEND_TIMEOUT).await?;
         if last {
             return linger(stream).await;
         }
@@ -52,9 +52,9 @@ pub(crate) async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
 async fn linger(stream: Stream) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     let mut unread = Vec::new();
-    for _ in 0..LINGER_READS {
+    for _ in 0..MAX_LINGER_READS {
         unread.clear();
-        if stream.read(&mut unread, LINGER).await? == 0 {
+        if stream.read(&mut unread, LINGER_TIMEOUT).await? == 0 {
             break;
         }
     }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longer than anything takes on a loaded machine.
-const LONG: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Server {
     child: Child,
@@ -33,7 +33,7 @@ impl Server {
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).expect("it listens");
-        stream.set_read_timeout(Some(LONG)).expect("a timeout");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         stream.set_nodelay(true).expect("an option");
         stream
     }
@@ -236,7 +236,7 @@ fn too_many_clients_are_turned_away() {
         if again.write_all(b"PING\r\n").is_ok() && again.read_exact(&mut answer).is_ok() {
             break;
         }
-        assert!(begun.elapsed() < LONG, "still too many");
+        assert!(begun.elapsed() < TIMEOUT, "still too many");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -254,7 +254,7 @@ fn it_drains() {
     assert_eq!(idle.read(&mut [0]).expect("an end"), 0);
     let begun = Instant::now();
     while server.child.try_wait().expect("a child").is_none() {
-        assert!(begun.elapsed() < LONG, "it does not end");
+        assert!(begun.elapsed() < TIMEOUT, "it does not end");
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(server.child.wait().expect("a child").success());

@@ -9,9 +9,9 @@ use phalanx::{IoTimeout, Payload, is_draining, sleep};
 use crate::commit::{LOG, Stages};
 
 /// A line is no longer than this, in bytes with its end; a client that sends a longer one is closed.
-const LONGEST: usize = 64 * 1024;
+const MAX_LINE: usize = 64 * 1024;
 /// A client that is silent for so long is gone.
-const SILENCE: IoTimeout = IoTimeout::after(Duration::from_secs(600));
+const IDLE_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(600));
 
 /// Serves a listener until the program is asked to finish.
 pub(crate) async fn accept(listener: Listener, stages: Stages) {
@@ -32,9 +32,9 @@ pub(crate) async fn accept(listener: Listener, stages: Stages) {
 async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
     let mut input = Vec::new();
     let mut answer = Vec::new();
-    while stream.read(&mut input, SILENCE.until_shutdown()).await? > 0 {
+    while stream.read(&mut input, IDLE_TIMEOUT.until_shutdown()).await? > 0 {
         let Some(end) = input.iter().rposition(|byte| *byte == b'\n') else {
-            if input.len() >= LONGEST {
+            if input.len() >= MAX_LINE {
                 return Err(io::ErrorKind::InvalidData.into());
             }
             continue;
@@ -49,7 +49,7 @@ async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
             place += length as u64;
         }
         let payload = Payload { head: answer, ..Payload::default() };
-        answer = stream.write(payload, SILENCE).await?;
+        answer = stream.write(payload, IDLE_TIMEOUT).await?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-const LONG: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Server {
     process: Child,
@@ -32,7 +32,7 @@ impl Server {
 
     fn client(&self) -> Client {
         let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         Client { answers: BufReader::new(stream.try_clone().unwrap()), stream }
     }
 
@@ -159,7 +159,7 @@ fn what_was_answered_survives_a_kill() {
             });
             let clients: Vec<_> = clients.collect();
             let begun = Instant::now();
-            while count.load(Ordering::Relaxed) < 100 && begun.elapsed() < LONG {
+            while count.load(Ordering::Relaxed) < 100 && begun.elapsed() < TIMEOUT {
                 std::thread::sleep(Duration::from_millis(10));
             }
             server.process.kill().unwrap();

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-const LONG: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Program {
     child: Child,
@@ -29,7 +29,7 @@ impl Program {
         self.output.read_line(&mut line).expect("a line");
         let address = line.split_whitespace().last().expect("an address");
         let stream = TcpStream::connect(address).expect("it listens");
-        stream.set_read_timeout(Some(LONG)).expect("a timeout");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         stream
     }
 }

@@ -90,10 +90,14 @@ fn control_file(version: &str, architecture: &str, library: &str, kibibytes: u64
 
 /// The newest version of glibc that a program asks for: `2.34` of `GLIBC_2.34`.
 fn newest_glibc(program: &[u8]) -> Option<String> {
-    const MARK: &[u8] = b"GLIBC_2.";
-    let minors = program.windows(MARK.len()).enumerate().filter(|(_, bytes)| *bytes == MARK);
+    const SYMBOL_PREFIX: &[u8] = b"GLIBC_2.";
+    let minors = program
+        .windows(SYMBOL_PREFIX.len())
+        .enumerate()
+        .filter(|(_, bytes)| *bytes == SYMBOL_PREFIX);
     let minor = minors.filter_map(|(at, _)| {
-        let digits = program[at + MARK.len()..].iter().take_while(|byte| byte.is_ascii_digit());
+        let digits =
+            program[at + SYMBOL_PREFIX.len()..].iter().take_while(|byte| byte.is_ascii_digit());
         digits.map(|digit| char::from(*digit)).collect::<String>().parse::<u32>().ok()
     });
     minor.max().map(|minor| format!("2.{minor}"))

@@ -9,11 +9,11 @@ use super::server::{Client, Server};
 use super::{Home, binary, finish, option};
 
 /// Bytes of our own that an idle connection may hold.
-const GOAL: u64 = 4096;
+const MAX_BYTES_PER_CONNECTION: u64 = 4096;
 /// Descriptors that the server keeps for other things than connections, and some.
-const SPARE: u64 = 700;
+const RESERVED_DESCRIPTORS: u64 = 700;
 /// Connections from one address of the loopback to another: fewer than there are ports.
-const PORTS: u64 = 25_000;
+const CONNECTIONS_PER_ADDRESS: u64 = 25_000;
 
 /// Opens connections, has each answered once, and tells the server's memory for each.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
@@ -26,7 +26,9 @@ fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
     let limits = std::fs::read_to_string("/proc/self/limits").map_err(text)?;
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     let limit = limit.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    let count = wanted.min(limit.unwrap_or(1024).saturating_sub(SPARE)).min(PORTS);
+    let count = wanted
+        .min(limit.unwrap_or(1024).saturating_sub(RESERVED_DESCRIPTORS))
+        .min(CONNECTIONS_PER_ADDRESS);
     if count < wanted {
         println!(
             "{count} connections, and not {wanted}: this machine allows no more descriptors, or ports"
@@ -63,15 +65,15 @@ fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
             at.push(server.memory().map_err(text)?);
         }
         let each = at[1].saturating_sub(at[0]) / (steps[1] - steps[0]).max(1);
-        let verdict = if each <= GOAL { "within" } else { "beyond" };
+        let verdict = if each <= MAX_BYTES_PER_CONNECTION { "within" } else { "beyond" };
         println!(
-            "{driver}: {} KiB with {} idle connections, {} KiB with {}: {each} bytes for each, {verdict} {GOAL}",
+            "{driver}: {} KiB with {} idle connections, {} KiB with {}: {each} bytes for each, {verdict} {MAX_BYTES_PER_CONNECTION}",
             at[0] >> 10,
             steps[0],
             at[1] >> 10,
             steps[1],
         );
-        good &= each <= GOAL;
+        good &= each <= MAX_BYTES_PER_CONNECTION;
     }
     Ok(good)
 }

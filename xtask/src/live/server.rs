@@ -8,7 +8,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 /// Longer than any answer takes on a loaded machine.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server that is up; killed when dropped.
 pub(crate) struct Server {
@@ -81,7 +81,7 @@ impl Server {
     /// When they never do, or it has ended.
     pub(crate) fn asleep(&self) -> io::Result<()> {
         let begun = std::time::Instant::now();
-        while begun.elapsed() < LONG {
+        while begun.elapsed() < TIMEOUT {
             let mut sleeping = true;
             for task in fs::read_dir(format!("/proc/{}/task", self.id()))? {
                 // One that ends meanwhile does not run either.
@@ -137,9 +137,9 @@ pub(crate) struct Answer {
 impl Client {
     /// Connects. It waits for nothing for ever.
     pub(crate) fn connect(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, LONG)?;
-        stream.set_read_timeout(Some(LONG))?;
-        stream.set_write_timeout(Some(LONG))?;
+        let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, bytes: Vec::new() })
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use super::server::{Client, LONG, Server};
+use super::server::{Client, Server, TIMEOUT};
 use super::{Home, binary, finish, option, quantile};
 
 /// slowhttptest's kinds: heads and bodies that trickle in, and answers that are not read.
@@ -14,11 +14,11 @@ const KINDS: [(&str, &[&str]); 3] = [
     ("readers", &["-X", "-w", "64", "-y", "512", "-n", "1", "-z", "32", "-k", "1"]),
 ];
 /// A normal client's slowest answers may take so many times as long as without the slow ones.
-const TIMES: f64 = 2.0;
+const MAX_RATIO: f64 = 2.0;
 /// Answers of less than this are not told apart.
-const FLOOR: Duration = Duration::from_micros(500);
+const MIN_LATENCY: Duration = Duration::from_micros(500);
 /// The most memory that a slow connection may cost, in bytes: its own, and an answer of its.
-const MEMORY: u64 = 64 * 1024;
+const MAX_MEMORY: u64 = 64 * 1024;
 
 /// Runs slowhttptest beside a normal client, on each driver, and prints what both have seen.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
@@ -58,9 +58,9 @@ fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
             let after = server.memory().map_err(text)?;
             drop(slow);
             let (p99, was) = (quantile(&mut beside, 0.99), quantile(&mut alone, 0.99));
-            let ratio = p99.as_secs_f64() / was.max(FLOOR).as_secs_f64();
+            let ratio = p99.as_secs_f64() / was.max(MIN_LATENCY).as_secs_f64();
             let each = after.saturating_sub(before) / count;
-            let well = ratio <= TIMES && each <= MEMORY;
+            let well = ratio <= MAX_RATIO && each <= MAX_MEMORY;
             println!(
                 "{driver}, {kind}: p50 {:?} and {:?} beside, p99 {was:?} and {p99:?} (x {ratio:.2}); \
                  {open} descriptors, {each} bytes of memory for each: {}",
@@ -113,7 +113,7 @@ fn slow_clients(server: &Server, count: u64, seconds: u64, flags: &[&str]) -> Re
     let url = format!("http://{}/large", server.address);
     let mut command = Command::new("slowhttptest");
     command.args(flags).args(["-c", &*count, "-r", &*count, "-l", &*seconds, "-u", &*url]);
-    command.args(["-p", &*LONG.as_secs().to_string()]);
+    command.args(["-p", &*TIMEOUT.as_secs().to_string()]);
     let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().map_err(|error| format!("slowhttptest: {error}"))?;
     Ok(Slow(child))

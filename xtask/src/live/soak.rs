@@ -29,11 +29,11 @@ const CACHE: &str = "8M";
 const STALE: Duration = Duration::from_secs(4);
 const CLIENTS: u64 = 6;
 /// The field that says which configuration is served.
-const NUMBER: &str = "X-Number";
+const VERSION_FIELD: &str = "X-Number";
 /// Connections of a client that is killed.
-const DOZEN: &str = "24";
+const KILLED_CONNECTIONS: &str = "24";
 /// How much more memory may be resident after the load than after its first tenth.
-const GROWTH: u64 = 24 << 20;
+const MAX_GROWTH: u64 = 24 << 20;
 
 /// Runs it.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
@@ -124,7 +124,7 @@ fn soak(root: &Path, arguments: &[String]) -> Result<bool, String> {
     if after.descriptors > before.descriptors + 64 {
         faults.push("descriptors are left".to_owned());
     }
-    if after.memory > before.memory + GROWTH {
+    if after.memory > before.memory + MAX_GROWTH {
         faults.push("memory has grown".to_owned());
     }
     if !server.end().map_err(text)? {
@@ -136,8 +136,9 @@ fn soak(root: &Path, arguments: &[String]) -> Result<bool, String> {
 
 /// Writes a configuration, in one step, that shows its number in each answer.
 fn configure(file: &Path, number: u64) -> std::io::Result<()> {
-    let text =
-        format!("[[host.header]]\npath = \"/**\"\nname = \"{NUMBER}\"\nvalue = \"{number}\"\n");
+    let text = format!(
+        "[[host.header]]\npath = \"/**\"\nname = \"{VERSION_FIELD}\"\nvalue = \"{number}\"\n"
+    );
     let new = file.with_extension("new");
     std::fs::write(&new, text)?;
     std::fs::rename(new, file)
@@ -286,7 +287,7 @@ impl Shared {
         while !self.over.load(Ordering::Relaxed) {
             let url = format!("http://{}/stable-4", self.address);
             let mut load = Command::new(&self.binary);
-            load.args(["load", &*url, "--connections", DOZEN, "--duration", "60"]);
+            load.args(["load", &*url, "--connections", KILLED_CONNECTIONS, "--duration", "60"]);
             let load = load.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
             thread::sleep(Duration::from_millis(100 + random.below(500)));
             match load.and_then(|mut load| load.kill().and_then(|()| load.wait())) {
@@ -299,7 +300,7 @@ impl Shared {
 
     /// Whether the configuration of this number comes to be served.
     fn serves(&self, number: u64) -> bool {
-        let line = format!("\r\n{NUMBER}: {number}\r\n");
+        let line = format!("\r\n{VERSION_FIELD}: {number}\r\n");
         let asked = || Client::connect(self.address).and_then(|mut client| client.get("/stable-0"));
         (0..100).any(|_| {
             thread::sleep(Duration::from_millis(100));

@@ -4,7 +4,7 @@ use super::source::{code, has_word};
 use super::{Fault, Tree};
 
 /// This file, which must name what it looks for.
-const HERE: &str = "xtask/src/tidy/leftovers.rs";
+const THIS_FILE: &str = "xtask/src/tidy/leftovers.rs";
 
 /// Words that mark something as unfinished, anywhere in a file of text.
 const WORDS: &[&str] = &["TODO", "FIXME", "XXX"];
@@ -18,7 +18,9 @@ const MARKS: &[&str] = &["<<<<<<< ", ">>>>>>> "];
 /// Finds the leftovers.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
-    for (path, text) in tree.texts().filter(|(path, _)| *path != HERE && !path.ends_with(".lock")) {
+    for (path, text) in
+        tree.texts().filter(|(path, _)| *path != THIS_FILE && !path.ends_with(".lock"))
+    {
         let code = if path.ends_with(".rs") { code(text) } else { String::new() };
         let mut code_lines = code.lines();
         for (i, line) in text.lines().enumerate() {

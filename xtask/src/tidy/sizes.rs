@@ -3,35 +3,35 @@
 use super::{Fault, Tree};
 
 /// The most lines a file may have. Aim at a third of it.
-const MOST: usize = 450;
+const MAX_LINES: usize = 450;
 
 /// Files that are longer, and why that is better than splitting them.
-const LONGER: &[(&str, &str)] = &[];
+const EXEMPT: &[(&str, &str)] = &[];
 
-/// Where [`LONGER`] stands.
-const HERE: &str = "xtask/src/tidy/sizes.rs";
+/// Where [`EXEMPT`] stands.
+const THIS_FILE: &str = "xtask/src/tidy/sizes.rs";
 
 /// Finds files that are too long, and exceptions that no longer are.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
-    check_against(tree, LONGER)
+    check_against(tree, EXEMPT)
 }
 
 /// [`check`] with these exceptions.
 fn check_against(tree: &Tree, longer: &[(&str, &str)]) -> Vec<Fault> {
     let excepted = |path: &str| longer.iter().any(|(name, _)| *name == path);
     let lines = |text: &str| text.lines().count();
-    let long = tree.rust().filter(|(path, text)| lines(text) > MOST && !excepted(path)).map(
+    let long = tree.rust().filter(|(path, text)| lines(text) > MAX_LINES && !excepted(path)).map(
         |(path, text)| {
-            let what = format!("{} lines, {MOST} at most; split it by ideas", lines(text));
-            Fault::new(path, MOST + 1, what)
+            let what = format!("{} lines, {MAX_LINES} at most; split it by ideas", lines(text));
+            Fault::new(path, MAX_LINES + 1, what)
         },
     );
-    let is_long = |path| tree.text(path).is_some_and(|text| lines(text) > MOST);
+    let is_long = |path| tree.text(path).is_some_and(|text| lines(text) > MAX_LINES);
     let stale = longer.iter().filter(|(path, _)| !is_long(path)).map(|(path, _)| {
         Fault::new(
-            HERE,
+            THIS_FILE,
             1,
-            format!("`{path}` is not longer than {MOST} lines; strike it off the list"),
+            format!("`{path}` is not longer than {MAX_LINES} lines; strike it off the list"),
         )
     });
     long.chain(stale).collect()
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn long_files_and_stale_exceptions_are_found() {
-        let (fits, long) = ("\n".repeat(MOST), "\n".repeat(MOST + 1));
+        let (fits, long) = ("\n".repeat(MAX_LINES), "\n".repeat(MAX_LINES + 1));
         let tree = Tree::of(&[("a.rs", &fits), ("b.rs", &long), ("c.md", &long)]);
         let faults = check(&tree);
         assert!(faults.len() == 1 && faults[0].path == "b.rs");

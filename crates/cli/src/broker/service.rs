@@ -4,17 +4,17 @@
 use phalanx_broker::{Operator, Reloaded, Reloader, ServeError, Serving};
 
 use crate::broker::Broker;
-use crate::tell::{Reread, Teller};
+use crate::status::{ReloadReport, StatusReporter};
 
 /// A broker that was started with these arguments.
 pub(super) struct Service {
     broker: Broker,
-    teller: Teller,
+    teller: StatusReporter,
 }
 
 impl Service {
     pub(super) fn new(broker: Broker) -> Self {
-        Self { broker, teller: Teller::of_environment() }
+        Self { broker, teller: StatusReporter::from_environment() }
     }
 }
 
@@ -33,7 +33,7 @@ impl Operator for Service {
                 true => "there is nothing to read again".to_owned(),
                 false => format!("read again: {}", files.join(", ")),
             };
-            Ok::<_, ServeError>(Reread { doubts, needs_restart, added: Vec::new(), done })
+            Ok::<_, ServeError>(ReloadReport { doubts, needs_restart, added: Vec::new(), done })
         };
         self.teller.reload(read, "not read again: what was there before stays");
     }

@@ -13,7 +13,7 @@ use super::failure::{Failure, words};
 use super::wire::Wire;
 
 /// A broker that says nothing is waited for no longer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long nothing is said where there is no need to: a day, for what can be added to a moment.
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
@@ -206,7 +206,7 @@ impl Link {
     /// Says that it is still there when that is due; when it is due next.
     fn look_after(&mut self, now: Instant) -> Result<Instant, Failure> {
         if let Some(pinged) = self.pinged {
-            let until = pinged + PATIENCE;
+            let until = pinged + TIMEOUT;
             if until <= now {
                 let why = "the broker is gone: it does not answer a ping";
                 return Err(Failure::Broker(why.into()));
@@ -221,7 +221,7 @@ impl Link {
         self.pinged = Some(now);
         self.said = now;
         self.say(&Packet::PingReq)?;
-        Ok(now + PATIENCE)
+        Ok(now + TIMEOUT)
     }
 
     fn receive(&mut self) -> Result<(), Failure> {
@@ -251,7 +251,7 @@ impl Link {
     pub(super) fn leave(mut self) -> Result<(), Failure> {
         let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
         self.say(&goodbye)?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         // The broker closes when it has read that. Whatever comes until then is not for us any more.
         loop {
             let left = self.is_flushed() && !self.lost;
@@ -333,9 +333,9 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| refuses(&listener, Arc::new(server)));
-            let wire = Wire::seal(stream, "localhost", Arc::new(client), PATIENCE).unwrap();
+            let wire = Wire::seal(stream, "localhost", Arc::new(client), TIMEOUT).unwrap();
             let mut link = Link::new(wire, Version::V5, 0).unwrap();
-            let until = Some(Instant::now() + PATIENCE);
+            let until = Some(Instant::now() + TIMEOUT);
             // All of it is there before the client looks.
             std::thread::sleep(Duration::from_millis(100));
             let Ok(Happened::Came(came)) = link.next(until, None) else { panic!("not heard") };

@@ -104,7 +104,7 @@ impl Pub {
             return Err(Failure::Usage(why.into()));
         }
         let under_way = Vec::new();
-        let most = receive_maximum.min(MOST);
+        let most = receive_maximum.min(MAX_INFLIGHT);
         let mut sending = Sending { own: self, link, properties, under_way, next: 0, most };
         sending.send(&mut source, patience)?;
         sending.link.leave()
@@ -112,7 +112,7 @@ impl Pub {
 }
 
 /// Messages of QoS 1 and 2 that are under way at once.
-const MOST: usize = 256;
+const MAX_INFLIGHT: usize = 256;
 
 /// Messages on their way.
 struct Sending<'a> {

@@ -66,7 +66,7 @@ pub(crate) struct Sub {
 }
 
 /// For the broker to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Sub {
     pub(crate) fn run(self) -> ExitCode {
@@ -79,7 +79,7 @@ impl Sub {
     fn subscribe(&self) -> Result<(), Failure> {
         let until = self.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let patience = left.map_or(PATIENCE, |left| left.min(PATIENCE));
+        let patience = left.map_or(TIMEOUT, |left| left.min(TIMEOUT));
         let link = begin(&self.to, patience)?.link;
         if link.version == Version::V3 && self.filter.is_some() {
             let why = "MQTT 3.1.1 is spoken, which has no properties. Put the filter behind the topic: 'a/b?k>5'";

@@ -9,9 +9,9 @@ use phalanx_http::client::{Content, parse_response, write_get};
 use phalanx_http::{Body, client};
 
 /// Who does not answer in this time, is not there.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// A thousand processors with sixty stages have less to say.
-const MOST: u64 = 256 << 20;
+const MAX_BODY_BYTES: u64 = 256 << 20;
 
 /// Why there is no snapshot.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Target {
     fn get(&self) -> io::Result<Vec<u8>> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "no such address");
         for address in self.0.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
+            match TcpStream::connect_timeout(&address, TIMEOUT) {
                 Ok(stream) => return ask(stream, address),
                 Err(error) => last = error,
             }
@@ -84,15 +84,15 @@ impl Target {
 
 /// Asks for the snapshot by the IP address: a name would have to be allowed with `--admin-host`.
 fn ask(mut stream: TcpStream, address: SocketAddr) -> io::Result<Vec<u8>> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let mut request = Vec::new();
     // Without the scope of an IPv6 address, which is no part of `Host`.
     let host = SocketAddr::new(address.ip(), address.port()).to_string();
     write_get(&mut request, &host, "/snapshot.json", false);
     stream.write_all(&request)?;
     let mut answer = Vec::new();
-    match stream.take(MOST).read_to_end(&mut answer) {
+    match stream.take(MAX_BODY_BYTES).read_to_end(&mut answer) {
         // A reset behind an answer does not take it back.
         Err(error) if answer.is_empty() => Err(error),
         _ => Ok(answer),

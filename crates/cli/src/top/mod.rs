@@ -28,7 +28,7 @@ use app::{App, Next};
 use fetch::{Failure, Target};
 
 /// Keys are looked at this often.
-const BEAT: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Show what a Phalanx program does, stage by stage.
 ///
@@ -121,8 +121,8 @@ fn look(target: Target, every: Arc<AtomicU64>) -> Receiver<Result<phalanx::Snaps
             // In small steps: a shorter time that is asked for meanwhile is kept.
             let mut slept = Duration::ZERO;
             while slept < wait {
-                thread::sleep(BEAT);
-                slept += BEAT;
+                thread::sleep(POLL_INTERVAL);
+                slept += POLL_INTERVAL;
                 wait = wait.min(Duration::from_millis(every.load(Ordering::Relaxed).max(250)));
             }
             if sender.send(target.snapshot()).is_err() {
@@ -143,7 +143,7 @@ fn interact(
     loop {
         every.store((app.every() * 1000.0) as u64, Ordering::Relaxed);
         terminal.draw(|frame| view::draw(app, frame))?;
-        if event::poll(BEAT)?
+        if event::poll(POLL_INTERVAL)?
             && let Event::Key(key) = event::read()?
             && key.kind != KeyEventKind::Release
             && app.key(key) == Next::Leave

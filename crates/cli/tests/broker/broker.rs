@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::server::{LONG, Server, bare, eventually};
+use crate::server::{Server, TIMEOUT, bare, eventually};
 
 /// A broker that is up.
 pub(crate) struct Broker {
@@ -101,12 +101,12 @@ impl Broker {
     /// Ends it in the middle of whatever it does.
     pub(crate) fn crashes(mut self) {
         self.server.signal(Signal::KILL);
-        self.server.exit(LONG);
+        self.server.exit(TIMEOUT);
     }
 
     /// Asks it to end, and waits for that.
     pub(crate) fn ends_well(&mut self) {
         self.server.signal(Signal::TERM);
-        self.server.exits_well(LONG);
+        self.server.exits_well(TIMEOUT);
     }
 }

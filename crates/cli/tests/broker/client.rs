@@ -11,7 +11,7 @@ use phalanx_mqtt::{
 };
 
 use crate::broker::Broker;
-use crate::server::LONG;
+use crate::server::TIMEOUT;
 
 /// A connection to a broker.
 pub(crate) struct Client {
@@ -92,7 +92,7 @@ impl Client {
     /// A connection on which nothing was said.
     pub(crate) fn silent(broker: &Broker, version: Version) -> Self {
         let stream = TcpStream::connect(broker.address).unwrap();
-        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { stream, input: Vec::new(), version }
     }

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use crate::authority::{Authority, Pair};
 use crate::broker::Broker;
 use crate::client::Client;
-use crate::server::{LONG, eventually};
+use crate::server::{TIMEOUT, eventually};
 
 crate::on_each_driver!(
     messages_of_all_sizes,
@@ -137,7 +137,7 @@ fn who_does_not_shake_hands(driver: &str) {
     let authority = Authority::new();
     let (broker, address) = start(driver, &authority.sign("a", &["localhost"]), &[]);
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(b"\x10\x0d\x00\x04MQTT\x05\x02\x00\x00\x00\x00\x00").unwrap();
     // An alert of TLS at most.
     let mut came = Vec::new();

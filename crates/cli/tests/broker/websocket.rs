@@ -9,7 +9,7 @@ use phalanx_mqtt::{Frame, Packet, QoS, Reason, Version};
 use crate::authority::Authority;
 use crate::broker::Broker;
 use crate::client::Client;
-use crate::server::LONG;
+use crate::server::TIMEOUT;
 
 crate::on_each_driver!(
     packets_however_they_are_cut,
@@ -51,7 +51,7 @@ impl Socket {
     /// Asks for one; the head of the answer.
     fn ask(address: SocketAddr, request: &str) -> (Self, String) {
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut socket = Self { stream, input: Vec::new() };
         let end = loop {

@@ -23,7 +23,7 @@ use crate::wire::{find, show};
 /// How long to wait for more of an answer. Who waits for more of a request is given up then.
 const SILENCE: Duration = Duration::from_millis(400);
 /// The same before a difference is believed: a busy machine is slow.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a server made of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +69,8 @@ pub(crate) fn differential() {
                     .is_some()
             };
             if difference(ours, theirs).is_some_and(|kind| !known_to(name, ours, theirs, kind)) {
-                ours = observe(server.address, &stream, PATIENCE);
-                theirs = observe(peer.address, &stream, PATIENCE);
+                ours = observe(server.address, &stream, TIMEOUT);
+                theirs = observe(peer.address, &stream, TIMEOUT);
             }
             let kind = difference(ours, theirs);
             narrower += usize::from(kind == Some("laxer"));

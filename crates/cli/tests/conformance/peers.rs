@@ -14,7 +14,7 @@ use crate::tree::Tree;
 pub(crate) const PEERS: [&str; 5] = ["nginx", "lighttpd", "h2o", "apache2", "caddy"];
 
 /// How long one may take to come up.
-const PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server that runs, killed when this is dropped.
 pub(crate) struct Peer {
@@ -44,7 +44,7 @@ impl Peer {
         let (mut peer, begun) = (Self { child, address }, Instant::now());
         while TcpStream::connect(address).is_err() {
             let ended = peer.child.try_wait().expect("its state");
-            if ended.is_some() || begun.elapsed() > PATIENCE {
+            if ended.is_some() || begun.elapsed() > START_TIMEOUT {
                 let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
                 println!("!!! SKIPPED: {name}, which does not come up ({ended:?}): {log}");
                 return None;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::case::get;
 use crate::judge::judge;
 use crate::peers::{PEERS, Peer};
-use crate::server::{LONG, Server};
+use crate::server::{Server, TIMEOUT};
 use crate::table::{self, Group};
 use crate::tree::{Facts, Tree};
 use crate::wire::Wire;
@@ -23,7 +23,7 @@ pub(crate) struct Score {
 pub(crate) fn conforms(driver: &'static str) {
     let tree = Tree::new();
     let server = Server::start(driver, &tree.root());
-    let scores = run(server.address, LONG).expect("the server answers");
+    let scores = run(server.address, TIMEOUT).expect("the server answers");
     for Score { group, cases, faults } in &scores {
         println!("{group}: {} of {cases}", cases - faults.len());
     }

@@ -217,10 +217,10 @@ pub(crate) fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 
 /// Bytes as they would stand in a Rust string, cut where they are long.
 pub(crate) fn show(bytes: &[u8]) -> String {
-    const MOST: usize = 1200;
-    let mut text = bytes[..bytes.len().min(MOST)].escape_ascii().to_string();
+    const MAX_SHOWN: usize = 1200;
+    let mut text = bytes[..bytes.len().min(MAX_SHOWN)].escape_ascii().to_string();
     text = text.replace("\\\'", "'").replace("\\\"", "\"").replace("\\n", "\\n\n      ");
-    if bytes.len() > MOST {
+    if bytes.len() > MAX_SHOWN {
         let _ = write!(text, "... ({} bytes)", bytes.len());
     }
     text

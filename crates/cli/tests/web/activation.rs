@@ -11,7 +11,7 @@ use crate::authority::Authority;
 use crate::client::{Client, get};
 use crate::curl::{curl, curl_well};
 use crate::on_each_driver;
-use crate::server::{LONG, Server, bare, eventually};
+use crate::server::{Server, TIMEOUT, bare, eventually};
 use crate::site::Site;
 
 on_each_driver!(the_socket_that_is_there, by_its_name, over_a_reload);
@@ -61,7 +61,7 @@ fn the_socket_that_is_there(driver: &'static str) {
         assert_eq!(get(address, "/file").body, b"content");
     }
     server.signal(Signal::TERM);
-    server.exits_well(LONG);
+    server.exits_well(TIMEOUT);
 }
 
 fn by_its_name(driver: &'static str) {

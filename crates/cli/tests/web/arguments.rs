@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::client::get;
-use crate::server::{LONG, Server, bare};
+use crate::server::{Server, TIMEOUT, bare};
 use crate::site::Site;
 
 /// Runs to the end: the exit code, stdout and stderr. It fails if there is no end.
@@ -16,7 +16,7 @@ fn run(command: &mut Command) -> (Option<i32>, String, String) {
     let mut child = command.spawn().unwrap();
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if begun.elapsed() > LONG {
+        if begun.elapsed() > TIMEOUT {
             child.kill().unwrap();
             panic!("it goes on: {command:?}");
         }

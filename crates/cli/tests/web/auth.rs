@@ -84,7 +84,7 @@ fn who_may_and_who_may_not(driver: &'static str) {
     assert_eq!(client.head_with("/private/file", "").status, 401);
     assert_eq!(client.head_with("/private/file", EVE).status, 200);
     server.signal(Signal::TERM);
-    server.exits_well(crate::server::LONG);
+    server.exits_well(crate::server::TIMEOUT);
 }
 
 /// All paths that lead to a file ask, however they are written, and whether there is a file or not.

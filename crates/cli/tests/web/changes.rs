@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::client::{Client, Response, get};
 use crate::crowd::slow_client;
 use crate::on_each_driver;
-use crate::server::{LONG, Server, eventually, program};
+use crate::server::{Server, TIMEOUT, eventually, program};
 use crate::site::{Site, age, noise, same};
 
 on_each_driver!(
@@ -23,7 +23,7 @@ on_each_driver!(
 /// A cached file is looked at again when it was not for a second; so a request that begins a little later than that after
 /// a change is answered with the new state. How much later is for the simulation to say, in whose time no machine stands
 /// still; that it is a second is asked below.
-const SOON: Duration = Duration::from_secs(8);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Asks for `path` from now on, until the answer is a new one.
 #[track_caller]
@@ -35,7 +35,11 @@ fn becomes(client: &mut Client, path: &str, new: impl Fn(&Response) -> bool) {
         if new(&response) {
             return;
         }
-        assert!(asked < SOON, "{path} is still the old after {asked:?}: {}", response.status);
+        assert!(
+            asked < CHANGE_TIMEOUT,
+            "{path} is still the old after {asked:?}: {}",
+            response.status
+        );
         thread::sleep(Duration::from_millis(50));
     }
 }
@@ -149,7 +153,7 @@ fn old_or_new_and_never_mixed(driver: &'static str) {
                     let begun = Instant::now();
                     let enough = |seen: [i32; 2]| seen[0] > 0 && seen[1] > 0;
                     while begun.elapsed() < Duration::from_millis(1500) || !enough(seen) {
-                        assert!(begun.elapsed() < LONG, "only one state is ever seen: {seen:?}");
+                        assert!(begun.elapsed() < TIMEOUT, "only one state is ever seen: {seen:?}");
                         let response = get(server.address, "/file");
                         // 500 after three attempts at a file that changes all the time.
                         if response.status != 500 {

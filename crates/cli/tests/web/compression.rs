@@ -13,7 +13,7 @@ use crate::client::{Client, Response, get};
 use crate::on_each_driver;
 use crate::openmetrics::{Labels, parse};
 use crate::process::anonymous;
-use crate::server::{LONG, Server};
+use crate::server::{Server, TIMEOUT};
 use crate::site::{Site, same};
 
 on_each_driver!(many_large_files, whoever_takes_nothing_else);
@@ -101,7 +101,7 @@ fn many_large_files(driver: &'static str) {
     // No client waits for the queued jobs, so the end does not wait for them.
     let begun = Instant::now();
     server.signal(Signal::TERM);
-    server.exits_well(LONG);
+    server.exits_well(TIMEOUT);
     println!("{most} bytes at most, ended after {:?}", begun.elapsed());
 }
 

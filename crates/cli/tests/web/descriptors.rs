@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::client::{Client, get};
 use crate::on_each_driver;
 use crate::process::descriptors;
-use crate::server::{LONG, Server, bare, eventually, program};
+use crate::server::{Server, TIMEOUT, bare, eventually, program};
 use crate::site::{Site, noise, same};
 
 on_each_driver!(
@@ -105,7 +105,7 @@ fn more_processors_than_descriptors(driver: &'static str) {
                 // Which may have ended without a word.
                 let _ = kill_process(Pid::from_child(&child), Signal::INT);
             }
-            if begun.elapsed() > LONG {
+            if begun.elapsed() > TIMEOUT {
                 child.kill().unwrap();
                 panic!("with {limit} descriptors it neither serves nor ends");
             }

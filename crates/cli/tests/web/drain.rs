@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use crate::client::{Client, End, Response};
 use crate::crowd::slow_client;
 use crate::on_each_driver;
-use crate::server::{LONG, Server, eventually};
+use crate::server::{Server, TIMEOUT, eventually};
 use crate::site::{Site, noise, same};
 
 on_each_driver!(
@@ -65,7 +65,7 @@ fn finishes_what_is_under_way(driver: &str, signal: Signal) {
     let response = slow.response();
     same(&response.body, &noise(1, LARGE));
     slow.closes();
-    server.exits_well(LONG);
+    server.exits_well(TIMEOUT);
     assert_eq!(server.stderr(), "");
 }
 
@@ -83,7 +83,7 @@ fn a_request_half_way_is_answered(driver: &'static str) {
     assert_eq!(response.body, b"small");
     assert!(response.says_close(), "there will be no other");
     client.closes();
-    server.exits_well(LONG);
+    server.exits_well(TIMEOUT);
 }
 
 fn the_second_signal_ends_it(driver: &'static str) {
@@ -95,8 +95,8 @@ fn the_second_signal_ends_it(driver: &'static str) {
     assert!(server.lives());
     let begun = Instant::now();
     server.signal(Signal::TERM);
-    server.exits_well(LONG);
-    assert!(begun.elapsed() < LONG / 3, "at once: {:?}", begun.elapsed());
+    server.exits_well(TIMEOUT);
+    assert!(begun.elapsed() < TIMEOUT / 3, "at once: {:?}", begun.elapsed());
     assert!(slow.read_to_end().0.len() < LARGE, "cut off");
 }
 
@@ -106,15 +106,15 @@ fn the_deadline_ends_it(driver: &'static str) {
     let mut slow = slow_client(server.address, "/large");
     let begun = Instant::now();
     server.signal(Signal::INT);
-    server.exits_well(LONG);
+    server.exits_well(TIMEOUT);
     let took = begun.elapsed();
-    assert!(took >= Duration::from_millis(900) && took < LONG / 2, "{took:?}");
+    assert!(took >= Duration::from_millis(900) && took < TIMEOUT / 2, "{took:?}");
     assert!(slow.read_to_end().0.len() < LARGE, "cut off");
     // And one that gives no time at all.
     let mut server = Server::start_with(driver, &site.root(), &["--shutdown-timeout", "0"]);
     let _slow = slow_client(server.address, "/large");
     server.signal(Signal::INT);
-    server.exits_well(LONG);
+    server.exits_well(TIMEOUT);
 }
 
 fn at_rest(driver: &'static str) {
@@ -123,7 +123,7 @@ fn at_rest(driver: &'static str) {
         let mut server = Server::start(driver, &site.root());
         let begun = Instant::now();
         server.signal(signal);
-        server.exits_well(LONG);
+        server.exits_well(TIMEOUT);
         // Not the deadline of ten seconds.
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
@@ -150,7 +150,7 @@ fn under_load(driver: &'static str) {
             answers.iter().all(|answers| answers.load(Ordering::Relaxed) > 5).then_some(())
         });
         server.signal(Signal::TERM);
-        server.exits_well(LONG);
+        server.exits_well(TIMEOUT);
     });
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::server::LONG;
+use crate::server::TIMEOUT;
 
 /// Kinds of frames (RFC 9113 §6).
 pub(crate) mod kind {
@@ -65,7 +65,7 @@ impl Connection {
     /// Connects, with settings of the client's.
     pub(crate) fn open(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         let mut connection = Self {
             stream,

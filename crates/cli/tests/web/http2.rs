@@ -13,7 +13,7 @@ use crate::authority::Authority;
 use crate::client::Client;
 use crate::frames::{Connection, Frame, kind};
 use crate::on_each_driver;
-use crate::server::{LONG, Server, bare, eventually};
+use crate::server::{Server, TIMEOUT, bare, eventually};
 use crate::site::{Site, noise, same};
 
 on_each_driver!(
@@ -201,7 +201,7 @@ fn drained(driver: &'static str) {
     assert_eq!(status, 200);
     same(&body, &noise(1, 1 << 20));
     assert_eq!(client.goodbye(), NO_ERROR);
-    server.exits_well(LONG);
+    server.exits_well(TIMEOUT);
 }
 
 fn only_when_asked_for(driver: &'static str) {

@@ -16,7 +16,7 @@ on_each_driver!(
     files_that_wait_to_be_sent_are_an_overload
 );
 
-const CROWD: usize = 48;
+const CLIENTS: usize = 48;
 
 /// A crowd that asks for a large file as fast as it gets it. Each checks every answer, until `done`.
 fn crowd<'s>(
@@ -26,7 +26,7 @@ fn crowd<'s>(
     done: &'s AtomicBool,
     refused: &'s AtomicBool,
 ) {
-    for _ in 0..CROWD {
+    for _ in 0..CLIENTS {
         scope.spawn(move || {
             let mut client = Client::connect(address);
             while !done.load(Ordering::Relaxed) {

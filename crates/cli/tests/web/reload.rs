@@ -15,7 +15,7 @@ use crate::authority::Authority;
 use crate::client::{Client, get};
 use crate::curl::{curl, curl_well};
 use crate::on_each_driver;
-use crate::server::{LONG, Server, bare, eventually};
+use crate::server::{Server, TIMEOUT, bare, eventually};
 use crate::site::Site;
 
 on_each_driver!(
@@ -112,7 +112,7 @@ fn a_new_configuration_is_served(driver: &'static str) {
     assert_eq!(first.get("/file").body, b"one");
     eventually("the new log", || fs::read_to_string(&log).ok().filter(|text| !text.is_empty()));
     changing.server.signal(Signal::TERM);
-    changing.server.exits_well(LONG);
+    changing.server.exits_well(TIMEOUT);
 }
 
 /// While curl asks without a pause, on connections that it keeps and on new ones, the configuration is
@@ -161,7 +161,7 @@ fn nothing_is_lost(driver: &'static str) {
     clients.into_iter().for_each(|client| client.join().unwrap());
     assert!(served.load(Ordering::Relaxed) > 0);
     changing.server.signal(Signal::TERM);
-    changing.server.exits_well(LONG);
+    changing.server.exits_well(TIMEOUT);
 }
 
 fn addresses_come_and_go(driver: &'static str) {
@@ -197,7 +197,7 @@ fn addresses_come_and_go(driver: &'static str) {
     assert_eq!(get(second, "/file").body, b"content");
     changing.server.signal(Signal::TERM);
     // The reloads have said where it listens: more than one line is right here.
-    assert!(changing.server.exit(LONG).success());
+    assert!(changing.server.exit(TIMEOUT).success());
 }
 
 fn certificates_are_replaced(driver: &'static str) {
@@ -247,7 +247,7 @@ fn systemd_is_told(driver: &'static str) {
     site.file("file", "content");
     let socket = site.outside().join("notify");
     let notified = UnixDatagram::bind(&socket).unwrap();
-    notified.set_read_timeout(Some(LONG)).unwrap();
+    notified.set_read_timeout(Some(TIMEOUT)).unwrap();
     let hear = || {
         let mut bytes = [0; 256];
         let length = notified.recv(&mut bytes).unwrap();
@@ -276,7 +276,7 @@ fn systemd_is_told(driver: &'static str) {
     assert_eq!(hear(), "STOPPING=1");
     slow.send("Host: h\r\n\r\n");
     assert_eq!(slow.response().body, b"content");
-    changing.server.exits_well(LONG);
+    changing.server.exits_well(TIMEOUT);
 }
 
 /// The soil that many deployments grow on: a link that is turned to the next version.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs a test on this driver, if the machine has it and `PHALANX_DRIVER` does not name another.
 /// `PHALANX_REQUIRE_URING=1` makes a machine without io_uring fail instead of skip.
@@ -170,7 +170,7 @@ impl Server {
         });
         let unknown = ([0, 0, 0, 0], 0).into();
         let mut server = Self { child, schemes, address: unknown, stdout, stderr, ended: None };
-        let Ok(line) = server.stdout.recv_timeout(LONG) else {
+        let Ok(line) = server.stdout.recv_timeout(TIMEOUT) else {
             panic!("no ready line; stderr: {}", server.stderr())
         };
         server.address = address(schemes, &line);
@@ -179,7 +179,7 @@ impl Server {
 
     /// The next line that it says on stdout.
     pub(crate) fn line(&self) -> String {
-        self.stdout.recv_timeout(LONG).expect("another line on stdout")
+        self.stdout.recv_timeout(TIMEOUT).expect("another line on stdout")
     }
 
     /// Where it listens, too: of the next ready line.
@@ -231,7 +231,7 @@ impl Server {
     pub(crate) fn exits_well(&mut self, limit: Duration) {
         let status = self.exit(limit);
         assert!(status.success(), "{status}, signal {:?}: {}", status.signal(), self.stderr());
-        assert_eq!(self.stdout.recv_timeout(LONG).ok(), None, "more on stdout than one line");
+        assert_eq!(self.stdout.recv_timeout(TIMEOUT).ok(), None, "more on stdout than one line");
     }
 }
 
@@ -258,14 +258,14 @@ impl Drop for Server {
     }
 }
 
-/// Tries until there is something, for as long as [`LONG`].
+/// Tries until there is something, for as long as [`TIMEOUT`].
 pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = attempt() {
             return found;
         }
-        assert!(begun.elapsed() < LONG, "in vain: {what}");
+        assert!(begun.elapsed() < TIMEOUT, "in vain: {what}");
         thread::sleep(Duration::from_millis(20));
     }
 }

@@ -12,7 +12,7 @@ use crate::authority::{Authority, Pair, replace};
 use crate::client::{Client, End};
 use crate::curl::curl;
 use crate::on_each_driver;
-use crate::server::{LONG, Server, bare, eventually};
+use crate::server::{Server, TIMEOUT, bare, eventually};
 use crate::site::{Site, noise, same};
 
 on_each_driver!(
@@ -256,7 +256,7 @@ fn drained(driver: &'static str) {
     idle.wait().unwrap();
     // What openssl says where a connection ends with `close_notify`, and not where it is cut off.
     assert!(said.ends_with(b"closed\n"), "{}", String::from_utf8_lossy(&said));
-    server.exits_well(LONG);
+    server.exits_well(TIMEOUT);
 }
 
 /// Stands between a client and the server, and passes on what it gets in pieces of `size`.

@@ -11,7 +11,7 @@ use rustix::fs::{FileType, Mode};
 
 use crate::client::{Client, get};
 use crate::on_each_driver;
-use crate::server::{LONG, Server, program};
+use crate::server::{Server, TIMEOUT, program};
 use crate::site::Site;
 
 on_each_driver!(no_way_out, hidden, links, no_files, unreadable);
@@ -154,7 +154,7 @@ fn no_files(driver: &'static str) {
         assert_eq!(get(server.address, "/socket").status, 403);
         assert_eq!(get(server.address, "/file").body, b"public");
     }
-    assert!(begun.elapsed() < LONG / 2);
+    assert!(begun.elapsed() < TIMEOUT / 2);
 }
 
 fn unreadable(driver: &'static str) {

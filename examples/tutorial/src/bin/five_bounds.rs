@@ -15,9 +15,9 @@ use phalanx::{
 const MAX_LINE: usize = 64 * 1024;
 
 /// A client may be silent for so long, but not keep the program from ending.
-const IDLE: IoTimeout = IoTimeout::after(Duration::from_secs(300)).until_shutdown();
+const IDLE_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(300)).until_shutdown();
 /// A client that does not take its answers in this time is left.
-const SENDING: IoTimeout = IoTimeout::after(Duration::from_secs(10));
+const SEND_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(10));
 /// Clients on each processor; more are turned away.
 const MAX_CLIENTS: usize = 10_000;
 /// Keys in one command: it forks into as many operations.
@@ -50,9 +50,9 @@ async fn converse(
     let stream = stream.clone();
     let conversed = network.call(move |_| async move {
         if !buffers.out.is_empty() {
-            buffers.out = stream.write(buffers.out, SENDING).await?;
+            buffers.out = stream.write(buffers.out, SEND_TIMEOUT).await?;
         }
-        match stream.read(&mut buffers.input, IDLE).await? {
+        match stream.read(&mut buffers.input, IDLE_TIMEOUT).await? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(buffers),
         }

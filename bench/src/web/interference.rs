@@ -7,10 +7,10 @@ use super::cores::Cores;
 use crate::procfs;
 
 /// The share of a core that others may use in a slice that counts.
-pub(crate) const TOLERATED: f64 = 0.04;
+pub(crate) const MAX_FOREIGN_SHARE: f64 = 0.04;
 
 /// The cores, our processes and the clock at one moment; seconds.
-pub(crate) struct Moment {
+pub(crate) struct CpuTimes {
     taken: Instant,
     server_core: f64,
     load_core: f64,
@@ -18,7 +18,7 @@ pub(crate) struct Moment {
     own: f64,
 }
 
-impl Moment {
+impl CpuTimes {
     /// `servers` are all processes on the server core that are ours.
     pub(crate) fn take(cores: Cores, servers: &[u32]) -> io::Result<Self> {
         Ok(Self {
@@ -53,8 +53,8 @@ mod tests {
     #[test]
     fn what_is_not_ours_is_foreign() {
         let taken = Instant::now();
-        let before = Moment { taken, server_core: 5.0, load_core: 7.0, servers: 1.0, own: 2.0 };
-        let later = |server_core, load_core| Moment {
+        let before = CpuTimes { taken, server_core: 5.0, load_core: 7.0, servers: 1.0, own: 2.0 };
+        let later = |server_core, load_core| CpuTimes {
             taken: taken + Duration::from_secs(2),
             server_core,
             load_core,

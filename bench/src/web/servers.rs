@@ -15,7 +15,7 @@ use super::site::Site;
 pub(crate) type Versions = BTreeMap<&'static str, Option<String>>;
 
 /// Who is to take part, and with what.
-pub(crate) struct Lineup<'a> {
+pub(crate) struct Selection<'a> {
     /// Which servers, by name.
     pub(crate) wants: &'a dyn Fn(&str) -> bool,
     /// More arguments for `phalanx web`.
@@ -30,7 +30,7 @@ pub(crate) struct Lineup<'a> {
     pub(crate) demands: Demands,
 }
 
-impl Lineup<'_> {
+impl Selection<'_> {
     /// Everybody who is wanted and here, and the peers' versions.
     ///
     /// # Errors

@@ -17,12 +17,12 @@ use super::message::{TOPIC, Template, filters, id, sent, templates};
 use super::shape::{Setting, Shape};
 
 /// What is still under way at a slice's end is waited for so long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long nothing need happen before the clock is looked at.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Publishers first, then subscribers.
-pub(super) struct Fleet {
+pub(super) struct Clients {
     poll: Poll,
     events: Events,
     clients: Vec<Client>,
@@ -52,7 +52,7 @@ struct Publisher {
     id: u16,
 }
 
-impl Fleet {
+impl Clients {
     /// Connects and subscribes, subscribers with sessions that are `kept` or not. In the shape `filters` that
     /// takes a while; `progress` is told of each client.
     pub(super) fn start(
@@ -142,7 +142,7 @@ impl Fleet {
     /// # Errors
     /// When it does not arrive: the broker has lost a message.
     pub(super) fn settle(&mut self) -> io::Result<()> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + SETTLE_TIMEOUT;
         while self.publishers.iter().any(|one| one.owed + one.unacknowledged > 0) {
             if Instant::now() > until {
                 let lost: usize = self.publishers.iter().map(|one| one.owed).sum();

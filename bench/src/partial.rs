@@ -8,14 +8,14 @@ use crate::web::Error;
 
 /// How far a measurement came that was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Cut {
+pub struct Partial {
     /// Rounds that were measured, of all settings together.
     pub rounds: usize,
     /// Rounds that there would have been.
     pub of: usize,
 }
 
-impl fmt::Display for Cut {
+impl fmt::Display for Partial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "interrupted: measured were {} of {} rounds", self.rounds, self.of)
     }
@@ -26,11 +26,11 @@ impl fmt::Display for Cut {
 ///
 /// # Errors
 /// The first of a round; [`Error::Interrupted`] only where no round is whole.
-pub(crate) fn each<S, T>(
+pub(crate) fn measure_each<S, T>(
     settings: &[S],
     rounds: usize,
     mut round: impl FnMut(&S, usize) -> Result<T, Error>,
-) -> Result<(Vec<Vec<T>>, Option<Cut>), Error> {
+) -> Result<(Vec<Vec<T>>, Option<Partial>), Error> {
     let mut shown: Vec<Vec<T>> = Vec::new();
     let mut measured = 0;
     for setting in settings {
@@ -39,8 +39,8 @@ pub(crate) fn each<S, T>(
                 Ok(one) if n == 1 => shown.push(vec![one]),
                 Ok(one) => shown.last_mut().expect("the first round has been").push(one),
                 Err(Error::Interrupted) if measured > 0 => {
-                    let cut = Cut { rounds: measured, of: rounds * settings.len() };
-                    return Ok((shown, Some(cut)));
+                    let partial = Partial { rounds: measured, of: rounds * settings.len() };
+                    return Ok((shown, Some(partial)));
                 }
                 Err(error) => return Err(error),
             }
@@ -64,12 +64,12 @@ pub(crate) fn by_server<T>(rounds: Vec<Vec<T>>) -> Vec<Vec<T>> {
 mod tests {
     use super::*;
 
-    type Shown = (Vec<Vec<(char, usize)>>, Option<Cut>);
+    type Shown = (Vec<Vec<(char, usize)>>, Option<Partial>);
 
     /// Interrupted in the round of this number of all.
     fn interrupted_in(last: usize) -> Result<Shown, Error> {
         let mut begun = 0;
-        each(&['a', 'b'], 3, |setting, n| {
+        measure_each(&['a', 'b'], 3, |setting, n| {
             begun += 1;
             if begun == last { Err(Error::Interrupted) } else { Ok((*setting, n)) }
         })
@@ -78,13 +78,13 @@ mod tests {
     #[test]
     fn whole_rounds_are_kept() {
         let a = [('a', 1), ('a', 2), ('a', 3)].to_vec();
-        let (shown, cut) = interrupted_in(5).unwrap();
+        let (shown, partial) = interrupted_in(5).unwrap();
         assert_eq!(shown, [a.clone(), vec![('b', 1)]]);
-        assert_eq!(cut, Some(Cut { rounds: 4, of: 6 }));
-        let (shown, cut) = interrupted_in(4).unwrap();
-        assert_eq!((shown, cut), (vec![a], Some(Cut { rounds: 3, of: 6 })), "nothing of b");
-        let (shown, cut) = interrupted_in(7).unwrap();
-        assert_eq!((shown.concat().len(), cut), (6, None));
+        assert_eq!(partial, Some(Partial { rounds: 4, of: 6 }));
+        let (shown, partial) = interrupted_in(4).unwrap();
+        assert_eq!((shown, partial), (vec![a], Some(Partial { rounds: 3, of: 6 })), "nothing of b");
+        let (shown, partial) = interrupted_in(7).unwrap();
+        assert_eq!((shown.concat().len(), partial), (6, None));
     }
 
     #[test]

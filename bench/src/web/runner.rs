@@ -9,18 +9,18 @@ use tempfile::TempDir;
 use super::certificate::Certificate;
 use super::cores::{Bound, Cores};
 use super::demands::Demands;
-use super::lineup::{Lineup, Versions, web};
+use super::interference::{self, CpuTimes};
 use super::machine::Machine;
-use super::noise::{self, Moment};
 use super::server::{Recipe, Server};
+use super::servers::{Selection, Versions, web};
 use super::site::Site;
 use super::slice::{Load, Shot};
-use super::{Error, REPEATS, SETTLE, heed_signals};
+use super::{Error, MAX_REPEATS, SETTLE_TIME, heed_signals};
 use crate::load::Report;
 
 /// Where to measure: common to all benchmarks of servers.
 #[derive(Args, Clone, Debug)]
-pub struct Place {
+pub struct RunnerOptions {
     /// Where the servers run; otherwise the first core that may be used
     #[arg(long, value_name = "CORE")]
     pub server_core: Option<usize>,
@@ -35,7 +35,7 @@ pub struct Place {
 }
 
 /// Everything that is up.
-pub(crate) struct Arena {
+pub(crate) struct Runner {
     pub(crate) cores: Cores,
     pub(crate) machine: Machine,
     pub(crate) servers: Vec<Server>,
@@ -78,15 +78,15 @@ impl<'a> Plan<'a> {
     }
 }
 
-impl Arena {
+impl Runner {
     /// Starts the servers, and binds this thread to the load's core for as long as they are up.
-    pub(crate) fn start(place: &Place, plan: &Plan<'_>) -> Result<Self, Error> {
+    pub(crate) fn start(options: &RunnerOptions, plan: &Plan<'_>) -> Result<Self, Error> {
         heed_signals()?;
-        let cores = Cores::choose(place.server_core, place.load_core).map_err(Error::Io)?;
+        let cores = Cores::choose(options.server_core, options.load_core).map_err(Error::Io)?;
         let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let machine = Machine::here(allowed, cores);
         phalanx::raise_open_files();
-        let phalanx = match &place.phalanx {
+        let phalanx = match &options.phalanx {
             Some(path) => path.clone(),
             None => std::env::current_exe().map_err(Error::Io)?,
         };
@@ -95,7 +95,7 @@ impl Arena {
         let site = (plan.site)(directory.path()).map_err(Error::Io)?;
         let certificate = plan.demands.tls.then(|| Certificate::make(directory.path())).transpose();
         let certificate = certificate.map_err(Error::Io)?;
-        let lineup = Lineup {
+        let selection = Selection {
             wants: plan.wants,
             arguments: plan.arguments,
             phalanx: &phalanx,
@@ -104,7 +104,7 @@ impl Arena {
             certificate: certificate.as_ref(),
             demands: plan.demands,
         };
-        let (recipes, versions) = lineup.recipes().map_err(Error::Io)?;
+        let (recipes, versions) = selection.recipes().map_err(Error::Io)?;
         if recipes.is_empty() {
             return Err(Error::Nobody);
         }
@@ -162,17 +162,17 @@ impl Arena {
             self.servers.iter().flat_map(|server| &server.process.family).copied().collect();
         let (phalanx, directory) = (&self.phalanx, self.directory.path());
         let load = Load { phalanx, directory, site: &self.site, slice };
-        let mut left = REPEATS;
+        let mut left = MAX_REPEATS;
         loop {
             if self.cold {
                 self.site.forget().map_err(Error::Io)?;
             }
-            std::thread::sleep(SETTLE);
-            let before = Moment::take(self.cores, &all).map_err(Error::Io)?;
+            std::thread::sleep(SETTLE_TIME);
+            let before = CpuTimes::take(self.cores, &all).map_err(Error::Io)?;
             let report = load.report(server, shot)?;
-            let after = Moment::take(self.cores, &all).map_err(Error::Io)?;
+            let after = CpuTimes::take(self.cores, &all).map_err(Error::Io)?;
             let foreign = before.foreign_until(&after, self.cores);
-            let disturbed = foreign > noise::TOLERATED;
+            let disturbed = foreign > interference::MAX_FOREIGN_SHARE;
             // A short slice may fail for want of a core; that says nothing about the server. Nor does a closed loop in which
             // the machine stood still for as long as a short slice, which nobody has used meanwhile.
             let failed = report.errors.total() > 0;

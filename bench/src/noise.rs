@@ -4,27 +4,27 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 /// So much slower than its best the loop may be in a calm phase.
-const TOLERATED: f64 = 1.15;
+const MAX_SLOWDOWN: f64 = 1.15;
 
 /// Looks at the start, so that there is something to compare with.
-const FIRST: usize = 5;
+const INITIAL_SAMPLES: usize = 5;
 
 /// The loop's times so far.
 #[derive(Debug)]
-pub(crate) struct Calm {
+pub(crate) struct NoiseProbe {
     steps: u64,
     best: Duration,
 }
 
-impl Calm {
+impl NoiseProbe {
     /// A loop of so many steps, each of which waits for the one before.
     pub(crate) fn new(steps: u64) -> Self {
-        let best = (0..FIRST).map(|_| time(steps)).min();
+        let best = (0..INITIAL_SAMPLES).map(|_| time(steps)).min();
         Self { steps, best: best.expect("there are some") }
     }
 
     /// How much slower the machine is now than it was at its best: 1 is best.
-    pub(crate) fn look(&mut self) -> f64 {
+    pub(crate) fn slowdown(&mut self) -> f64 {
         self.compare(time(self.steps))
     }
 
@@ -36,7 +36,7 @@ impl Calm {
 
 /// Whether this is more than a calm machine's.
 pub(crate) fn is_noisy(slowdown: f64) -> bool {
-    slowdown > TOLERATED
+    slowdown > MAX_SLOWDOWN
 }
 
 fn time(steps: u64) -> Duration {
@@ -56,8 +56,8 @@ mod tests {
     #[test]
     fn against_the_best_so_far() {
         let ms = Duration::from_millis;
-        let mut calm = Calm { steps: 1, best: ms(16) };
-        assert_eq!([ms(20), ms(10), ms(15)].map(|time| calm.compare(time)), [1.25, 1.0, 1.5]);
+        let mut probe = NoiseProbe { steps: 1, best: ms(16) };
+        assert_eq!([ms(20), ms(10), ms(15)].map(|time| probe.compare(time)), [1.25, 1.0, 1.5]);
         assert!(is_noisy(1.5) && !is_noisy(1.0));
     }
 }

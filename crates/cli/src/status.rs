@@ -9,10 +9,10 @@ use phalanx::Up;
 use crate::notify::Notify;
 
 /// Says it.
-pub(crate) struct Teller(Notify);
+pub(crate) struct StatusReporter(Notify);
 
 /// What has come of reading a configuration again.
-pub(crate) struct Reread {
+pub(crate) struct ReloadReport {
     /// What somebody should know, one line each.
     pub(crate) doubts: Vec<String>,
     /// Keys that have changed and are not followed.
@@ -23,17 +23,17 @@ pub(crate) struct Reread {
     pub(crate) done: String,
 }
 
-impl Teller {
+impl StatusReporter {
     /// To systemd, if that is who has started it.
-    pub(crate) fn of_environment() -> Self {
-        Self(Notify::of_environment())
+    pub(crate) fn from_environment() -> Self {
+        Self(Notify::from_environment())
     }
 
     /// It does what it is there for, at `urls`.
     pub(crate) fn ready(&self, up: &Up, doubts: &[String], urls: impl Iterator<Item = String>) {
-        up.fallback.iter().chain(doubts).for_each(lines);
+        up.fallback.iter().chain(doubts).for_each(print);
         if let Some(admin) = up.admin {
-            lines(format_args!("look inside at http://{admin}/"));
+            print(format_args!("look inside at http://{admin}/"));
         }
         listening(urls);
         self.0.ready();
@@ -42,22 +42,22 @@ impl Teller {
     /// Has `read` read the configuration again; `refused` is said where that failed.
     pub(crate) fn reload<E: Display>(
         &self,
-        read: impl FnOnce() -> Result<Reread, E>,
+        read: impl FnOnce() -> Result<ReloadReport, E>,
         refused: &str,
     ) {
         self.0.reloading();
         match read() {
-            Ok(Reread { doubts, needs_restart, added, done }) => {
-                doubts.iter().for_each(lines);
+            Ok(ReloadReport { doubts, needs_restart, added, done }) => {
+                doubts.iter().for_each(print);
                 for key in needs_restart {
-                    lines(format_args!("{key}: has changed, and needs a restart to be followed"));
+                    print(format_args!("{key}: has changed, and needs a restart to be followed"));
                 }
                 listening(added.into_iter());
-                lines(done);
+                print(done);
             }
             Err(error) => {
-                lines(error);
-                lines(refused);
+                print(error);
+                print(refused);
             }
         }
         self.0.ready();
@@ -70,7 +70,7 @@ impl Teller {
 }
 
 /// Says something on stderr: each line of it names the program.
-pub(crate) fn lines(what: impl Display) {
+pub(crate) fn print(what: impl Display) {
     what.to_string().lines().for_each(|line| eprintln!("phalanx: {line}"));
 }
 
