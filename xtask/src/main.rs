@@ -23,7 +23,7 @@ Usage: cargo xtask <task>
 
 Tasks:
   tidy            check what the compiler does not: core's purity, crates that point
-                  only downwards, file sizes, where `unsafe` may stand, leftovers, links
+                  only downwards, core's layers, retired names, file sizes, where `unsafe` may stand, leftovers, links
                   and paths in the documents, crate docs, trailing whitespace.
                   Prints one line per fault, `path:line: what is wrong; what to do`,
                   and exits 1 if there are any

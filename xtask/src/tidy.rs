@@ -7,6 +7,9 @@ use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
+mod core_imports;
+mod core_layers;
+mod core_source;
 mod heads;
 mod index;
 mod layers;
@@ -16,6 +19,7 @@ mod manifest;
 pub(crate) mod markdown;
 mod purity;
 mod quotes;
+mod retired;
 mod sizes;
 mod source;
 mod spaces;
@@ -31,6 +35,7 @@ type Check = fn(&Tree) -> Vec<Fault>;
 /// The checks, in no particular order: faults are sorted before they are printed.
 const CHECKS: &[Check] = &[
     purity::check,
+    core_imports::check,
     layers::check,
     sizes::check,
     unsafety::check,
@@ -38,6 +43,7 @@ const CHECKS: &[Check] = &[
     links::check,
     index::check,
     quotes::check,
+    retired::check,
     heads::check,
     spaces::check,
 ];

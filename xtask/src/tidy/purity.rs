@@ -2,12 +2,10 @@
 //!
 //! All of these are handed in, which is what gives simulation for free. Tests are exempt.
 
+use super::core_source::files;
 use super::manifest::{self, Kind};
-use super::source::{code, line_of, without_tests, words};
+use super::source::{line_of, words};
 use super::{Fault, Tree, use_paths};
-
-/// Where core's source lies.
-const SOURCE: &str = "crates/core/src/";
 
 /// Core's manifest.
 const MANIFEST: &str = "crates/core/Cargo.toml";
@@ -26,40 +24,14 @@ const REMEDY: &str = "core is pure; have the caller hand it in";
 
 /// Finds what in core reaches for the outside.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
-    let sources: Vec<_> = tree
-        .rust()
-        .filter(|(path, _)| path.starts_with(SOURCE) && !named_as_tests(path))
-        .map(|(path, text)| (path, without_tests(&code(text))))
-        .collect();
-    let test_modules: Vec<String> = sources
-        .iter()
-        .flat_map(|(path, (_, modules))| modules.iter().map(|name| child(path, name)))
-        .collect();
-    let is_test = |path: &str| {
-        let stem = path.trim_end_matches(".rs").trim_end_matches("/mod");
-        test_modules.iter().any(|m| stem == m || stem.starts_with(&format!("{m}/")))
-    };
     let mut faults = Vec::new();
-    for (path, (code, _)) in sources.iter().filter(|(path, _)| !is_test(path)) {
-        let named = reaches_out(code).into_iter();
+    for (path, code) in files(tree) {
+        let named = reaches_out(&code).into_iter();
         faults
             .extend(named.map(|(line, what)| Fault::new(path, line, format!("{what}; {REMEDY}"))));
     }
     faults.extend(tree.text(MANIFEST).map(dependencies).unwrap_or_default());
     faults
-}
-
-/// Whether the path says that a file holds tests.
-fn named_as_tests(path: &str) -> bool {
-    path.ends_with("/tests.rs") || path.contains("/tests/")
-}
-
-/// The path, less `.rs` or `/mod.rs`, of the module `name` declared in the file `path`.
-fn child(path: &str, name: &str) -> String {
-    let stem = path.trim_end_matches(".rs");
-    let folder =
-        ["lib", "main", "mod"].iter().find_map(|root| stem.strip_suffix(&format!("/{root}")));
-    format!("{}/{name}", folder.unwrap_or(stem))
 }
 
 /// Each thing in `code` that reaches for the outside, with its line.
@@ -167,7 +139,7 @@ mod tests {
         assert_eq!(in_lib(&format!("#[cfg(test)] mod tests {{ {tests} }}")), []);
         assert_eq!(faults("crates/core/src/queue/tests.rs", tests), []);
         let tree = Tree::of(&[
-            ("crates/core/src/queue/local.rs", "#[cfg(all(test, loom))]\nmod model;"),
+            ("crates/core/src/queue.rs", "#[cfg(all(test, loom))]\nmod model;"),
             ("crates/core/src/queue/model.rs", tests),
             ("crates/core/src/queue/models.rs", tests),
         ]);

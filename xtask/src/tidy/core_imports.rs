@@ -1,0 +1,254 @@
+//! Imports between the layers of core: a file may name items of its own layer and of lower ones.
+//!
+//! The layers are listed in [`super::core_layers`]. The check covers every path that begins with `crate` or that
+//! climbs to the crate root with `super`, in `use` items and in expressions. Tests are exempt. A path to an item that
+//! is re-exported at the crate root hides the layer of that item, so it is reported as well.
+//!
+//! A folder that the table lists and that does not exist yet is ignored. Once all of them exist, a folder or root file
+//! without a layer is reported.
+
+use std::collections::BTreeSet;
+
+use super::core_layers::{CORE, ENFORCED, Exception, Layers, MAX_EXCEPTIONS};
+use super::core_source::{SOURCE, files};
+use super::{Fault, Tree, use_paths};
+
+/// The file that lists the layers.
+const TABLE: &str = "xtask/src/tidy/core_layers.rs";
+
+/// Finds upward imports in core, paths through the crate root, modules without a layer and unused exceptions.
+pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
+    if ENFORCED { check_layers(tree, &CORE) } else { Vec::new() }
+}
+
+/// [`check`] against the given table.
+fn check_layers(tree: &Tree, layers: &Layers) -> Vec<Fault> {
+    let files = files(tree);
+    let paths = || files.iter().map(|(path, _)| *path);
+    let folders: BTreeSet<&str> = paths().filter_map(folder).collect();
+    if !layers.folders.iter().any(|folder| folders.contains(folder)) {
+        return Vec::new();
+    }
+    let roots: BTreeSet<&str> = paths().filter_map(root_module).collect();
+    let mut faults = Vec::new();
+    let mut used = vec![false; layers.exceptions.len()];
+    for (path, code) in &files {
+        let Some(layer) = layers.of(path) else { continue };
+        for (line, import) in crate_paths(path, code) {
+            let target = import.split("::").nth(1).unwrap_or_default();
+            if !folders.contains(target) && !roots.contains(target) {
+                let what = format!(
+                    "`{import}` is a path through the crate root; name the module that defines the item"
+                );
+                faults.push(Fault::new(path, line, what));
+            } else if layers.level(target).is_some_and(|above| above > layer) {
+                let is_exempt = |e: &Exception| e.file == *path && e.target == target;
+                match layers.exceptions.iter().position(is_exempt) {
+                    Some(exempt) => used[exempt] = true,
+                    None => {
+                        let what = format!(
+                            "`{import}` is in a higher layer; move the item down or this code up \
+                             (layers: {TABLE})"
+                        );
+                        faults.push(Fault::new(path, line, what));
+                    }
+                }
+            }
+        }
+    }
+    faults.extend(without_layer(&folders, &roots, layers));
+    faults.extend(unneeded(layers, &used));
+    faults
+}
+
+/// Folders and root files without a layer; none while a listed folder is missing.
+fn without_layer(folders: &BTreeSet<&str>, roots: &BTreeSet<&str>, layers: &Layers) -> Vec<Fault> {
+    if !layers.folders.iter().all(|folder| folders.contains(folder)) {
+        return Vec::new();
+    }
+    let fault = |name: &&str| {
+        Fault::new(TABLE, 1, format!("`{SOURCE}{name}` has no layer; add it to the table"))
+    };
+    folders.union(roots).filter(|name| layers.level(name).is_none()).map(fault).collect()
+}
+
+/// Exceptions that no import needs, and exceptions beyond the permitted number.
+fn unneeded(layers: &Layers, used: &[bool]) -> Vec<Fault> {
+    let unused = layers.exceptions.iter().zip(used).filter(|(_, used)| !**used);
+    let mut faults: Vec<Fault> = unused
+        .map(|(Exception { file, target, .. }, _)| {
+            Fault::new(
+                TABLE,
+                1,
+                format!("the exception of `{file}` for `{target}` is unused; remove it"),
+            )
+        })
+        .collect();
+    if layers.exceptions.len() > MAX_EXCEPTIONS {
+        let what = format!(
+            "{} exceptions, at most {MAX_EXCEPTIONS} are allowed; remove an upward import",
+            layers.exceptions.len()
+        );
+        faults.push(Fault::new(TABLE, 1, what));
+    }
+    if let Some(exception) = layers.exceptions.iter().find(|e| e.reason.trim().is_empty()) {
+        let what = format!("the exception of `{}` has no reason; state it", exception.file);
+        faults.push(Fault::new(TABLE, 1, what));
+    }
+    faults
+}
+
+impl Layers {
+    /// The layer of the module `name` directly under the crate root: 0 for root files, from 1 for folders.
+    fn level(&self, name: &str) -> Option<usize> {
+        if self.root.contains(&name) {
+            return Some(0);
+        }
+        self.folders.iter().position(|folder| *folder == name).map(|at| at + 1)
+    }
+
+    /// The layer of the file at `path`; `None` if it has none, as `lib.rs`.
+    fn of(&self, path: &str) -> Option<usize> {
+        self.level(folder(path).or_else(|| root_module(path))?)
+    }
+}
+
+/// The folder of core that contains the file at `path`.
+fn folder(path: &str) -> Option<&str> {
+    path.strip_prefix(SOURCE)?.split_once('/').map(|(folder, _)| folder)
+}
+
+/// The module in the root file at `path`.
+fn root_module(path: &str) -> Option<&str> {
+    let name = path.strip_prefix(SOURCE)?.strip_suffix(".rs")?;
+    (!name.contains('/') && name != "lib").then_some(name)
+}
+
+/// Every path in `code` that begins at the crate root, as `crate::…`, with its line.
+fn crate_paths(path: &str, code: &str) -> Vec<(usize, String)> {
+    let mut paths = use_paths::from_crate(code, "crate");
+    let depth = module_depth(path);
+    paths.extend(use_paths::from_crate(code, "super").into_iter().filter_map(|(line, path)| {
+        let (mut rest, mut climbed) = (path.as_str(), 0);
+        while let Some(tail) = rest.strip_prefix("super::") {
+            (rest, climbed) = (tail, climbed + 1);
+        }
+        (climbed == depth).then(|| (line, format!("crate::{rest}")))
+    }));
+    paths.sort();
+    paths
+}
+
+/// How many modules the module of the file at `path` lies below the crate root.
+fn module_depth(path: &str) -> usize {
+    let stem = path.trim_start_matches(SOURCE).trim_end_matches(".rs").trim_end_matches("/mod");
+    stem.split('/').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYERS: Layers =
+        Layers { root: &["error"], folders: &["queue", "stage", "processor"], exceptions: &[] };
+
+    const EXCEPTED: Layers = Layers {
+        exceptions: &[Exception {
+            file: "crates/core/src/queue/ring.rs",
+            target: "processor",
+            reason: "a test of the check",
+        }],
+        ..LAYERS
+    };
+
+    /// The faults of core with one file in each layer and `text` in `file`.
+    fn faults_of(file: &str, text: &str, layers: &Layers) -> Vec<String> {
+        let file = format!("{SOURCE}{file}");
+        let mut all = vec![
+            ("crates/core/src/lib.rs", "pub use crate::processor::Processor;"),
+            ("crates/core/src/error.rs", ""),
+            ("crates/core/src/queue/mod.rs", ""),
+            ("crates/core/src/stage/mod.rs", ""),
+            ("crates/core/src/processor/mod.rs", ""),
+        ];
+        all.retain(|(path, _)| *path != file);
+        all.push((&file, text));
+        check_layers(&Tree::of(&all), layers).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn downward_imports_are_allowed() {
+        let text = "use crate::{error::Error, queue::Ring, stage::{self, Key}};\n\
+                    use super::Processor; use super::super::queue::Ring;";
+        assert_eq!(faults_of("processor/turn.rs", text, &LAYERS), [""; 0]);
+    }
+
+    #[test]
+    fn upward_imports_are_reported() {
+        let text = "use std::fmt;\nuse crate::{error::Error,\n    processor::Processor};";
+        assert_eq!(
+            faults_of("queue/ring.rs", text, &LAYERS),
+            [
+                "crates/core/src/queue/ring.rs:3: `crate::processor::Processor` is in a higher layer; move the item \
+              down or this code up (layers: xtask/src/tidy/core_layers.rs)"
+            ]
+        );
+        let inline = "fn f() -> crate::stage::Key { super::super::processor::key() }";
+        assert_eq!(faults_of("queue/ring.rs", inline, &LAYERS).len(), 2);
+        assert_eq!(faults_of("queue/mod.rs", "use super::stage::Key;", &LAYERS).len(), 1);
+        assert_eq!(faults_of("error.rs", "use crate::queue::Ring;", &LAYERS).len(), 1);
+    }
+
+    #[test]
+    fn paths_through_the_crate_root_are_reported() {
+        let faults = faults_of("stage/mod.rs", "use crate::{Processor, queue::Ring};", &LAYERS);
+        assert_eq!(
+            faults,
+            [
+                "crates/core/src/stage/mod.rs:1: `crate::Processor` is a path through the crate root; name the \
+              module that defines the item"
+            ]
+        );
+    }
+
+    #[test]
+    fn tests_are_exempt() {
+        let text = "#[cfg(test)]\nmod tests { use crate::processor::Processor; }";
+        assert_eq!(faults_of("queue/ring.rs", text, &LAYERS), [""; 0]);
+    }
+
+    #[test]
+    fn an_exception_permits_one_target_of_one_file() {
+        let both = "use crate::processor::Processor;\nuse crate::stage::Key;";
+        let faults = faults_of("queue/ring.rs", both, &EXCEPTED);
+        assert!(faults.len() == 1 && faults[0].contains("`crate::stage::Key`"), "{faults:?}");
+    }
+
+    #[test]
+    fn an_unused_exception_is_reported() {
+        let faults = faults_of("queue/ring.rs", "use crate::error::Error;", &EXCEPTED);
+        assert!(faults.len() == 1 && faults[0].contains("is unused; remove it"), "{faults:?}");
+    }
+
+    #[test]
+    fn modules_without_a_layer_are_reported() {
+        for (file, name) in [("fish/mod.rs", "fish"), ("turn.rs", "turn")] {
+            let faults = faults_of(file, "", &LAYERS);
+            assert!(
+                faults.len() == 1 && faults[0].contains(&format!("src/{name}` has no layer")),
+                "{faults:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn missing_folders_are_ignored() {
+        let flat = [("crates/core/src/queue.rs", "use crate::processor::Processor;")];
+        assert_eq!(check_layers(&Tree::of(&flat), &LAYERS), []);
+        let half = [
+            ("crates/core/src/queue/mod.rs", "use crate::wheel::Wheel;"),
+            ("crates/core/src/wheel.rs", ""),
+        ];
+        assert_eq!(check_layers(&Tree::of(&half), &LAYERS), []);
+    }
+}

@@ -1,0 +1,42 @@
+//! The source of core that its rules apply to: every file under `crates/core/src` without its tests.
+
+use super::Tree;
+use super::source::{code, without_tests};
+
+/// The folder of core's source files.
+pub(super) const SOURCE: &str = "crates/core/src/";
+
+/// Path and code (see [`code`]) of each file of core, with test items blanked and test files left out.
+pub(super) fn files(tree: &Tree) -> Vec<(&str, String)> {
+    let sources: Vec<_> = tree
+        .rust()
+        .filter(|(path, _)| path.starts_with(SOURCE) && !is_named_as_test(path))
+        .map(|(path, text)| (path, without_tests(&code(text))))
+        .collect();
+    let test_modules: Vec<String> = sources
+        .iter()
+        .flat_map(|(path, (_, modules))| modules.iter().map(|name| child(path, name)))
+        .collect();
+    let is_test = |path: &str| {
+        let stem = path.trim_end_matches(".rs").trim_end_matches("/mod");
+        test_modules.iter().any(|m| stem == m || stem.starts_with(&format!("{m}/")))
+    };
+    sources
+        .into_iter()
+        .filter(|(path, _)| !is_test(path))
+        .map(|(path, (code, _))| (path, code))
+        .collect()
+}
+
+/// Whether `path` names a file of tests.
+fn is_named_as_test(path: &str) -> bool {
+    path.ends_with("/tests.rs") || path.contains("/tests/")
+}
+
+/// Path, without `.rs` or `/mod.rs`, of the module `name` declared in the file `path`.
+fn child(path: &str, name: &str) -> String {
+    let stem = path.trim_end_matches(".rs");
+    let folder =
+        ["lib", "main", "mod"].iter().find_map(|root| stem.strip_suffix(&format!("/{root}")));
+    format!("{}/{name}", folder.unwrap_or(stem))
+}

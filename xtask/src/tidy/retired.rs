@@ -1,0 +1,92 @@
+//! Retired names: words that were replaced in the whole repository and must not come back.
+
+use super::{Fault, Tree};
+
+/// This file, which contains the words itself.
+const THIS_FILE: &str = "xtask/src/tidy/retired.rs";
+
+/// Files in which old names are history.
+const EXEMPT: &[&str] = &[THIS_FILE, "CHANGELOG.md"];
+
+/// Extensions of the files that are searched.
+const EXTENSIONS: &[&str] = &[".rs", ".md", ".toml"];
+
+/// Retired text and its replacement. A name with an ordinary meaning is listed as part of an unambiguous text, for
+/// example `fn first_of`.
+const RETIRED: &[(&str, &str)] = &[
+    // bench and the command
+    ("Fleet", "Clients"),
+    ("Lineup", "Selection"),
+    ("Reread", "ReloadReport"),
+    ("Teller", "StatusReporter"),
+];
+
+/// Finds retired names.
+pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
+    check_words(tree, RETIRED)
+}
+
+/// [`check`] with the given table.
+fn check_words(tree: &Tree, retired: &[(&str, &str)]) -> Vec<Fault> {
+    let is_searched = |path: &str| {
+        EXTENSIONS.iter().any(|extension| path.ends_with(extension)) && !EXEMPT.contains(&path)
+    };
+    let mut faults = Vec::new();
+    for (path, text) in tree.texts().filter(|(path, _)| is_searched(path)) {
+        for (old, new) in retired.iter().filter(|(old, _)| text.contains(old)) {
+            let lines = text.lines().enumerate().filter(|(_, line)| has_text(line, old));
+            faults.extend(lines.map(|(i, _)| {
+                Fault::new(path, i + 1, format!("`{old}` is a retired name; use `{new}`"))
+            }));
+        }
+    }
+    faults
+}
+
+/// Whether `line` contains `text`, and not as part of a longer identifier. In a text with a hyphen, as a configuration
+/// key, hyphens count as part of an identifier.
+fn has_text(line: &str, text: &str) -> bool {
+    let hyphens = text.contains('-');
+    let continues = |c: char| c.is_alphanumeric() || c == '_' || (c == '-' && hyphens);
+    let starts = text.starts_with(continues);
+    let ends = text.ends_with(continues);
+    line.match_indices(text).any(|(at, _)| {
+        !(starts && line[..at].ends_with(continues))
+            && !(ends && line[at + text.len()..].starts_with(continues))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORDS: &[(&str, &str)] =
+        &[("Parcel", "Envelope"), ("target-wait", "max-queue-delay"), ("fn first_of", "select")];
+
+    fn lines_of(path: &str, text: &str) -> Vec<usize> {
+        check_words(&Tree::of(&[(path, text)]), WORDS).into_iter().map(|f| f.line).collect()
+    }
+
+    #[test]
+    fn retired_names_are_reported_with_the_new_name() {
+        let tree = Tree::of(&[("docs/a.md", "\nA `Parcel`.")]);
+        let faults: Vec<_> = check_words(&tree, WORDS).iter().map(ToString::to_string).collect();
+        assert_eq!(faults, ["docs/a.md:2: `Parcel` is a retired name; use `Envelope`"]);
+        assert_eq!(lines_of("a.rs", "struct Parcel;\nfn f(p: &Parcel<'_>) {}"), [1, 2]);
+        assert_eq!(lines_of("a.toml", "[overload]\ntarget-wait = 1"), [2]);
+        assert_eq!(lines_of("a.rs", "pub fn first_of() {}"), [1]);
+    }
+
+    #[test]
+    fn longer_words_are_not() {
+        assert_eq!(lines_of("a.rs", "Parcels, SubParcel, my_Parcel"), [0; 0]);
+        assert_eq!(lines_of("a.rs", "no-target-wait target-waits target-wait-for"), [0; 0]);
+        assert_eq!(lines_of("a.rs", "fn first_offer() { first_of() }"), [0; 0]);
+    }
+
+    #[test]
+    fn other_files_are_not_searched() {
+        assert_eq!(lines_of("CHANGELOG.md", "Parcel"), [0; 0]);
+        assert_eq!(lines_of("Cargo.lock", "Parcel"), [0; 0]);
+    }
+}
