@@ -38,8 +38,8 @@ pub(crate) struct Pub {
     retain: bool,
 
     /// A user property, which filters look at: k=v; may be given several times. (MQTT 5)
-    #[arg(long = "attribute", short, value_name = "NAME=VALUE", value_parser = attribute)]
-    attributes: Vec<(String, String)>,
+    #[arg(long = "user-property", short = 'U', value_name = "NAME=VALUE", value_parser = user_property)]
+    user_properties: Vec<(String, String)>,
 
     /// Seconds after which it is worth nothing any more. (MQTT 5)
     #[arg(long, value_name = "SECONDS")]
@@ -70,7 +70,7 @@ struct What {
     stdin_lines: bool,
 }
 
-fn attribute(text: &str) -> Result<(String, String), String> {
+fn user_property(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("a name and a value: location=roomA".into()),
@@ -94,13 +94,13 @@ impl Pub {
         let patience = Duration::from_secs(self.timeout);
         let Granted { link, receive_maximum } = begin(&self.to, patience)?;
         let mut properties = PropertyBuffer::new();
-        let user = self.attributes.iter().map(|(name, value)| Property::User(name, value));
+        let user = self.user_properties.iter().map(|(name, value)| Property::User(name, value));
         for property in user.chain(self.expiry.map(Property::MessageExpiry)) {
             let pushed = properties.push(property);
             pushed.map_err(|error| Failure::Usage(error.what().to_owned()))?;
         }
         if link.version == Version::V3 && !properties.get().is_empty() {
-            let why = "MQTT 3.1.1 is spoken, which has neither attributes nor an expiry";
+            let why = "MQTT 3.1.1 is spoken, which has neither user properties nor an expiry";
             return Err(Failure::Usage(why.into()));
         }
         let under_way = Vec::new();
@@ -294,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn attributes() {
-        assert_eq!(attribute("k=a=b"), Ok(("k".into(), "a=b".into())));
-        assert!(attribute("k").is_err() && attribute("=v").is_err());
+    fn user_properties() {
+        assert_eq!(user_property("k=a=b"), Ok(("k".into(), "a=b".into())));
+        assert!(user_property("k").is_err() && user_property("=v").is_err());
     }
 }

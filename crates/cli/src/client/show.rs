@@ -73,7 +73,7 @@ fn to_json(message: &Publish<'_>) -> Value {
         all.insert(name.into(), value);
     }
     if !user.is_empty() {
-        all.insert("attributes".into(), user.into());
+        all.insert("user_properties".into(), user.into());
     }
     if !identifiers.is_empty() {
         all.insert("subscriptions".into(), identifiers.into());
@@ -112,7 +112,7 @@ mod tests {
         };
         let whole = json!({
             "topic": "a/b", "payload": "x\"y", "qos": 0, "retain": true,
-            "attributes": [["k", "1"], ["k", "2"]], "content_type": "text/plain", "expiry": 60,
+            "user_properties": [["k", "1"], ["k", "2"]], "content_type": "text/plain", "expiry": 60,
         });
         assert_eq!(to_json(&message), whole);
         message.payload = &[0xff, 0x01];

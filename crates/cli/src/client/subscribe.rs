@@ -28,14 +28,14 @@ pub(crate) struct Sub {
     #[arg(long = "topic", short, required = true)]
     topics: Vec<String>,
 
-    /// Only messages whose attributes satisfy this: symbol = 'ACME' AND price > 10. The broker must know such
+    /// Only messages whose user properties satisfy this: symbol = 'ACME' AND price > 10. The broker must know such
     /// filters, as phalanx broker does. (MQTT 5)
     #[arg(long, short, value_name = "CONDITION")]
     filter: Option<String>,
 
     /// The filter looks at the fields of payloads in JSON, too.
     #[arg(long, requires = "filter")]
-    fields: bool,
+    json_payload: bool,
 
     /// How surely they are to arrive: 0 sent once, 1 until answered, 2 exactly once.
     #[arg(long, short, default_value = "0", value_parser = super::qos)]
@@ -53,7 +53,7 @@ pub(crate) struct Sub {
     #[arg(long, short, conflicts_with = "json")]
     verbose: bool,
 
-    /// Print each message as a line of JSON: topic, payload (or payload_hex), qos, retain, attributes and more.
+    /// Print each message as a line of JSON: topic, payload (or payload_hex), qos, retain, user_properties and more.
     #[arg(long)]
     json: bool,
 
@@ -138,7 +138,7 @@ impl Sub {
     fn properties(&self) -> Result<PropertyBuffer, Failure> {
         let mut properties = PropertyBuffer::new();
         let filter = self.filter.as_deref().map(|filter| Property::User("$where", filter));
-        let fields = self.fields.then_some(Property::User("$payload", "json"));
+        let fields = self.json_payload.then_some(Property::User("$payload", "json"));
         for property in filter.into_iter().chain(fields) {
             let pushed = properties.push(property);
             pushed.map_err(|error| Failure::Usage(error.what().to_owned()))?;

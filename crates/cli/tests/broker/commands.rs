@@ -92,12 +92,12 @@ fn messages_arrive(driver: &str) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&file, [0xff, 0x00]).unwrap();
     publish(&broker, &["-t", "j", "-f", file.path().to_str().unwrap(), "-q1"]);
-    publish(&broker, &["-t", "j", "-m", "", "-q2", "--attribute", "k=v=w", "-a", "k=2"]);
+    publish(&broker, &["-t", "j", "-m", "", "-q2", "--user-property", "k=v=w", "-U", "k=2"]);
     let lines = subscriber.lines();
     let json: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     let first = json!({"topic": "j", "payload_hex": "ff00", "qos": 1, "retain": false});
     assert_eq!(json[0], first);
-    assert_eq!(json[1]["attributes"], json!([["k", "v=w"], ["k", "2"]]));
+    assert_eq!(json[1]["user_properties"], json!([["k", "v=w"], ["k", "2"]]));
     assert_eq!((&json[1]["payload"], &json[1]["qos"]), (&json!(""), &json!(1)));
 }
 
@@ -119,11 +119,11 @@ fn lines_arrive_in_order(driver: &str) {
 fn filters_are_asked_for(driver: &str) {
     let broker = Broker::start(driver);
     let of_properties = Subscriber::start(&broker, &["-t", "t", "--filter", "k > 5", "-n", "1"]);
-    let fields = ["-t", "t", "--filter", "k > 5", "--fields", "-n", "2"];
+    let fields = ["-t", "t", "--filter", "k > 5", "--json-payload", "-n", "2"];
     let of_payload = Subscriber::start(&broker, &fields);
-    publish(&broker, &["-t", "t", "-q1", "-m", "few", "-a", "k=5"]);
+    publish(&broker, &["-t", "t", "-q1", "-m", "few", "-U", "k=5"]);
     publish(&broker, &["-t", "t", "-q1", "-m", r#"{"k": 6}"#]);
-    publish(&broker, &["-t", "t", "-q1", "-m", "many", "-a", "k=5.5"]);
+    publish(&broker, &["-t", "t", "-q1", "-m", "many", "-U", "k=5.5"]);
     assert_eq!(of_properties.lines(), ["many"]);
     assert_eq!(of_payload.lines(), [r#"{"k": 6}"#, "many"]);
 }
@@ -156,7 +156,7 @@ fn ends_have_their_codes(driver: &str) {
     assert!(code == Some(1) && said.contains("topic filter invalid"), "{said}");
     for (arguments, says) in [
         (&["-t", "a/#", "-m", "x"][..], "wildcard"),
-        (&["-t", "a", "-m", "x", "--v311", "-a", "k=v"], "3.1.1"),
+        (&["-t", "a", "-m", "x", "--v311", "-U", "k=v"], "3.1.1"),
         (&["-t", "a", "-f", "/no/such/file"], "/no/such/file"),
         (&["-t", "a", "-m", "x", "--password-file", "/dev/null"], "without a name"),
         (&["-t", "a", "-m", "x", "--broker", "mqtt://ann:pw@localhost"], "PHALANX_PASSWORD"),
