@@ -45,7 +45,7 @@ impl Content {
             host.index = self.index.iter().filter(|name| !name.is_empty()).cloned().collect();
         }
         if !self.error_pages.is_empty() {
-            host.errors.clone_from(&self.error_pages);
+            host.error_pages.clone_from(&self.error_pages);
         }
         if self.fallback.is_some() {
             host.fallback.clone_from(&self.fallback);

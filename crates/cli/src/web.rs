@@ -151,13 +151,14 @@ impl Web {
         origins: &mut Origins,
     ) -> Result<(), Vec<Mistake>> {
         if let Some(directory) = &self.directory {
-            let Some(host) = config.hosts.iter_mut().find(|host| host.names.is_empty()) else {
+            let Some(host) = config.hosts.iter_mut().find(|host| host.server_names.is_empty())
+            else {
                 let what = "there is no default host whose root it could be: all have names";
                 return Err(vec![Mistake::new("DIRECTORY", "host", what)]);
             };
             host.root.clone_from(directory);
         }
-        if let Some(host) = config.hosts.iter_mut().find(|host| host.names.is_empty()) {
+        if let Some(host) = config.hosts.iter_mut().find(|host| host.server_names.is_empty()) {
             self.content.apply(host);
         }
         if !self.listen.is_empty() {
@@ -185,14 +186,15 @@ impl Web {
     fn apply_tls(&self, config: &mut Config) -> Result<(), Vec<Mistake>> {
         config.h2c |= self.h2c;
         if let (Some(certificate), Some(key)) = (&self.tls_certificate, &self.tls_key) {
-            let Some(host) = config.hosts.iter_mut().find(|host| host.names.is_empty()) else {
+            let Some(host) = config.hosts.iter_mut().find(|host| host.server_names.is_empty())
+            else {
                 let what = "there is no default host whose certificate it could be: all have names";
                 return Err(vec![Mistake::new("--tls-certificate", "host", what)]);
             };
             host.tls = Some(Tls { certificate: certificate.clone(), key: key.clone() });
-            config.listen.iter_mut().for_each(|listen| listen.tls = !listen.to_https);
+            config.listen.iter_mut().for_each(|listen| listen.tls = !listen.redirect_https);
         }
-        config.listen.extend(self.redirect_http.map(Listen::to_https));
+        config.listen.extend(self.redirect_http.map(Listen::redirect_https));
         Ok(())
     }
 }

@@ -141,7 +141,7 @@ impl Server {
         let (stages, at_door) = Stages::declare(graph, config, &live, log, certificates);
         let https = config.listen.iter().find(|listen| listen.tls);
         let https = https.map(|listen| listen.address.port());
-        let door = |listen: &Listen| match (listen.tls, listen.to_https, https) {
+        let door = |listen: &Listen| match (listen.tls, listen.redirect_https, https) {
             (true, ..) => Door::Tls,
             (false, true, Some(port)) => Door::ToHttps(port),
             _ => Door::Plain,
@@ -255,7 +255,7 @@ fn where_to(target: &LogTarget) -> String {
 pub(crate) fn sources(config: &Config) -> Vec<Source> {
     let hosts = config.hosts.iter().filter_map(|host| Some((host, host.tls.clone()?)));
     let sources = hosts.map(|(host, Tls { certificate, key })| Source {
-        names: host.names.clone(),
+        names: host.server_names.clone(),
         certificate,
         key,
     });

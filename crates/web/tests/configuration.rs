@@ -69,13 +69,17 @@ fn mistakes_name_their_place() {
         ),
         ("health = 'up'", "web.toml:1:10: health: ", "slash"),
         ("[host]\nlisting = 'yes'", "web.toml:2:11: host.listing: ", "true or false"),
-        ("[host]\nerrors = { 200 = 'a' }", "web.toml:2:10: host.errors: ", "200"),
+        ("[host]\nerror-pages = { 200 = 'a' }", "web.toml:2:15: host.error_pages: ", "200"),
         ("[host]\nroot = ''", "web.toml:2:8: host.root: ", ""),
-        ("[[host]]\nnames = ['a:80']", "web.toml:2:9: host[0].names: ", "without a port"),
-        ("[[host]]\n[[host]]", "web.toml:2:1: host[1].names: ", "host 1"),
         (
-            "[[host]]\nnames = ['a']\n[[host]]\nnames = 'A'",
-            "web.toml:4:9: host[1].names: \"A\" is already the name of host 1",
+            "[[host]]\nserver-names = ['a:80']",
+            "web.toml:2:16: host[0].server-names: ",
+            "without a port",
+        ),
+        ("[[host]]\n[[host]]", "web.toml:2:1: host[1].server-names: ", "host 1"),
+        (
+            "[[host]]\nserver-names = ['a']\n[[host]]\nserver-names = 'A'",
+            "web.toml:4:16: host[1].server-names: \"A\" is already the name of host 1",
             "",
         ),
         ("[[host.redirect]]\nfrom = '/a'", "web.toml:2:1: host.redirect[0]: `to` is missing", ""),
@@ -107,7 +111,7 @@ fn mistakes_name_their_place() {
             "name the origins",
         ),
         ("listen = 'tls:[::]:443'", "web.toml:1:10: listen: ", "no host has a certificate"),
-        ("listen = 'to-tls:[::]:80'", "web.toml:1:10: listen: ", "none has it"),
+        ("listen = 'redirect-https:[::]:80'", "web.toml:1:10: listen: ", "none has it"),
         ("[host]\ntls = true", "web.toml:2:7: host.tls: `certificate` is missing", ""),
         ("[host.tls]\nkey = 'k'", "web.toml:2:1: host.tls: `certificate` is missing", ""),
         ("[access-log]\ntarget = 'log'", "web.toml:2:10: access-log.target: ", "slash"),
@@ -125,7 +129,7 @@ fn what_is_read() {
         [host]
         index = 'home.html'
         security-headers = true
-        errors = { 404 = 'no.html', 500 = 'sorry.html' }
+        error-pages = { 404 = 'no.html', 500 = 'sorry.html' }
         tls = { certificate = 'c.pem', key = 'k.pem' }
         cache-control = [{ path = '*.css', value = 'no-cache' }]
     ";
@@ -135,7 +139,7 @@ fn what_is_read() {
     let host = &config.hosts[0];
     assert_eq!((&host.root, &host.index[..]), (&PathBuf::from("."), &["home.html".to_owned()][..]));
     assert_eq!(host.security_headers, Some(SecurityHeaders::default()));
-    assert_eq!(host.errors[1], (500, "sorry.html".to_owned()));
+    assert_eq!(host.error_pages[1], (500, "sorry.html".to_owned()));
     // Over it: what is not said stays.
     let mut over = config.clone();
     let mut origins = Origins::default();
@@ -195,7 +199,7 @@ fn host() -> impl Strategy<Value = HostConfig> {
             listing: flags[0],
             fallback,
             errors: errors.into_iter().collect(),
-            symlinks: [Symlinks::Refused, Symlinks::OwnerMatches, Symlinks::Followed][links],
+            symlinks: [Symlinks::Deny, Symlinks::OwnerMatches, Symlinks::Follow][links],
             precompressed: flags[1],
             compress: flags[2],
             headers: paths()
@@ -239,7 +243,7 @@ proptest! {
     ) {
         let mut config = Config { hosts, ..Config::new() };
         config.listen = vec![
-            Listen { tls, to_https: !tls, ..Listen::plain(([127, 0, 0, 1], port)) };
+            Listen { tls, redirect_https: !tls, ..Listen::plain(([127, 0, 0, 1], port)) };
             2
         ];
         config.per_address.requests_per_second = rate;

@@ -85,7 +85,7 @@ fn none_leads_out(server: &Server) {
 #[test]
 fn refused() {
     let outside = tree();
-    on_each_driver(Symlinks::Refused, &outside.path().join("root"), |server| {
+    on_each_driver(Symlinks::Deny, &outside.path().join("root"), |server| {
         none_leads_out(server);
         for path in WITHIN {
             assert_eq!(get(server, path).0, 403, "{path}");
@@ -96,7 +96,7 @@ fn refused() {
 #[test]
 fn followed() {
     let outside = tree();
-    on_each_driver(Symlinks::Followed, &outside.path().join("root"), |server| {
+    on_each_driver(Symlinks::Follow, &outside.path().join("root"), |server| {
         none_leads_out(server);
         for path in &WITHIN[..3] {
             assert_eq!(get(server, path), (200, "within".to_owned()), "{path}");
@@ -145,7 +145,7 @@ impl Drop for Stop<'_> {
 /// While requests run, a directory becomes a link out of the root and back, and a file likewise.
 #[test]
 fn nobody_gets_out_by_moving_things() {
-    for policy in [Symlinks::Refused, Symlinks::OwnerMatches, Symlinks::Followed] {
+    for policy in [Symlinks::Deny, Symlinks::OwnerMatches, Symlinks::Follow] {
         let outside = tree();
         let root = outside.path().join("root");
         fs::create_dir(root.join("moving")).unwrap();

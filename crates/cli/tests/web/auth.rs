@@ -42,7 +42,7 @@ fn site() -> Site {
 fn who_may_and_who_may_not(driver: &'static str) {
     let site = site();
     site.file("denied.html", "no entry");
-    let more = "errors = { 401 = '/denied.html' }\n[[host.cache-control]]\npath = '/**'\n\
+    let more = "error-pages = { 401 = '/denied.html' }\n[[host.cache-control]]\npath = '/**'\n\
                 value = 'public, max-age=60'\n";
     let mut server = start(driver, &site, more);
     let url = |path: &str| format!("http://{}{path}", server.address);

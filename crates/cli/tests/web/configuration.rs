@@ -98,11 +98,12 @@ fn a_check_tells_all_and_ends() {
     std::os::unix::fs::symlink("../web.toml", site.root().join("out.html")).unwrap();
     fs::create_dir(site.root().join("dir")).unwrap();
     let host = |more: &str| format!("[host]\nroot = 'root'\n{more}");
-    let well = host("errors = { 404 = '404.html' }\nfallback = '/404.html'");
+    let well = host("error-pages = { 404 = '404.html' }\nfallback = '/404.html'");
     assert_eq!(check(&well), (Some(0), String::new(), String::new()));
-    let followed = host("errors = { 404 = 'link.html' }\nsymlinks = 'followed'");
+    let followed = host("error-pages = { 404 = 'link.html' }\nsymlinks = 'follow'");
     assert_eq!(check(&followed), (Some(0), String::new(), String::new()));
-    let pages = "errors = { 404 = 'no.html', 403 = 'link.html', 500 = 'out.html', 503 = 'dir' }";
+    let pages =
+        "error-pages = { 404 = 'no.html', 403 = 'link.html', 500 = 'out.html', 503 = 'dir' }";
     let (code, _, stderr) = check(&host(&format!("{pages}\nfallback = 'app.html'")));
     assert_eq!((code, stderr.lines().count()), (Some(1), 5), "{stderr}");
     for (page, why) in [
@@ -118,7 +119,7 @@ fn a_check_tells_all_and_ends() {
     // A certificate also where nothing listens with TLS, and each host's.
     let tls = |name: &str| format!("[host.tls]\ncertificate = '{name}.crt'\nkey = '{name}.key'\n");
     let hosts = ["a", "b"]
-        .map(|name| format!("[[host]]\nnames = ['{name}']\nroot = 'root'\n{}", tls(name)));
+        .map(|name| format!("[[host]]\nserver-names = ['{name}']\nroot = 'root'\n{}", tls(name)));
     let log = format!("[access-log]\ntarget = '{}'\n", site.outside().join("no/log").display());
     let (code, _, stderr) = check(&(log + &hosts.concat()));
     assert!(code == Some(1) && stderr.lines().count() == 3, "{stderr}");

@@ -18,7 +18,7 @@ fn by_tls_only_where_it_is_tls(driver: &'static str) {
     let pair = authority.sign("a", &["a.test"]);
     let [_, certificate, _, key] = pair.arguments();
     let text = format!(
-        "listen = ['tls:127.0.0.1:0', '127.0.0.1:0', 'to-tls:127.0.0.1:0']\nh2c = true\n\
+        "listen = ['tls:127.0.0.1:0', '127.0.0.1:0', 'redirect-https:127.0.0.1:0']\nh2c = true\n\
          [host]\nroot = 'root'\nlisting = true\n\
          tls = {{ certificate = {certificate:?}, key = {key:?} }}\n\
          [host.security-headers]\nstrict-transport-security = 'max-age=63072000'\n"

@@ -7,7 +7,7 @@ use crate::on_each_driver;
 use crate::server::Server;
 use crate::site::Site;
 
-on_each_driver!(to_https, under_names_of_its_own);
+on_each_driver!(redirect_https, under_names_of_its_own);
 
 fn site() -> Site {
     let site = Site::new();
@@ -15,7 +15,7 @@ fn site() -> Site {
     site
 }
 
-fn to_https(driver: &'static str) {
+fn redirect_https(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
     let server = {
@@ -78,7 +78,7 @@ fn under_names_of_its_own(driver: &'static str) {
     ];
     for (unknown, hosts, request, wanted) in table {
         let text = format!(
-            "listen = ['tls:127.0.0.1:0', 'to-tls:127.0.0.1:0']\nunknown-host = {unknown:?}\n{hosts}"
+            "listen = ['tls:127.0.0.1:0', 'redirect-https:127.0.0.1:0']\nunknown-host = {unknown:?}\n{hosts}"
         );
         let server = Server::configured(driver, site.outside(), &text, &[]);
         let mut client = Client::connect(server.next_address());

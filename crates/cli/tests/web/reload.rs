@@ -224,7 +224,7 @@ fn certificates_are_replaced(driver: &'static str) {
     assert_eq!(ask("b.test", "https", "127.0.0.1", port).stdout, b"content");
     assert!(!ask("a.test", "https", "127.0.0.1", port).status.success());
     // What is spoken at an address may change, and where one without TLS sends to.
-    changing.reload(&text(1, "'tls:127.0.0.1:0', 'to-tls:127.0.0.2:0'"));
+    changing.reload(&text(1, "'tls:127.0.0.1:0', 'redirect-https:127.0.0.2:0'"));
     let plain = changing.server.next_address();
     let moved = get(plain, "/file");
     assert_eq!(moved.status, 308);

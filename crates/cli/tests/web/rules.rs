@@ -21,10 +21,10 @@ fn hosts_have_their_own(driver: &'static str) {
         [[host]]
         root = 'root/default'
         [[host]]
-        names = ['a.example']
+        server-names = ['a.example']
         root = 'root/a'
         [[host]]
-        names = ['*.a.example']
+        server-names = ['*.a.example']
         root = 'root/wild'
     ";
     let server = start(driver, &site, text);
@@ -42,7 +42,7 @@ fn hosts_have_their_own(driver: &'static str) {
         let absolute = ["--request-target", "http://x.a.example/", "-H", "Host: other", &url];
         assert_eq!(curl_well(&absolute), "wild");
     }
-    let named = text.replacen("[[host]]", "unknown-host = '421'\n[[host]]\nnames = 'b'", 1);
+    let named = text.replacen("[[host]]", "unknown-host = '421'\n[[host]]\nserver-names = 'b'", 1);
     let server = start(driver, &site, &named);
     let url = format!("http://{}/", server.address);
     let code = |host: &str| {

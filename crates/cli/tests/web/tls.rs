@@ -314,7 +314,7 @@ fn by_name(driver: &'static str) {
     for (name, pair) in [&one, &two] {
         let [_, certificate, _, key] = pair.arguments();
         text += &format!(
-            "[[host]]\nnames = [{name:?}]\nroot = {:?}\n\
+            "[[host]]\nserver-names = [{name:?}]\nroot = {:?}\n\
              tls = {{ certificate = {certificate:?}, key = {key:?} }}\n",
             site.root()
         );

@@ -61,7 +61,7 @@ pub(crate) fn doubts(config: &Config) -> Vec<String> {
         return doubts;
     }
     for listen in &config.listen {
-        if !listen.tls && !listen.to_https && !listen.address.ip().is_loopback() {
+        if !listen.tls && !listen.redirect_https && !listen.address.ip().is_loopback() {
             doubts.push(format!(
                 "passwords are asked for at {} without TLS: whoever is on the way can read them",
                 listen.address

@@ -20,7 +20,7 @@ impl Config {
                         --tls-certificate and --tls-key";
             wrong("listen".into(), what.into());
         }
-        if !tls && self.listen.iter().any(|listen| listen.to_https) {
+        if !tls && self.listen.iter().any(|listen| listen.redirect_https) {
             let what = "an address redirects to TLS, and none has it";
             wrong("listen".into(), what.into());
         }
@@ -77,18 +77,22 @@ impl Config {
         for (n, host) in self.hosts.iter().enumerate() {
             let key = |name: &str| format!("host[{n}].{name}");
             let default = [String::new()];
-            let names = if host.names.is_empty() { &default[..] } else { &host.names };
+            let names =
+                if host.server_names.is_empty() { &default[..] } else { &host.server_names };
             for name in names {
                 if !name.is_empty() && !is_name(name) {
                     let expected = "expected a host such as \"example.org\" or \"*.example.org\"";
-                    wrong(key("names"), format!("found {name:?}, {expected}, without a port"));
+                    wrong(
+                        key("server-names"),
+                        format!("found {name:?}, {expected}, without a port"),
+                    );
                 }
                 if let Some(other) = seen.insert(name.to_ascii_lowercase(), n) {
                     let what = match name.is_empty() {
                         true => "has no names, so it would be the default, as would".to_owned(),
                         false => format!("{name:?} is already the name of"),
                     };
-                    wrong(key("names"), format!("{what} host {}", other + 1));
+                    wrong(key("server-names"), format!("{what} host {}", other + 1));
                 }
             }
             if let Err(mistakes) = Rules::new(host) {

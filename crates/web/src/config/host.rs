@@ -11,7 +11,7 @@ use crate::config::rules::{
 pub struct HostConfig {
     /// Its names, without ports: `example.org`, or `*.example.org` for all that end so. A host
     /// without names is the default one.
-    pub names: Vec<String>,
+    pub server_names: Vec<String>,
     /// The directory of its files. Nothing outside of it is ever served.
     pub root: PathBuf,
     /// What stands for a directory: the first of these that is there.
@@ -22,7 +22,7 @@ pub struct HostConfig {
     /// the browser wants it.
     pub fallback: Option<String>,
     /// Files that are shown with a status: 404 and `404.html`.
-    pub errors: Vec<(u16, String)>,
+    pub error_pages: Vec<(u16, String)>,
     /// Which symbolic links are followed.
     pub symlinks: Symlinks,
     /// Types of files, by path: the first rule that matches.
@@ -55,12 +55,12 @@ impl HostConfig {
     /// The default host, with files from `root` and no rules.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
-            names: Vec::new(),
+            server_names: Vec::new(),
             root: root.into(),
             index: vec!["index.html".into()],
             listing: false,
             fallback: None,
-            errors: Vec::new(),
+            error_pages: Vec::new(),
             symlinks: Symlinks::default(),
             content_types: Vec::new(),
             charset: Some("utf-8".into()),
@@ -83,11 +83,11 @@ impl HostConfig {
 pub enum Symlinks {
     /// None.
     #[default]
-    Refused,
+    Deny,
     /// Those whose owner is the owner of what they lead to.
     OwnerMatches,
     /// All.
-    Followed,
+    Follow,
 }
 
 /// A certificate and its key.

@@ -36,7 +36,7 @@ impl Config {
     pub fn doubts(&self) -> Vec<String> {
         let of = |host: &HostConfig| {
             let Tls { certificate, key } = host.tls.as_ref()?;
-            Some(doubts(certificate, key, &host.names, SystemTime::now()))
+            Some(doubts(certificate, key, &host.server_names, SystemTime::now()))
         };
         let mut doubts: Vec<String> = self.hosts.iter().filter_map(of).flatten().collect();
         doubts.extend(files::doubts(self));
@@ -51,7 +51,7 @@ fn of_host(host: &HostConfig) -> Vec<String> {
         Err(error) => missing.extend(error.to_string().lines().map(str::to_owned)),
         Ok(_) => {
             let pages =
-                host.errors.iter().map(|(status, page)| (format!("page for {status}"), page));
+                host.error_pages.iter().map(|(status, page)| (format!("page for {status}"), page));
             let fallback = host.fallback.iter().map(|page| ("fallback".to_owned(), page));
             for (what, page) in pages.chain(fallback) {
                 if let Err(why) = servable(host, page) {
@@ -78,7 +78,7 @@ fn servable(host: &HostConfig, page: &str) -> Result<(), String> {
     if !found.starts_with(&root) {
         return Err("it leads out of there".to_owned());
     }
-    if found != named && host.symlinks == Symlinks::Refused {
+    if found != named && host.symlinks == Symlinks::Deny {
         return Err("a symbolic link leads there, and `symlinks` follows none".to_owned());
     }
     let file = File::open(&found).map_err(text)?;

@@ -72,13 +72,13 @@ pub struct Listen {
     pub tls: bool,
     /// Whether all that is asked there is answered with a redirect to the first address with TLS.
     /// Not together with `tls`.
-    pub to_https: bool,
+    pub redirect_https: bool,
 }
 
 impl Listen {
     /// Without TLS.
     pub fn plain(address: impl Into<SocketAddr>) -> Self {
-        Self { address: address.into(), tls: false, to_https: false }
+        Self { address: address.into(), tls: false, redirect_https: false }
     }
 
     /// With TLS.
@@ -87,8 +87,8 @@ impl Listen {
     }
 
     /// Without TLS, and only to say that the server is elsewhere: where it has TLS.
-    pub fn to_https(address: impl Into<SocketAddr>) -> Self {
-        Self { to_https: true, ..Self::plain(address) }
+    pub fn redirect_https(address: impl Into<SocketAddr>) -> Self {
+        Self { redirect_https: true, ..Self::plain(address) }
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) async fn fail_with(
     status: Status,
     lines: &[u8],
 ) -> io::Result<()> {
-    let errors = &ask.site[ask.host].config.errors;
+    let errors = &ask.site[ask.host].config.error_pages;
     let page = errors.iter().find(|(code, _)| *code == status.code());
     if let Some((_, page)) = page
         && Box::pin(own_page(out, ask, status, lines, page)).await?

@@ -34,9 +34,9 @@ pub(crate) async fn open(stages: Stages, host: &Arc<Host>, path: &[u8]) -> io::R
 
 fn links(policy: Symlinks) -> Links {
     match policy {
-        Symlinks::Refused => Links::Refused,
+        Symlinks::Deny => Links::Refused,
         Symlinks::OwnerMatches => Links::SameOwner,
-        Symlinks::Followed => Links::Followed,
+        Symlinks::Follow => Links::Followed,
     }
 }
 

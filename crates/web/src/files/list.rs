@@ -36,7 +36,7 @@ pub(crate) async fn fetch(asked: &Asked, directory: &[u8], view: View) -> Looked
     }
     let (site, path) = (asked.site.clone(), directory.to_vec());
     let config = &asked.host().config;
-    let links = config.symlinks != Symlinks::Refused;
+    let links = config.symlinks != Symlinks::Deny;
     let memory = site.memory.clone();
     let call = asked.stages.slow.call(move |()| {
         let names = file.list(MOST, is_shown)?;

@@ -93,7 +93,7 @@ impl Entrances {
     pub(crate) fn put(&mut self, change: Change) -> Vec<String> {
         let Change { places, bound } = change;
         let https = places.iter().find(|place| place.listen.tls).map(|place| place.address.port());
-        let door = |listen: Listen| match (listen.tls, listen.to_https, https) {
+        let door = |listen: Listen| match (listen.tls, listen.redirect_https, https) {
             (true, ..) => Door::Tls,
             (false, true, Some(port)) => Door::ToHttps(port),
             _ => Door::Plain,

@@ -19,7 +19,7 @@ pub struct Inherited(Vec<(Listen, TcpListener)>);
 
 impl Inherited {
     /// Those that the environment says are for this process: `LISTEN_FDS` and `LISTEN_PID`, and their
-    /// names in `LISTEN_FDNAMES`. A socket by the name of `tls` is for TLS, one by the name of `to-tls`
+    /// names in `LISTEN_FDNAMES`. A socket by the name of `tls` is for TLS, one by the name of `redirect-https`
     /// to send clients there; all others are for HTTP. None where the environment says nothing.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Inherited {
             SockRef::from(&socket).set_tcp_nodelay(true)?;
             let listen = match name {
                 "tls" => Listen::tls(address),
-                "to-tls" => Listen::to_https(address),
+                "redirect-https" => Listen::redirect_https(address),
                 _ => Listen::plain(address),
             };
             Ok((listen, socket))

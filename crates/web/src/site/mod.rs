@@ -206,7 +206,7 @@ impl Site {
         authority: Option<&'a str>,
     ) -> Result<&'a str, Status> {
         let Some(index) = self.host(authority) else { return Err(self.unknown_host) };
-        let own = &self[index].config.names;
+        let own = &self[index].config.server_names;
         match authority {
             Some(name) if own.is_empty() || self.names.has(name) => Ok(without_port(name)),
             // The first host answers for names that nobody has: by its own name.

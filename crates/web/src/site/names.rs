@@ -17,14 +17,14 @@ const LONGEST: usize = 255;
 
 impl Names {
     pub(crate) fn new(config: &Config) -> Self {
-        let default = config.hosts.iter().position(|host| host.names.is_empty());
+        let default = config.hosts.iter().position(|host| host.server_names.is_empty());
         let unknown = default.or(match config.unknown_host {
             UnknownHost::First => Some(0),
             UnknownHost::NotFound | UnknownHost::Misdirected => None,
         });
         let mut names = Self { exact: HashMap::new(), suffixes: Vec::new(), unknown };
         for (index, host) in config.hosts.iter().enumerate() {
-            for name in &host.names {
+            for name in &host.server_names {
                 let name = name.to_ascii_lowercase();
                 match name.strip_prefix('*') {
                     Some(suffix) => names.suffixes.push((suffix.into(), index)),
@@ -79,7 +79,7 @@ mod tests {
 
     fn config(hosts: &[&[&str]], unknown_host: UnknownHost) -> Config {
         let hosts = hosts.iter().map(|names| HostConfig {
-            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            server_names: names.iter().map(|name| (*name).to_owned()).collect(),
             ..HostConfig::new("/")
         });
         Config { hosts: hosts.collect(), unknown_host, ..Config::new() }

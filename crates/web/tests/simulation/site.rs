@@ -151,10 +151,10 @@ pub(crate) fn serve(world: &mut World, weather: Weather) -> Duration {
     }
     let Features { compresses, precompressed, lists, error_page, logs, tls } = weather.features;
     let host = &mut config.hosts[0];
-    host.symlinks = Symlinks::Followed;
+    host.symlinks = Symlinks::Follow;
     (host.compress, host.precompressed, host.listing) = (compresses, precompressed, lists);
     if error_page {
-        host.errors = vec![(404, ERROR_PAGE.to_owned())];
+        host.error_pages = vec![(404, ERROR_PAGE.to_owned())];
     }
     if logs {
         // Lines are written, and go nowhere.

@@ -25,7 +25,7 @@ impl Keys for Config {
         pass.table("timeouts", &mut self.timeouts);
         pass.table("per-address", &mut self.per_address);
         pass.optional("access-log", &mut self.access_log);
-        let is_default = |host: &HostConfig| host.names.is_empty();
+        let is_default = |host: &HostConfig| host.server_names.is_empty();
         pass.list_or_default("host", &mut self.hosts, || HostConfig::new("."), is_default);
     }
 }
@@ -66,12 +66,12 @@ impl Keys for AccessLog {
 
 impl Keys for HostConfig {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        pass.key("names", &mut self.names);
+        pass.key("server-names", &mut self.server_names);
         pass.path("root", &mut self.root);
         pass.key("index", &mut self.index);
         pass.key("listing", &mut self.listing);
         pass.key("fallback", &mut self.fallback);
-        pass.key_as::<ErrorPages, _>("errors", &mut self.errors);
+        pass.key_as::<ErrorPages, _>("error-pages", &mut self.error_pages);
         pass.key("symlinks", &mut self.symlinks);
         pass.key("charset", &mut self.charset);
         pass.key("precompressed", &mut self.precompressed);

@@ -35,10 +35,10 @@ impl Value<Vec<(u16, String)>> for ErrorPages {
     }
 }
 
-/// `tls:` in front says that connections there are TLS, `to-tls:` that they are sent to where it is.
+/// `tls:` in front says that connections there are TLS, `redirect-https:` that they are sent to where it is.
 impl Value for Listen {
     fn expected() -> String {
-        format!("{EXPECTED_ADDRESS}, with tls: or to-tls: in front or without")
+        format!("{EXPECTED_ADDRESS}, with tls: or redirect-https: in front or without")
     }
 
     fn read(value: &Given<'_>) -> Result<Self, String> {
@@ -54,9 +54,12 @@ impl std::str::FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (tls, to_tls) = (text.strip_prefix("tls:"), text.strip_prefix("to-tls:"));
-        match phalanx_service::address(tls.or(to_tls).unwrap_or(text)) {
-            Ok(address) => Ok(Self { address, tls: tls.is_some(), to_https: to_tls.is_some() }),
+        let (tls, redirect_https) =
+            (text.strip_prefix("tls:"), text.strip_prefix("redirect-https:"));
+        match phalanx_service::address(tls.or(redirect_https).unwrap_or(text)) {
+            Ok(address) => {
+                Ok(Self { address, tls: tls.is_some(), redirect_https: redirect_https.is_some() })
+            }
             Err(_) => Err(format!("{text:?}: expected {}", Self::expected())),
         }
     }
@@ -64,9 +67,9 @@ impl std::str::FromStr for Listen {
 
 impl std::fmt::Display for Listen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let before = match (self.tls, self.to_https) {
+        let before = match (self.tls, self.redirect_https) {
             (true, _) => "tls:",
-            (false, true) => "to-tls:",
+            (false, true) => "redirect-https:",
             (false, false) => "",
         };
         write!(f, "{before}{}", self.address)
@@ -77,8 +80,8 @@ impl std::fmt::Display for Listen {
 pub(super) struct LogFormats;
 
 choices! {
-    Symlinks as Symlinks: Symlinks::Refused = "refused", Symlinks::OwnerMatches = "owner-matches",
-        Symlinks::Followed = "followed";
+    Symlinks as Symlinks: Symlinks::Deny = "deny", Symlinks::OwnerMatches = "owner-matches",
+        Symlinks::Follow = "follow";
     UnknownHost as UnknownHost: UnknownHost::First = "first", UnknownHost::NotFound = "404",
         UnknownHost::Misdirected = "421";
     LogFormats as LogFormat: LogFormat::Common = "common", LogFormat::Combined = "combined",
