@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use phalanx::Kind;
+use phalanx::DriverKind;
 
 use crate::{
     broker, concurrency, dial, failure, figure2, figure4, figure6, figure7, figure8, floor,
@@ -124,7 +124,7 @@ pub struct KernelCommand {
 pub struct FloorServer {
     /// uring or poll
     #[arg(long, value_parser = kind)]
-    driver: Kind,
+    driver: DriverKind,
     /// Where to listen
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -140,10 +140,10 @@ pub struct TwinServer {
     listen: SocketAddr,
 }
 
-fn kind(text: &str) -> Result<Kind, String> {
+fn kind(text: &str) -> Result<DriverKind, String> {
     match text {
-        "uring" => Ok(Kind::Uring),
-        "poll" => Ok(Kind::Poll),
+        "uring" => Ok(DriverKind::Uring),
+        "poll" => Ok(DriverKind::Poll),
         _ => Err("uring or poll".to_owned()),
     }
 }

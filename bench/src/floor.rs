@@ -8,7 +8,9 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 
 use bytes::Bytes;
-use phalanx_driver::{Completion, Config, Done, Driver, Kind, Payload, Request, Socket, Token};
+use phalanx_driver::{
+    Completion, Config, Done, Driver, DriverKind, Payload, Request, Socket, Token,
+};
 use slab::Slab;
 
 /// Bytes of the answer's body: the mean of what `bench web` draws.
@@ -36,7 +38,7 @@ impl Floor {
     ///
     /// # Errors
     /// When there is no such driver, or it cannot take the listener.
-    pub fn new(kind: Kind, listener: TcpListener) -> io::Result<Self> {
+    pub fn new(kind: DriverKind, listener: TcpListener) -> io::Result<Self> {
         let mut driver = phalanx_driver::open(kind, &Config::default())?;
         let listener = driver.adopt(listener.into())?;
         let head = format!(
@@ -125,7 +127,7 @@ fn heads(matched: &mut usize, bytes: &[u8]) -> usize {
 ///
 /// # Errors
 /// As [`Floor::serve`], and when the address cannot be listened on.
-pub fn run(kind: Kind, address: SocketAddr) -> io::Result<()> {
+pub fn run(kind: DriverKind, address: SocketAddr) -> io::Result<()> {
     let listener = listen(address)?;
     let address = listener.local_addr()?;
     let floor = Floor::new(kind, listener)?;

@@ -5,16 +5,16 @@ mod servers;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use phalanx::Choice;
+use phalanx::DriverChoice;
 use phalanx_bench::load::{self, Error, Options, Report};
 use servers::{Act, Told, scripted};
 use socket2::{Domain, Socket, Type};
 
 /// Both drivers; without io_uring its half is skipped, unless `PHALANX_REQUIRE_URING=1`.
-fn drivers() -> Vec<Choice> {
-    let mut drivers = vec![Choice::Poll];
-    match phalanx_driver::choose(Choice::Uring) {
-        Ok(_) => drivers.push(Choice::Uring),
+fn drivers() -> Vec<DriverChoice> {
+    let mut drivers = vec![DriverChoice::Poll];
+    match phalanx_driver::choose(DriverChoice::Uring) {
+        Ok(_) => drivers.push(DriverChoice::Uring),
         Err(error) => {
             let required = std::env::var_os("PHALANX_REQUIRE_URING").is_some_and(|set| set == "1");
             assert!(!required, "{error}");
@@ -23,7 +23,7 @@ fn drivers() -> Vec<Choice> {
     drivers
 }
 
-fn options(url: &str, driver: Choice) -> Options {
+fn options(url: &str, driver: DriverChoice) -> Options {
     Options {
         connections: 4,
         duration: Duration::from_millis(200),
@@ -106,7 +106,7 @@ fn counts_agree_with_the_server() {
 }
 
 /// A run on a server that does `act` with every second request.
-fn half(driver: Choice, act: Act) -> (Report, Told) {
+fn half(driver: DriverChoice, act: Act) -> (Report, Told) {
     let (url, told) = scripted(move |n| if n % 2 == 1 { act } else { Act::Answer });
     let mut options = options(&url, driver);
     if act == Act::Stall {
@@ -215,19 +215,19 @@ fn what_cannot_be_is_an_error() {
     let taken = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     taken.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let free = taken.local_addr().unwrap().as_socket().unwrap();
-    let refused = load::run(&options(&format!("http://{free}/"), Choice::Poll)).unwrap_err();
+    let refused = load::run(&options(&format!("http://{free}/"), DriverChoice::Poll)).unwrap_err();
     assert!(matches!(&refused, Error::Connect { address, .. } if *address == free));
     assert_eq!(refused.exit_code(), 1);
     let missing = Options {
         paths: Some("/nonexistent/paths".into()),
-        ..options(&format!("http://{free}/"), Choice::Poll)
+        ..options(&format!("http://{free}/"), DriverChoice::Poll)
     };
     assert_eq!(load::run(&missing).unwrap_err().exit_code(), 2);
 }
 
 #[test]
 fn reports_read_back() {
-    let report = run(&options(&servers::floor(Choice::Poll), Choice::Poll));
+    let report = run(&options(&servers::floor(DriverChoice::Poll), DriverChoice::Poll));
     let read: Report = serde_json::from_str(&report.to_json()).unwrap();
     assert_eq!((read.completed, read.errors), (report.completed, report.errors));
     assert_eq!(read.latency.max_us, report.latency.max_us);

@@ -7,11 +7,11 @@ use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use phalanx::Choice;
+use phalanx::DriverChoice;
 use phalanx_bench::load::{self, Error, Options};
 use server::sealed;
 
-fn options(url: &str, driver: Choice) -> Options {
+fn options(url: &str, driver: DriverChoice) -> Options {
     Options {
         connections: 4,
         duration: Duration::from_millis(300),
@@ -23,9 +23,9 @@ fn options(url: &str, driver: Choice) -> Options {
 }
 
 /// Poll, and io_uring where it is permitted.
-fn drivers() -> impl Iterator<Item = Choice> {
-    let uring = phalanx_driver::choose(Choice::Uring).is_ok().then_some(Choice::Uring);
-    [Choice::Poll].into_iter().chain(uring)
+fn drivers() -> impl Iterator<Item = DriverChoice> {
+    let uring = phalanx_driver::choose(DriverChoice::Uring).is_ok().then_some(DriverChoice::Uring);
+    [DriverChoice::Poll].into_iter().chain(uring)
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn requests_are_asked_and_counted() {
 #[test]
 fn who_is_not_known_is_not_believed() {
     let (url, seen) = sealed();
-    let asked = Options { insecure: false, ..options(&url, Choice::Poll) };
+    let asked = Options { insecure: false, ..options(&url, DriverChoice::Poll) };
     let error = load::run(&asked).unwrap_err();
     assert!(matches!(error, Error::Tls { .. }), "{error}");
     assert!(error.to_string().contains("--insecure") && error.exit_code() == 1, "{error}");
@@ -65,6 +65,6 @@ fn who_does_not_shake_hands_is_told_of() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());
     let patience = Duration::from_millis(100);
-    let asked = Options { timeout: patience, ..options(&url, Choice::Poll) };
+    let asked = Options { timeout: patience, ..options(&url, DriverChoice::Poll) };
     assert!(matches!(load::run(&asked), Err(Error::Tls { .. })));
 }

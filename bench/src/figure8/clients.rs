@@ -53,7 +53,7 @@ pub(super) fn load(
     let results: Arc<Mutex<Vec<io::Result<Histogram<u64>>>>> = Arc::default();
     let noted = results.clone();
     let began = Instant::now();
-    let start = move |start: &phalanx::Start| {
+    let start = move |start: &phalanx::StartContext| {
         let (control, noted) = (start.control(), noted.clone());
         stage.dispatch(move |_| async move {
             let calls: Vec<_> = (0..clients)

@@ -64,7 +64,7 @@ fn serve(
     let matching =
         Matching::declare(&mut graph, options, move |bytes: &Bytes, now| coder.code(now, bytes));
     let socket = Mutex::new(Some((socket, snapshot)));
-    let start = |_: &phalanx::Start| {
+    let start = |_: &phalanx::StartContext| {
         let (socket, snapshot) = socket.lock().expect("no panic").take().expect("one processor");
         let listener = Listener::new(socket)?;
         clients.dispatch(move |_| async move {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{Draining, First, draining, first, sleep, yield_now};
+use phalanx::{Draining, Either, draining, select, sleep, yield_now};
 
 use super::drive::{Drive, Phase};
 use crate::clock::thread_time;
@@ -93,7 +93,7 @@ impl Reading {
 }
 
 async fn pause(duration: Duration, draining: &mut Draining) {
-    let _: First<(), ()> = first(draining, sleep(duration)).await;
+    let _: Either<(), ()> = select(draining, sleep(duration)).await;
 }
 
 /// Open loop: lets requests arrive, whatever the server does. Takes what is left of the core to look

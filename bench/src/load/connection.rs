@@ -4,7 +4,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{Draining, First, IoTimeout, draining, first, now, sleep};
+use phalanx::{Draining, Either, IoTimeout, draining, now, select, sleep};
 
 use super::answers::Answer;
 use super::drive::Drive;
@@ -173,7 +173,7 @@ impl Client {
     /// A user's pause, in units of the shortest between two pages. The run's end ends it.
     async fn pause(&mut self, of: fn(&mut fastrand::Rng) -> f64) {
         let Some((think, times)) = self.drive.plan.think.zip(self.draw(of)) else { return };
-        let _: First<(), ()> = first(&mut self.draining, sleep(think.mul_f64(times))).await;
+        let _: Either<(), ()> = select(&mut self.draining, sleep(think.mul_f64(times))).await;
     }
 
     /// When the next request is to start that this connection is for; none if there is none.

@@ -29,7 +29,7 @@ use std::rc::Rc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use phalanx::{Graph, RunError, Runtime, Start};
+use phalanx::{Graph, RunError, Runtime, StartContext};
 
 pub use options::Options;
 pub(crate) use options::seconds;
@@ -164,7 +164,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let conductor = graph.shared("conductor", ());
     let arrivals = graph.shared("arrivals", ());
     let connections = graph.stage("connections").max_cohort(COHORT).shared(());
-    let start = |start: &Start| {
+    let start = |start: &StartContext| {
         let drive = Rc::new(Drive::new(plan.clone(), random.clone(), tallied.clone()));
         for _ in 0..options.connections {
             let client = Client::new(&drive);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::Choice;
+use phalanx::DriverChoice;
 
 use super::url::Url;
 
@@ -91,8 +91,8 @@ pub struct Options {
     pub seed: u64,
 
     /// How the client does its I/O: auto, uring or poll
-    #[arg(long, value_name = "DRIVER", default_value_t = Choice::Auto)]
-    pub driver: Choice,
+    #[arg(long, value_name = "DRIVER", default_value_t = DriverChoice::Auto)]
+    pub driver: DriverChoice,
 
     /// A server's process, whose processor time per request is to be reported, with its children's;
     /// may be repeated (Linux)
@@ -125,7 +125,7 @@ impl Options {
             paths: None,
             zipf: 1.0,
             seed: 1,
-            driver: Choice::Auto,
+            driver: DriverChoice::Auto,
             pids: Vec::new(),
             json: false,
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use phalanx::Kind;
+use phalanx::DriverKind;
 use serde::{Deserialize, Serialize};
 
 use super::conduct::Measured;
@@ -111,7 +111,7 @@ impl Latency {
 
 impl Report {
     /// A run of this kind, of which nothing is known yet.
-    pub(crate) fn new(options: &Options, driver: Kind) -> Self {
+    pub(crate) fn new(options: &Options, driver: DriverKind) -> Self {
         Self {
             url: options.url.to_string(),
             tls: None,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use phalanx::{Choice, Kind};
+use phalanx::{DriverChoice, DriverKind};
 use phalanx_bench::{floor::Floor, twin};
 use socket2::SockRef;
 
@@ -20,9 +20,9 @@ fn listen() -> (TcpListener, String) {
 }
 
 /// The floor, for the rest of this process's life.
-pub(crate) fn floor(driver: Choice) -> String {
+pub(crate) fn floor(driver: DriverChoice) -> String {
     let (listener, url) = listen();
-    let kind = if driver == Choice::Poll { Kind::Poll } else { Kind::Uring };
+    let kind = if driver == DriverChoice::Poll { DriverKind::Poll } else { DriverKind::Uring };
     thread::spawn(move || Floor::new(kind, listener).unwrap().serve().unwrap());
     url
 }

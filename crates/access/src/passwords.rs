@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use phalanx::{
-    BlockingError, BlockingStage, First, Graph, RemoteTrigger, blocking, first, now, remote_event,
+    BlockingError, BlockingStage, Either, Graph, RemoteTrigger, blocking, now, remote_event, select,
 };
 use phalanx_guard::{Login, Logins, Refusal};
 
@@ -77,10 +77,10 @@ impl Passwords {
         loop {
             let desk = self.desk.clone();
             let look = self.stage.call(move |()| desk.look_at_next());
-            match first(answer.as_mut(), look).await {
-                First::One(answer) => return answer.unwrap_or(Err(Refusal::Busy)),
-                First::Other(Ok(()) | Err(BlockingError::Panicked { .. })) => (),
-                First::Other(Err(_)) => return Err(Refusal::Busy),
+            match select(answer.as_mut(), look).await {
+                Either::Left(answer) => return answer.unwrap_or(Err(Refusal::Busy)),
+                Either::Right(Ok(()) | Err(BlockingError::Panicked { .. })) => (),
+                Either::Right(Err(_)) => return Err(Refusal::Busy),
             }
         }
     }

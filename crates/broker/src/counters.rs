@@ -71,7 +71,7 @@ impl Counters {
         [connections, logins_refused, received, delivered, bytes_received, bytes_sent]
             .into_iter()
             .chain(drops.counters())
-            .fold(runtime, Runtime::show)
+            .fold(runtime, Runtime::register_counter)
     }
 }
 

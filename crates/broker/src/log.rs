@@ -4,7 +4,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use phalanx::{First, draining, first, sleep};
+use phalanx::{Either, draining, select, sleep};
 
 use crate::drops::{DropLog, Drops};
 use crate::durable::Ledger;
@@ -18,7 +18,7 @@ pub(crate) async fn log(drops: Drops, ledger: Ledger) {
     let (mut drop_log, mut disk_log) = (DropLog::default(), DiskLog::default());
     let mut drained = pin!(draining());
     loop {
-        let is_last = matches!(first(sleep(LOOK), drained.as_mut()).await, First::Other(()));
+        let is_last = matches!(select(sleep(LOOK), drained.as_mut()).await, Either::Right(()));
         let of_disk = ledger.disk().map(|disk| disk_log.lines(disk, is_last));
         let lines = of_disk.into_iter().flatten().chain(drop_log.lines(&drops, is_last));
         lines.for_each(|line| eprintln!("phalanx: {line}"));

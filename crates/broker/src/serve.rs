@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use phalanx::net::{Listener, Listeners};
-use phalanx::{CallError, Graph, RunError, Start, Up, draining};
+use phalanx::{CallError, Graph, RunError, StartContext, Started, draining};
 use phalanx_access::{FileError, Passwords};
 use phalanx_service::{Hangups, port_hint};
 use phalanx_store::{Checked, OpenError, Options, Recovered, Store};
@@ -80,7 +80,7 @@ pub struct Serving<'a> {
     /// What somebody should know of the certificate, one line each.
     pub doubts: &'a [String],
     /// What the runtime says.
-    pub up: &'a Up,
+    pub up: &'a Started,
     listen: &'a [Listen],
 }
 
@@ -225,7 +225,7 @@ impl Broker {
     }
 
     /// Begins to look after what was kept: on each processor, before it [accepts](Self::accept).
-    pub fn begin(&self, start: &Start) {
+    pub fn begin(&self, start: &StartContext) {
         let Context { stages, config, ledger, .. } = &self.context;
         if start.processor() == 0 && ledger.keeps() {
             ledger.begin();
@@ -257,7 +257,7 @@ impl Broker {
     }
 }
 
-/// Serves until the process is asked to end, or until [`Up::control`] is; then tells all clients and ends.
+/// Serves until the process is asked to end, or until [`Started::control`] is; then tells all clients and ends.
 /// `ready` is called once connections are accepted. SIGHUP is left to whoever has it: see [`operate`](crate::operate) for
 /// a broker that reads its configuration again.
 ///
@@ -291,7 +291,7 @@ pub(crate) fn run(
     let broker = Broker::declare_with(&mut graph, &config, access.clone(), (store, tls.clone()));
     let live = broker.live.clone();
     let hangups = hears(Reloader { live, access, tls, running: config.clone() });
-    let start = |start: &Start| {
+    let start = |start: &StartContext| {
         broker.begin(start);
         if let Some(ends) = hangups.as_ref().filter(|_| start.processor() == 0).map(Hangups::ends) {
             let until_the_end = async move {
@@ -315,7 +315,7 @@ pub(crate) fn run(
         Ok(())
     };
     let runtime = config.runtime.build();
-    let up = |up: &Up| {
+    let up = |up: &Started| {
         ready(&Serving { addresses: &addresses, doubts: &doubts, up, listen: &config.listen });
     };
     broker.context.counters.show(runtime).run_and(graph, start, up)?;

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::{First, draining, first, now, sleep};
+use phalanx::{Either, draining, now, select, sleep};
 
 use crate::counters::Counters;
 use crate::drops::DropReason;
@@ -27,7 +27,7 @@ pub(crate) async fn tell(context: Context, interval: Duration) {
         if context.stages.routing.call(Item::System(messages.collect())).await.is_err() {
             system.told.clear();
         }
-        if let First::Other(()) = first(sleep(interval), drained.as_mut()).await {
+        if let Either::Right(()) = select(sleep(interval), drained.as_mut()).await {
             return;
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use phalanx::Choice;
+use phalanx::DriverChoice;
 use phalanx_config::{Mistake, Origins};
 use phalanx_service::RuntimeConfig;
 
@@ -67,7 +67,7 @@ pub(crate) struct RuntimeArgs {
     /// How to reach the kernel: io_uring, or readiness (epoll, kqueue). `auto` takes io_uring where
     /// there is one. [default: auto]
     #[arg(long, value_name = "auto|uring|poll", env)]
-    driver: Option<Choice>,
+    driver: Option<DriverChoice>,
 
     /// Show what the server does there, live, and serve /snapshot.json, /metrics and more; on the
     /// loopback only: they tell all about the load. See also `phalanx top`.

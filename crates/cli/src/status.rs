@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::io::Write;
 
-use phalanx::Up;
+use phalanx::Started;
 
 use crate::notify::Notify;
 
@@ -30,7 +30,12 @@ impl StatusReporter {
     }
 
     /// It does what it is there for, at `urls`.
-    pub(crate) fn ready(&self, up: &Up, doubts: &[String], urls: impl Iterator<Item = String>) {
+    pub(crate) fn ready(
+        &self,
+        up: &Started,
+        doubts: &[String],
+        urls: impl Iterator<Item = String>,
+    ) {
         up.fallback.iter().chain(doubts).for_each(print);
         if let Some(admin) = up.admin {
             print(format_args!("look inside at http://{admin}/"));

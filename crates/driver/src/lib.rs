@@ -11,10 +11,10 @@
 //! whose time and faults are chosen by a seed.
 //!
 //! ```
-//! use phalanx_driver::{Choice, Config, Done, Request, Token, choose, open};
+//! use phalanx_driver::{DriverChoice, Config, Done, Request, Token, choose, open};
 //!
 //! # fn main() -> std::io::Result<()> {
-//! let (kind, _why_not_uring) = choose(Choice::Auto)?;
+//! let (kind, _why_not_uring) = choose(DriverChoice::Auto)?;
 //! let mut driver = open(kind, &Config::default())?;
 //! let file = std::fs::File::open("/dev/zero")?.into();
 //! driver.start(Token(7), Request::ReadAt { file, buffer: Vec::new(), offset: 0, length: 3 });
@@ -63,7 +63,7 @@ pub use endpoint::Endpoint;
 pub use file::{File, FileKind, Metadata, ReadNow, Space};
 pub use read_dir::{Named, NamedKind, Names};
 pub use request::{Access, Completion, Done, Links, OpenHow, Payload, Request, Socket, Token};
-pub use selection::{Choice, Kind, choose, open};
+pub use selection::{DriverChoice, DriverKind, choose, open};
 
 /// What a processor needs of the operating system, and the only way to it.
 ///

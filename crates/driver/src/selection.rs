@@ -8,7 +8,7 @@ use crate::{Config, Driver, poll};
 
 /// What the operator asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
+pub enum DriverChoice {
     /// io_uring where it can be had, else readiness.
     #[default]
     Auto,
@@ -20,61 +20,62 @@ pub enum Choice {
 
 /// A driver that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum DriverKind {
     /// io_uring.
     Uring,
     /// epoll or kqueue.
     Poll,
 }
 
-impl FromStr for Choice {
+impl FromStr for DriverChoice {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Choice, String> {
+    fn from_str(text: &str) -> Result<DriverChoice, String> {
         match text {
-            "auto" => Ok(Choice::Auto),
-            "uring" => Ok(Choice::Uring),
-            "poll" => Ok(Choice::Poll),
+            "auto" => Ok(DriverChoice::Auto),
+            "uring" => Ok(DriverChoice::Uring),
+            "poll" => Ok(DriverChoice::Poll),
             _ => Err(format!("{text:?} is none of auto, uring, poll")),
         }
     }
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for DriverChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Choice::Auto => "auto",
-            Choice::Uring => "uring",
-            Choice::Poll => "poll",
+            DriverChoice::Auto => "auto",
+            DriverChoice::Uring => "uring",
+            DriverChoice::Poll => "poll",
         })
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for DriverKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Kind::Uring => "uring",
-            Kind::Poll => "poll",
+            DriverKind::Uring => "uring",
+            DriverKind::Poll => "poll",
         })
     }
 }
 
-/// Decides for the whole process. With [`Choice::Auto`] the string, if any, says in one line why
+/// Decides for the whole process. With [`DriverChoice::Auto`] the string, if any, says in one line why
 /// io_uring is not used; log it.
 ///
 /// # Errors
-/// With [`Choice::Uring`] when there is no io_uring: the message says what to do. With
-/// [`Choice::Auto`] when a ring failed for another reason than being unavailable, such as too many
+/// With [`DriverChoice::Uring`] when there is no io_uring: the message says what to do. With
+/// [`DriverChoice::Auto`] when a ring failed for another reason than being unavailable, such as too many
 /// open files: then readiness would fail as well.
-pub fn choose(choice: Choice) -> io::Result<(Kind, Option<String>)> {
-    if choice == Choice::Poll {
-        return Ok((Kind::Poll, None));
+pub fn choose(choice: DriverChoice) -> io::Result<(DriverKind, Option<String>)> {
+    if choice == DriverChoice::Poll {
+        return Ok((DriverKind::Poll, None));
     }
     match probe() {
-        Ok(()) => Ok((Kind::Uring, None)),
-        Err(error) if choice == Choice::Auto && unavailable(&error) => {
-            Ok((Kind::Poll, Some(format!("io_uring is not used: {error}: {}", advice(&error)))))
-        }
+        Ok(()) => Ok((DriverKind::Uring, None)),
+        Err(error) if choice == DriverChoice::Auto && unavailable(&error) => Ok((
+            DriverKind::Poll,
+            Some(format!("io_uring is not used: {error}: {}", advice(&error))),
+        )),
         Err(error) => {
             let text = format!("io_uring cannot be used: {error}: {}", advice(&error));
             Err(io::Error::new(error.kind(), text))
@@ -85,14 +86,16 @@ pub fn choose(choice: Choice) -> io::Result<(Kind, Option<String>)> {
 /// Opens a driver for the calling thread.
 ///
 /// # Errors
-/// What the kernel says, and `Unsupported` for [`Kind::Uring`] where there is none.
-pub fn open(kind: Kind, config: &Config) -> io::Result<Box<dyn Driver>> {
+/// What the kernel says, and `Unsupported` for [`DriverKind::Uring`] where there is none.
+pub fn open(kind: DriverKind, config: &Config) -> io::Result<Box<dyn Driver>> {
     match kind {
-        Kind::Poll => Ok(Box::new(poll::Poll::open(config)?)),
+        DriverKind::Poll => Ok(Box::new(poll::Poll::open(config)?)),
         #[cfg(target_os = "linux")]
-        Kind::Uring => Ok(Box::new(crate::uring::Uring::open(config)?)),
+        DriverKind::Uring => Ok(Box::new(crate::uring::Uring::open(config)?)),
         #[cfg(not(target_os = "linux"))]
-        Kind::Uring => Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring is of Linux")),
+        DriverKind::Uring => {
+            Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring is of Linux"))
+        }
     }
 }
 
@@ -133,10 +136,10 @@ mod tests {
 
     #[test]
     fn choices_read_as_they_are_written() {
-        for choice in [Choice::Auto, Choice::Uring, Choice::Poll] {
+        for choice in [DriverChoice::Auto, DriverChoice::Uring, DriverChoice::Poll] {
             assert_eq!(choice.to_string().parse(), Ok(choice));
         }
-        assert!("epoll".parse::<Choice>().is_err());
+        assert!("epoll".parse::<DriverChoice>().is_err());
     }
 
     #[test]
@@ -147,9 +150,9 @@ mod tests {
 
     #[test]
     fn poll_can_always_be_had() {
-        assert_eq!(choose(Choice::Poll).unwrap(), (Kind::Poll, None));
-        assert_eq!(open(Kind::Poll, &Config::default()).unwrap().name(), "poll");
-        let (kind, reason) = choose(Choice::Auto).unwrap();
-        assert_eq!(kind == Kind::Uring, reason.is_none() && cfg!(target_os = "linux"));
+        assert_eq!(choose(DriverChoice::Poll).unwrap(), (DriverKind::Poll, None));
+        assert_eq!(open(DriverKind::Poll, &Config::default()).unwrap().name(), "poll");
+        let (kind, reason) = choose(DriverChoice::Auto).unwrap();
+        assert_eq!(kind == DriverKind::Uring, reason.is_none() && cfg!(target_os = "linux"));
     }
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A count of the program's own, such as of what it had to give up, that whoever looks at the program should
-/// see: in `/snapshot.json` and `/metrics`, where [`Runtime::show`](crate::Runtime::show) is told of it.
+/// see: in `/snapshot.json` and `/metrics`, where [`Runtime::register_counter`](crate::Runtime::register_counter) is told of it.
 /// Copies count together.
 ///
 /// ```
 /// use phalanx::{Counter, Runtime};
 ///
 /// let lost = Counter::new("kv_writes_lost", "Writes that no disk has taken.");
-/// let runtime = Runtime::new().show(&lost);
+/// let runtime = Runtime::new().register_counter(&lost);
 /// lost.add(2);
 /// assert_eq!(lost.clone().count(), 2);
 /// ```

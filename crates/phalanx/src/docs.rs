@@ -24,9 +24,9 @@ struct Thresholds;
 #[doc = include_str!("../../../docs/mechanisms/hold.md")]
 struct Hold;
 
-/// Gathering.
-#[doc = include_str!("../../../docs/mechanisms/gathering.md")]
-struct Gathering;
+/// Coalescing.
+#[doc = include_str!("../../../docs/mechanisms/coalescing.md")]
+struct Coalescing;
 
 /// Backpressure.
 #[doc = include_str!("../../../docs/mechanisms/backpressure.md")]

@@ -35,8 +35,8 @@ pub use self::io_timeout::IoTimeout;
 pub use self::request::Elsewhere;
 pub(crate) use self::request::{HomeSocket, release, request};
 use crate::blocking::{Pools, contain};
-use crate::draining::Drained;
-use crate::ended::Left;
+use crate::exit_report::Leaks;
+use crate::shutdown_signal::Drained;
 
 /// A processor's driver and what is in flight on it.
 pub(crate) struct Io {
@@ -376,12 +376,12 @@ impl Io {
     }
 
     /// What is still here at the end.
-    pub(crate) fn left(&self) -> Left {
-        Left {
+    pub(crate) fn left(&self) -> Leaks {
+        Leaks {
             requests: self.flights.borrow().len(),
             draining: self.draining.borrow().len(),
             buffers: self.driver.borrow().buffers_lent(),
-            ..Left::default()
+            ..Leaks::default()
         }
     }
 

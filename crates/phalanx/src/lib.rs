@@ -43,34 +43,34 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod affinity;
 mod blocking;
 mod cache;
 mod clock;
+mod coalescing;
 mod counter;
 #[cfg(doctest)]
 mod docs;
-mod draining;
-mod ended;
 mod error;
-mod events;
-mod first;
+mod exit_report;
 pub mod fs;
-mod gathering;
 mod io;
-mod launch;
-mod limits;
-mod long;
 pub mod net;
 mod panics;
-mod pin;
 mod region;
-mod rest;
+mod rlimit;
 mod runtime;
+mod select;
+mod shutdown_signal;
 mod signals;
 pub mod sim;
 mod sleep_cost;
+mod stall_detector;
 mod stuck;
 mod supervisor;
+mod supervisor_idle;
+mod tracing_events;
+mod worker_thread;
 mod world;
 
 /// For `phalanx top`, so that it writes figures as the pages do.
@@ -88,15 +88,15 @@ pub use blocking::{
 pub use bytes::Bytes;
 pub use clock::time_of_day;
 pub use counter::Counter;
-pub use draining::{Drained, Draining, draining, is_draining};
-pub use ended::{Ended, Left};
 pub use error::{RunError, StartError};
-pub use first::{First, first};
+pub use exit_report::{ExitReport, Leaks};
 pub use io::{Elsewhere, IoTimeout};
-pub use launch::Start;
-pub use limits::raise_open_files;
-pub use long::DEFAULT_LONG_OPERATION;
 pub use phalanx_core::*;
-pub use phalanx_driver::{Choice, Kind, Payload};
-pub use runtime::{DEFAULT_DRAIN, DEFAULT_REGION, DEFAULT_SPIN, Runtime, Up};
+pub use phalanx_driver::{DriverChoice, DriverKind, Payload};
+pub use rlimit::raise_open_files;
+pub use runtime::{DEFAULT_DRAIN, DEFAULT_REGION, DEFAULT_SPIN, Runtime, Started};
+pub use select::{Either, select};
+pub use shutdown_signal::{Drained, Draining, draining, is_draining};
+pub use stall_detector::DEFAULT_STALL_THRESHOLD;
 pub use stuck::{END_LIMIT, EXIT_STUCK};
+pub use worker_thread::StartContext;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use phalanx_core::PanicReport;
 
 use crate::blocking::contain;
-use crate::events;
+use crate::tracing_events;
 
 type Hook = Arc<dyn Fn(&PanicReport) + Send + Sync>;
 
@@ -24,7 +24,7 @@ impl PanicHook {
     pub(crate) fn report(&self, report: &PanicReport) {
         // A closed stderr is no reason to stop.
         let _ = std::io::stderr().write_all(format!("phalanx: {report}\n").as_bytes());
-        events::panicked(report);
+        tracing_events::panicked(report);
         if let Some(hook) = &self.0 {
             contain(|| hook(report));
         }

@@ -13,19 +13,19 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, Graph, PanicReport};
-use phalanx_driver::{Choice, Config, Kind};
+use phalanx_driver::{Config, DriverChoice, DriverKind};
 
 use crate::admin::{self, Admin};
 use crate::cache;
 use crate::counter::Counter;
-use crate::ended::Ended;
 use crate::error::{RunError, StartError};
-use crate::launch::{Launch, Start};
-use crate::long::{DEFAULT_LONG_OPERATION, LongCounts, Watch};
+use crate::exit_report::ExitReport;
 use crate::panics::PanicHook;
-use crate::rest::Rest;
 use crate::signals::Signals;
+use crate::stall_detector::{DEFAULT_STALL_THRESHOLD, StallCounts, StallDetector};
 use crate::supervisor::{Watched, supervise};
+use crate::supervisor_idle::SupervisorIdle;
+use crate::worker_thread::{StartContext, WorkerThread};
 
 /// The longest time for which an idle processor polls before it sleeps, unless [`Runtime::spin`] says
 /// otherwise: 20 µs.
@@ -56,7 +56,7 @@ pub const DEFAULT_REGION: usize = 2 << 20;
 #[derive(Debug)]
 pub struct Runtime {
     pub(crate) processors: usize,
-    driver: Choice,
+    driver: DriverChoice,
     pub(crate) pin: bool,
     pub(crate) spin: Duration,
     pub(crate) gather: Duration,
@@ -65,7 +65,7 @@ pub struct Runtime {
     admin: Option<SocketAddr>,
     admin_hosts: Vec<String>,
     shown: Vec<Counter>,
-    long_operation: Duration,
+    stall_threshold: Duration,
     cache_bytes: usize,
     pub(crate) region: usize,
     pub(crate) panics: PanicHook,
@@ -79,11 +79,11 @@ impl Default for Runtime {
 }
 
 /// A program that is up.
-pub struct Up {
+pub struct Started {
     /// A handle on the program.
     pub control: Control,
     /// The driver of all its processors.
-    pub driver: Kind,
+    pub driver: DriverKind,
     /// Why it is not the driver that would be preferred, in a line for the log.
     pub fallback: Option<String>,
     /// Where the admin pages are.
@@ -96,7 +96,7 @@ impl Runtime {
     pub fn new() -> Self {
         Self {
             processors: std::thread::available_parallelism().map_or(1, NonZero::get),
-            driver: Choice::Auto,
+            driver: DriverChoice::Auto,
             pin: true,
             spin: DEFAULT_SPIN,
             gather: Duration::ZERO,
@@ -105,7 +105,7 @@ impl Runtime {
             admin: None,
             admin_hosts: Vec::new(),
             shown: Vec::new(),
-            long_operation: DEFAULT_LONG_OPERATION,
+            stall_threshold: DEFAULT_STALL_THRESHOLD,
             cache_bytes: 0,
             region: DEFAULT_REGION,
             panics: PanicHook::default(),
@@ -122,7 +122,7 @@ impl Runtime {
 
     /// Which driver; one decision for all processors.
     #[must_use]
-    pub fn driver(mut self, choice: Choice) -> Self {
+    pub fn driver(mut self, choice: DriverChoice) -> Self {
         self.driver = choice;
         self
     }
@@ -161,7 +161,7 @@ impl Runtime {
     /// what came lately fills a cohort within this time. Timers, and what other processors send, may
     /// be late by as much. Zero, the default, never waits.
     #[must_use]
-    pub fn gather(mut self, limit: Duration) -> Self {
+    pub fn coalesce(mut self, limit: Duration) -> Self {
         self.gather = limit;
         self
     }
@@ -190,11 +190,11 @@ impl Runtime {
 
     /// Operations that run for longer than this without suspending are told on stderr, with their
     /// processor, stage and name, while they run and again when they have ended, and are counted in
-    /// the snapshot. The default is [`DEFAULT_LONG_OPERATION`]; one is found after at most one and
+    /// the snapshot. The default is [`DEFAULT_STALL_THRESHOLD`]; one is found after at most one and
     /// a half times the limit. [`Duration::ZERO`] looks for none.
     #[must_use]
-    pub fn long_operation(mut self, limit: Duration) -> Self {
-        self.long_operation = limit;
+    pub fn stall_threshold(mut self, limit: Duration) -> Self {
+        self.stall_threshold = limit;
         self
     }
 
@@ -268,7 +268,7 @@ impl Runtime {
 
     /// Shows `counter` too, in `/snapshot.json` and `/metrics`.
     #[must_use]
-    pub fn show(mut self, counter: &Counter) -> Self {
+    pub fn register_counter(mut self, counter: &Counter) -> Self {
         // Beside others of its name: they are one family.
         let last = self.shown.iter().rposition(|other| other.name() == counter.name());
         let at = last.map_or(self.shown.len(), |last| last + 1);
@@ -278,14 +278,14 @@ impl Runtime {
 
     /// Runs `graph`. `start` is called on each processor, to invoke its first operations. Returns
     /// when every operation has ended, the kernel has given back what it had, and the threads of
-    /// blocking stages are done; [`Ended`] says what is left, which is nothing.
+    /// blocking stages are done; [`ExitReport`] says what is left, which is nothing.
     ///
     /// # Errors
     /// When there is no driver, or `start` fails on some processor; the others are ended then.
     /// [`RunError::Nested`] inside an operation of a running program, whose processor it would keep.
-    pub fn run<F>(self, graph: Graph, start: F) -> Result<Ended, RunError>
+    pub fn run<F>(self, graph: Graph, start: F) -> Result<ExitReport, RunError>
     where
-        F: Fn(&Start) -> Result<(), StartError> + Send + Sync,
+        F: Fn(&StartContext) -> Result<(), StartError> + Send + Sync,
     {
         self.run_and(graph, start, |_| ())
     }
@@ -298,10 +298,10 @@ impl Runtime {
         self,
         mut graph: Graph,
         start: F,
-        ready: impl FnOnce(&Up),
-    ) -> Result<Ended, RunError>
+        ready: impl FnOnce(&Started),
+    ) -> Result<ExitReport, RunError>
     where
-        F: Fn(&Start) -> Result<(), StartError> + Send + Sync,
+        F: Fn(&StartContext) -> Result<(), StartError> + Send + Sync,
     {
         if crate::io::try_with(|_| ()).is_some() {
             return Err(RunError::Nested);
@@ -315,17 +315,17 @@ impl Runtime {
         let seeds = graph.build(self.processors);
         let control = seeds[0].control();
         let calls: Vec<_> = seeds.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
-        let up = Up {
+        let up = Started {
             control: control.clone(),
             driver: kind,
             fallback,
             admin: admin.as_ref().map(Admin::address),
         };
         let epoch = Instant::now();
-        let long = LongCounts::new(&control);
-        let watch = (!self.long_operation.is_zero()).then(|| {
-            let watch = Watch::new(self.long_operation, &control, long.clone());
-            (watch, Rest::new(self.processors))
+        let long = StallCounts::new(&control);
+        let watch = (!self.stall_threshold.is_zero()).then(|| {
+            let watch = StallDetector::new(self.stall_threshold, &control, long.clone());
+            (watch, SupervisorIdle::new(self.processors))
         });
         if let Some(admin) = &admin {
             admin.describe(admin::Source {
@@ -350,7 +350,7 @@ impl Runtime {
                 let thread =
                     std::thread::Builder::new().name(format!("processor-{}", seed.index()));
                 let rest = watch.as_ref().map(|(_, rest)| rest.clone());
-                let launch = Launch { seed, kind, epoch, calls, rest, runtime: &self };
+                let launch = WorkerThread { seed, kind, epoch, calls, rest, runtime: &self };
                 match thread.spawn_scoped(scope, move || launch.run(&events, admin, start)) {
                     Ok(_) => running += 1,
                     Err(error) => {

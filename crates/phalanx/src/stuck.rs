@@ -63,7 +63,7 @@ pub(crate) fn report(control: &Control, alive: &[bool]) {
     }
     // A closed stderr is no reason to stop.
     let _ = std::io::stderr().write_all(lines.as_bytes());
-    crate::events::stuck(&lines);
+    crate::tracing_events::stuck(&lines);
 }
 
 fn cause(running: Option<Running>) -> String {

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, Phase, WIDE_OPERATION};
 
-use crate::ended::{Ended, Left};
 use crate::error::RunError;
-use crate::events::{self, Sheds};
-use crate::long::Watch;
-use crate::rest::Rest;
+use crate::exit_report::{ExitReport, Leaks};
+use crate::stall_detector::StallDetector;
 use crate::stuck::{self, Ending};
+use crate::supervisor_idle::SupervisorIdle;
+use crate::tracing_events::{self, Sheds};
 
 /// After the deadline everything is ended, which takes as long as the kernel needs.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -25,7 +25,7 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 pub(crate) enum Event {
     Started,
     /// A processor has ended; this is left of it.
-    Exited(usize, Result<Left, RunError>),
+    Exited(usize, Result<Leaks, RunError>),
     Signal,
     /// Some operation has asked for the program's end.
     Drains,
@@ -48,7 +48,7 @@ pub(crate) struct Watched {
     /// How long the program may drain.
     pub(crate) drain: Duration,
     /// Who looks for long operations, if somebody does.
-    pub(crate) watch: Option<(Watch, Arc<Rest>)>,
+    pub(crate) watch: Option<(StallDetector, Arc<SupervisorIdle>)>,
     /// Whether the process is exited when the program does not end.
     pub(crate) exits: bool,
 }
@@ -71,14 +71,14 @@ pub(crate) fn supervise(
     inbox: &Receiver<Event>,
     control: &Control,
     ready: impl FnOnce(),
-) -> Result<Ended, RunError> {
+) -> Result<ExitReport, RunError> {
     let _end = EndOnPanic(control);
     let Watched { mut starting, mut running, drain, mut watch, exits } = watched;
     let processors = running;
     let mut ready = Some(ready);
     let mut deadline: Option<Instant> = None;
     let mut next_look = Instant::now();
-    let mut ended = Ended { processors: vec![Left::default(); starting] };
+    let mut ended = ExitReport { processors: vec![Leaks::default(); starting] };
     let mut alive = vec![true; starting];
     let mut ending: Option<Ending> = None;
     let mut result = Ok(());
@@ -88,10 +88,10 @@ pub(crate) fn supervise(
         let now = Instant::now();
         if deadline.is_none() && control.phase() > Phase::Running {
             deadline = Some(now + drain);
-            events::draining(drain);
+            tracing_events::draining(drain);
         }
         if deadline.is_some_and(|deadline| deadline <= now) {
-            events::ending();
+            tracing_events::ending();
             control.end();
             deadline = Some(now + FOR_EVER);
         }
@@ -125,7 +125,7 @@ pub(crate) fn supervise(
                 if starting == 0
                     && let Some(ready) = ready.take()
                 {
-                    events::started(processors);
+                    tracing_events::started(processors);
                     ready();
                 }
             }
@@ -136,7 +136,7 @@ pub(crate) fn supervise(
                 match outcome {
                     Ok(left) => ended.processors[processor] = left,
                     Err(error) => {
-                        events::failed(&error);
+                        tracing_events::failed(&error);
                         control.end();
                         result = result.and(Err(error));
                     }
@@ -167,9 +167,9 @@ pub(crate) fn supervise(
     }
     if deadline.is_none() && control.phase() > Phase::Running {
         // It was over before it was looked at.
-        events::draining(drain);
+        tracing_events::draining(drain);
     }
-    events::stopped();
+    tracing_events::stopped();
     result.map(|()| ended)
 }
 
@@ -183,5 +183,5 @@ fn tell_of_wide(stage: &str, operation: &str, bytes: usize) {
              {WIDE_OPERATION}: {operation}; box what is large and lives across an `await`"
         );
     }
-    events::wide(stage, operation, bytes);
+    tracing_events::wide(stage, operation, bytes);
 }

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, PanicReport, Phase, World};
 
-use crate::events;
-use crate::gathering::Gathering;
+use crate::coalescing::Coalescing;
 use crate::io::Io;
 use crate::panics::PanicHook;
-use crate::rest::Rest;
 use crate::sleep_cost::SleepCost;
 use crate::supervisor::Event;
+use crate::supervisor_idle::SupervisorIdle;
+use crate::tracing_events;
 
 pub(crate) struct DriverWorld {
     io: Rc<Io>,
@@ -25,7 +25,7 @@ pub(crate) struct DriverWorld {
     system_calls: Arc<AtomicU64>,
     caller: Caller,
     /// None where nothing is waited for.
-    gathering: Option<RefCell<Gathering>>,
+    coalescing: Option<RefCell<Coalescing>>,
     sleep_cost: SleepCost,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct DriverWorld {
 pub(crate) struct Caller {
     pub(crate) processor: usize,
     pub(crate) events: Sender<Event>,
-    pub(crate) rest: Option<Arc<Rest>>,
+    pub(crate) rest: Option<Arc<SupervisorIdle>>,
     pub(crate) panics: PanicHook,
 }
 
@@ -70,9 +70,9 @@ impl DriverWorld {
         caller: Caller,
         gather: Duration,
     ) -> Self {
-        let gathering = (!gather.is_zero()).then(|| RefCell::new(Gathering::new(gather)));
+        let coalescing = (!gather.is_zero()).then(|| RefCell::new(Coalescing::new(gather)));
         let sleep_cost = SleepCost::default();
-        Self { io, epoch, control, system_calls, caller, gathering, sleep_cost }
+        Self { io, epoch, control, system_calls, caller, coalescing, sleep_cost }
     }
 }
 
@@ -89,8 +89,8 @@ impl World for DriverWorld {
             self.caller.say(Event::Drains);
         }
         self.io.expire(phalanx_core::now());
-        if let Some(gathering) = &self.gathering {
-            gathering.borrow_mut().came(completions, phalanx_core::now());
+        if let Some(coalescing) = &self.coalescing {
+            coalescing.borrow_mut().came(completions, phalanx_core::now());
         }
         completions > 0
     }
@@ -111,8 +111,8 @@ impl World for DriverWorld {
 
     #[inline]
     fn gather(&self, timeout: Option<u64>) {
-        let Some(gathering) = &self.gathering else { return };
-        let Some((wanted, limit)) = gathering.borrow_mut().wish(self.epoch.elapsed()) else {
+        let Some(coalescing) = &self.coalescing else { return };
+        let Some((wanted, limit)) = coalescing.borrow_mut().wish(self.epoch.elapsed()) else {
             return;
         };
         let expiry = self.io.next_expiry().map(|at| at.saturating_sub(self.epoch.elapsed()));
@@ -141,7 +141,7 @@ impl World for DriverWorld {
 
     #[inline]
     fn cohort(&self, stage: &'static str, operations: usize, ns: u64) {
-        events::cohort(stage, operations, ns);
+        tracing_events::cohort(stage, operations, ns);
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use std::fmt::{Debug, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use phalanx::{Ended, Graph, RunError, Runtime};
+use phalanx::{ExitReport, Graph, RunError, Runtime};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -74,7 +74,7 @@ fn a_life_in_lines() {
 }
 
 /// A program's life, with one operation that panics.
-fn live() -> Result<Ended, RunError> {
+fn live() -> Result<ExitReport, RunError> {
     let mut graph = Graph::new();
     let stage = graph.shared("work", ());
     Runtime::new().processors(1).signals(false).pin(false).run(graph, move |start| {

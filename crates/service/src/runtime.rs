@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use phalanx::{Choice, Runtime};
+use phalanx::{DriverChoice, Runtime};
 use phalanx_config::{Keys, Mistake, Pass, choices};
 
 /// How many processors, with which driver, and how the program ends.
@@ -12,7 +12,7 @@ pub struct RuntimeConfig {
     /// Processors, each with listening sockets of its own: 1 to 1024.
     pub workers: usize,
     /// How the kernel is reached.
-    pub driver: Choice,
+    pub driver: DriverChoice,
     /// Whether each processor is bound to a core.
     pub pin: bool,
     /// How long a processor without work looks for some before it sleeps.
@@ -39,12 +39,12 @@ impl Default for RuntimeConfig {
     fn default() -> Self {
         Self {
             workers: 1,
-            driver: Choice::Auto,
+            driver: DriverChoice::Auto,
             pin: true,
             spin: phalanx::DEFAULT_SPIN,
             batch_delay: Duration::ZERO,
             shutdown_timeout: phalanx::DEFAULT_DRAIN,
-            stall_threshold: phalanx::DEFAULT_LONG_OPERATION,
+            stall_threshold: phalanx::DEFAULT_STALL_THRESHOLD,
             l2_cache_size: 0,
             admin: None,
             admin_public: false,
@@ -54,11 +54,11 @@ impl Default for RuntimeConfig {
     }
 }
 
-/// How a [`Choice`] is written.
+/// How a [`DriverChoice`] is written.
 struct Choices;
 
 choices! {
-    Choices as Choice: Choice::Auto = "auto", Choice::Uring = "uring", Choice::Poll = "poll";
+    Choices as DriverChoice: DriverChoice::Auto = "auto", DriverChoice::Uring = "uring", DriverChoice::Poll = "poll";
 }
 
 impl Keys for RuntimeConfig {
@@ -128,9 +128,9 @@ impl RuntimeConfig {
             .driver(self.driver)
             .pin(self.pin)
             .spin(self.spin)
-            .gather(self.batch_delay)
+            .coalesce(self.batch_delay)
             .drain(self.shutdown_timeout)
-            .long_operation(self.stall_threshold)
+            .stall_threshold(self.stall_threshold)
             .cache_bytes(self.l2_cache_size)
             .admin(self.admin)
             .admin_hosts(self.admin_hosts.iter().cloned())

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use phalanx::fs::Dir;
 use phalanx::net::Listener;
-use phalanx::{CallError, Graph, RunError, Start, Up};
+use phalanx::{CallError, Graph, RunError, StartContext, Started};
 use phalanx_service::{Hangups, port_hint};
 use phalanx_tls::{CertificateError, Certificates, Source};
 
@@ -78,7 +78,7 @@ pub struct Serving<'a> {
     /// is not for a name of its host; that passwords are asked for without TLS.
     pub doubts: &'a [String],
     /// What the runtime says.
-    pub up: &'a Up,
+    pub up: &'a Started,
     listen: &'a [Listen],
 }
 
@@ -172,7 +172,7 @@ impl Server {
     }
 }
 
-/// Serves until the process is asked to end, or until [`Up::control`] is; then finishes what is
+/// Serves until the process is asked to end, or until [`Started::control`] is; then finishes what is
 /// under way. `ready` is called once connections are accepted. SIGHUP is left to whoever has it: see
 /// [`operate`](crate::operate) for a server that reads its configuration again.
 ///
@@ -216,20 +216,20 @@ pub(crate) fn run(
         reopen,
     };
     let hangups = hears(reloader);
-    let start = |start: &Start| {
+    let start = |start: &StartContext| {
         let ends = hangups.as_ref().filter(|_| start.processor() == 0).map(Hangups::ends);
         let (orders, processor) = (orders.clone(), start.processor());
         let keeper = Keeper::new(orders, processor, server.accepting(), server.stages)?;
         server.stages.network.dispatch(move |_| keeper.keep(ends))?;
         Ok(())
     };
-    let up = |up: &Up| {
+    let up = |up: &Started| {
         ready(&Serving { addresses: &addresses, doubts: &doubts, up, listen: &config.listen });
     };
     let mut runtime = config.runtime.build();
     let memory = server.live.newest().memory.clone();
     for counter in lost.iter().chain(memory.counters()) {
-        runtime = runtime.show(counter);
+        runtime = runtime.register_counter(counter);
     }
     runtime.run_and(graph, start, up)?;
     Ok(())

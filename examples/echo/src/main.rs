@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut graph = Graph::new();
     let clients = graph.stage("clients").max_cohort(64).shared(());
-    let start = |_: &phalanx::Start| {
+    let start = |_: &phalanx::StartContext| {
         let socket = sockets.lock().unwrap().pop().expect("one for each processor");
         let listener = Listener::new(socket)?;
         clients.dispatch(move |_| async move {

@@ -23,7 +23,7 @@ use std::rc::Rc;
 
 use clap::Parser;
 use phalanx::net::Listeners;
-use phalanx::{Choice, Graph, Runtime, raise_open_files};
+use phalanx::{DriverChoice, Graph, Runtime, raise_open_files};
 
 use crate::stages::Stages;
 
@@ -44,7 +44,7 @@ struct Arguments {
     max_clients: usize,
     /// auto, uring or poll.
     #[arg(long, env = "PHALANX_DRIVER", default_value = "auto")]
-    driver: Choice,
+    driver: DriverChoice,
     /// Do not bind threads to cores.
     #[arg(long)]
     no_pin: bool,
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .driver(arguments.driver)
         .admin(arguments.admin)
         .pin(!arguments.no_pin);
-    let start = |start: &phalanx::Start| {
+    let start = |start: &phalanx::StartContext| {
         let listener = listeners.listener(start)?;
         let (accepting, clients) = (stages.clone(), Rc::new(()));
         stages.clients.dispatch(move |_| {

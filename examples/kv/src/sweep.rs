@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use phalanx::{First, draining, first, sleep};
+use phalanx::{Either, draining, select, sleep};
 
 use crate::stages::Stages;
 
@@ -14,7 +14,7 @@ const ENTRIES_PER_STEP: usize = 1000;
 /// Walks over all partitions in small steps until the program drains.
 pub(crate) async fn sweep(stages: Stages) {
     let mut positions = vec![usize::MAX; stages.store.partitions_count()];
-    while let First::One(()) = first(sleep(INTERVAL), draining()).await {
+    while let Either::Left(()) = select(sleep(INTERVAL), draining()).await {
         for (partition, position) in positions.iter_mut().enumerate() {
             let before = if *position == 0 { usize::MAX } else { *position };
             let step = stages.store.call_partition(partition, move |partition| async move {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::{Listeners, Stream};
-use phalanx::{Choice, Graph, IoTimeout, Runtime, SharedStage};
+use phalanx::{DriverChoice, Graph, IoTimeout, Runtime, SharedStage};
 
 use crate::announce;
 use crate::protocol::{answer, parse};
@@ -49,9 +49,9 @@ where
         runtime = runtime.spin(Duration::from_micros(spin));
     }
     if let Ok(driver) = std::env::var("PHALANX_DRIVER") {
-        runtime = runtime.driver(driver.parse::<Choice>()?);
+        runtime = runtime.driver(driver.parse::<DriverChoice>()?);
     }
-    let start = |start: &phalanx::Start| {
+    let start = |start: &phalanx::StartContext| {
         let (listener, run) = (listeners.listener(start)?, run.clone());
         clients.dispatch(move |_| {
             listener.accept_each(move |stream| {

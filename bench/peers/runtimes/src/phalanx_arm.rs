@@ -5,7 +5,7 @@ use std::io;
 use std::sync::mpsc;
 
 use phalanx::net::{Listeners, Stream};
-use phalanx::{Graph, IoTimeout, Payload, Runtime, SharedStage, Start};
+use phalanx::{Graph, IoTimeout, Payload, Runtime, SharedStage, StartContext};
 
 use crate::{Arm, PARENTS, announce, of_each, warmed};
 
@@ -15,7 +15,7 @@ pub(crate) const ARM: Arm = Arm { name: "phalanx", child, cross, echo };
 fn measure(
     processors: usize,
     graph: Graph,
-    begin: impl Fn(&Start, mpsc::Sender<f64>) + Send + Sync,
+    begin: impl Fn(&StartContext, mpsc::Sender<f64>) + Send + Sync,
 ) -> f64 {
     let (sender, measured) = mpsc::channel();
     let runtime = Runtime::new().processors(processors).pin(false);
@@ -83,7 +83,7 @@ fn echo() -> Result<(), Box<dyn std::error::Error>> {
     let clients = graph.stage("clients").max_cohort(64).shared(());
     let listeners = Listeners::bind("127.0.0.1:0".parse()?, 1)?;
     let address = listeners.local_addr();
-    let start = |start: &Start| {
+    let start = |start: &StartContext| {
         let listener = listeners.listener(start)?;
         clients.dispatch(move |_| {
             listener.accept_each(move |stream| {

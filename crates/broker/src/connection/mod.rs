@@ -24,7 +24,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{CallError, First, IoTimeout, first, is_draining, now, sleep};
+use phalanx::{CallError, Either, IoTimeout, is_draining, now, select, sleep};
 use phalanx_mqtt::{
     Ack, Disconnect, Error, Frame, Kind, Packet, PacketId, Properties, Property, PropertyBuffer,
     Reason, Version,
@@ -314,7 +314,7 @@ impl Connection {
             // Who waits until its connection is closed may be back at once, on another processor: it is not to find its session
             // before its goodbye has, which would have its will published. For a will that it asks for it does not wait long.
             self.outbox.leave();
-            if let First::One(()) = first(left.as_mut(), sleep(GOODBYE)).await {
+            if let Either::Left(()) = select(left.as_mut(), sleep(GOODBYE)).await {
                 return self.outbox.close();
             }
         }

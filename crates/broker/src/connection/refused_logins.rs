@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use phalanx::{Counter, SharedStage, draining, first, now, sleep};
+use phalanx::{Counter, SharedStage, draining, now, select, sleep};
 use phalanx_mqtt::Reason;
 
 /// The time between two lines on stderr.
@@ -58,7 +58,7 @@ impl RefusedLogins {
     }
 
     async fn tell_later(&self) {
-        first(sleep(LOG_INTERVAL), draining()).await;
+        select(sleep(LOG_INTERVAL), draining()).await;
         let line = self.untold().line(now());
         eprintln!("phalanx: {line}");
     }

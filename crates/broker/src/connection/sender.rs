@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{Counter, First, IoTimeout, first, is_draining, sleep};
+use phalanx::{Counter, Either, IoTimeout, is_draining, select, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Version};
 
 use crate::connection::guest::Guest;
@@ -40,16 +40,16 @@ pub(crate) async fn send(
             let filled = outbox.filled();
             let spare = &mut spare;
             let asked = pull.get_or_insert_with(|| sessions.pull(key, link, std::mem::take(spare)));
-            match first(asked, filled).await {
-                First::One(Ok(Pulled::Bytes(pulled))) => {
+            match select(asked, filled).await {
+                Either::Left(Ok(Pulled::Bytes(pulled))) => {
                     pull = None;
                     bytes = pulled;
                 }
                 // The reader has ended it, and has said why, if the client has not.
-                First::One(Ok(Pulled::Closed(_))) if outbox.is_closed() || outbox.is_left() => {
+                Either::Left(Ok(Pulled::Closed(_))) if outbox.is_closed() || outbox.is_left() => {
                     pull = None;
                 }
-                First::One(Ok(Pulled::Closed(reason))) => {
+                Either::Left(Ok(Pulled::Closed(reason))) => {
                     // Nothing may follow the farewell, so what was said meanwhile goes before it.
                     bytes = outbox.take(Vec::new());
                     outbox.close_with_words();
@@ -59,8 +59,8 @@ pub(crate) async fn send(
                         let _ = farewell.encode(Version::V5, &mut bytes);
                     }
                 }
-                First::One(Err(_)) => break,
-                First::Other(_) => continue,
+                Either::Left(Err(_)) => break,
+                Either::Right(_) => continue,
             }
         }
         if !bytes.is_empty() || stream.has_answers() {

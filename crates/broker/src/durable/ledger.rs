@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use phalanx::{
-    First, RemoteTrigger, SharedStage, drain, draining, first, is_draining, now, remote_event,
+    Either, RemoteTrigger, SharedStage, drain, draining, is_draining, now, remote_event, select,
     sleep,
 };
 use phalanx_store::{AppendError, Entry, Journal};
@@ -199,9 +199,9 @@ impl Ledger {
         if self.is_durable(ticket) {
             return Ok(());
         }
-        match first(self.durable(ticket), patience()).await {
-            First::One(result) => result,
-            First::Other(()) => Err(Broken),
+        match select(self.durable(ticket), patience()).await {
+            Either::Left(result) => result,
+            Either::Right(()) => Err(Broken),
         }
     }
 
@@ -217,7 +217,7 @@ impl Ledger {
             if left.is_zero() {
                 return Err(Broken);
             }
-            if let First::One(result) = first(durable.as_mut(), sleep(left)).await {
+            if let Either::Left(result) = select(durable.as_mut(), sleep(left)).await {
                 return result;
             }
         }
@@ -246,7 +246,7 @@ impl Ledger {
             match is_under_way {
                 true => drop(event.await),
                 // There was no room for the operation that commits: it is asked for again.
-                false => drop(first(event, sleep(AGAIN)).await),
+                false => drop(select(event, sleep(AGAIN)).await),
             }
         }
     }
@@ -277,12 +277,12 @@ impl Shared {
     async fn watched<T>(&self, work: impl Future<Output = T>) -> T {
         let (mut work, mut awake) = (pin!(work), Awake::since(now()));
         loop {
-            let taken_nothing = match first(work.as_mut(), sleep(SLICE)).await {
-                First::One(done) => {
+            let taken_nothing = match select(work.as_mut(), sleep(SLICE)).await {
+                Either::Left(done) => {
                     self.taken_nothing.store(0, Ordering::Relaxed);
                     return done;
                 }
-                First::Other(()) => awake.look(now()),
+                Either::Right(()) => awake.look(now()),
             };
             self.taken_nothing.store(taken_nothing.as_millis() as u64, Ordering::Relaxed);
         }
@@ -347,7 +347,7 @@ impl Watching {
             if !is_low || is_draining() || shared.broken.get().is_some() {
                 return;
             }
-            first(sleep(ROOM_POLL_INTERVAL), draining()).await;
+            select(sleep(ROOM_POLL_INTERVAL), draining()).await;
         }
     }
 }

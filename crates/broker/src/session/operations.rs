@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::{
-    Call, CohortStage, First, Partition, PartitionedStage, draining, event, first, now, sleep,
+    Call, CohortStage, Either, Partition, PartitionedStage, draining, event, now, select, sleep,
 };
 use phalanx_mqtt::{PacketId, Reason};
 
@@ -274,17 +274,17 @@ impl SessionStage {
             let calls: Vec<_> = calls.collect();
             let mut patience = pin!(patience());
             for (call, of, message) in calls {
-                let is_routed = match first(call, patience.as_mut()).await {
+                let is_routed = match select(call, patience.as_mut()).await {
                     // There was no room for it, which is said at once.
-                    First::One(Ok(Answer::Published(own))) if own.reasons.is_empty() => {
+                    Either::Left(Ok(Answer::Published(own))) if own.reasons.is_empty() => {
                         left.push((own, of));
                         continue;
                     }
                     // Refused where there is room for nothing: a will is sent at most once then, or by the next broker
                     // that finds it in the ledger.
-                    First::One(routed) => routed.is_ok(),
+                    Either::Left(routed) => routed.is_ok(),
                     // Where the disk takes long the router has it, and has noted it before what is noted here.
-                    First::Other(()) => true,
+                    Either::Right(()) => true,
                 };
                 if !is_routed {
                     let example = || format!("{:?}", message.map(|own| own.topic.clone()));
@@ -339,9 +339,9 @@ impl SessionStage {
             });
             let Some((next, changed)) = next else { return };
             let wait = async {
-                first(sleep(next.saturating_sub(now())), changed).await;
+                select(sleep(next.saturating_sub(now())), changed).await;
             };
-            if let First::Other(()) = first(wait, drained.as_mut()).await {
+            if let Either::Right(()) = select(wait, drained.as_mut()).await {
                 return partition.with(|sessions| sessions.is_kept = false);
             }
             let after = partition.with(|sessions| sessions.expire(now()));
@@ -353,8 +353,8 @@ impl SessionStage {
 
 /// Waits until the router has done something, or for as long as a client waits for the disk. None if it has not.
 async fn soon(routed: Call<Answer>) -> Option<Answer> {
-    match first(routed, patience()).await {
-        First::One(Ok(answer)) => Some(answer),
+    match select(routed, patience()).await {
+        Either::Left(Ok(answer)) => Some(answer),
         _ => None,
     }
 }

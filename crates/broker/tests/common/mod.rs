@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use phalanx::{Choice, Control};
+use phalanx::{Control, DriverChoice};
 use phalanx_broker::{Config, Listen, Serving, serve};
 use phalanx_mqtt::{
     Connect, Packet, PacketId, Properties, Subscribe, SubscribeOptions, SubscriptionBuffer, Version,
@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(30);
 /// A broker in this process, on each driver in turn.
 pub(crate) fn on_each_driver(processors: usize, test: impl Fn(SocketAddr)) {
     let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
-    for driver in [Choice::Uring, Choice::Poll] {
+    for driver in [DriverChoice::Uring, DriverChoice::Poll] {
         if ["uring", "poll"].contains(&named.as_str()) && named != driver.to_string() {
             continue;
         }
@@ -41,7 +41,7 @@ pub(crate) fn on_each_driver(processors: usize, test: impl Fn(SocketAddr)) {
         });
         let Ok((address, control)) = is_up.recv_timeout(LONG) else {
             let error = broker.join().unwrap().unwrap_err();
-            assert!(driver == Choice::Uring && error.contains("io_uring"), "{error}");
+            assert!(driver == DriverChoice::Uring && error.contains("io_uring"), "{error}");
             println!("skipped: {error}");
             continue;
         };

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::sim::{self, Faults, Net};
-use phalanx::{First, Graph, SharedStage, Start, first, sleep};
+use phalanx::{Either, Graph, SharedStage, StartContext, select, sleep};
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, Reason};
 
 use crate::lives::{Files, begin_beside, survivors};
@@ -150,7 +150,7 @@ fn publishes(seed: u64) -> bool {
         let (mut graph, own) = (Graph::new(), crowd.clone());
         graph.max_operations(PLACES);
         let stage = graph.shared("crowd", ());
-        let start = move |_: &Start| {
+        let start = move |_: &StartContext| {
             let crowd = own.clone();
             stage.dispatch(move |_| comes_and_goes(stage, crowd))
         };
@@ -181,7 +181,7 @@ fn publishes(seed: u64) -> bool {
             assert!(known.is_present);
             let got = RefCell::default();
             let is_left = pin!(is_left(&net));
-            let First::Other(left) = first(pin!(receive(&mut known, &got)), is_left).await else {
+            let Either::Right(left) = select(pin!(receive(&mut known, &got)), is_left).await else {
                 panic!("the connection is lost");
             };
             assert!(!left, "something is kept for somebody who has all");
@@ -198,9 +198,9 @@ fn publishes(seed: u64) -> bool {
 /// Does both.
 async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
     let (mut one, mut other) = (Box::pin(one), Box::pin(other));
-    match first(one.as_mut(), other.as_mut()).await {
-        First::One(result) => (result, other.await),
-        First::Other(result) => (one.await, result),
+    match select(one.as_mut(), other.as_mut()).await {
+        Either::Left(result) => (result, other.await),
+        Either::Right(result) => (one.await, result),
     }
 }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::sim::{self, Faults};
-use phalanx::{First, first};
+use phalanx::{Either, select};
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, Reason};
 
 use crate::lives::{Files, begin, survivors};
@@ -228,11 +228,11 @@ fn qos_0_does_not_wait_for_the_disk() {
                         while is_answered(guest).await {}
                     }
                 });
-                match first(all.as_mut(), answered).await {
-                    First::One(()) => waits.set(waits.get() + 1),
+                match select(all.as_mut(), answered).await {
+                    Either::Left(()) => waits.set(waits.get() + 1),
                     // What others have had kept before has not gone to the disk.
-                    First::Other(Answer::Refused) => all.await,
-                    First::Other(_) => panic!("the writer is answered before guests are"),
+                    Either::Right(Answer::Refused) => all.await,
+                    Either::Right(_) => panic!("the writer is answered before guests are"),
                 }
                 net.set_faults(Faults::NONE);
             });

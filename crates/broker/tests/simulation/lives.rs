@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use phalanx::net::Listener;
 use phalanx::sim::{self, Faults, Net, World};
-use phalanx::{CallError, Graph, Start};
+use phalanx::{CallError, Graph, StartContext};
 use phalanx_broker::Broker;
 use phalanx_store::{Options, Store};
 
@@ -117,7 +117,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// The broker, with what there is.
 pub(crate) fn begin(world: &mut World, seed: u64, files: &Files) {
-    begin_beside(world, seed, files, (Graph::new(), |_: &Start| Ok(())));
+    begin_beside(world, seed, files, (Graph::new(), |_: &StartContext| Ok(())));
 }
 
 /// The same beside others, who have stages in the same graph and a start of their own.
@@ -125,7 +125,7 @@ pub(crate) fn begin_beside(
     world: &mut World,
     seed: u64,
     files: &Files,
-    beside: (Graph, impl Fn(&Start) -> Result<(), CallError> + 'static),
+    beside: (Graph, impl Fn(&StartContext) -> Result<(), CallError> + 'static),
 ) {
     drop(begin_with(world, options(seed), files, beside));
 }
@@ -150,14 +150,14 @@ pub(crate) fn begin_with_reserve(
     files: &Files,
 ) -> Broker {
     let options = Options { segment_bytes, reserve_bytes: 3 * segment_bytes, ..options(seed) };
-    begin_with(world, options, files, (Graph::new(), |_: &Start| Ok(())))
+    begin_with(world, options, files, (Graph::new(), |_: &StartContext| Ok(())))
 }
 
 fn begin_with(
     world: &mut World,
     options: Options,
     files: &Files,
-    (mut graph, others): (Graph, impl Fn(&Start) -> Result<(), CallError> + 'static),
+    (mut graph, others): (Graph, impl Fn(&StartContext) -> Result<(), CallError> + 'static),
 ) -> Broker {
     files.iter().for_each(|(name, bytes)| world.file(name, bytes.clone()));
     let store = Store::open_in(files, world.root(), Path::new("/"), options);

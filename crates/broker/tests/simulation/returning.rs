@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::sim::Net;
-use phalanx::{First, first};
+use phalanx::{Either, select};
 use phalanx_mqtt::{Packet, Publish, QoS, Reason};
 
 use crate::inbox::Inbox;
@@ -131,9 +131,9 @@ async fn receive(
         ask_for(wire, &["kept/#"]).await?;
     }
     for _ in 0..steps {
-        let came = match first(done.as_mut(), wire.next()).await {
-            First::One(()) => return Ok(()),
-            First::Other(came) => came?,
+        let came = match select(done.as_mut(), wire.next()).await {
+            Either::Left(()) => return Ok(()),
+            Either::Right(came) => came?,
         };
         memory.borrow_mut().heard += 1;
         let packet = match came.packet() {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::sim::{Net, World};
-use phalanx::{First, first};
+use phalanx::{Either, select};
 use phalanx_mqtt::{
     Packet, PacketId, Properties, Property, Publish, QoS, Reason, SubAck, Subscribe,
     SubscribeOptions, SubscriptionBuffer, Unsubscribe,
@@ -158,9 +158,9 @@ async fn receive(
             is_leaving = true;
             unsubscribe(wire, errand.filter).await?;
         }
-        let came = match first(done.as_mut(), wire.next()).await {
-            First::One(()) => return Ok(()),
-            First::Other(came) => came?,
+        let came = match select(done.as_mut(), wire.next()).await {
+            Either::Left(()) => return Ok(()),
+            Either::Right(came) => came?,
         };
         let packet = came.packet();
         memory.borrow_mut().inbox.heard += 1;

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use crate::harness::{Harness, Kind};
+use crate::harness::{DriverKind, Harness};
 
 crate::on_both!(an_echo_costs_what_it_should, an_idle_reap_is_cheap);
 
@@ -39,7 +39,7 @@ fn an_echo_costs_what_it_should(io: &mut Harness) {
     println!("{:?}: {:.3} system calls per request", io.kind, calls as f64 / requests as f64);
     match io.kind {
         // The kernel runs about 20 receives per call, and the sends go with another.
-        Kind::Uring => assert!(calls <= ROUNDS * 6, "{calls}"),
+        DriverKind::Uring => assert!(calls <= ROUNDS * 6, "{calls}"),
         // A receive and a send each, and waits for few batches.
         _ => assert!(calls <= 2 * requests + ROUNDS * 6, "{calls}"),
     }
@@ -56,7 +56,7 @@ fn an_idle_reap_is_cheap(io: &mut Harness) {
     }
     let calls = io.driver.system_calls() - before;
     match io.kind {
-        Kind::Uring => assert_eq!(calls, 0),
+        DriverKind::Uring => assert_eq!(calls, 0),
         _ => assert!(calls <= 100),
     }
 }

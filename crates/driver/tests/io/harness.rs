@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use phalanx_driver::{
-    Choice, Chunk, Completion, Config, Done, Driver, Endpoint, File, Payload, Request, Socket,
-    Token, choose, open, sim,
+    Chunk, Completion, Config, Done, Driver, DriverChoice, Endpoint, File, Payload, Request,
+    Socket, Token, choose, open, sim,
 };
 
 use crate::disk::Disk;
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Which driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum DriverKind {
     Uring,
     Poll,
     Sim,
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 
 pub(crate) struct Harness {
     pub(crate) driver: Box<dyn Driver>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: DriverKind,
     pub(crate) outside: Outside,
     next: u64,
     arrived: HashMap<Token, io::Result<Done>>,
@@ -37,13 +37,13 @@ pub(crate) struct Harness {
 
 /// Runs a test on a thread of its own, and fails when it hangs. Without io_uring its half of the
 /// suite is skipped, unless `PHALANX_REQUIRE_URING=1`.
-pub(crate) fn run(kind: Kind, test: fn(&mut Harness)) {
+pub(crate) fn run(kind: DriverKind, test: fn(&mut Harness)) {
     run_with(kind, Config::default(), test);
 }
 
-pub(crate) fn run_with(kind: Kind, config: Config, test: fn(&mut Harness)) {
-    if kind == Kind::Uring
-        && let Err(error) = choose(Choice::Uring)
+pub(crate) fn run_with(kind: DriverKind, config: Config, test: fn(&mut Harness)) {
+    if kind == DriverKind::Uring
+        && let Err(error) = choose(DriverChoice::Uring)
     {
         assert!(std::env::var_os("PHALANX_REQUIRE_URING").is_none_or(|set| set != "1"), "{error}");
         println!("skipped: {error}");
@@ -61,12 +61,12 @@ pub(crate) fn run_with(kind: Kind, config: Config, test: fn(&mut Harness)) {
 }
 
 impl Harness {
-    pub(crate) fn new(kind: Kind, config: &Config) -> Harness {
-        let outside = Outside((kind == Kind::Sim).then(world));
+    pub(crate) fn new(kind: DriverKind, config: &Config) -> Harness {
+        let outside = Outside((kind == DriverKind::Sim).then(world));
         let driver: Box<dyn Driver> = match (kind, &outside.0) {
-            (Kind::Uring, _) => open(phalanx_driver::Kind::Uring, config).unwrap(),
+            (DriverKind::Uring, _) => open(phalanx_driver::DriverKind::Uring, config).unwrap(),
             (_, Some(world)) => Box::new(world.driver(config).unwrap()),
-            _ => open(phalanx_driver::Kind::Poll, config).unwrap(),
+            _ => open(phalanx_driver::DriverKind::Poll, config).unwrap(),
         };
         Harness { driver, kind, outside, next: 0, arrived: HashMap::new() }
     }

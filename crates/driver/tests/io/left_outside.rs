@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::harness::{Harness, Kind, read_slowly, write_all};
+use crate::harness::{DriverKind, Harness, read_slowly, write_all};
 
 const MOMENT: Duration = Duration::from_millis(5);
 
@@ -23,7 +23,7 @@ fn what_is_handed_over_is_done(io: &mut Harness) {
     let (socket, peer) = io.pair();
     let (token, got) = (io.send(socket, b"", "hello".as_bytes()), read_slowly(peer, 5));
     io.driver.hand_over().unwrap();
-    if io.kind == Kind::Sim {
+    if io.kind == DriverKind::Sim {
         io.sent(token).unwrap();
     }
     // The others have sent it: nobody turns the driver meanwhile.

@@ -24,12 +24,12 @@ macro_rules! on_both {
         mod $name {
             #[test]
             fn uring() {
-                crate::harness::run(crate::harness::Kind::Uring, super::$name);
+                crate::harness::run(crate::harness::DriverKind::Uring, super::$name);
             }
 
             #[test]
             fn poll() {
-                crate::harness::run(crate::harness::Kind::Poll, super::$name);
+                crate::harness::run(crate::harness::DriverKind::Poll, super::$name);
             }
         }
     )*};
@@ -42,17 +42,17 @@ macro_rules! on_all {
         mod $name {
             #[test]
             fn uring() {
-                crate::harness::run(crate::harness::Kind::Uring, super::$name);
+                crate::harness::run(crate::harness::DriverKind::Uring, super::$name);
             }
 
             #[test]
             fn poll() {
-                crate::harness::run(crate::harness::Kind::Poll, super::$name);
+                crate::harness::run(crate::harness::DriverKind::Poll, super::$name);
             }
 
             #[test]
             fn sim() {
-                crate::harness::run(crate::harness::Kind::Sim, super::$name);
+                crate::harness::run(crate::harness::DriverKind::Sim, super::$name);
             }
         }
     )*};

@@ -8,7 +8,7 @@ use phalanx_driver::{Config, Done, Request, Socket, Token};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, TestRunner};
 
-use crate::harness::{Harness, Kind};
+use crate::harness::{DriverKind, Harness};
 use crate::peer::Peer;
 
 crate::on_all!(streams_stay_streams);
@@ -71,7 +71,7 @@ fn streams_stay_streams(io: &mut Harness) {
         .unwrap();
 }
 
-fn follow(kind: Kind, steps: &[(usize, Step)]) {
+fn follow(kind: DriverKind, steps: &[(usize, Step)]) {
     let config = Config { entries: 4, buffers: 6, buffer_size: 700 };
     let mut io = Harness::new(kind, &config);
     let disk = io.disk();

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Harness, Kind};
+use crate::harness::{DriverKind, Harness};
 
 // In a simulation time passes at once.
 crate::on_both!(park_ends_after_its_timeout, gathering_ends_after_its_limit);
@@ -42,7 +42,7 @@ fn what_was_gathered_is_reaped(io: &mut Harness) {
     let pairs = [io.pair(), io.pair(), io.pair()];
     let tokens = pairs.each_ref().map(|(socket, _)| io.receive(*socket));
     settle(io);
-    let limit = if io.kind == Kind::Uring { 10_000 } else { 20 };
+    let limit = if io.kind == DriverKind::Uring { 10_000 } else { 20 };
     let (start, [one, two, three]) = (Instant::now(), pairs.map(|(_, peer)| peer));
     let other = thread::spawn(move || {
         for peer in [&one, &two, &three] {

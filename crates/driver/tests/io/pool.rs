@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phalanx_driver::{Config, Done};
 
-use crate::harness::{Harness, Kind, pattern, run_with, write_all};
+use crate::harness::{DriverKind, Harness, pattern, run_with, write_all};
 
 fn small() -> Config {
     Config { entries: 8, buffers: 4, buffer_size: 1024 }
@@ -16,17 +16,17 @@ macro_rules! on_all_with_few_buffers {
         mod $name {
             #[test]
             fn uring() {
-                super::run_with(super::Kind::Uring, super::small(), super::$name);
+                super::run_with(super::DriverKind::Uring, super::small(), super::$name);
             }
 
             #[test]
             fn poll() {
-                super::run_with(super::Kind::Poll, super::small(), super::$name);
+                super::run_with(super::DriverKind::Poll, super::small(), super::$name);
             }
 
             #[test]
             fn sim() {
-                super::run_with(super::Kind::Sim, super::small(), super::$name);
+                super::run_with(super::DriverKind::Sim, super::small(), super::$name);
             }
         }
     )*};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use phalanx_driver::{File, Request, Socket, Token};
 
 use crate::disk::Disk;
-use crate::harness::{Harness, Kind, pattern, read_slowly};
+use crate::harness::{DriverKind, Harness, pattern, read_slowly};
 use crate::peer::Peer;
 
 crate::on_all!(
@@ -91,7 +91,10 @@ fn no_more_than_there_is(io: &mut Harness) {
     {
         let token = io.send_file(socket, "head", &file, offset, 1 << 30);
         let sent = io.sent_file(token).unwrap();
-        assert!(sent == there || sent < there && io.kind == Kind::Sim, "{sent} from {offset}");
+        assert!(
+            sent == there || sent < there && io.kind == DriverKind::Sim,
+            "{sent} from {offset}"
+        );
         let mut got = vec![0; 4 + sent as usize];
         peer.read_exact(&mut got).unwrap();
         assert!(got[4..] == pattern(200_001)[(offset as usize).min(200_001)..][..sent as usize]);
@@ -186,8 +189,8 @@ fn dropped_under_way(io: &mut Harness) {
     let (_disk, file) = file(io, 16 * MIB);
     let (_socket, mut peer, _token) = stuck(io, &file);
     let kind = io.kind;
-    drop(std::mem::replace(io, Harness::new(Kind::Poll, &phalanx_driver::Config::default())));
-    if kind != Kind::Sim {
+    drop(std::mem::replace(io, Harness::new(DriverKind::Poll, &phalanx_driver::Config::default())));
+    if kind != DriverKind::Sim {
         let mut got = Vec::new();
         peer.read_to_end(&mut got).unwrap();
         assert!(got.len() < 4 + 16 * MIB, "it was closed");

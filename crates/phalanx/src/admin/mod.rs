@@ -26,13 +26,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, Graph, Session, SharedStage, sleep};
-use phalanx_driver::Kind;
+use phalanx_driver::DriverKind;
 
 use crate::counter::Counter;
 use crate::error::{RunError, StartError};
 use crate::is_draining;
-use crate::long::LongCounts;
 use crate::net::{Listener, bind};
+use crate::stall_detector::StallCounts;
 
 pub(crate) use hosts::Hosts;
 
@@ -49,10 +49,10 @@ const MAX_CONNECTIONS: usize = 64;
 /// Where the pages' figures come from.
 pub(crate) struct Source {
     pub(crate) control: Control,
-    pub(crate) driver: Kind,
+    pub(crate) driver: DriverKind,
     pub(crate) epoch: Instant,
     pub(crate) system_calls: Vec<Arc<AtomicU64>>,
-    pub(crate) long: Arc<LongCounts>,
+    pub(crate) long: Arc<StallCounts>,
     pub(crate) shown: Vec<Counter>,
     /// Host names under which the pages answer.
     pub(crate) hosts: Hosts,

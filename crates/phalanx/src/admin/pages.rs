@@ -9,7 +9,7 @@ use super::http::{Answer, Connection, Method, Request};
 use super::interval::Interval;
 use super::snapshot::Snapshot;
 use super::{Source, graph, metrics, picture, timeline};
-use crate::{First, draining, first};
+use crate::{Either, draining, select};
 
 /// All of them.
 const INDEX: &str = "\
@@ -109,5 +109,5 @@ async fn drawn(request: &Request, source: &Source) -> Answer {
 
 /// Sleeps, but not beyond the program's end.
 pub(super) async fn pause(time: Duration) {
-    let (First::One(()) | First::Other(())) = first(sleep(time), draining()).await;
+    let (Either::Left(()) | Either::Right(())) = select(sleep(time), draining()).await;
 }

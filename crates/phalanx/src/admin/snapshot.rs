@@ -177,7 +177,7 @@ pub struct StageSnapshot {
     pub ended: u64,
     /// Invocations refused at the bound, or into a session that had ended.
     pub refused: u64,
-    /// Operations that ran for longer than [`Runtime::long_operation`](crate::Runtime::long_operation).
+    /// Operations that ran for longer than [`Runtime::stall_threshold`](crate::Runtime::stall_threshold).
     // Programs that did not count these yet are read too.
     #[serde(default)]
     pub long_operations: u64,

@@ -9,8 +9,8 @@ use std::time::Duration;
 use phalanx_core::sleep;
 
 use crate::is_draining;
-use crate::launch::Start;
 use crate::net::{Listener, Stream, bind};
+use crate::worker_thread::StartContext;
 
 /// When the process is out of descriptors or memory, it is so for a while.
 const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
@@ -69,7 +69,7 @@ impl Listeners {
     /// # Errors
     /// `NotFound` when the program has more processors than sockets were bound, or the processor's
     /// was taken before; else as [`Listener::new`].
-    pub fn listener(&self, start: &Start) -> io::Result<Listener> {
+    pub fn listener(&self, start: &StartContext) -> io::Result<Listener> {
         let mut sockets = self.sockets.lock().unwrap_or_else(|poison| poison.into_inner());
         let socket = sockets.get_mut(start.processor()).and_then(Option::take);
         let Some(socket) = socket else {

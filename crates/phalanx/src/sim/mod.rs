@@ -58,10 +58,10 @@
 
 mod client;
 mod fault;
-mod habits;
-mod place;
-mod rest;
+mod oracle;
+mod schedule_bias;
 mod scheduler;
+mod sim_processor;
 mod trace;
 pub(crate) mod workers;
 mod world;

@@ -8,23 +8,23 @@ use fastrand::Rng;
 use phalanx_core::{Control, Phase, World as _};
 
 use super::client::Task;
-use super::habits::{Habits, sizes};
-use super::place::{Bell, Place};
+use super::schedule_bias::{ScheduleBias, sizes};
+use super::sim_processor::{Bell, SimProcessor};
 use super::trace::{Did, Trace};
 use super::workers::{self, Chore};
 use super::world::World;
-use super::{Report, fault, rest};
+use super::{Report, fault, oracle};
 use crate::io::Io;
-use crate::launch::Start;
+use crate::worker_thread::StartContext;
 
 /// A run under way.
 struct Run {
     seed: u64,
     rng: Rng,
-    habits: Habits,
+    bias: ScheduleBias,
     outside: phalanx_driver::sim::World,
     control: Control,
-    places: Vec<Place>,
+    places: Vec<SimProcessor>,
     clients: Vec<Task>,
     ends: bool,
     drains: Rc<Cell<bool>>,
@@ -76,7 +76,7 @@ impl Run {
         let World { seed, mut rng, outside, processors, ends, drains, program, clients, .. } =
             world;
         let (graph, start) = program.ok_or("there is no program in the world")?;
-        let habits = Habits::drawn(&mut rng);
+        let bias = ScheduleBias::drawn(&mut rng);
         let seeds = graph.build(processors);
         let control = seeds[0].control();
         let mut places = Vec::new();
@@ -84,40 +84,28 @@ impl Run {
             let index = seed.index();
             let driver = outside.driver(&sizes(&mut rng)).map_err(|error| error.to_string())?;
             let io = Io::new(seed.id(), Box::new(driver));
-            let bell = Bell::new(outside.clone(), habits.wake_delay);
+            let bell = Bell::new(outside.clone(), bias.wake_delay);
             let ringer = bell.clone();
             let entered = io.enter();
             let processor = seed.grow(Box::new(move || ringer.ring()));
-            let started = processor.enter(|| start(&Start::new(index, control.clone())));
+            let started = processor.enter(|| start(&StartContext::new(index, control.clone())));
             drop(entered);
-            places.push(Place::new(processor, io, outside.clone(), bell));
+            places.push(SimProcessor::new(processor, io, outside.clone(), bell));
             started.map_err(|error| format!("the start on processor {index} failed: {error}"))?;
         }
         let (trace, steps) = (Trace::default(), 0);
-        Ok(Self {
-            seed,
-            rng,
-            habits,
-            outside,
-            control,
-            places,
-            clients,
-            ends,
-            drains,
-            trace,
-            steps,
-        })
+        Ok(Self { seed, rng, bias, outside, control, places, clients, ends, drains, trace, steps })
     }
 
     fn until_rest(&mut self, most_steps: u64) -> Result<(), String> {
         while !self.is_over() {
             self.steps += 1;
             if self.steps > most_steps {
-                let left = rest::left(&self.places);
+                let left = oracle::left(&self.places);
                 return Err(format!("not at rest after {most_steps} steps; there are\n{left}"));
             }
             self.step()?;
-            rest::nobody_is_forgotten(&self.places)?;
+            oracle::nobody_is_forgotten(&self.places)?;
         }
         Ok(())
     }
@@ -131,12 +119,12 @@ impl Run {
         if self.drains.get() && self.control.phase() == Phase::Running {
             self.finish();
         }
-        if self.rng.u32(..1000) < self.habits.jumps {
+        if self.rng.u32(..1000) < self.bias.jumps {
             let most = if self.rng.bool() { 1_000_000 } else { 3_000_000_000 };
             let by = self.rng.u64(..most);
             self.pass_to(self.outside.now() + by);
         }
-        if self.rng.u32(..1000) < self.habits.spurious {
+        if self.rng.u32(..1000) < self.bias.spurious {
             let sleepers = self.places.iter().enumerate();
             let sleepers: Vec<_> =
                 sleepers.filter(|(_, place)| place.asleep.is_some()).map(|(n, _)| n).collect();
@@ -158,8 +146,8 @@ impl Run {
             }
             Next::Processor(number) => {
                 self.drive(number)?;
-                if self.habits.audits || self.rng.u8(..32) == 0 {
-                    rest::agrees(number, &self.places[number])?;
+                if self.bias.audits || self.rng.u8(..32) == 0 {
+                    oracle::agrees(number, &self.places[number])?;
                 }
             }
         }
@@ -186,7 +174,7 @@ impl Run {
     /// Nobody can go on at this moment: time passes, or the program has come to rest, or is stuck.
     fn nobody_can(&mut self) -> Result<(), String> {
         let now = self.outside.now();
-        let wakes = self.places.iter().filter(|place| !place.over).map(Place::next);
+        let wakes = self.places.iter().filter(|place| !place.over).map(SimProcessor::next);
         let ends = wakes.chain(self.outside.next_arrival()).chain(workers::next());
         let next = ends.filter(|at| *at > now).min();
         if let Some(next) = next.filter(|next| *next < u64::MAX) {
@@ -199,7 +187,7 @@ impl Run {
             return Ok(());
         }
         let waiting = self.clients.iter().filter(|task| !task.is_finished()).count();
-        let left = rest::left(&self.places);
+        let left = oracle::left(&self.places);
         Err(format!(
             "stuck: nothing will ever happen, {waiting} clients wait, and there are\n{left}"
         ))
@@ -243,18 +231,18 @@ impl Run {
 
     /// One step of an awake processor.
     fn drive(&mut self, number: usize) -> Result<(), String> {
-        let Self { rng, habits, places, trace, .. } = self;
+        let Self { rng, bias, places, trace, .. } = self;
         let (processor, place) = (number, &mut places[number]);
-        if rng.u32(..1000) < habits.direct {
+        if rng.u32(..1000) < bias.direct {
             let stages = rng.u64(..);
             place.step(|steps, _| steps.choose_direct(stages));
         }
         let ready: Vec<_> = place.step(|steps, _| steps.ready().collect());
-        if !ready.is_empty() && rng.u32(..1000) >= habits.receives {
+        if !ready.is_empty() && rng.u32(..1000) >= bias.receives {
             let stage = ready[rng.usize(..ready.len())];
-            rest::can_run(number, place, stage)?;
-            let at_most = rng.usize(1..=habits.cohort);
-            let choose = |left: usize| if habits.shuffles { rng.usize(..left) } else { 0 };
+            oracle::can_run(number, place, stage)?;
+            let at_most = rng.usize(1..=bias.cohort);
+            let choose = |left: usize| if bias.shuffles { rng.usize(..left) } else { 0 };
             let operations = place.step(|steps, world| steps.run(stage, at_most, choose, world));
             trace.note(Did::Ran { processor, stage, operations });
             return Ok(());
@@ -305,9 +293,9 @@ impl Run {
 
     fn end(mut self) -> Result<Report, String> {
         for (number, place) in self.places.iter().enumerate() {
-            rest::agrees(number, place)?;
+            oracle::agrees(number, place)?;
         }
-        rest::at_rest(&self.places)?;
+        oracle::at_rest(&self.places)?;
         self.clients.clear();
         let report = Report {
             seed: self.seed,

@@ -14,10 +14,10 @@ use super::client::{Net, Task};
 use super::{Faults, fault};
 use crate::error::StartError;
 use crate::fs::Dir;
-use crate::launch::Start;
+use crate::worker_thread::StartContext;
 
 /// A program's start on one processor.
-pub(super) type StartFn = Box<dyn Fn(&Start) -> Result<(), StartError>>;
+pub(super) type StartFn = Box<dyn Fn(&StartContext) -> Result<(), StartError>>;
 
 /// A world before it runs: says what there is in it. See [`run`](super::run).
 pub struct World {
@@ -146,7 +146,7 @@ impl World {
     /// If there is one already.
     pub fn program<F>(&mut self, graph: Graph, start: F)
     where
-        F: Fn(&Start) -> Result<(), StartError> + 'static,
+        F: Fn(&StartContext) -> Result<(), StartError> + 'static,
     {
         assert!(self.program.is_none(), "one program in a world");
         self.program = Some((graph, Box::new(start)));

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use phalanx::net::Stream;
 use phalanx::{
-    CallError, Choice, Elsewhere, Ended, Graph, IoTimeout, RunError, Runtime, SharedStage,
+    CallError, DriverChoice, Elsewhere, ExitReport, Graph, IoTimeout, RunError, Runtime,
+    SharedStage,
 };
 
 /// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
@@ -25,13 +26,13 @@ macro_rules! on_each_driver {
             #[test]
             #[cfg_attr(miri, ignore = "Miri has no sockets")]
             fn uring() {
-                $crate::harness::on(phalanx::Choice::Uring, super::$name);
+                $crate::harness::on(phalanx::DriverChoice::Uring, super::$name);
             }
 
             #[test]
             #[cfg_attr(miri, ignore = "Miri has no sockets")]
             fn poll() {
-                $crate::harness::on(phalanx::Choice::Poll, super::$name);
+                $crate::harness::on(phalanx::DriverChoice::Poll, super::$name);
             }
         }
     )*};
@@ -40,7 +41,7 @@ pub(crate) use on_each_driver;
 
 /// Runs a test on a thread of its own, and fails when it hangs. Without the driver it is skipped,
 /// unless `PHALANX_REQUIRE_URING=1`; so is it when `PHALANX_DRIVER` names the other.
-pub(crate) fn on(driver: Choice, test: fn(Choice)) {
+pub(crate) fn on(driver: DriverChoice, test: fn(DriverChoice)) {
     let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
     if ["uring", "poll"].contains(&named.as_str()) && named != driver.to_string() {
         println!("skipped: PHALANX_DRIVER={named}");
@@ -66,13 +67,13 @@ pub(crate) fn on(driver: Choice, test: fn(Choice)) {
     }
 }
 
-fn runtime(driver: Choice, processors: usize) -> Runtime {
+fn runtime(driver: DriverChoice, processors: usize) -> Runtime {
     Runtime::new().driver(driver).processors(processors).pin(false).signals(false)
 }
 
 /// A program whose first operation runs on processor 0 and drains the program when it is over. It
 /// must come to its end by itself and leave nothing.
-pub(crate) fn program<F, Fut, T>(driver: Choice, processors: usize, operation: F) -> T
+pub(crate) fn program<F, Fut, T>(driver: DriverChoice, processors: usize, operation: F) -> T
 where
     F: FnOnce(SharedStage<()>) -> Fut + Send + 'static,
     Fut: Future<Output = T> + 'static,
@@ -84,7 +85,11 @@ where
 }
 
 /// As [`program`], which may leave something.
-pub(crate) fn run<F, Fut, T>(driver: Choice, processors: usize, operation: F) -> (T, Ended)
+pub(crate) fn run<F, Fut, T>(
+    driver: DriverChoice,
+    processors: usize,
+    operation: F,
+) -> (T, ExitReport)
 where
     F: FnOnce(SharedStage<()>) -> Fut + Send + 'static,
     Fut: Future<Output = T> + 'static,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use phalanx::fs::Dir;
 use phalanx::net::{Listener, Stream};
 use phalanx::{
-    CallError, Choice, Elsewhere, IoTimeout, Session, SharedStage, drain, draining, sleep,
+    CallError, DriverChoice, Elsewhere, IoTimeout, Session, SharedStage, drain, draining, sleep,
     yield_now,
 };
 
@@ -53,7 +53,7 @@ async fn reader_on_1(stage: SharedStage<()>) -> (phalanx::Call<Vec<u8>>, std::ne
     }
 }
 
-fn a_stream_on_another_processor(driver: Choice) {
+fn a_stream_on_another_processor(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
         let (mine, mut my_peer) = pair().await;
         my_peer.write_all(b"mine").unwrap();
@@ -78,7 +78,7 @@ fn a_stream_on_another_processor(driver: Choice) {
     });
 }
 
-fn a_read_that_has_begun_on_another_processor(driver: Choice) {
+fn a_read_that_has_begun_on_another_processor(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
         let (mine, my_peer) = pair().await;
         let mut reading = read(mine);
@@ -99,7 +99,7 @@ fn a_read_that_has_begun_on_another_processor(driver: Choice) {
     });
 }
 
-fn a_read_that_has_begun_is_dropped_elsewhere(driver: Choice) {
+fn a_read_that_has_begun_is_dropped_elsewhere(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
         for on_a_thread in [true, false] {
             let (mine, my_peer) = pair().await;
@@ -117,7 +117,7 @@ fn a_read_that_has_begun_is_dropped_elsewhere(driver: Choice) {
     });
 }
 
-fn a_session_ends_without_the_read_that_left(driver: Choice) {
+fn a_session_ends_without_the_read_that_left(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
         let session = Session::new();
         let (leave, left) = channel();
@@ -141,7 +141,7 @@ fn a_session_ends_without_the_read_that_left(driver: Choice) {
     });
 }
 
-fn an_answer_that_waits_for_a_read_that_left(driver: Choice) {
+fn an_answer_that_waits_for_a_read_that_left(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
         let (mine, mut my_peer) = pair().await;
         let mut reading = read(mine);
@@ -154,7 +154,7 @@ fn an_answer_that_waits_for_a_read_that_left(driver: Choice) {
     });
 }
 
-fn a_stream_beyond_its_runtime(driver: Choice) {
+fn a_stream_beyond_its_runtime(driver: DriverChoice) {
     let (kept, peer) = program(driver, 1, |_| pair());
     assert_closed(peer);
     program(driver, 1, |_| async move {
@@ -169,7 +169,7 @@ fn a_stream_beyond_its_runtime(driver: Choice) {
     });
 }
 
-fn a_read_beyond_its_runtime(driver: Choice) {
+fn a_read_beyond_its_runtime(driver: DriverChoice) {
     let begin = move || {
         program(driver, 1, |_| async {
             let (stream, peer) = pair().await;
@@ -193,7 +193,7 @@ fn a_read_beyond_its_runtime(driver: Choice) {
     });
 }
 
-fn two_runtimes_at_once(driver: Choice) {
+fn two_runtimes_at_once(driver: DriverChoice) {
     let (give, given) = channel();
     let (finish, finished) = channel::<()>();
     let other = thread::spawn(move || {
@@ -227,7 +227,7 @@ fn two_runtimes_at_once(driver: Choice) {
     other.join().unwrap();
 }
 
-fn a_listener_on_another_processor(driver: Choice) {
+fn a_listener_on_another_processor(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
         let (socket, address) = listener();
         let listener = Listener::new(socket).unwrap();
@@ -243,7 +243,7 @@ fn a_listener_on_another_processor(driver: Choice) {
     });
 }
 
-fn a_file_on_another_processor(driver: Choice) {
+fn a_file_on_another_processor(driver: DriverChoice) {
     let home = tempfile::tempdir().unwrap();
     let dir = Dir::open(home.path()).unwrap();
     program(driver, 2, |stage| async move {
@@ -266,7 +266,7 @@ fn a_file_on_another_processor(driver: Choice) {
     });
 }
 
-fn a_drain_awaited_on_another_processor(driver: Choice) {
+fn a_drain_awaited_on_another_processor(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
         let mut waits = [draining(), draining()];
         for wait in &mut waits {
@@ -285,7 +285,7 @@ fn a_drain_awaited_on_another_processor(driver: Choice) {
     });
 }
 
-fn a_timer_on_another_processor(driver: Choice) {
+fn a_timer_on_another_processor(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
         let mut timers = [(); 3].map(|()| sleep(Duration::from_secs(3600)));
         for timer in &mut timers {
@@ -302,7 +302,7 @@ fn a_timer_on_another_processor(driver: Choice) {
     });
 }
 
-fn a_simulation_within_an_operation(driver: Choice) {
+fn a_simulation_within_an_operation(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let (stream, mut peer) = pair().await;
         let refused = std::panic::catch_unwind(|| phalanx::sim::run(1, |_| ()));

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use phalanx::fs::Dir;
 use phalanx::net::Stream;
-use phalanx::{Bytes, Choice, IoTimeout, Payload, sleep};
+use phalanx::{Bytes, DriverChoice, IoTimeout, Payload, sleep};
 
 use crate::harness::{LONG, on_each_driver, pair, poll_once, program, read, run};
 
@@ -95,7 +95,7 @@ async fn reads_all(mut peer: TcpStream, expected: &'static [u8]) {
     reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
-fn written(driver: Choice) {
+fn written(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
         // Their completions come together.
@@ -117,7 +117,7 @@ fn written(driver: Choice) {
     });
 }
 
-fn refused(driver: Choice) {
+fn refused(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
         let (stream, _peer) = pair().await;
@@ -133,7 +133,7 @@ fn refused(driver: Choice) {
     });
 }
 
-fn reset(driver: Choice) {
+fn reset(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
         let (stream, mut peer) = pair().await;
@@ -147,7 +147,7 @@ fn reset(driver: Choice) {
     });
 }
 
-fn timed_out(driver: Choice) {
+fn timed_out(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
         let (stream, _peer) = pair().await;
@@ -159,7 +159,7 @@ fn timed_out(driver: Choice) {
     });
 }
 
-fn dropped(driver: Choice) {
+fn dropped(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
         let ((one, one_peer), (two, two_peer)) = (pair().await, pair().await);
@@ -181,7 +181,7 @@ fn dropped(driver: Choice) {
     });
 }
 
-fn written_to_a_file(driver: Choice) {
+fn written_to_a_file(driver: DriverChoice) {
     let home = tempfile::tempdir().unwrap();
     let dir = Dir::open(home.path()).unwrap();
     program(driver, 1, |_| async move {
@@ -198,7 +198,7 @@ fn written_to_a_file(driver: Choice) {
     assert_eq!(std::fs::read(home.path().join("file")).unwrap(), [b'x'; 24]);
 }
 
-fn in_flight_at_the_end(driver: Choice) {
+fn in_flight_at_the_end(driver: DriverChoice) {
     let drops = Drops::default();
     let kept: Arc<Mutex<Vec<(Writing, TcpStream)>>> = Arc::default();
     let (bytes, keep) = (drops.clone(), kept.clone());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use phalanx::{Choice, Graph, Runtime, Session, blocking, join, sleep};
+use phalanx::{DriverChoice, Graph, Runtime, Session, blocking, join, sleep};
 use tokio::sync::Notify;
 
 /// Longer than anything takes; only a program that hangs waits for so long.
@@ -34,9 +34,9 @@ fn in_time<T: Send + 'static>(program: impl FnOnce() -> T + Send + 'static) -> T
 }
 
 /// The drivers that are there; the one that `PHALANX_DRIVER` names, if it names one.
-fn drivers() -> impl Iterator<Item = Choice> {
+fn drivers() -> impl Iterator<Item = DriverChoice> {
     let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
-    let both = [Choice::Poll, Choice::Uring].into_iter();
+    let both = [DriverChoice::Poll, DriverChoice::Uring].into_iter();
     both.filter(move |driver| named.is_empty() || named == driver.to_string()).filter(|driver| {
         let ran = Runtime::new().driver(*driver).signals(false).run(Graph::new(), |start| {
             start.control().drain();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use phalanx::{Bytes, Choice, IoTimeout, Payload, drain, draining, sleep};
+use phalanx::{Bytes, DriverChoice, IoTimeout, Payload, drain, draining, sleep};
 
 use crate::harness::{LONG, closed, on_each_driver, pair, program, read};
 
@@ -45,7 +45,7 @@ fn poll_with<F: Future + Unpin>(future: &mut F, waker: Waker) -> Poll<F::Output>
     Pin::new(future).poll(&mut Context::from_waker(&waker))
 }
 
-fn a_waker_that_is_replaced_drops_a_read(driver: Choice) {
+fn a_waker_that_is_replaced_drops_a_read(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let ((one, mut one_peer), (two, two_peer)) = (pair().await, pair().await);
         let (mut one, mut two) = (read(one), read(two));
@@ -57,7 +57,7 @@ fn a_waker_that_is_replaced_drops_a_read(driver: Choice) {
     });
 }
 
-fn a_waker_that_goes_with_its_read_drops_another(driver: Choice) {
+fn a_waker_that_goes_with_its_read_drops_another(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let ((one, one_peer), (two, two_peer)) = (pair().await, pair().await);
         let (mut one, mut two) = (read(one), read(two));
@@ -73,7 +73,7 @@ fn a_waker_that_goes_with_its_read_drops_another(driver: Choice) {
     });
 }
 
-fn a_waker_that_panics(driver: Choice) {
+fn a_waker_that_panics(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let (stream, mut peer) = pair().await;
         let mut reading = read(stream);
@@ -85,7 +85,7 @@ fn a_waker_that_panics(driver: Choice) {
     });
 }
 
-fn wakers_of_the_drain_that_panic(driver: Choice) {
+fn wakers_of_the_drain_that_panic(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let mut waits = [draining(), draining(), draining()];
         let [replaced, dropped, told] = &mut waits;
@@ -115,7 +115,7 @@ impl Drop for Owner {
     }
 }
 
-fn what_is_sent_has_streams_of_its_own(driver: Choice) {
+fn what_is_sent_has_streams_of_its_own(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let ((stream, peer), (kept, kept_peer)) = (pair().await, pair().await);
         let (read_by_owner, begun_peer) = pair().await;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use phalanx::{
-    BlockingError, BlockingStage, Choice, Graph, Session, SharedStage, blocking, join, sleep,
+    BlockingError, BlockingStage, DriverChoice, Graph, Session, SharedStage, blocking, join, sleep,
     timeout, yield_now,
 };
 
@@ -25,7 +25,7 @@ on_each_driver!(
 );
 
 /// Runs one operation of a program with a blocking stage of one thread and a queue of two.
-fn with_one_thread<F, Fut>(driver: Choice, operation: F)
+fn with_one_thread<F, Fut>(driver: DriverChoice, operation: F)
 where
     F: FnOnce(SharedStage<()>, BlockingStage<Slow>) -> Fut + Send + 'static,
     Fut: Future<Output = ()> + 'static,
@@ -75,7 +75,7 @@ async fn until(flag: &AtomicBool) {
     }
 }
 
-fn many_calls(driver: Choice) {
+fn many_calls(driver: DriverChoice) {
     const THREADS: usize = 3;
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
@@ -118,7 +118,7 @@ fn many_calls(driver: Choice) {
     assert!((1..=THREADS).contains(&most), "{most} at once");
 }
 
-fn no_more_than_may_wait(driver: Choice) {
+fn no_more_than_may_wait(driver: DriverChoice) {
     with_one_thread(driver, |_, slow| async move {
         let (first, go) = occupy(slow).await;
         // The processor is free while its call blocks: these run.
@@ -143,7 +143,7 @@ fn no_more_than_may_wait(driver: Choice) {
     });
 }
 
-fn panics_are_contained(driver: Choice) {
+fn panics_are_contained(driver: DriverChoice) {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -177,7 +177,7 @@ fn panics_are_contained(driver: Choice) {
     });
 }
 
-fn given_up_before_it_began(driver: Choice) {
+fn given_up_before_it_began(driver: DriverChoice) {
     with_one_thread(driver, |_, slow| async move {
         let (first, go) = occupy(slow).await;
         let done = Arc::new(AtomicUsize::new(0));
@@ -201,7 +201,7 @@ fn given_up_before_it_began(driver: Choice) {
     });
 }
 
-fn a_session_waits_for_its_threads(driver: Choice) {
+fn a_session_waits_for_its_threads(driver: DriverChoice) {
     with_one_thread(driver, |stage, slow| async move {
         let session = Session::new();
         let (begun, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -228,7 +228,7 @@ fn a_session_waits_for_its_threads(driver: Choice) {
     });
 }
 
-fn the_end_waits_for_threads(driver: Choice) {
+fn the_end_waits_for_threads(driver: DriverChoice) {
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let slow = blocking(&mut graph, "slow").threads(1).state(());
@@ -262,7 +262,7 @@ fn the_end_waits_for_threads(driver: Choice) {
 }
 
 /// One program after another, and two at once, each with its threads.
-fn used_again_by_another_program(driver: Choice) {
+fn used_again_by_another_program(driver: DriverChoice) {
     let program = move || {
         with_one_thread(driver, |_, slow| async move {
             assert_eq!(slow.call(|_| 1).await, Ok(1));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use phalanx::net::Stream;
 use phalanx::{
-    Bytes, CallError, Choice, IoTimeout, Payload, Session, first, sleep, timeout, yield_now,
+    Bytes, CallError, DriverChoice, IoTimeout, Payload, Session, select, sleep, timeout, yield_now,
 };
 
 use crate::harness::{LONG, elsewhere, listener, one, patient, rest_of};
@@ -41,7 +41,7 @@ async fn still_works(listener: &TcpListener, address: SocketAddr) {
     assert_eq!(&echoed, b"ping");
 }
 
-fn a_read_that_is_dropped(driver: Choice) {
+fn a_read_that_is_dropped(driver: DriverChoice) {
     let (listener, address) = listener();
     one(driver, move |_| async move {
         for _ in 0..200 {
@@ -61,13 +61,13 @@ fn a_read_that_is_dropped(driver: Choice) {
                 }
                 peer.write_all(b"bytes").unwrap();
             };
-            first(read, other).await;
+            select(read, other).await;
         }
         still_works(&listener, address).await;
     });
 }
 
-fn a_session_that_receives(driver: Choice) {
+fn a_session_that_receives(driver: DriverChoice) {
     let (listener, address) = listener();
     one(driver, move |stage| async move {
         let session = Session::new();
@@ -111,7 +111,7 @@ impl Drop for Counted {
     }
 }
 
-fn a_session_that_sends(driver: Choice) {
+fn a_session_that_sends(driver: DriverChoice) {
     let (listener, address) = listener();
     one(driver, move |stage| async move {
         let given_back = Arc::new(AtomicUsize::new(0));
@@ -142,7 +142,7 @@ fn a_session_that_sends(driver: Choice) {
 }
 
 /// One of a session ends it: the others are ended, and it is when it waits for that.
-fn a_session_ended_by_its_own(driver: Choice) {
+fn a_session_ended_by_its_own(driver: DriverChoice) {
     let (listener, address) = listener();
     one(driver, move |stage| async move {
         let session = Session::new();
@@ -166,7 +166,7 @@ fn a_session_ended_by_its_own(driver: Choice) {
     });
 }
 
-fn a_panic_with_io_in_flight(driver: Choice) {
+fn a_panic_with_io_in_flight(driver: DriverChoice) {
     let (listener, address) = listener();
     one(driver, move |stage| async move {
         for send in [false, true] {
@@ -180,9 +180,9 @@ fn a_panic_with_io_in_flight(driver: Choice) {
                 if send {
                     let body = Bytes::from(vec![1; 16 << 20]);
                     let payload = Payload { head: Vec::new(), body };
-                    first(stream.write(payload, IoTimeout::NONE), doomed).await;
+                    select(stream.write(payload, IoTimeout::NONE), doomed).await;
                 } else {
-                    first(stream.read(&mut buffer, IoTimeout::NONE), doomed).await;
+                    select(stream.read(&mut buffer, IoTimeout::NONE), doomed).await;
                 }
             });
             match call.await {
@@ -199,12 +199,12 @@ fn a_panic_with_io_in_flight(driver: Choice) {
 }
 
 /// A connection that comes about after nobody waits for it any more is closed.
-fn a_connect_that_is_dropped(driver: Choice) {
+fn a_connect_that_is_dropped(driver: DriverChoice) {
     let (listener, address) = listener();
     one(driver, move |_| async move {
         for _ in 0..100 {
             let connect = Stream::connect(address, IoTimeout::NONE);
-            first(connect, yield_now()).await;
+            select(connect, yield_now()).await;
         }
         sleep(Duration::from_millis(50)).await;
         listener.set_nonblocking(true).unwrap();

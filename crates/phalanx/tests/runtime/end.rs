@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phalanx::{
-    Choice, Control, Graph, IoTimeout, Phase, Runtime, draining, is_draining, sleep, yield_now,
+    Control, DriverChoice, Graph, IoTimeout, Phase, Runtime, draining, is_draining, sleep,
+    yield_now,
 };
 
 use crate::harness::{LONG, listener, program};
@@ -37,7 +38,7 @@ impl Drop for Alive {
     }
 }
 
-fn what_is_under_way_is_finished(driver: Choice) {
+fn what_is_under_way_is_finished(driver: DriverChoice) {
     let [begun, finished] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
@@ -90,7 +91,7 @@ fn endless(runtime: Runtime, alive: &Arc<AtomicUsize>, ready: impl FnOnce(&Contr
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let partitioned = graph.partitioned("partitioned", |_| ());
-    let start = |start: &phalanx::Start| {
+    let start = |start: &phalanx::StartContext| {
         let (sleeper, reader, worker, parent) =
             (Alive::new(alive), Alive::new(alive), Alive::new(alive), Alive::new(alive));
         stage.dispatch(move |_| async move {
@@ -128,7 +129,7 @@ fn endless(runtime: Runtime, alive: &Arc<AtomicUsize>, ready: impl FnOnce(&Contr
     asked.expect("it was up").elapsed()
 }
 
-fn the_deadline(driver: Choice) {
+fn the_deadline(driver: DriverChoice) {
     let alive = Arc::new(AtomicUsize::new(0));
     let limit = Duration::from_millis(300);
     let took = endless(program(driver, 2).drain(limit), &alive, Control::drain);
@@ -137,14 +138,14 @@ fn the_deadline(driver: Choice) {
     assert!(took < LONG / 2, "{took:?}");
 }
 
-fn ended_at_once(driver: Choice) {
+fn ended_at_once(driver: DriverChoice) {
     let alive = Arc::new(AtomicUsize::new(0));
     let took = endless(program(driver, 2).drain(100 * LONG), &alive, |control| control.end());
     assert!(took < LONG / 2, "{took:?}");
 }
 
 /// By a thread that is no processor's, while all of them sleep.
-fn told_from_outside(driver: Choice) {
+fn told_from_outside(driver: DriverChoice) {
     let (up, is_up) = channel::<Control>();
     let teller = thread::spawn(move || {
         let control = is_up.recv().unwrap();
@@ -155,7 +156,7 @@ fn told_from_outside(driver: Choice) {
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let begun = Instant::now();
-    let start = |_: &phalanx::Start| {
+    let start = |_: &phalanx::StartContext| {
         stage.dispatch(|_| async { draining().await })?;
         Ok(())
     };
@@ -170,7 +171,7 @@ fn told_from_outside(driver: Choice) {
 }
 
 /// All tests here say `signals(false)`: then nobody has set handlers.
-fn signals_are_left_alone(driver: Choice) {
+fn signals_are_left_alone(driver: DriverChoice) {
     crate::harness::one(driver, |_| async {
         let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return };
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use phalanx::fs::{Dir, FileKind};
-use phalanx::{Choice, join};
+use phalanx::{DriverChoice, join};
 use rustix::fs::{Advice, CWD, FileType, Mode, fadvise, mknodat};
 use tempfile::TempDir;
 
@@ -27,7 +27,7 @@ fn root(tree: &Path) -> Dir {
     Dir::open(&tree.join("root")).unwrap()
 }
 
-fn beneath(driver: Choice) {
+fn beneath(driver: DriverChoice) {
     let tree = tree();
     let dir = root(tree.path());
     let secret = tree.path().join("secret").into_os_string().into_encoded_bytes();
@@ -60,7 +60,7 @@ fn beneath(driver: Choice) {
     });
 }
 
-fn links(driver: Choice) {
+fn links(driver: DriverChoice) {
     let tree = tree();
     let at = |name: &str| tree.path().join("root").join(name);
     symlink("a/file", at("in")).unwrap();
@@ -88,7 +88,7 @@ fn links(driver: Choice) {
     });
 }
 
-fn reads(driver: Choice) {
+fn reads(driver: DriverChoice) {
     let tree = tree();
     let content = pattern(300_001);
     fs::write(tree.path().join("root/data"), &content).unwrap();
@@ -115,7 +115,7 @@ fn reads(driver: Choice) {
 }
 
 /// What the kernel does not have in memory, and what it has in part, comes just as whole.
-fn from_the_disk(driver: Choice) {
+fn from_the_disk(driver: DriverChoice) {
     let tree = tree();
     let content = pattern(6 << 20);
     let path = tree.path().join("root/data");
@@ -150,7 +150,7 @@ fn from_the_disk(driver: Choice) {
     });
 }
 
-fn far_into_a_file(driver: Choice) {
+fn far_into_a_file(driver: DriverChoice) {
     let tree = tree();
     let path = tree.path().join("root/sparse");
     let far = (5 << 30) + 12_345;
@@ -176,7 +176,7 @@ fn far_into_a_file(driver: Choice) {
     });
 }
 
-fn metadata(driver: Choice) {
+fn metadata(driver: DriverChoice) {
     let tree = tree();
     let then = std::time::UNIX_EPOCH + std::time::Duration::new(1_000_000_000, 123_456_000);
     let path = tree.path().join("root/a/file");
@@ -198,7 +198,7 @@ fn metadata(driver: Choice) {
     });
 }
 
-fn what_is_no_file(driver: Choice) {
+fn what_is_no_file(driver: DriverChoice) {
     let tree = tree();
     let pipe = tree.path().join("root/pipe");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();

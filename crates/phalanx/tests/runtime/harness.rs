@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use phalanx::{CallError, Choice, Graph, RunError, Runtime, SharedStage};
+use phalanx::{CallError, DriverChoice, Graph, RunError, Runtime, SharedStage};
 
 /// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// Runs a test on a thread of its own, and fails when it hangs. Without the driver it is skipped,
 /// unless `PHALANX_REQUIRE_URING=1`; so is it when `PHALANX_DRIVER` names the other.
-pub(crate) fn on(driver: Choice, test: fn(Choice)) {
+pub(crate) fn on(driver: DriverChoice, test: fn(DriverChoice)) {
     let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
     if ["uring", "poll"].contains(&named.as_str()) && named != driver.to_string() {
         println!("skipped: PHALANX_DRIVER={named}");
@@ -42,12 +42,12 @@ pub(crate) fn on(driver: Choice, test: fn(Choice)) {
 }
 
 /// A runtime that leaves signals and cores alone: many tests share them.
-pub(crate) fn program(driver: Choice, processors: usize) -> Runtime {
+pub(crate) fn program(driver: DriverChoice, processors: usize) -> Runtime {
     Runtime::new().driver(driver).processors(processors).pin(false).signals(false)
 }
 
 /// Runs one operation, given the stage that it runs on, and ends the program with it.
-pub(crate) fn one<F, Fut, T>(driver: Choice, operation: F) -> T
+pub(crate) fn one<F, Fut, T>(driver: DriverChoice, operation: F) -> T
 where
     F: FnOnce(SharedStage<()>) -> Fut + Send + 'static,
     Fut: Future<Output = T> + 'static,

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phalanx::net::{Listener, Stream, bind};
-use phalanx::{Bytes, Choice, Drained, IoTimeout, Payload, is_draining, sleep};
+use phalanx::{Bytes, Drained, DriverChoice, IoTimeout, Payload, is_draining, sleep};
 use socket2::{Domain, Socket, Type};
 
 use crate::harness::{LONG, elsewhere, listener, one, pattern, rest_of};
@@ -43,7 +43,7 @@ async fn before_a_turn() -> Instant {
     begun
 }
 
-fn reads(driver: Choice) {
+fn reads(driver: DriverChoice) {
     let (listener, address) = listener();
     one(driver, move |stage| async move {
         let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
@@ -81,7 +81,7 @@ fn reads(driver: Choice) {
 }
 
 /// Bytes that come while the processor does something else, until long after the limit: they were in time.
-fn what_came_in_time(driver: Choice) {
+fn what_came_in_time(driver: DriverChoice) {
     const LIMIT: Duration = Duration::from_millis(400);
     let (listener, address) = listener();
     one(driver, move |stage| async move {
@@ -107,7 +107,7 @@ fn what_came_in_time(driver: Choice) {
 }
 
 /// Bytes that arrive while a read is being cancelled belong to the next one, or to this one after all.
-fn nothing_is_lost(driver: Choice) {
+fn nothing_is_lost(driver: DriverChoice) {
     let (listener, address) = listener();
     let sender = thread::spawn(move || {
         let (mut peer, _) = listener.accept().unwrap();
@@ -134,7 +134,7 @@ fn nothing_is_lost(driver: Choice) {
     assert_eq!(received, pattern(400));
 }
 
-fn writes(driver: Choice) {
+fn writes(driver: DriverChoice) {
     let (listener, address) = listener();
     // More than sockets hold, to a peer that does not read. Made before, for it takes a while: limits
     // count from the beginning of the cohort.
@@ -156,7 +156,7 @@ fn writes(driver: Choice) {
     });
 }
 
-fn connects(driver: Choice) {
+fn connects(driver: DriverChoice) {
     // A listener that accepts nobody and whose queue is full: the kernel leaves callers waiting.
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
@@ -197,7 +197,7 @@ fn assert_drained(error: io::Error) {
 }
 
 /// Idle I/O ends when the program drains; other I/O does not.
-fn drained(driver: Choice) {
+fn drained(driver: DriverChoice) {
     let (listener, address) = listener();
     let ours = bind((Ipv4Addr::LOCALHOST, 0).into(), 1).unwrap().remove(0);
     let mut graph = phalanx::Graph::new();
@@ -252,7 +252,7 @@ fn drained(driver: Choice) {
 }
 
 /// Limits of seconds on thousands of reads, none of which takes long.
-fn most_limits_are_not_reached(driver: Choice) {
+fn most_limits_are_not_reached(driver: DriverChoice) {
     let (listener, address) = listener();
     let peer = thread::spawn(move || {
         let (mut peer, _) = listener.accept().unwrap();

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use phalanx::fs::Dir;
 use phalanx::net::Stream;
 use phalanx::{
-    BlockingStage, Choice, Control, Event, ExclusiveStage, Graph, IoTimeout, PartitionedStage,
-    RemoteTrigger, Session, SharedStage, Trigger, blocking, draining, event, first, join,
-    remote_event, sleep, timeout, yield_now,
+    BlockingStage, Control, DriverChoice, Event, ExclusiveStage, Graph, IoTimeout,
+    PartitionedStage, RemoteTrigger, Session, SharedStage, Trigger, blocking, draining, event,
+    join, remote_event, select, sleep, timeout, yield_now,
 };
 
 use crate::harness::{LONG, listener, program};
@@ -164,7 +164,7 @@ async fn step(town: &Town, random: &mut Random, depth: u32) {
                 child().await;
                 trigger.fire(1);
             });
-            let _ = first(event, told).await;
+            let _ = select(event, told).await;
         }
     }
 }
@@ -193,7 +193,7 @@ async fn connection(town: &Town, key: u64) -> std::io::Result<()> {
 }
 
 /// Fills a program with lives, ends it at some moment, and looks what is left.
-fn round(driver: Choice, seed: u64) {
+fn round(driver: DriverChoice, seed: u64) {
     let mut random = Random(seed);
     let (listener, peer) = listener();
     let server = thread::spawn(move || {
@@ -271,7 +271,7 @@ fn round(driver: Choice, seed: u64) {
     server.join().unwrap();
 }
 
-fn ended_at_random(driver: Choice) {
+fn ended_at_random(driver: DriverChoice) {
     let rounds = std::env::var("PHALANX_LIVES").ok().and_then(|rounds| rounds.parse().ok());
     let first = Random(std::process::id().into()).split().0;
     for seed in 0..rounds.unwrap_or(12) {
@@ -280,7 +280,7 @@ fn ended_at_random(driver: Choice) {
 }
 
 /// The report is no constant: an operation whose future is leaked leaves its timer armed.
-fn a_leak_is_seen(driver: Choice) {
+fn a_leak_is_seen(driver: DriverChoice) {
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let ended = program(driver, 1).run(graph, |start| {

@@ -4,14 +4,14 @@ use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, TcpStream};
 
 use phalanx::net::Listeners;
-use phalanx::{Bytes, Choice, Graph, IoTimeout, RunError};
+use phalanx::{Bytes, DriverChoice, Graph, IoTimeout, RunError};
 
 use crate::harness::{patient, program, rest_of};
 use crate::on_each_driver;
 
 on_each_driver!(accepting_ends_with_the_drain, too_few_are_an_error);
 
-fn accepting_ends_with_the_drain(driver: Choice) {
+fn accepting_ends_with_the_drain(driver: DriverChoice) {
     const CLIENTS: usize = 20;
     let listeners = Listeners::bind((Ipv4Addr::LOCALHOST, 0).into(), 2).unwrap();
     let address = listeners.local_addr();
@@ -25,7 +25,7 @@ fn accepting_ends_with_the_drain(driver: Choice) {
         // The last one says that all is well by going on to the end of the program.
         TcpStream::connect(address).unwrap()
     });
-    let start = |start: &phalanx::Start| {
+    let start = |start: &phalanx::StartContext| {
         let listener = listeners.listener(start)?;
         let again = listeners.listener(start).err().expect("taken");
         assert_eq!(again.kind(), ErrorKind::NotFound);
@@ -56,7 +56,7 @@ fn accepting_ends_with_the_drain(driver: Choice) {
         .unwrap();
 }
 
-fn too_few_are_an_error(driver: Choice) {
+fn too_few_are_an_error(driver: DriverChoice) {
     let listeners = Listeners::bind((Ipv4Addr::LOCALHOST, 0).into(), 1).unwrap();
     let graph = Graph::new();
     let ran = program(driver, 2).run(graph, |start| {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use phalanx::{Choice, Graph, sleep};
+use phalanx::{DriverChoice, Graph, sleep};
 
 use crate::harness::{patient, program};
 use crate::on_each_driver;
@@ -22,7 +22,7 @@ async fn busy(time: Duration) {
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// Runs this very test in a process of its own, whose stderr it returns. In that process: none.
-fn output_of(name: &str, driver: Choice) -> Option<String> {
+fn output_of(name: &str, driver: DriverChoice) -> Option<String> {
     const CHILD: &str = "PHALANX_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
         return None;
@@ -35,7 +35,7 @@ fn output_of(name: &str, driver: Choice) -> Option<String> {
     Some(stderr)
 }
 
-fn told_while_it_runs_and_after(driver: Choice) {
+fn told_while_it_runs_and_after(driver: DriverChoice) {
     if let Some(stderr) = output_of("told_while_it_runs_and_after", driver) {
         let lines: Vec<_> = stderr.lines().filter(|line| line.contains("phalanx: ")).collect();
         let [first, last] = lines[..] else { panic!("two lines, not {lines:?}") };
@@ -58,8 +58,8 @@ fn told_while_it_runs_and_after(driver: Choice) {
     let is_up = std::sync::Mutex::new(Some(is_up));
     let (tell, told) = channel();
     let runtime =
-        program(driver, 1).long_operation(LIMIT).admin(Some((Ipv4Addr::LOCALHOST, 0).into()));
-    let start = |start: &phalanx::Start| {
+        program(driver, 1).stall_threshold(LIMIT).admin(Some((Ipv4Addr::LOCALHOST, 0).into()));
+    let start = |start: &phalanx::StartContext| {
         let (control, tell) = (start.control(), tell.clone());
         let is_up = is_up.lock().unwrap().take().unwrap();
         stage.dispatch(move |_| async move {
@@ -101,14 +101,14 @@ fn told_while_it_runs_and_after(driver: Choice) {
     assert!(test.split("\"stage\"").next().unwrap().contains("\"long_operations\":0"));
 }
 
-fn told_to_nobody(driver: Choice) {
+fn told_to_nobody(driver: DriverChoice) {
     if let Some(stderr) = output_of("told_to_nobody", driver) {
         assert!(!stderr.contains("phalanx: "), "{stderr}");
         return;
     }
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
-    let ran = program(driver, 1).long_operation(Duration::ZERO).run(graph, |start| {
+    let ran = program(driver, 1).stall_threshold(Duration::ZERO).run(graph, |start| {
         let control = start.control();
         work.dispatch(|_| busy(Duration::from_millis(300)))?;
         control.drain();
@@ -125,13 +125,13 @@ fn sleeps(thread: rustix::thread::Pid) -> Option<u64> {
     count.trim().parse().ok()
 }
 
-fn nobody_looks_at_sleepers(driver: Choice) {
+fn nobody_looks_at_sleepers(driver: DriverChoice) {
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     // The thread that runs the program becomes its supervisor.
     let supervisor = rustix::thread::gettid();
     let (tell, told) = channel();
-    let runtime = program(driver, 2).long_operation(Duration::from_millis(4));
+    let runtime = program(driver, 2).stall_threshold(Duration::from_millis(4));
     let ran = runtime.run(graph, |start| {
         if start.processor() > 0 {
             return Ok(());

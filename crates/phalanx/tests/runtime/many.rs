@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use phalanx::{Choice, Graph, draining, join, sleep};
+use phalanx::{DriverChoice, Graph, draining, join, sleep};
 
 use crate::harness::{one, program};
 use crate::on_each_driver;
@@ -13,7 +13,7 @@ use crate::on_each_driver;
 on_each_driver!(more_than_cores, one_after_the_other, at_once, one_within_another);
 
 /// Every processor asks every partition, so each talks with each.
-fn more_than_cores(driver: Choice) {
+fn more_than_cores(driver: DriverChoice) {
     let processors = 2 * thread::available_parallelism().map_or(1, usize::from) + 5;
     let answers = Arc::new(AtomicUsize::new(0));
     let mut graph = Graph::new();
@@ -54,7 +54,7 @@ fn more_than_cores(driver: Choice) {
 }
 
 /// Nothing of a program is left for the next.
-fn one_after_the_other(driver: Choice) {
+fn one_after_the_other(driver: DriverChoice) {
     #[cfg(target_os = "linux")]
     let threads = || {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap().map_while(Result::ok);
@@ -72,7 +72,7 @@ fn one_after_the_other(driver: Choice) {
     assert_eq!(threads(), 0);
 }
 
-fn at_once(driver: Choice) {
+fn at_once(driver: DriverChoice) {
     thread::scope(|scope| {
         for number in 0..4 {
             scope.spawn(move || {
@@ -106,7 +106,7 @@ fn start_is_last(total: &AtomicUsize, all: usize) -> bool {
 }
 
 /// An operation that runs a whole program, on a thread of its own as it blocks.
-fn one_within_another(driver: Choice) {
+fn one_within_another(driver: DriverChoice) {
     let outer = one(driver, move |_| async move {
         let inner = thread::spawn(move || {
             one(driver, |_| async {

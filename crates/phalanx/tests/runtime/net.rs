@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use phalanx::net::{Listener, Stream, bind};
-use phalanx::{Bytes, Choice, Graph, IoTimeout, Payload, SharedStage};
+use phalanx::{Bytes, DriverChoice, Graph, IoTimeout, Payload, SharedStage};
 use socket2::{Domain, Socket, Type};
 
 use crate::harness::{LONG, listener, one, patient, pattern, program};
@@ -41,7 +41,7 @@ async fn accept_all(listener: Listener, stage: SharedStage<()>) {
 }
 
 /// An echo server on two processors, and forty clients that send up to a megabyte each.
-fn echo(driver: Choice) {
+fn echo(driver: DriverChoice) {
     let listeners = bind((Ipv4Addr::LOCALHOST, 0).into(), 2).unwrap();
     let address = listeners[0].local_addr().unwrap();
     assert_eq!(address, listeners[1].local_addr().unwrap());
@@ -60,12 +60,12 @@ fn echo(driver: Choice) {
             });
             control.drain();
         });
-        let start = |_: &phalanx::Start| {
+        let start = |_: &phalanx::StartContext| {
             let listener = Listener::new(listeners.lock().unwrap().pop().unwrap())?;
             stage.dispatch(move |_| accept_all(listener, stage))?;
             Ok(())
         };
-        let ready = |started: &phalanx::Up| up.send(started.control.clone()).unwrap();
+        let ready = |started: &phalanx::Started| up.send(started.control.clone()).unwrap();
         program(driver, 2).run_and(graph, start, ready).unwrap();
     });
 }
@@ -87,7 +87,7 @@ fn exchange(address: std::net::SocketAddr, lengths: &[usize]) {
 }
 
 /// Connecting, addresses, a large payload of two parts, half a close, the end.
-fn both_ends(driver: Choice) {
+fn both_ends(driver: DriverChoice) {
     let (listener, address) = listener();
     let peer = thread::spawn(move || {
         let (stream, from) = listener.accept().unwrap();
@@ -121,7 +121,7 @@ fn both_ends(driver: Choice) {
     assert!(received == [&b"head"[..], &pattern(3_000_000)].concat());
 }
 
-fn refused(driver: Choice) {
+fn refused(driver: DriverChoice) {
     // Bound and not listening: nobody else gets it, and nobody answers.
     let taken = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     taken.bind(&std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
@@ -135,7 +135,7 @@ fn refused(driver: Choice) {
     drop(taken);
 }
 
-fn a_taken_address(driver: Choice) {
+fn a_taken_address(driver: DriverChoice) {
     let (_listener, address) = listener();
     for processors in [1, 2] {
         let error = bind(address, processors).unwrap_err();
@@ -157,7 +157,7 @@ fn a_taken_address(driver: Choice) {
 }
 
 /// A peer that resets: the read says so, and the processor goes on.
-fn nobody_there(driver: Choice) {
+fn nobody_there(driver: DriverChoice) {
     let (listener, address) = listener();
     one(driver, move |_| async move {
         let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use phalanx::{CallError, Choice, Cohort, Graph, RunError, sleep};
+use phalanx::{CallError, Cohort, DriverChoice, Graph, RunError, sleep};
 
 use crate::harness::{one, program};
 use crate::on_each_driver;
@@ -23,7 +23,7 @@ async fn parse() {
 
 /// The hook receives every panic of an operation that nobody awaits, with stage, operation and line. It
 /// panics itself, without effect.
-fn all_are_reported(driver: Choice) {
+fn all_are_reported(driver: DriverChoice) {
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
     let direct = graph.stage("direct").direct().shared(());
@@ -69,7 +69,7 @@ fn all_are_reported(driver: Choice) {
     assert_eq!(told, expected);
 }
 
-fn a_state_that_is_reached_twice(driver: Choice) {
+fn a_state_that_is_reached_twice(driver: DriverChoice) {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
     let table = graph.partitioned("table", |_| 0);
@@ -100,7 +100,7 @@ fn a_state_that_is_reached_twice(driver: Choice) {
     }
 }
 
-fn an_invocation_outside_of_any_program(_: Choice) {
+fn an_invocation_outside_of_any_program(_: DriverChoice) {
     let sleeping = catch_unwind(|| {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         let sleep = std::pin::pin!(sleep(Duration::from_secs(1)));
@@ -116,7 +116,7 @@ fn an_invocation_outside_of_any_program(_: Choice) {
     }
 }
 
-fn a_runtime_inside_of_a_runtime(driver: Choice) {
+fn a_runtime_inside_of_a_runtime(driver: DriverChoice) {
     one(driver, move |_| async move {
         let nested = program(driver, 1).run(Graph::new(), |_| Ok(()));
         assert!(matches!(nested, Err(RunError::Nested)), "{nested:?}");

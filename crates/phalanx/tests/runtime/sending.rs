@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx::fs::Dir;
 use phalanx::net::Stream;
-use phalanx::{Bytes, Choice, IoTimeout};
+use phalanx::{Bytes, DriverChoice, IoTimeout};
 
 use crate::harness::{LONG, elsewhere, listener, one, patient, pattern, rest_of};
 use crate::on_each_driver;
@@ -24,7 +24,7 @@ fn tree() -> (tempfile::TempDir, Dir) {
     (tree, dir)
 }
 
-fn head_and_file(driver: Choice) {
+fn head_and_file(driver: DriverChoice) {
     let (_tree, dir) = tree();
     let (listener, address) = listener();
     let received = one(driver, move |_| async move {
@@ -77,7 +77,7 @@ async fn both<T>(first: impl Future<Output = T>, second: impl Future<Output = ()
     result.expect("both are over")
 }
 
-fn more_than_there_is(driver: Choice) {
+fn more_than_there_is(driver: DriverChoice) {
     let (tree, dir) = tree();
     let (listener, address) = listener();
     one(driver, move |_| async move {
@@ -96,7 +96,7 @@ fn more_than_there_is(driver: Choice) {
 }
 
 /// The limit ends it, and the connection can be closed.
-fn nobody_reads(driver: Choice) {
+fn nobody_reads(driver: DriverChoice) {
     let (tree, dir) = tree();
     File::options().write(true).open(tree.path().join("file")).unwrap().set_len(64 << 20).unwrap();
     let (listener, address) = listener();

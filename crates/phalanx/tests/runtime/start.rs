@@ -4,19 +4,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use phalanx::{CallError, Choice, Graph, IoTimeout, Kind, RunError, sleep};
+use phalanx::{CallError, DriverChoice, DriverKind, Graph, IoTimeout, RunError, sleep};
 
 use crate::harness::{LONG, listener, program};
 use crate::on_each_driver;
 
 on_each_driver!(ready_comes_last, one_fails, one_panics, the_admin_address_is_taken);
 
-fn ready_comes_last(driver: Choice) {
+fn ready_comes_last(driver: DriverChoice) {
     let started = Mutex::new(Vec::new());
     let readies = AtomicUsize::new(0);
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
-    let start = |start: &phalanx::Start| {
+    let start = |start: &phalanx::StartContext| {
         assert_eq!(readies.load(Ordering::SeqCst), 0, "ready before all have started");
         // So that they do not all start at once.
         std::thread::sleep(Duration::from_millis(30 * start.processor() as u64));
@@ -24,11 +24,12 @@ fn ready_comes_last(driver: Choice) {
         stage.dispatch(|_| async { phalanx::draining().await })?;
         Ok(())
     };
-    let ready = |up: &phalanx::Up| {
+    let ready = |up: &phalanx::Started| {
         let mut started = started.lock().unwrap();
         started.sort_unstable();
         assert_eq!(*started, [0, 1, 2], "each once");
-        let wanted = if driver == Choice::Uring { Kind::Uring } else { Kind::Poll };
+        let wanted =
+            if driver == DriverChoice::Uring { DriverKind::Uring } else { DriverKind::Poll };
         assert_eq!((up.driver, &up.fallback, up.admin), (wanted, &None, None));
         readies.fetch_add(1, Ordering::SeqCst);
         up.control.drain();
@@ -39,14 +40,14 @@ fn ready_comes_last(driver: Choice) {
 
 /// Runs a program whose processor 1 begins with `fault`, and whose others would run for ever.
 fn with_a_fault(
-    driver: Choice,
+    driver: DriverChoice,
     fault: impl Fn() -> Result<(), phalanx::StartError> + Send + Sync,
 ) -> RunError {
     let (_listener, address) = listener();
     let ready = AtomicBool::new(false);
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
-    let start = |start: &phalanx::Start| {
+    let start = |start: &phalanx::StartContext| {
         if start.processor() == 1 {
             return fault();
         }
@@ -65,7 +66,7 @@ fn with_a_fault(
     ran.expect_err("a fault")
 }
 
-fn one_fails(driver: Choice) {
+fn one_fails(driver: DriverChoice) {
     let error = with_a_fault(driver, || Err(std::io::Error::other("no such luck").into()));
     assert!(matches!(error, RunError::Start(_)), "{error:?}");
     assert_eq!(error.to_string(), "no such luck");
@@ -73,12 +74,12 @@ fn one_fails(driver: Choice) {
     assert_eq!(error.to_string(), CallError::Ended.to_string());
 }
 
-fn one_panics(driver: Choice) {
+fn one_panics(driver: DriverChoice) {
     let error = with_a_fault(driver, || panic!("as the test wants it"));
     assert!(matches!(error, RunError::Processor(1)), "{error:?}");
 }
 
-fn the_admin_address_is_taken(driver: Choice) {
+fn the_admin_address_is_taken(driver: DriverChoice) {
     let (_listener, taken) = listener();
     let ran = program(driver, 1).admin(Some(taken)).run(Graph::new(), |_| unreachable!());
     match ran.unwrap_err() {

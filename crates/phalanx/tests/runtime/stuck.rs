@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx::{Choice, EXIT_STUCK, Graph, Runtime, blocking};
+use phalanx::{DriverChoice, EXIT_STUCK, Graph, Runtime, blocking};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{LONG, program};
@@ -25,7 +25,7 @@ on_each_driver!(
 const STUCK: &str = "stuck now";
 
 /// The child that a test runs itself in, with stderr up to [`STUCK`] read. In the child: none.
-fn child(name: &str, driver: Choice) -> Option<(Child, BufReader<ChildStderr>)> {
+fn child(name: &str, driver: DriverChoice) -> Option<(Child, BufReader<ChildStderr>)> {
     const CHILD: &str = "PHALANX_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
         return None;
@@ -84,7 +84,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-fn runtime(driver: Choice) -> Runtime {
+fn runtime(driver: DriverChoice) -> Runtime {
     program(driver, 1).signals(true)
 }
 
@@ -95,7 +95,7 @@ fn assert_reported(said: &str, line: u32, operation: &str) {
     assert!(said.contains(&expected), "no {expected:?} in {said:?}");
 }
 
-fn ended_by_a_further_signal(driver: Choice) {
+fn ended_by_a_further_signal(driver: DriverChoice) {
     let line = line!() + 9;
     if let Some(child) = child("ended_by_a_further_signal", driver) {
         let (code, said) = signal(child, u32::MAX);
@@ -111,7 +111,7 @@ fn ended_by_a_further_signal(driver: Choice) {
     unreachable!("{ran:?}");
 }
 
-fn ended_after_the_drain(driver: Choice) {
+fn ended_after_the_drain(driver: DriverChoice) {
     let line = line!() + 9;
     if let Some(child) = child("ended_after_the_drain", driver) {
         let (code, said) = signal(child, 1);
@@ -130,7 +130,7 @@ fn ended_after_the_drain(driver: Choice) {
     unreachable!("{ran:?}");
 }
 
-fn a_blocking_call(driver: Choice) {
+fn a_blocking_call(driver: DriverChoice) {
     if let Some(child) = child("a_blocking_call", driver) {
         let (code, said) = signal(child, u32::MAX);
         assert_eq!(code, EXIT_STUCK, "{said}");
@@ -149,7 +149,7 @@ fn a_blocking_call(driver: Choice) {
 }
 
 /// The supervisor's own thread is kept: the thread that listens to signals ends the process.
-fn a_callback_of_the_program(driver: Choice) {
+fn a_callback_of_the_program(driver: DriverChoice) {
     if let Some(child) = child("a_callback_of_the_program", driver) {
         let (code, said) = signal(child, u32::MAX);
         assert_eq!(code, EXIT_STUCK, "{said}");
@@ -159,7 +159,7 @@ fn a_callback_of_the_program(driver: Choice) {
     unreachable!("{ran:?}");
 }
 
-fn reported_where_signals_are_not_handled(driver: Choice) {
+fn reported_where_signals_are_not_handled(driver: DriverChoice) {
     let line = line!() + 11;
     if let Some((mut child, mut stderr)) = child("reported_where_signals_are_not_handled", driver) {
         let mut said = String::new();

@@ -4,7 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use phalanx::{Choice, First, TimedOut, event, first, join, now, sleep, timeout, yield_now};
+use phalanx::{
+    DriverChoice, Either, TimedOut, event, join, now, select, sleep, timeout, yield_now,
+};
 
 use crate::harness::{LONG, one};
 use crate::on_each_driver;
@@ -13,7 +15,7 @@ on_each_driver!(sleeps_end_in_order, a_thousand_sleeps, timeouts, the_first_of_t
 
 const MS: Duration = Duration::from_millis(1);
 
-fn sleeps_end_in_order(driver: Choice) {
+fn sleeps_end_in_order(driver: DriverChoice) {
     one(driver, |stage| async move {
         let (begun, order) = (Instant::now(), Rc::new(RefCell::new(Vec::new())));
         let calls: Vec<_> = [90, 30, 0, 60, 120, 31]
@@ -37,7 +39,7 @@ fn sleeps_end_in_order(driver: Choice) {
     });
 }
 
-fn a_thousand_sleeps(driver: Choice) {
+fn a_thousand_sleeps(driver: DriverChoice) {
     one(driver, |stage| async move {
         let begun = Instant::now();
         let calls: Vec<_> = (0..1000)
@@ -50,7 +52,7 @@ fn a_thousand_sleeps(driver: Choice) {
     });
 }
 
-fn timeouts(driver: Choice) {
+fn timeouts(driver: DriverChoice) {
     one(driver, |stage| async move {
         assert_eq!(timeout(LONG, async { 7 }).await, Ok(7));
         assert_eq!(timeout(Duration::ZERO, async { 7 }).await, Ok(7), "what is ready is in time");
@@ -89,19 +91,19 @@ impl Drop for Noted {
     }
 }
 
-fn the_first_of_two(driver: Choice) {
+fn the_first_of_two(driver: DriverChoice) {
     one(driver, |_| async move {
-        assert_eq!(first(async { 1 }, async { 2 }).await, First::One(1), "both: the first one");
-        assert_eq!(first(sleep(LONG), async { 2 }).await, First::Other(2));
-        assert_eq!(first(sleep(LONG), sleep(5 * MS)).await, First::Other(()));
-        assert_eq!(first(sleep(5 * MS), sleep(LONG)).await, First::One(()));
+        assert_eq!(select(async { 1 }, async { 2 }).await, Either::Left(1), "both: the first one");
+        assert_eq!(select(sleep(LONG), async { 2 }).await, Either::Right(2));
+        assert_eq!(select(sleep(LONG), sleep(5 * MS)).await, Either::Right(()));
+        assert_eq!(select(sleep(5 * MS), sleep(LONG)).await, Either::Left(()));
         let dropped = Rc::new(Cell::new(false));
         let noted = Noted(dropped.clone());
         let other = async move {
             let _noted = noted;
             sleep(LONG).await;
         };
-        first(yield_now(), other).await;
+        select(yield_now(), other).await;
         assert!(dropped.get(), "the loser is dropped");
     });
 }

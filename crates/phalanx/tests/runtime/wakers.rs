@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use phalanx::{Choice, join, sleep, timeout};
+use phalanx::{DriverChoice, join, sleep, timeout};
 
 use crate::harness::one;
 use crate::on_each_driver;
@@ -60,7 +60,7 @@ fn filler() -> Sender<(Shared, usize)> {
     sender
 }
 
-fn woken_by_threads(driver: Choice) {
+fn woken_by_threads(driver: DriverChoice) {
     one(driver, |stage| async move {
         let fillers = [filler(), filler(), filler()];
         let calls: Vec<_> = (0..600)
@@ -91,7 +91,7 @@ fn woken_by_threads(driver: Choice) {
 }
 
 /// By many, again and again, though one would do.
-fn woken_too_often(driver: Choice) {
+fn woken_too_often(driver: DriverChoice) {
     one(driver, |_| async {
         let slot = Shared::default();
         let threads: Vec<_> = (0..4)
@@ -116,7 +116,7 @@ fn woken_too_often(driver: Choice) {
 }
 
 /// When the operation is gone, when its slot is another's, when the program is gone.
-fn woken_too_late(driver: Choice) {
+fn woken_too_late(driver: DriverChoice) {
     let wakers = one(driver, |stage| async move {
         let slots: Vec<_> = (0..50).map(|_| Shared::default()).collect();
         for slot in &slots {

@@ -6,14 +6,14 @@ use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use phalanx::fs::Dir;
-use phalanx::{Choice, Session, join, sleep};
+use phalanx::{DriverChoice, Session, join, sleep};
 
 use crate::harness::{one, pattern};
 use crate::on_each_driver;
 
 on_each_driver!(written_and_read_again, made_beneath_only, many_writers, a_session_ends_its_writes);
 
-fn written_and_read_again(driver: Choice) {
+fn written_and_read_again(driver: DriverChoice) {
     let home = tempfile::tempdir().unwrap();
     let dir = Dir::open(home.path()).unwrap();
     let content = pattern(3 << 20);
@@ -39,7 +39,7 @@ fn written_and_read_again(driver: Choice) {
     assert!(fs::read(home.path().join("data")).unwrap()[7..] == expected);
 }
 
-fn made_beneath_only(driver: Choice) {
+fn made_beneath_only(driver: DriverChoice) {
     let outside = tempfile::tempdir().unwrap();
     let root = outside.path().join("root");
     fs::create_dir(&root).unwrap();
@@ -61,7 +61,7 @@ fn made_beneath_only(driver: Choice) {
     assert!(!outside.path().join("made").exists());
 }
 
-fn many_writers(driver: Choice) {
+fn many_writers(driver: DriverChoice) {
     let home = tempfile::tempdir().unwrap();
     let dir = Dir::open(home.path()).unwrap();
     one(driver, move |stage| async move {
@@ -88,7 +88,7 @@ fn bytes(of: &[u8]) -> phalanx::Bytes {
 }
 
 /// The end waits until the kernel has no more of its bytes, and what is there is a part of them.
-fn a_session_ends_its_writes(driver: Choice) {
+fn a_session_ends_its_writes(driver: DriverChoice) {
     let home = tempfile::tempdir().unwrap();
     let dir = Dir::open(home.path()).unwrap();
     let path = home.path().join("data");

@@ -128,7 +128,7 @@ fn a_program_that_forgets_who_waits_is_stuck() {
                 });
                 // Polled once more than it waits for, if the nap is over before.
                 let nap = sleep(Duration::from_millis(1));
-                let _ = phalanx::first(forgetful.wait(), async {
+                let _ = phalanx::select(forgetful.wait(), async {
                     nap.await;
                     std::future::pending::<()>().await;
                 })

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::{Listener, Stream};
-use phalanx::{Admission, Event, First, IoTimeout, SharedStage, first, now, timeout};
+use phalanx::{Admission, Either, Event, IoTimeout, SharedStage, now, select, timeout};
 use phalanx_http::Status;
 use phalanx_tls::{Failed, TlsStages};
 
@@ -135,9 +135,9 @@ async fn next(
 ) -> Option<Stream> {
     let mut next = pin!(listener.accept_next());
     let Some(shut) = shut else { return next.await };
-    match first(next.as_mut(), shut).await {
-        First::One(stream) => stream,
-        First::Other(_) => {
+    match select(next.as_mut(), shut).await {
+        Either::Left(stream) => stream,
+        Either::Right(_) => {
             let left = last.get_or_insert_with(|| now() + LAST).saturating_sub(now());
             timeout(left, next).await.ok().flatten()
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use phalanx::fs::{File, FileKind};
-use phalanx::{BlockingError, Bytes, First, Partition, draining, event, first};
+use phalanx::{BlockingError, Bytes, Either, Partition, draining, event, select};
 use phalanx_http::Coding;
 
 use crate::files::aggregator;
@@ -182,9 +182,9 @@ async fn compress(
         call.await
     } else {
         // No client waits for this job, so a program that drains drops it.
-        match first(call, draining()).await {
-            First::One(encoded) => encoded,
-            First::Other(()) => return Err(Failure::Busy),
+        match select(call, draining()).await {
+            Either::Left(encoded) => encoded,
+            Either::Right(()) => return Err(Failure::Busy),
         }
     };
     match encoded {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::{
-    BlockingStage, Cohort, CohortStage, SharedStage, draining, first, now, sleep, time_of_day,
+    BlockingStage, Cohort, CohortStage, SharedStage, draining, now, select, sleep, time_of_day,
 };
 use phalanx_http::{LogFormat, LogTime};
 
@@ -89,7 +89,7 @@ async fn write_all(lines: Rc<Lines>) {
             return;
         }
         // A program that is asked to finish waits for nothing.
-        first(draining(), sleep(GATHER)).await;
+        select(draining(), sleep(GATHER)).await;
         let bytes = lines.buffer.replace(lines.spare.take());
         let dropped = lines.dropped.take();
         let count = bytes.iter().filter(|byte| **byte == b'\n').count();

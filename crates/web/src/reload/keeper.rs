@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx::net::Listener;
-use phalanx::{First, StartError, Trigger, draining, event, first};
+use phalanx::{Either, StartError, Trigger, draining, event, select};
 use phalanx_service::Ends;
 
 use crate::connection::accept::{Accepting, Door, Entrance, accept};
@@ -63,7 +63,7 @@ impl Keeper {
                 }
                 Err(wait) => wait,
             };
-            if let First::One(()) = first(&mut draining, wait).await {
+            if let Either::Left(()) = select(&mut draining, wait).await {
                 break;
             }
         }

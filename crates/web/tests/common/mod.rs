@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx::{Choice, Control};
+use phalanx::{Control, DriverChoice};
 use phalanx_web::{Config, Listen, Serving, serve};
 
 /// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
@@ -29,7 +29,7 @@ pub(crate) struct Server {
 /// that `change` gets is new and empty; it sets the configuration's roots, and returns it.
 pub(crate) fn on_each_driver(change: impl Fn(&Path) -> Config, test: impl Fn(&Server, &Path)) {
     let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
-    for driver in [Choice::Uring, Choice::Poll] {
+    for driver in [DriverChoice::Uring, DriverChoice::Poll] {
         if ["uring", "poll"].contains(&named.as_str()) && named != driver.to_string() {
             continue;
         }
@@ -49,7 +49,7 @@ pub(crate) fn on_each_driver(change: impl Fn(&Path) -> Config, test: impl Fn(&Se
         });
         let Ok(up) = is_up.recv_timeout(LONG) else {
             let error = server.join().unwrap().unwrap_err();
-            assert!(driver == Choice::Uring && error.contains("io_uring"), "{error}");
+            assert!(driver == DriverChoice::Uring && error.contains("io_uring"), "{error}");
             println!("skipped: {error}");
             continue;
         };

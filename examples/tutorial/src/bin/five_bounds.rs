@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use phalanx::net::{Listeners, Stream};
 use phalanx::{
-    Call, CallError, Graph, IoTimeout, PartitionedStage, Runtime, SharedStage, Start, join,
+    Call, CallError, Graph, IoTimeout, PartitionedStage, Runtime, SharedStage, StartContext, join,
 };
 
 /// The longest line that a client may send, in bytes.
@@ -131,7 +131,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let listeners = Listeners::bind(address, 2)?;
     let runtime = Runtime::new().processors(2).admin(Some(admin)).drain(Duration::from_secs(5));
-    let start = |start: &Start| {
+    let start = |start: &StartContext| {
         let (listener, clients) = (listeners.listener(start)?, Rc::new(()));
         stages.network.dispatch(move |_| {
             listener.accept_each(move |stream| {

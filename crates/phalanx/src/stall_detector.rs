@@ -14,16 +14,16 @@ use std::time::{Duration, Instant};
 use phalanx_core::{Control, Running};
 
 /// An operation that runs longer is told, unless the runtime is told otherwise.
-pub const DEFAULT_LONG_OPERATION: Duration = Duration::from_millis(100);
+pub const DEFAULT_STALL_THRESHOLD: Duration = Duration::from_millis(100);
 
 /// How many long operations each stage had on each processor.
 #[derive(Debug, Default)]
-pub(crate) struct LongCounts {
+pub(crate) struct StallCounts {
     stages: usize,
     counts: Box<[AtomicU64]>,
 }
 
-impl LongCounts {
+impl StallCounts {
     pub(crate) fn new(control: &Control) -> Arc<Self> {
         let profile = control.profile();
         let (stages, processors) = (profile.stages.len(), profile.processors.len());
@@ -69,15 +69,15 @@ impl std::fmt::Display for Report {
 }
 
 /// The supervisor's part.
-pub(crate) struct Watch {
+pub(crate) struct StallDetector {
     limit: Duration,
     seen: Vec<Option<Seen>>,
     names: Vec<&'static str>,
-    counts: Arc<LongCounts>,
+    counts: Arc<StallCounts>,
 }
 
-impl Watch {
-    pub(crate) fn new(limit: Duration, control: &Control, counts: Arc<LongCounts>) -> Self {
+impl StallDetector {
+    pub(crate) fn new(limit: Duration, control: &Control, counts: Arc<StallCounts>) -> Self {
         let profile = control.profile();
         let seen = vec![None; profile.processors.len()];
         Self { limit: limit.max(Duration::from_millis(1)), seen, names: profile.stages, counts }
@@ -91,7 +91,7 @@ impl Watch {
             self.note(now, processor, running, |report| {
                 // Nobody may be there to read it.
                 let _ = writeln!(std::io::stderr(), "phalanx: {report}");
-                crate::events::long_operation(&report);
+                crate::tracing_events::long_operation(&report);
             });
         }
         let following = self.seen.iter().flatten().any(|seen| seen.told);
@@ -167,8 +167,8 @@ mod tests {
         graph.shared("work", ());
         let control = graph.build(2)[0].control();
         let seen_once = one_that_runs();
-        let counts = LongCounts::new(&control);
-        let mut watch = Watch::new(100 * MS, &control, counts.clone());
+        let counts = StallCounts::new(&control);
+        let mut watch = StallDetector::new(100 * MS, &control, counts.clone());
         let begin = Instant::now();
         let mut tale = Vec::new();
         let mut look = |at: u32, cohort: Option<u64>| {

@@ -1,4 +1,4 @@
-//! Gathering: a processor that has nothing to do waits a little for more than one thing to do.
+//! Coalescing: a processor that has nothing to do waits a little for more than one thing to do.
 //!
 //! Below saturation the outside sends so slowly that cohorts at the sockets stay small, and each
 //! completion pays for a turn and a system call of its own. Waiting for some of them makes what a
@@ -20,7 +20,7 @@ const PAUSE: u32 = 16;
 
 /// When to wait, and for how much.
 #[derive(Debug)]
-pub(crate) struct Gathering {
+pub(crate) struct Coalescing {
     limit: Duration,
     /// The window over which completions are counted, and how many came in it.
     began: Duration,
@@ -33,7 +33,7 @@ pub(crate) struct Gathering {
     not_before: Duration,
 }
 
-impl Gathering {
+impl Coalescing {
     /// Waits for `limit` at most.
     pub(crate) fn new(limit: Duration) -> Self {
         let zero = Duration::ZERO;
@@ -71,14 +71,14 @@ mod tests {
     const LIMIT: Duration = Duration::from_millis(1);
 
     /// So many completions a second, one by one, for 10 ms.
-    fn after(rate: u32) -> (Gathering, Duration) {
-        let mut gathering = Gathering::new(LIMIT);
+    fn after(rate: u32) -> (Coalescing, Duration) {
+        let mut coalescing = Coalescing::new(LIMIT);
         let (gap, mut now) = (Duration::from_secs(1) / rate, Duration::from_secs(9));
         for _ in 0..rate / 100 {
             now += gap;
-            gathering.came(1, now);
+            coalescing.came(1, now);
         }
-        (gathering, now)
+        (coalescing, now)
     }
 
     #[test]
@@ -86,8 +86,8 @@ mod tests {
         for (rate, wanted) in
             [(1_000, None), (10_000, None), (30_000, Some(30)), (200_000, Some(64))]
         {
-            let (mut gathering, now) = after(rate);
-            let wish = gathering.wish(now).map(|(wanted, _)| wanted);
+            let (mut coalescing, now) = after(rate);
+            let wish = coalescing.wish(now).map(|(wanted, _)| wanted);
             let near = |a: usize, b: usize| a.abs_diff(b) <= 2;
             assert!(
                 match (wish, wanted) {
@@ -101,24 +101,24 @@ mod tests {
 
     #[test]
     fn a_wait_for_nothing_is_not_repeated_soon() {
-        let (mut gathering, mut now) = after(60_000);
-        assert!(gathering.wish(now).is_some());
-        gathering.came(3, now);
+        let (mut coalescing, mut now) = after(60_000);
+        assert!(coalescing.wish(now).is_some());
+        coalescing.came(3, now);
         for _ in 0..PAUSE {
-            assert_eq!(gathering.wish(now), None);
+            assert_eq!(coalescing.wish(now), None);
             now += LIMIT;
-            gathering.came(60, now);
+            coalescing.came(60, now);
         }
-        assert!(gathering.wish(now).is_some(), "later it is");
-        gathering.came(60, now + LIMIT);
-        assert!(gathering.wish(now + LIMIT).is_some(), "it was worth it");
+        assert!(coalescing.wish(now).is_some(), "later it is");
+        coalescing.came(60, now + LIMIT);
+        assert!(coalescing.wish(now + LIMIT).is_some(), "it was worth it");
     }
 
     #[test]
     fn when_the_stream_ends_so_do_the_waits() {
-        let (mut gathering, now) = after(60_000);
-        gathering.came(0, now + 5 * LIMIT);
-        gathering.came(1, now + 10 * LIMIT);
-        assert_eq!(gathering.wish(now + 10 * LIMIT), None);
+        let (mut coalescing, now) = after(60_000);
+        coalescing.came(0, now + 5 * LIMIT);
+        coalescing.came(1, now + 10 * LIMIT);
+        assert_eq!(coalescing.wish(now + 10 * LIMIT), None);
     }
 }

@@ -5,16 +5,16 @@ use std::time::Duration;
 /// The end of a program, as [`Runtime::run`](crate::Runtime::run) reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Ended {
+pub struct ExitReport {
     /// By processor.
-    pub processors: Vec<Left>,
+    pub processors: Vec<Leaks>,
 }
 
 /// What a processor had not got back when it ended. All zero, but for a fault, or for a device that
 /// does not answer: a request to the kernel that was cancelled is waited for two seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Left {
+pub struct Leaks {
     /// Operations in its slab.
     pub operations: usize,
     /// Timers armed.
@@ -27,11 +27,11 @@ pub struct Left {
     pub buffers: usize,
 }
 
-impl Ended {
+impl ExitReport {
     /// Whether nothing is left anywhere.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.processors.iter().all(|left| *left == Left::default())
+        self.processors.iter().all(|left| *left == Leaks::default())
     }
 }
 

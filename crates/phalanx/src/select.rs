@@ -6,22 +6,22 @@ use std::task::Poll;
 
 /// Which of two came first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum First<A, B> {
+pub enum Either<A, B> {
     /// The first argument.
-    One(A),
+    Left(A),
     /// The second argument.
-    Other(B),
+    Right(B),
 }
 
 /// Awaits both, returns the one that is ready first and drops the other. When both are ready, it
 /// is the first argument.
-pub async fn first<A: Future, B: Future>(one: A, other: B) -> First<A::Output, B::Output> {
+pub async fn select<A: Future, B: Future>(one: A, other: B) -> Either<A::Output, B::Output> {
     let (mut one, mut other) = (pin!(one), pin!(other));
     poll_fn(|context| {
         if let Poll::Ready(output) = one.as_mut().poll(context) {
-            return Poll::Ready(First::One(output));
+            return Poll::Ready(Either::Left(output));
         }
-        other.as_mut().poll(context).map(First::Other)
+        other.as_mut().poll(context).map(Either::Right)
     })
     .await
 }

@@ -6,25 +6,25 @@ use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use phalanx_core::{Control, Seed};
-use phalanx_driver::Kind;
+use phalanx_driver::DriverKind;
 
 use crate::admin::Admin;
-use crate::ended::{Left, SETTLING};
 use crate::error::{RunError, StartError};
+use crate::exit_report::{Leaks, SETTLING};
 use crate::io::Io;
 use crate::region;
-use crate::rest::Rest;
 use crate::runtime::Runtime;
 use crate::supervisor::Event;
+use crate::supervisor_idle::SupervisorIdle;
 use crate::world::{Caller, DriverWorld};
 
 /// What a program's start on one processor is told.
-pub struct Start {
+pub struct StartContext {
     index: usize,
     control: Control,
 }
 
-impl Start {
+impl StartContext {
     pub(crate) fn new(index: usize, control: Control) -> Self {
         Self { index, control }
     }
@@ -41,19 +41,19 @@ impl Start {
 }
 
 /// One processor's thread.
-pub(crate) struct Launch<'a> {
+pub(crate) struct WorkerThread<'a> {
     pub(crate) seed: Seed,
-    pub(crate) kind: Kind,
+    pub(crate) kind: DriverKind,
     pub(crate) epoch: Instant,
     pub(crate) calls: Arc<AtomicU64>,
-    pub(crate) rest: Option<Arc<Rest>>,
+    pub(crate) rest: Option<Arc<SupervisorIdle>>,
     pub(crate) runtime: &'a Runtime,
 }
 
-impl Launch<'_> {
+impl WorkerThread<'_> {
     pub(crate) fn run<F>(self, events: &Sender<Event>, admin: Option<&Admin>, start: &F)
     where
-        F: Fn(&Start) -> Result<(), StartError>,
+        F: Fn(&StartContext) -> Result<(), StartError>,
     {
         let index = self.seed.index();
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -68,14 +68,14 @@ impl Launch<'_> {
         events: &Sender<Event>,
         admin: Option<&Admin>,
         start: &F,
-    ) -> Result<Left, RunError>
+    ) -> Result<Leaks, RunError>
     where
-        F: Fn(&Start) -> Result<(), StartError>,
+        F: Fn(&StartContext) -> Result<(), StartError>,
     {
         let Self { seed, kind, epoch, calls, rest, runtime } = self;
         let (index, control) = (seed.index(), seed.control());
         if runtime.pin {
-            crate::pin::to_core(index, runtime.processors);
+            crate::affinity::to_core(index, runtime.processors);
         }
         let driver = phalanx_driver::open(kind, &runtime.config).map_err(RunError::Driver)?;
         let unparker = driver.unparker();
@@ -91,7 +91,7 @@ impl Launch<'_> {
             if let (0, Some(admin)) = (index, admin) {
                 admin.start()?;
             }
-            start(&Start::new(index, control.clone()))
+            start(&StartContext::new(index, control.clone()))
         };
         let started = processor.enter(begin).map_err(RunError::from);
         if started.is_ok() {
@@ -102,7 +102,7 @@ impl Launch<'_> {
         // The processor's operations go before their driver does, and their requests after them.
         drop(processor);
         let settled = io.settle(SETTLING).map_err(RunError::Driver);
-        let left = Left { operations, timers, ..io.left() };
+        let left = Leaks { operations, timers, ..io.left() };
         started.and(settled).map(|()| left)
     }
 }

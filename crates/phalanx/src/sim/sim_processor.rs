@@ -13,7 +13,7 @@ use crate::io::Io;
 const NEVER: u64 = u64::MAX;
 
 /// A processor in the scheduler's hands.
-pub(super) struct Place {
+pub(super) struct SimProcessor {
     /// There until it is dropped, within its I/O.
     processor: Option<Processor>,
     pub(super) io: Rc<Io>,
@@ -43,7 +43,7 @@ impl Bell {
     }
 }
 
-impl Place {
+impl SimProcessor {
     pub(super) fn new(processor: Processor, io: Rc<Io>, world: World, bell: Arc<Bell>) -> Self {
         let outside = Outside { io: io.clone(), world, control: processor.control() };
         Self { processor: Some(processor), io, world: outside, bell, asleep: None, over: false }
@@ -103,7 +103,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SimProcessor {
     fn drop(&mut self) {
         // The processor's operations go before their driver does.
         let _entered = self.io.enter();

@@ -1,4 +1,4 @@
-//! Rest: a supervisor that looks at the processors does not look while all of them sleep.
+//! SupervisorIdle: a supervisor that looks at the processors does not look while all of them sleep.
 //!
 //! A processor says when it sleeps and when it is awake, in a word of its own. The supervisor says
 //! that it rests, and then looks whether all sleep; a processor that wakes says so, and then looks
@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 struct Asleep(AtomicBool);
 
 /// Who sleeps.
-pub(crate) struct Rest {
+pub(crate) struct SupervisorIdle {
     processors: Box<[Asleep]>,
     resting: AtomicBool,
 }
 
-impl Rest {
+impl SupervisorIdle {
     pub(crate) fn new(processors: usize) -> Arc<Self> {
         let processors = (0..processors).map(|_| Asleep::default()).collect();
         Arc::new(Self { processors, resting: AtomicBool::new(false) })
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn only_who_ends_the_rest_calls() {
-        let rest = Rest::new(2);
+        let rest = SupervisorIdle::new(2);
         assert!(!rest.may_rest() && !rest.is_awake(0), "it does not rest");
         rest.sleeps(0);
         assert!(!rest.may_rest(), "one is awake");

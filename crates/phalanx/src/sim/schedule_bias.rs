@@ -6,7 +6,7 @@ use phalanx_driver::Config;
 
 /// How the choices of one run are spread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Habits {
+pub(super) struct ScheduleBias {
     /// The largest cohort: small ones interleave operations, large ones keep them together.
     pub(super) cohort: usize,
     /// Whether queues are shuffled before they are run from.
@@ -26,7 +26,7 @@ pub(super) struct Habits {
     pub(super) audits: bool,
 }
 
-impl Habits {
+impl ScheduleBias {
     pub(super) fn drawn(rng: &mut Rng) -> Self {
         Self {
             cohort: [1, 1, 2, 5, 1000][rng.usize(..5)],
