@@ -193,12 +193,12 @@ fn host() -> impl Strategy<Value = HostConfig> {
         };
         let paths = || paths.clone().into_iter();
         HostConfig {
-            names: names.clone(),
+            server_names: names.clone(),
             root: root.into(),
             index: names,
             listing: flags[0],
             fallback,
-            errors: errors.into_iter().collect(),
+            error_pages: errors.into_iter().collect(),
             symlinks: [Symlinks::Deny, Symlinks::OwnerMatches, Symlinks::Follow][links],
             precompressed: flags[1],
             compress: flags[2],
