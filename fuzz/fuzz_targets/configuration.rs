@@ -11,18 +11,18 @@ macro_rules! look {
         let mut config = Config::new();
         let mut origins = Origins::default();
         match config.read($text, "fuzz.toml", "/base".as_ref(), &mut origins) {
-            Err(mistakes) => {
-                assert!(!mistakes.is_empty());
-                for mistake in mistakes {
-                    let line = mistake.to_string();
+            Err(errors) => {
+                assert!(!errors.is_empty());
+                for error in errors {
+                    let line = error.to_string();
                     assert!(line.starts_with("fuzz.toml:"), "no place: {line}");
                     assert!(!line.contains('\n'), "more than a line: {line:?}");
                 }
             }
             Ok(()) => {
                 let senseless = config.check();
-                for mistake in &senseless {
-                    let line = mistake.clone().located(&origins).to_string();
+                for error in &senseless {
+                    let line = error.clone().located(&origins).to_string();
                     assert!(!line.is_empty() && !line.contains('\n'), "{line:?}");
                 }
                 if !senseless.is_empty() {
@@ -33,7 +33,7 @@ macro_rules! look {
                 let mut again = Config::new();
                 again
                     .read(&printed, "printed", "".as_ref(), &mut Origins::default())
-                    .unwrap_or_else(|mistakes| panic!("{mistakes:?} in\n{printed}"));
+                    .unwrap_or_else(|errors| panic!("{errors:?} in\n{printed}"));
                 assert_eq!(again.to_toml(), printed);
             }
         }

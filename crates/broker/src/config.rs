@@ -2,15 +2,15 @@
 
 mod check;
 mod keys;
-mod missing;
 mod reload;
 mod text;
+mod unavailable;
 mod values;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use phalanx_config::{Mistake, Origins};
+pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_service::RuntimeConfig;
 
 use crate::listen::Listen;

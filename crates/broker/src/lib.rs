@@ -46,7 +46,7 @@ mod trie;
 #[expect(dead_code, reason = "others need more of it")]
 mod wire;
 
-pub use config::{Config, Limits, Mistake, Origins, RuntimeConfig, Security, Tls, WhenFull};
+pub use config::{Config, ConfigError, Limits, Origins, RuntimeConfig, Security, Tls, WhenFull};
 pub use listen::Listen;
 pub use operator::{Operator, operate};
 pub use phalanx_store::{Checked, OpenError};

@@ -51,11 +51,11 @@ pub trait Operator: Send + Sync + 'static {
 pub fn operate<O: Operator>(config: Config, operator: Arc<O>) -> Result<(), ServeError> {
     let ready = operator.clone();
     let signals = config.runtime.signals;
-    let hears = |mut reloader| {
+    let on_reload = |mut reloader| {
         let stopping = operator.clone();
         let hear =
             || Hangups::hear(move || operator.reload(&mut reloader), move || stopping.stopping());
         signals.then(hear).flatten()
     };
-    run(config, hears, |serving| ready.ready(serving))
+    run(config, on_reload, |serving| ready.ready(serving))
 }

@@ -33,7 +33,7 @@ pub struct Reloaded {
     /// Keys whose values differ from those of the start, which hold until the broker is started again.
     pub needs_restart: Vec<String>,
     /// What somebody should know of the certificate, one line each.
-    pub doubts: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl Reloader {
@@ -47,22 +47,22 @@ impl Reloader {
         let mut followed = new.over(&self.running);
         // A new one that is well may not be so together with what stays of the old one.
         for config in [&new, &followed] {
-            let mistakes = config.check();
-            if !mistakes.is_empty() {
-                return Err(ServeError::Config(mistakes));
+            let errors = config.check();
+            if !errors.is_empty() {
+                return Err(ServeError::Config(errors));
             }
         }
         let security = &followed.security;
         let policy = self.access.prepare(security)?;
         let mut files: Vec<_> =
             [&security.password_file, &security.acl_file].into_iter().flatten().cloned().collect();
-        let mut doubts = Vec::new();
+        let mut warnings = Vec::new();
         if let (Some((certificates, clients)), Some(tls)) = (&self.tls, &security.tls) {
             let Tls { certificate, key, client_authorities } = tls;
             let authorities =
                 client_authorities.as_deref().map(Clients::of_authorities).transpose()?;
             // The last that may fail.
-            doubts = certificates.replace(vec![source(tls)], SystemTime::now())?;
+            warnings = certificates.replace(vec![source(tls)], SystemTime::now())?;
             if let (Some(clients), Some(authorities)) = (clients, &authorities) {
                 clients.follow(authorities);
             }
@@ -74,6 +74,6 @@ impl Reloader {
         self.access.put(policy);
         let terms = Terms::new(followed, Some(self.live.current().get()));
         self.live.put(terms);
-        Ok(Reloaded { files, needs_restart, doubts })
+        Ok(Reloaded { files, needs_restart, warnings })
     }
 }

@@ -16,7 +16,7 @@ use phalanx_store::{Checked, OpenError, Options, Recovered, Store};
 use phalanx_tls::{CertificateError, Certificates, Clients, Source, TlsStages};
 
 use crate::access::Access;
-use crate::config::{Config, Mistake, Tls};
+use crate::config::{Config, ConfigError, Tls};
 use crate::connection::accept::accept;
 use crate::connection::guest::Guard;
 use crate::connection::place::Places;
@@ -39,7 +39,7 @@ use crate::terms::{Live, Terms};
 pub enum ServeError {
     /// The configuration makes no sense.
     #[error("{}", lines(.0))]
-    Config(Vec<Mistake>),
+    Config(Vec<ConfigError>),
     /// The address is taken, or is none of this machine.
     #[error("cannot listen on {address}: {source}{}", port_hint(address, source))]
     Listen {
@@ -78,7 +78,7 @@ pub struct Serving<'a> {
     /// Where it listens, in the order of [`Config::listen`].
     pub addresses: &'a [SocketAddr],
     /// What somebody should know of the certificate, one line each.
-    pub doubts: &'a [String],
+    pub warnings: &'a [String],
     /// What the runtime says.
     pub up: &'a Started,
     listen: &'a [Listen],
@@ -173,8 +173,8 @@ impl Broker {
         config: &Config,
         store: Option<(Store, Restored)>,
     ) -> Self {
-        let mistakes = config.check();
-        assert!(mistakes.is_empty(), "{}", lines(&mistakes));
+        let errors = config.check();
+        assert!(errors.is_empty(), "{}", lines(&errors));
         let access = Access::open(&config.security).unwrap_or_else(|error| panic!("{error}"));
         Self::declare_with(graph, config, access, (store, None))
     }
@@ -267,15 +267,15 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
     run(config, |_| None, ready)
 }
 
-/// As [`serve`]; `hears` may have a thread of its own for as long as the broker runs.
+/// As [`serve`]; `on_reload` may have a thread of its own for as long as the broker runs.
 pub(crate) fn run(
     mut config: Config,
-    hears: impl FnOnce(Reloader) -> Option<Hangups>,
+    on_reload: impl FnOnce(Reloader) -> Option<Hangups>,
     ready: impl FnOnce(&Serving<'_>),
 ) -> Result<(), ServeError> {
-    let mistakes = config.check();
-    if !mistakes.is_empty() {
-        return Err(ServeError::Config(mistakes));
+    let errors = config.check();
+    if !errors.is_empty() {
+        return Err(ServeError::Config(errors));
     }
     config.limits.connections = config.runtime.room_for_connections(config.limits.connections, 0);
     let bind = |&Listen { address, .. }: &Listen| {
@@ -285,12 +285,12 @@ pub(crate) fn run(
     let listeners = config.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
     let addresses: Vec<_> = listeners.iter().map(Listeners::local_addr).collect();
     let access = Access::open(&config.security)?;
-    let (tls, doubts) = certificates(&config)?;
+    let (tls, warnings) = certificates(&config)?;
     let mut graph = Graph::new();
     let store = config.persistence_dir.as_ref().map(|path| open(&config, path)).transpose()?;
     let broker = Broker::declare_with(&mut graph, &config, access.clone(), (store, tls.clone()));
     let live = broker.live.clone();
-    let hangups = hears(Reloader { live, access, tls, running: config.clone() });
+    let hangups = on_reload(Reloader { live, access, tls, running: config.clone() });
     let start = |start: &StartContext| {
         broker.begin(start);
         if let Some(ends) = hangups.as_ref().filter(|_| start.processor() == 0).map(Hangups::ends) {
@@ -316,7 +316,7 @@ pub(crate) fn run(
     };
     let runtime = config.runtime.build();
     let up = |up: &Started| {
-        ready(&Serving { addresses: &addresses, doubts: &doubts, up, listen: &config.listen });
+        ready(&Serving { addresses: &addresses, warnings: &warnings, up, listen: &config.listen });
     };
     broker.context.counters.show(runtime).run_and(graph, start, up)?;
     match broker.context.ledger.broken() {
@@ -331,9 +331,9 @@ type OfTls = (Arc<Certificates>, Option<Clients>);
 /// The broker's certificate and whom it trusts, if any address has TLS; and what there is to say about it.
 fn certificates(config: &Config) -> Result<(Option<OfTls>, Vec<String>), CertificateError> {
     let Some(tls) = &config.security.tls else { return Ok((None, Vec::new())) };
-    let (certificates, doubts) = Certificates::load(vec![source(tls)], SystemTime::now())?;
+    let (certificates, warnings) = Certificates::load(vec![source(tls)], SystemTime::now())?;
     let clients = tls.client_authorities.as_deref().map(Clients::of_authorities).transpose()?;
-    Ok((Some((Arc::new(certificates), clients)), doubts))
+    Ok((Some((Arc::new(certificates), clients)), warnings))
 }
 
 /// Where the broker's certificate lies.
@@ -381,6 +381,6 @@ pub fn check_persistence_dir(path: &Path) -> Result<Checked, ServeError> {
 }
 
 /// One line for each.
-fn lines(mistakes: &[Mistake]) -> String {
-    mistakes.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n")
+fn lines(errors: &[ConfigError]) -> String {
+    errors.iter().map(ConfigError::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -3,18 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use phalanx_broker::{Config, Listen, Mistake, Origins, Tls, WhenFull};
+use phalanx_broker::{Config, ConfigError, Listen, Origins, Tls, WhenFull};
 use proptest::prelude::*;
 
 #[path = "../../config/tests/servers/mod.rs"]
 mod servers;
 
 /// Reads and checks, as `phalanx broker --check` does.
-fn read(text: &str) -> Result<Config, Vec<Mistake>> {
+fn read(text: &str) -> Result<Config, Vec<ConfigError>> {
     let (mut config, mut origins) = (Config::new(), Origins::default());
     config.read(text, "b.toml", Path::new(""), &mut origins)?;
-    let mistakes: Vec<_> = config.check().into_iter().map(|m| m.located(&origins)).collect();
-    if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+    let errors: Vec<_> = config.check().into_iter().map(|m| m.located(&origins)).collect();
+    if errors.is_empty() { Ok(config) } else { Err(errors) }
 }
 
 #[test]

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use phalanx_broker::{Config, Listen, Mistake, OpenError, Origins, ServeError, WhenFull, operate};
+use phalanx_broker::{
+    Config, ConfigError, Listen, OpenError, Origins, ServeError, WhenFull, operate,
+};
 
 use self::service::Service;
 use crate::settings::{self, FileArgs, RuntimeArgs, set, yes_or_no};
@@ -161,7 +163,7 @@ impl Broker {
         }
         let config = match self.load() {
             Ok(config) => config,
-            Err(mistakes) => return settings::mistaken(&mistakes),
+            Err(errors) => return settings::mistaken(&errors),
         };
         if self.file.print_config {
             return settings::print(&config.to_toml(), |text, here| {
@@ -171,7 +173,7 @@ impl Broker {
             });
         }
         if self.file.check {
-            return settings::check(&config.doubts(), &config.missing());
+            return settings::check(&config.warnings(), &config.unavailable());
         }
         if config.persistence_dir.is_none() && !config.ephemeral {
             status::print(
@@ -190,18 +192,18 @@ impl Broker {
     }
 
     /// The configuration that the file, the environment and the flags come to.
-    fn load(&self) -> Result<Config, Vec<Mistake>> {
+    fn load(&self) -> Result<Config, Vec<ConfigError>> {
         let (mut config, mut origins) = (Config::new(), Origins::default());
         RuntimeArgs::defaults(&mut config.runtime);
         let read =
             |text: &str, name: &str, base: &Path| config.read(text, name, base, &mut origins);
         self.file.read(read)?;
         self.apply(&mut config, &mut origins);
-        let mistakes = config.check();
-        if mistakes.is_empty() {
+        let errors = config.check();
+        if errors.is_empty() {
             return Ok(config);
         }
-        Err(mistakes.into_iter().map(|mistake| mistake.located(&origins)).collect())
+        Err(errors.into_iter().map(|error| error.located(&origins)).collect())
     }
 
     /// Sets what flags and the environment say.

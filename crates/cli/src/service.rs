@@ -22,15 +22,15 @@ impl Service {
 
 impl Operator for Service {
     fn ready(&self, serving: &Serving<'_>) {
-        self.teller.ready(serving.up, serving.doubts, serving.urls());
+        self.teller.ready(serving.up, serving.warnings, serving.urls());
     }
 
     fn reload(&self, reloader: &mut Reloader) {
         let read = || {
             let config = self.web.load(self.given.as_deref()).map_err(ServeError::Config)?;
-            let Reloaded { version, added, needs_restart, doubts } = reloader.reload(config)?;
+            let Reloaded { version, added, needs_restart, warnings } = reloader.reload(config)?;
             let done = format!("reloaded: this is version {version} of the configuration");
-            Ok::<_, ServeError>(ReloadReport { doubts, needs_restart, added, done })
+            Ok::<_, ServeError>(ReloadReport { warnings, needs_restart, added, done })
         };
         self.teller.reload(read, "not reloaded: the configuration from before stays");
     }

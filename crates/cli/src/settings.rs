@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use phalanx::DriverChoice;
-use phalanx_config::{Mistake, Origins};
+use phalanx_config::{ConfigError, Origins};
 use phalanx_service::RuntimeConfig;
 
 use crate::status;
@@ -30,7 +30,7 @@ pub(crate) struct FileArgs {
 
     /// Look whether the configuration is right and what it names is there (directories, certificates, files of
     /// passwords), tell of all that is wrong, and end: with 0 if nothing is, 1 if something cannot be had, 2 for
-    /// mistakes.
+    /// errors.
     #[arg(long)]
     pub(crate) check: bool,
 
@@ -44,12 +44,12 @@ impl FileArgs {
     /// begin.
     pub(crate) fn read(
         &self,
-        mut read: impl FnMut(&str, &str, &Path) -> Result<(), Vec<Mistake>>,
-    ) -> Result<(), Vec<Mistake>> {
+        mut read: impl FnMut(&str, &str, &Path) -> Result<(), Vec<ConfigError>>,
+    ) -> Result<(), Vec<ConfigError>> {
         if let Some(path) = &self.config {
             let name = path.display().to_string();
             let text = std::fs::read_to_string(path)
-                .map_err(|error| vec![Mistake::new(&name, "", &error.to_string())])?;
+                .map_err(|error| vec![ConfigError::new(&name, "", &error.to_string())])?;
             read(&text, &name, path.parent().unwrap_or(Path::new("")))?;
         }
         self.set.iter().try_for_each(|set| read(set, &format!("--set {set}"), Path::new("")))
@@ -156,8 +156,8 @@ pub(crate) fn set<T>(to: &mut T, from: Option<T>) {
 }
 
 /// Tells of mistakes, as many as there are.
-pub(crate) fn mistaken(mistakes: &[Mistake]) -> ExitCode {
-    mistakes.iter().for_each(status::print);
+pub(crate) fn mistaken(errors: &[ConfigError]) -> ExitCode {
+    errors.iter().for_each(status::print);
     ExitCode::from(2)
 }
 
@@ -165,10 +165,10 @@ pub(crate) fn mistaken(mistakes: &[Mistake]) -> ExitCode {
 /// relative paths beginning here, and gives what that comes to.
 pub(crate) fn print(
     text: &str,
-    again: impl FnOnce(&str, &Path) -> Result<String, Vec<Mistake>>,
+    again: impl FnOnce(&str, &Path) -> Result<String, Vec<ConfigError>>,
 ) -> ExitCode {
     let whole = std::env::current_dir().map_err(|error| error.to_string()).and_then(|here| {
-        again(text, &here).map_err(|mistakes| mistakes.iter().map(Mistake::to_string).collect())
+        again(text, &here).map_err(|errors| errors.iter().map(ConfigError::to_string).collect())
     });
     match whole {
         Ok(text) => {
@@ -183,8 +183,8 @@ pub(crate) fn print(
 }
 
 /// Tells what a configuration names and is not there, and what else there is to say.
-pub(crate) fn check(doubts: &[String], missing: &[String]) -> ExitCode {
-    doubts.iter().chain(missing).for_each(status::print);
+pub(crate) fn check(warnings: &[String], missing: &[String]) -> ExitCode {
+    warnings.iter().chain(missing).for_each(status::print);
     match missing.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

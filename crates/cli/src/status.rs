@@ -14,7 +14,7 @@ pub(crate) struct StatusReporter(Notify);
 /// What has come of reading a configuration again.
 pub(crate) struct ReloadReport {
     /// What somebody should know, one line each.
-    pub(crate) doubts: Vec<String>,
+    pub(crate) warnings: Vec<String>,
     /// Keys that have changed and are not followed.
     pub(crate) needs_restart: Vec<String>,
     /// Where it listens now and did not before.
@@ -33,10 +33,10 @@ impl StatusReporter {
     pub(crate) fn ready(
         &self,
         up: &Started,
-        doubts: &[String],
+        warnings: &[String],
         urls: impl Iterator<Item = String>,
     ) {
-        up.fallback.iter().chain(doubts).for_each(print);
+        up.fallback.iter().chain(warnings).for_each(print);
         if let Some(admin) = up.admin {
             print(format_args!("look inside at http://{admin}/"));
         }
@@ -52,8 +52,8 @@ impl StatusReporter {
     ) {
         self.0.reloading();
         match read() {
-            Ok(ReloadReport { doubts, needs_restart, added, done }) => {
-                doubts.iter().for_each(print);
+            Ok(ReloadReport { warnings, needs_restart, added, done }) => {
+                warnings.iter().for_each(print);
                 for key in needs_restart {
                     print(format_args!("{key}: has changed, and needs a restart to be followed"));
                 }

@@ -12,7 +12,7 @@ use crate::service::Service;
 use crate::settings::{self, FileArgs, RuntimeArgs, set, yes_or_no};
 use crate::status;
 use clap::Args;
-use phalanx_web::{Config, Inherited, Listen, Mistake, Origins, Tls, operate};
+use phalanx_web::{Config, ConfigError, Inherited, Listen, Origins, Tls, operate};
 
 /// Serve a directory of files over HTTP.
 ///
@@ -104,7 +104,7 @@ impl Web {
         let given = inherited.listen();
         let config = match self.load(given.as_deref()) {
             Ok(config) => config,
-            Err(mistakes) => return settings::mistaken(&mistakes),
+            Err(errors) => return settings::mistaken(&errors),
         };
         if self.file.print_config {
             return settings::print(&config.to_toml(), |text, here| {
@@ -114,7 +114,7 @@ impl Web {
             });
         }
         if self.file.check {
-            return settings::check(&config.doubts(), &config.missing());
+            return settings::check(&config.warnings(), &config.unavailable());
         }
         phalanx::raise_open_files();
         let served = operate(config, inherited, Arc::new(Service::new(self, given)));
@@ -129,18 +129,18 @@ impl Web {
 
     /// The configuration that the file, the environment and the flags come to. Where it listens may be
     /// `given`: then nothing else decides it.
-    pub(crate) fn load(&self, given: Option<&[Listen]>) -> Result<Config, Vec<Mistake>> {
+    pub(crate) fn load(&self, given: Option<&[Listen]>) -> Result<Config, Vec<ConfigError>> {
         let (mut config, mut origins) = (Config::new(), Origins::default());
         RuntimeArgs::defaults(&mut config.runtime);
         let read =
             |text: &str, name: &str, base: &Path| config.read(text, name, base, &mut origins);
         self.file.read(read)?;
         self.apply(&mut config, given, &mut origins)?;
-        let mistakes = config.check();
-        if mistakes.is_empty() {
+        let errors = config.check();
+        if errors.is_empty() {
             return Ok(config);
         }
-        Err(mistakes.into_iter().map(|mistake| mistake.located(&origins)).collect())
+        Err(errors.into_iter().map(|error| error.located(&origins)).collect())
     }
 
     /// Sets what flags and the environment say.
@@ -149,12 +149,12 @@ impl Web {
         config: &mut Config,
         given: Option<&[Listen]>,
         origins: &mut Origins,
-    ) -> Result<(), Vec<Mistake>> {
+    ) -> Result<(), Vec<ConfigError>> {
         if let Some(directory) = &self.directory {
             let Some(host) = config.hosts.iter_mut().find(|host| host.server_names.is_empty())
             else {
                 let what = "there is no default host whose root it could be: all have names";
-                return Err(vec![Mistake::new("DIRECTORY", "host", what)]);
+                return Err(vec![ConfigError::new("DIRECTORY", "host", what)]);
             };
             host.root.clone_from(directory);
         }
@@ -183,13 +183,13 @@ impl Web {
 
 impl Web {
     /// A certificate that is given by flags is the default host's, and all addresses have TLS then.
-    fn apply_tls(&self, config: &mut Config) -> Result<(), Vec<Mistake>> {
+    fn apply_tls(&self, config: &mut Config) -> Result<(), Vec<ConfigError>> {
         config.h2c |= self.h2c;
         if let (Some(certificate), Some(key)) = (&self.tls_certificate, &self.tls_key) {
             let Some(host) = config.hosts.iter_mut().find(|host| host.server_names.is_empty())
             else {
                 let what = "there is no default host whose certificate it could be: all have names";
-                return Err(vec![Mistake::new("--tls-certificate", "host", what)]);
+                return Err(vec![ConfigError::new("--tls-certificate", "host", what)]);
             };
             host.tls = Some(Tls { certificate: certificate.clone(), key: key.clone() });
             config.listen.iter_mut().for_each(|listen| listen.tls = !listen.redirect_https);

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `pass.rs` | a pass over declarations |
 //! | `value.rs` | how types are written, and what is said where they are written otherwise |
-//! | `mistake.rs` | what is wrong, and where it was said |
+//! | `error.rs` | what is wrong, and where it was said |
 //! | `amount.rs` | amounts of memory as people write them |
 //! | `difference.rs` | which keys of two configurations differ |
 //!
@@ -34,7 +34,7 @@
 //! assert_eq!(phalanx_config::table(&mut garden).to_string(), "gate = false\ntrees = 2\n");
 //!
 //! let text = "trees = 3\ngaet = 'east'";
-//! let mistakes =
+//! let errors =
 //!     phalanx_config::read(&mut garden, text, "garden.toml", "".as_ref(), &mut origins).unwrap_err();
 //! assert_eq!(
 //!     mistakes[0].to_string(),
@@ -46,7 +46,7 @@
 
 mod amount;
 mod difference;
-mod mistake;
+mod error;
 mod pass;
 mod value;
 
@@ -56,7 +56,7 @@ use toml::de::DeTable;
 
 pub use amount::amount;
 pub use difference::differences;
-pub use mistake::{Mistake, Origins};
+pub use error::{ConfigError, Origins};
 pub use pass::Pass;
 /// A table as it is written.
 pub use toml::Table;
@@ -83,20 +83,20 @@ pub fn read(
     name: &str,
     base: &Path,
     origins: &mut Origins,
-) -> Result<(), Vec<Mistake>> {
-    let (table, errors) = DeTable::parse_recoverable(text);
-    let mut mistakes: Vec<Mistake> = errors
+) -> Result<(), Vec<ConfigError>> {
+    let (table, syntax_errors) = DeTable::parse_recoverable(text);
+    let mut errors: Vec<ConfigError> = syntax_errors
         .iter()
         .map(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            Mistake::at(name, text, at, "", error.message().trim().replace('\n', "; "))
+            ConfigError::at(name, text, at, "", error.message().trim().replace('\n', "; "))
         })
         .collect();
-    if mistakes.is_empty() {
-        let reader = pass::Reader::new(text, name, base, origins, &mut mistakes);
+    if errors.is_empty() {
+        let reader = pass::Reader::new(text, name, base, origins, &mut errors);
         Pass::read(reader, table.get_ref(), |pass| keys.keys(pass));
     }
-    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
 /// All keys with their values, as [`read`] reads them to the same again.

@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::Keys;
-use crate::mistake::{Mistake, Origins};
+use crate::error::{ConfigError, Origins};
 use crate::value::{Place, Value};
 
 /// What a declaration of keys is walked with: it reads them, writes them, or lists their names.
@@ -26,7 +26,7 @@ pub(crate) struct Reader<'r> {
     name: &'r str,
     base: &'r Path,
     origins: &'r mut Origins,
-    mistakes: &'r mut Vec<Mistake>,
+    errors: &'r mut Vec<ConfigError>,
 }
 
 /// One table being read.
@@ -45,13 +45,13 @@ impl<'r> Reader<'r> {
         name: &'r str,
         base: &'r Path,
         origins: &'r mut Origins,
-        mistakes: &'r mut Vec<Mistake>,
+        errors: &'r mut Vec<ConfigError>,
     ) -> Self {
-        Self { text, name, base, origins, mistakes }
+        Self { text, name, base, origins, errors }
     }
 
-    fn mistake(&mut self, at: usize, key: &str, what: String) {
-        self.mistakes.push(Mistake::at(self.name, self.text, at, key, what));
+    fn error(&mut self, at: usize, key: &str, what: String) {
+        self.errors.push(ConfigError::at(self.name, self.text, at, key, what));
     }
 
     fn expected(&mut self, value: &Spanned<DeValue<'_>>, key: &str, expected: &str, why: &str) {
@@ -63,7 +63,7 @@ impl<'r> Reader<'r> {
             found.push('…');
         }
         let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-        self.mistake(span.start, key, format!("found {found}{why}, expected {expected}"));
+        self.error(span.start, key, format!("found {found}{why}, expected {expected}"));
     }
 }
 
@@ -132,7 +132,7 @@ impl Pass<'_, '_> {
         {
             let at = reading.start();
             let key = reading.prefix.trim_end_matches('.').to_owned();
-            reading.reader.mistake(at, &key, format!("`{name}` is missing"));
+            reading.reader.error(at, &key, format!("`{name}` is missing"));
         }
     }
 
@@ -314,7 +314,7 @@ impl<'a> Reading<'a, '_> {
                 None => format!("there are {}", known.join(", ")),
             };
             let what = format!("there is no such key; {hint}");
-            reader.mistake(key.span().start, &format!("{prefix}{name}"), what);
+            reader.error(key.span().start, &format!("{prefix}{name}"), what);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use phalanx::{DriverChoice, Runtime};
-use phalanx_config::{Keys, Mistake, Pass, choices};
+use phalanx_config::{ConfigError, Keys, Pass, choices};
 
 /// How many processors, with which driver, and how the program ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,11 +93,11 @@ impl Keys for RuntimeConfig {
 
 impl RuntimeConfig {
     /// What makes no sense of it; keys are those of a table `runtime`.
-    pub fn check(&self) -> Vec<Mistake> {
-        let mut mistakes = Vec::new();
+    pub fn check(&self) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
         if !(1..=1024).contains(&self.workers) {
             let what = format!("found {}, expected 1 to 1024", self.workers);
-            mistakes.push(Mistake::of("runtime.workers", what));
+            errors.push(ConfigError::of("runtime.workers", what));
         }
         if let Some(admin) = self.admin
             && !admin.ip().is_loopback()
@@ -107,7 +107,7 @@ impl RuntimeConfig {
                 "{admin} can be reached by others and shows them all about this server; use a \
                  loopback address, or say --admin-public (runtime.admin-public)"
             );
-            mistakes.push(Mistake::of("runtime.admin", what));
+            errors.push(ConfigError::of("runtime.admin", what));
         }
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         for name in &self.admin_hosts {
@@ -115,10 +115,10 @@ impl RuntimeConfig {
                 let what = format!(
                     "found {name:?}, expected a name such as \"metrics.example.org\", without a port"
                 );
-                mistakes.push(Mistake::of("runtime.admin-hosts", what));
+                errors.push(ConfigError::of("runtime.admin-hosts", what));
             }
         }
-        mistakes
+        errors
     }
 
     /// The runtime as it is asked for here.

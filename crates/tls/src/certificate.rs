@@ -147,13 +147,13 @@ fn not_pem(path: &Path, why: &pem::Error) -> CertificateError {
 
 /// What somebody should know of a certificate that can be used all the same: its time, and `names`
 /// of its host that it is not for. One line each; none where it cannot be used. May block.
-pub fn doubts(certificate: &Path, key: &Path, names: &[String], now: SystemTime) -> Vec<String> {
+pub fn warnings(certificate: &Path, key: &Path, names: &[String], now: SystemTime) -> Vec<String> {
     let loaded = load(certificate, key);
-    loaded.map_or_else(|_| Vec::new(), |loaded| doubts_of(certificate, &loaded, names, now))
+    loaded.map_or_else(|_| Vec::new(), |loaded| warnings_for(certificate, &loaded, names, now))
 }
 
 /// The same, of one that is loaded.
-pub(crate) fn doubts_of(
+pub(crate) fn warnings_for(
     path: &Path,
     certificate: &CertifiedKey,
     names: &[String],
@@ -164,20 +164,20 @@ pub(crate) fn doubts_of(
     let Ok((_, parsed)) = X509Certificate::from_der(first) else {
         return vec![format!("the certificate in {path} cannot be read: its time is not checked")];
     };
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
     let (from, until) = (parsed.validity().not_before, parsed.validity().not_after);
     if now < from.timestamp() {
-        doubts.push(format!("the certificate in {path} is not valid before {from}"));
+        warnings.push(format!("the certificate in {path} is not valid before {from}"));
     }
     if now > until.timestamp() {
-        doubts.push(format!("the certificate in {path} expired on {until}"));
+        warnings.push(format!("the certificate in {path} expired on {until}"));
     } else if now + SOON.as_secs() as i64 > until.timestamp() {
-        doubts.push(format!("the certificate in {path} expires on {until}"));
+        warnings.push(format!("the certificate in {path} expires on {until}"));
     }
     let missing = names.iter().filter(|name| !is_for(&parsed, name));
-    doubts.extend(missing.map(|name| format!("the certificate in {path} is not for {name}")));
-    doubts
+    warnings.extend(missing.map(|name| format!("the certificate in {path} is not for {name}")));
+    warnings
 }
 
 /// Whether a client that wants `name`, or any name of a pattern `*.rest`, will take the certificate

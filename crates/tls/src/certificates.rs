@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use crate::certificate::{CertificateError, doubts_of, load};
+use crate::certificate::{CertificateError, load, warnings_for};
 use crate::names::Names;
 
 /// Whose certificate lies where.
@@ -90,7 +90,7 @@ impl Certificates {
             match load(certificate, key) {
                 Ok(new) => {
                     told.push(format!("the certificate in {} was reloaded", certificate.display()));
-                    told.extend(doubts_of(certificate, &new, names, now));
+                    told.extend(warnings_for(certificate, &new, names, now));
                     held.certificate = Arc::new(new);
                     changed = true;
                 }
@@ -124,7 +124,7 @@ fn hold(
         // Before it is read, so that a change in between is seen at the next look.
         let stamps = [stamp(&source.certificate), stamp(&source.key)];
         let certificate = load(&source.certificate, &source.key)?;
-        told.extend(doubts_of(&source.certificate, &certificate, &source.names, now));
+        told.extend(warnings_for(&source.certificate, &certificate, &source.names, now));
         held.push(Held { source, stamps, certificate: Arc::new(certificate) });
     }
     Ok((held, told))

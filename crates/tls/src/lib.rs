@@ -20,7 +20,7 @@ mod handshake;
 mod names;
 mod session;
 
-pub use certificate::{CertificateError, check, doubts};
+pub use certificate::{CertificateError, check, warnings};
 pub use certificates::{Certificates, Source};
 pub use clients::Clients;
 pub use handshake::TlsStages;

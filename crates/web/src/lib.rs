@@ -34,8 +34,8 @@ mod stages;
 
 pub use auth::files::UsersError;
 pub use config::{
-    AccessLog, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Listen, LogFormat, LogTarget,
-    Mistake, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
+    AccessLog, Auth, CacheRule, Config, ConfigError, Cors, HeaderRule, HostConfig, Listen,
+    LogFormat, LogTarget, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
     SecurityHeaders, Symlinks, Timeouts, Tls, TypeRule, UnknownHost, amount,
 };
 pub use phalanx_tls::CertificateError;

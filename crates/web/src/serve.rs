@@ -15,7 +15,7 @@ use phalanx_service::{Hangups, port_hint};
 use phalanx_tls::{CertificateError, Certificates, Source};
 
 use crate::auth::files::{self, UsersError};
-use crate::config::{Config, Listen, LogTarget, Mistake, Tls};
+use crate::config::{Config, ConfigError, Listen, LogTarget, Tls};
 use crate::connection::accept::{Accepting, Door, Entrance, accept};
 use crate::log::{Reopening, Sink};
 use crate::reload::Reloader;
@@ -31,7 +31,7 @@ use crate::stages::{DoorStages, Stages};
 pub enum ServeError {
     /// The configuration is wrong.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-    Config(Vec<Mistake>),
+    Config(Vec<ConfigError>),
     /// There is no such directory, or it may not be read.
     #[error("cannot serve {}: {source}", path.display())]
     Root {
@@ -76,7 +76,7 @@ pub struct Serving<'a> {
     pub addresses: &'a [SocketAddr],
     /// What somebody should know of certificates and passwords, one line each: that one expires soon, or
     /// is not for a name of its host; that passwords are asked for without TLS.
-    pub doubts: &'a [String],
+    pub warnings: &'a [String],
     /// What the runtime says.
     pub up: &'a Started,
     listen: &'a [Listen],
@@ -182,22 +182,22 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
     run(config, Inherited::default(), |_| None, ready)
 }
 
-/// As [`serve`]; `hears` may have a thread of its own for as long as the server runs.
+/// As [`serve`]; `on_reload` may have a thread of its own for as long as the server runs.
 pub(crate) fn run(
     mut config: Config,
     inherited: Inherited,
-    hears: impl FnOnce(Reloader) -> Option<Hangups>,
+    on_reload: impl FnOnce(Reloader) -> Option<Hangups>,
     ready: impl FnOnce(&Serving<'_>),
 ) -> Result<(), ServeError> {
-    let mistakes = config.check();
-    if !mistakes.is_empty() {
-        return Err(ServeError::Config(mistakes));
+    let errors = config.check();
+    if !errors.is_empty() {
+        return Err(ServeError::Config(errors));
     }
     config.max_connections =
         config.runtime.room_for_connections(config.max_connections, config.open_files);
     let roots = open_roots(&config)?;
-    let (certificates, mut doubts) = certificates(&config)?;
-    doubts.extend(files::doubts(&config));
+    let (certificates, mut warnings) = certificates(&config)?;
+    warnings.extend(files::warnings(&config));
     let entrances = Entrances::bind(&config, inherited)?;
     let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
     let reopen = log.as_ref().map(Sink::reopen);
@@ -215,7 +215,7 @@ pub(crate) fn run(
         entrances,
         reopen,
     };
-    let hangups = hears(reloader);
+    let hangups = on_reload(reloader);
     let start = |start: &StartContext| {
         let ends = hangups.as_ref().filter(|_| start.processor() == 0).map(Hangups::ends);
         let (orders, processor) = (orders.clone(), start.processor());
@@ -224,7 +224,7 @@ pub(crate) fn run(
         Ok(())
     };
     let up = |up: &Started| {
-        ready(&Serving { addresses: &addresses, doubts: &doubts, up, listen: &config.listen });
+        ready(&Serving { addresses: &addresses, warnings: &warnings, up, listen: &config.listen });
     };
     let mut runtime = config.runtime.build();
     let memory = server.live.newest().memory.clone();
@@ -269,6 +269,6 @@ fn certificates(
     if !config.listen.iter().any(|listen| listen.tls) {
         return Ok((None, Vec::new()));
     }
-    let (certificates, doubts) = Certificates::load(sources(config), SystemTime::now())?;
-    Ok((Some(Arc::new(certificates)), doubts))
+    let (certificates, warnings) = Certificates::load(sources(config), SystemTime::now())?;
+    Ok((Some(Arc::new(certificates)), warnings))
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use phalanx_web::{
-    AccessLog, CacheRule, Config, Cors, HeaderRule, HostConfig, Listen, LogFormat, LogTarget,
-    Mistake, Origins, Redirect, RedirectStatus, Rewrite, SecurityHeaders, Symlinks, Tls,
+    AccessLog, CacheRule, Config, ConfigError, Cors, HeaderRule, HostConfig, Listen, LogFormat,
+    LogTarget, Origins, Redirect, RedirectStatus, Rewrite, SecurityHeaders, Symlinks, Tls,
     UnknownHost,
 };
 use proptest::prelude::*;
@@ -14,11 +14,11 @@ use proptest::prelude::*;
 mod servers;
 
 /// Reads and checks, as `phalanx web --check` does.
-fn read(text: &str) -> Result<Config, Vec<Mistake>> {
+fn read(text: &str) -> Result<Config, Vec<ConfigError>> {
     let (mut config, mut origins) = (Config::new(), Origins::default());
     config.read(text, "web.toml", Path::new(""), &mut origins)?;
-    let mistakes: Vec<_> = config.check().into_iter().map(|m| m.located(&origins)).collect();
-    if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+    let errors: Vec<_> = config.check().into_iter().map(|m| m.located(&origins)).collect();
+    if errors.is_empty() { Ok(config) } else { Err(errors) }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a configuration must be beyond its form.
 
-use phalanx_config::Mistake;
+use phalanx_config::ConfigError;
 use phalanx_service::listed_twice;
 
 use crate::config::Config;
@@ -9,11 +9,11 @@ use crate::routing::MOST_PACKET;
 impl Config {
     /// All that is wrong with the sense of this configuration, as far as it can be told without opening a file;
     /// nothing if all is well.
-    pub fn check(&self) -> Vec<Mistake> {
-        let mut mistakes = Vec::new();
+    pub fn check(&self) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
         let mut wrong = |is: bool, key: &str, what: &str| {
             if is {
-                mistakes.push(Mistake::of(key, what));
+                errors.push(ConfigError::of(key, what));
             }
         };
         let Self { listen, security, limits, .. } = self;
@@ -91,7 +91,7 @@ impl Config {
         for (key, time) in [("connect-timeout", limits.connect), ("send-timeout", limits.send)] {
             wrong(time.is_zero(), key, "no time at all would serve nobody");
         }
-        mistakes.extend(self.runtime.check());
-        mistakes
+        errors.extend(self.runtime.check());
+        errors
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use phalanx_config::{Mistake, Origins, Table, names, read, table};
+use phalanx_config::{ConfigError, Origins, Table, names, read, table};
 
 use crate::config::Config;
 
@@ -19,10 +19,10 @@ impl Config {
     ///
     /// let mut config = Config::new();
     /// let text = "listen = ['127.0.0.1:1883', 'ws://127.0.0.1:8083']\nmax-queued-messages = 'many'";
-    /// let mistakes = config
+    /// let errors = config
     ///     .read(text, "broker.toml", "".as_ref(), &mut Origins::default())
     ///     .unwrap_err();
-    /// assert!(mistakes[0].to_string().starts_with("broker.toml:2:13: max-queued-messages: found 'many'"));
+    /// assert!(errors[0].to_string().starts_with("broker.toml:2:13: max-queued-messages: found 'many'"));
     /// ```
     pub fn read(
         &mut self,
@@ -30,7 +30,7 @@ impl Config {
         name: &str,
         base: &Path,
         origins: &mut Origins,
-    ) -> Result<(), Vec<Mistake>> {
+    ) -> Result<(), Vec<ConfigError>> {
         read(self, text, name, base, origins)
     }
 

@@ -20,20 +20,20 @@ impl Service {
 
 impl Operator for Service {
     fn ready(&self, serving: &Serving<'_>) {
-        self.teller.ready(serving.up, serving.doubts, serving.urls());
+        self.teller.ready(serving.up, serving.warnings, serving.urls());
     }
 
     fn reload(&self, reloader: &mut Reloader) {
         let read = || {
             let config = self.broker.load().map_err(ServeError::Config)?;
-            let Reloaded { files, needs_restart, doubts, .. } = reloader.reload(config)?;
+            let Reloaded { files, needs_restart, warnings, .. } = reloader.reload(config)?;
             let files = self.broker.file.config.iter().chain(&files);
             let files: Vec<_> = files.map(|path| path.display().to_string()).collect();
             let done = match files.is_empty() {
                 true => "there is nothing to read again".to_owned(),
                 false => format!("read again: {}", files.join(", ")),
             };
-            Ok::<_, ServeError>(ReloadReport { doubts, needs_restart, added: Vec::new(), done })
+            Ok::<_, ServeError>(ReloadReport { warnings, needs_restart, added: Vec::new(), done })
         };
         self.teller.reload(read, "not read again: what was there before stays");
     }

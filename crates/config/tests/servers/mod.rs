@@ -3,16 +3,16 @@
 
 use std::fmt::Debug;
 
-use phalanx_config::Mistake;
+use phalanx_config::ConfigError;
 
 /// Texts with mistakes: each with how the first message begins, and what else is in it. It is one line.
 pub(crate) fn mistakes_are_told<C: Debug>(
-    read: impl Fn(&str) -> Result<C, Vec<Mistake>>,
+    read: impl Fn(&str) -> Result<C, Vec<ConfigError>>,
     table: &[(&str, &str, &str)],
 ) {
     for (text, start, part) in table {
-        let mistakes = read(text).expect_err(text);
-        let found = mistakes[0].to_string();
+        let errors = read(text).expect_err(text);
+        let found = errors[0].to_string();
         assert!(found.starts_with(start) && found.contains(part), "{text:?}: {found}");
         assert_eq!(found.lines().count(), 1, "{found}");
     }

@@ -54,15 +54,15 @@ fn read(path: &Path) -> Result<Arc<Passwords>, UsersError> {
 
 /// What somebody should know of the passwords that a configuration asks for, one line each: that they
 /// can be read on their way, or by everybody.
-pub(crate) fn doubts(config: &Config) -> Vec<String> {
-    let mut doubts = Vec::new();
+pub(crate) fn warnings(config: &Config) -> Vec<String> {
+    let mut warnings = Vec::new();
     let rules = || config.hosts.iter().flat_map(|host| &host.auth);
     if rules().next().is_none() {
-        return doubts;
+        return warnings;
     }
     for listen in &config.listen {
         if !listen.tls && !listen.redirect_https && !listen.address.ip().is_loopback() {
-            doubts.push(format!(
+            warnings.push(format!(
                 "passwords are asked for at {} without TLS: whoever is on the way can read them",
                 listen.address
             ));
@@ -74,10 +74,10 @@ pub(crate) fn doubts(config: &Config) -> Vec<String> {
         let Ok(users) = rule.users.canonicalize() else { continue };
         if roots.iter().any(|root| users.starts_with(root)) {
             let users = rule.users.display();
-            doubts.push(format!(
+            warnings.push(format!(
                 "the users in {users} lie beneath a host's root, where they are served"
             ));
         }
     }
-    doubts
+    warnings
 }

@@ -2,15 +2,15 @@
 
 use phalanx_service::listed_twice;
 
-use crate::config::{Config, Mistake};
+use crate::config::{Config, ConfigError};
 use crate::site::rules::Rules;
 
 impl Config {
     /// All that is wrong with the sense of this configuration, as far as it can be told without
     /// opening a file.
-    pub fn check(&self) -> Vec<Mistake> {
-        let mut mistakes = Vec::new();
-        let mut wrong = |key: String, what: String| mistakes.push(Mistake::of(key, what));
+    pub fn check(&self) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
+        let mut wrong = |key: String, what: String| errors.push(ConfigError::of(key, what));
         if self.listen.is_empty() {
             wrong("listen".into(), "there is no address to listen on".into());
         }
@@ -65,8 +65,8 @@ impl Config {
             );
         }
         self.check_hosts(&mut wrong);
-        mistakes.extend(self.runtime.check());
-        mistakes
+        errors.extend(self.runtime.check());
+        errors
     }
 
     fn check_hosts(&self, wrong: &mut impl FnMut(String, String)) {
@@ -95,8 +95,8 @@ impl Config {
                     wrong(key("server-names"), format!("{what} host {}", other + 1));
                 }
             }
-            if let Err(mistakes) = Rules::new(host) {
-                for (name, what) in mistakes {
+            if let Err(errors) = Rules::new(host) {
+                for (name, what) in errors {
                     wrong(key(&name), what);
                 }
             }

@@ -5,9 +5,9 @@ mod check;
 mod file;
 mod host;
 mod limits;
-mod missing;
 mod reload;
 mod rules;
+mod unavailable;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use phalanx_http::Limits;
 
 pub use host::{HostConfig, Symlinks, Tls, UnknownHost};
 pub use limits::{AccessLog, LogFormat, LogTarget, PerAddress, Timeouts};
-pub use phalanx_config::{Mistake, Origins, amount};
+pub use phalanx_config::{ConfigError, Origins, amount};
 pub use phalanx_service::RuntimeConfig;
 pub use rules::{
     Auth, CacheRule, Cors, HeaderRule, Redirect, RedirectStatus, Rewrite, SecurityHeaders, TypeRule,

@@ -48,7 +48,7 @@ pub struct Reloaded {
     /// Keys whose values differ from those of the start, which hold until the server is started again.
     pub needs_restart: Vec<String>,
     /// What somebody should know of certificates and passwords, one line each.
-    pub doubts: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl Reloader {
@@ -61,9 +61,9 @@ impl Reloader {
     /// # Errors
     /// When the configuration is wrong, or something that it names cannot be had. Then nothing changes.
     pub fn reload(&mut self, new: Config) -> Result<Reloaded, ServeError> {
-        let mistakes = new.check();
-        if !mistakes.is_empty() {
-            return Err(ServeError::Config(mistakes));
+        let errors = new.check();
+        if !errors.is_empty() {
+            return Err(ServeError::Config(errors));
         }
         let needs_restart = new.needs_restart(&self.running);
         let mut config = new.over(&self.running);
@@ -74,12 +74,12 @@ impl Reloader {
         }
         let roots = open_roots(&config)?;
         let change = self.entrances.prepare(&config)?;
-        let mut doubts = match &self.certificates {
+        let mut warnings = match &self.certificates {
             Some(certificates) => certificates.replace(sources(&config), SystemTime::now())?,
             None => Vec::new(),
         };
 
-        doubts.extend(files::doubts(&config));
+        warnings.extend(files::warnings(&config));
         let site = Site::new(&config, roots, Some(&self.live.newest()));
         let version = site.generation;
         self.live.replace(site);
@@ -87,6 +87,6 @@ impl Reloader {
         if let Some(reopen) = &self.reopen {
             reopen.store(true, Ordering::Relaxed);
         }
-        Ok(Reloaded { version, added, needs_restart, doubts })
+        Ok(Reloaded { version, added, needs_restart, warnings })
     }
 }

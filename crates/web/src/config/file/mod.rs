@@ -8,7 +8,7 @@ mod values;
 
 use std::path::Path;
 
-use phalanx_config::{Mistake, Origins, Table, names, read, table};
+use phalanx_config::{ConfigError, Origins, Table, names, read, table};
 
 use crate::config::Config;
 
@@ -28,7 +28,7 @@ impl Config {
     ///
     /// let mut config = Config::new();
     /// let text = "[host]\nroot = 'www'\nlistin = true";
-    /// let mistakes = config
+    /// let errors = config
     ///     .read(text, "web.toml", "/srv".as_ref(), &mut Origins::default())
     ///     .unwrap_err();
     /// assert_eq!(
@@ -42,7 +42,7 @@ impl Config {
         name: &str,
         base: &Path,
         origins: &mut Origins,
-    ) -> Result<(), Vec<Mistake>> {
+    ) -> Result<(), Vec<ConfigError>> {
         read(self, text, name, base, origins)
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use phalanx_access::{Rules, Users};
-use phalanx_tls::{Clients, check, doubts};
+use phalanx_tls::{Clients, check, warnings};
 
 use crate::config::{Config, Tls};
 
@@ -13,7 +13,7 @@ impl Config {
     /// What this configuration names and cannot be had: files of users, of rules and of certificates, the directory
     /// of what is kept. Lines for each, none if all is there. Opens what is looked for, and changes nothing; what is
     /// kept is not read, as a broker may be at work there ([`check_persistence_dir`](crate::check_persistence_dir) does). May block.
-    pub fn missing(&self) -> Vec<String> {
+    pub fn unavailable(&self) -> Vec<String> {
         let mut missing = Vec::new();
         let mut wrong = |error: String| missing.extend(error.lines().map(str::to_owned));
         let security = &self.security;
@@ -40,10 +40,10 @@ impl Config {
     }
 
     /// What somebody should know of the certificate that this configuration names, one line each: that it
-    /// expires soon. Says nothing of one that cannot be used, which is [`missing`](Self::missing). May block.
-    pub fn doubts(&self) -> Vec<String> {
+    /// expires soon. Says nothing of one that cannot be used, which is [`unavailable`](Self::unavailable). May block.
+    pub fn warnings(&self) -> Vec<String> {
         let Some(Tls { certificate, key, .. }) = &self.security.tls else { return Vec::new() };
-        doubts(certificate, key, &[], SystemTime::now())
+        warnings(certificate, key, &[], SystemTime::now())
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use phalanx_tls::{check, doubts};
+use phalanx_tls::{check, warnings};
 
 use crate::auth::files;
 use crate::config::{Config, HostConfig, LogTarget, Symlinks, Tls};
@@ -15,7 +15,7 @@ impl Config {
     /// What this configuration names and cannot be had: directories, error pages, fallbacks, certificates,
     /// files of passwords, the access log's directory. One line each, empty if all is there. Opens what is
     /// looked for, and changes nothing.
-    pub fn missing(&self) -> Vec<String> {
+    pub fn unavailable(&self) -> Vec<String> {
         let mut missing: Vec<String> = self.hosts.iter().flat_map(of_host).collect();
         if let Some(LogTarget::File(path)) = self.access_log.as_ref().map(|log| &log.target) {
             // The file itself is made where there is none.
@@ -32,15 +32,15 @@ impl Config {
 
     /// What somebody should know of the certificates and passwords that this configuration names, one line
     /// each: that a certificate expires soon, or is not for a name of its host. Says nothing of those that
-    /// cannot be used, which are [`missing`](Self::missing).
-    pub fn doubts(&self) -> Vec<String> {
+    /// cannot be used, which are [`unavailable`](Self::unavailable).
+    pub fn warnings(&self) -> Vec<String> {
         let of = |host: &HostConfig| {
             let Tls { certificate, key } = host.tls.as_ref()?;
-            Some(doubts(certificate, key, &host.server_names, SystemTime::now()))
+            Some(warnings(certificate, key, &host.server_names, SystemTime::now()))
         };
-        let mut doubts: Vec<String> = self.hosts.iter().filter_map(of).flatten().collect();
-        doubts.extend(files::doubts(self));
-        doubts
+        let mut warnings: Vec<String> = self.hosts.iter().filter_map(of).flatten().collect();
+        warnings.extend(files::warnings(self));
+        warnings
     }
 }
 

@@ -5,14 +5,14 @@ use std::fmt;
 
 /// Something that is wrong with a configuration. Its text is one line that names the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
+pub struct ConfigError {
     /// The file and the place in it, as `web.toml:3:1`; the key alone where it was said elsewhere.
     place: String,
     key: String,
     what: String,
 }
 
-impl Mistake {
+impl ConfigError {
     /// About the value of `key`, which `place` has said.
     pub fn new(place: &str, key: &str, what: &str) -> Self {
         Self { place: place.into(), key: key.into(), what: what.into() }
@@ -57,7 +57,7 @@ impl Mistake {
     }
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place, key, what } = self;
         for part in [place, key] {
@@ -69,7 +69,7 @@ impl fmt::Display for Mistake {
     }
 }
 
-impl std::error::Error for Mistake {}
+impl std::error::Error for ConfigError {}
 
 /// Where each key of a configuration was said, for messages.
 #[derive(Clone, Debug, Default)]
