@@ -1,7 +1,7 @@
-//! `cargo xtask book`: the pages under `docs/` as a book, in `target/book`.
+//! `cargo xtask book`: builds the pages under `docs/` as a book in `target/book`.
 //!
-//! Its order is that of the index, `docs/README.md`, which tidy holds complete; so no page can be left out. Pages
-//! keep their places in the tree, and what they link to comes along, so that every link holds.
+//! The chapters follow the order of the index, `docs/README.md`. Tidy keeps the index complete, so every page is
+//! included. Pages keep their paths, and linked files are copied along, so every link stays valid.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,10 +12,10 @@ use std::process::{Command, ExitCode};
 use crate::tidy::markdown::{Run, links, runs};
 use crate::tidy::tree::Tree;
 
-/// The index, whose links are the book's chapters.
+/// The index, whose links become the chapters of the book.
 const INDEX: &str = "docs/README.md";
 
-/// What stands behind the index's chapters.
+/// Pages after the chapters of the index.
 const LAST: [&str; 3] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
 const SETTINGS: &str = "\
@@ -28,7 +28,7 @@ src = \"src\"
 no-section-label = true
 ";
 
-/// Writes the book's sources, and has mdbook build it.
+/// Writes the sources of the book and runs mdbook.
 pub(crate) fn run(root: &Path) -> ExitCode {
     match make(root) {
         Ok(page) => {
@@ -52,7 +52,7 @@ fn make(root: &Path) -> Result<PathBuf, String> {
         std::fs::remove_dir_all(&source).map_err(text)?;
     }
     let chapters = chapters(&tree);
-    // Files that chapters link to and that are none themselves: readers may want to see them.
+    // Linked files that are not chapters.
     let beside = chapters.iter().flat_map(|path| linked(&tree, path));
     for path in chapters.iter().cloned().chain(beside).collect::<BTreeSet<_>>() {
         let to = source.join(&path);
@@ -65,13 +65,13 @@ fn make(root: &Path) -> Result<PathBuf, String> {
         Ok(status) if status.success() => Ok(book.join("book/index.html")),
         Ok(status) => Err(format!("mdbook: {status}")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err("there is no mdbook; try `cargo install mdbook --locked`".to_owned())
+            Err("mdbook is not installed; try `cargo install mdbook --locked`".to_owned())
         }
         Err(error) => Err(format!("mdbook: {error}")),
     }
 }
 
-/// The pages of the book, each once: the index, those it links to in its order, and the last ones.
+/// The pages of the book, each once: the index, the pages it links to in its order, and the last pages.
 fn chapters(tree: &Tree) -> Vec<String> {
     let mut chapters = vec![INDEX.to_owned()];
     let listed = linked(tree, INDEX).into_iter().filter(|path| path.ends_with(".md"));
@@ -84,7 +84,8 @@ fn chapters(tree: &Tree) -> Vec<String> {
     chapters
 }
 
-/// The table of contents as mdbook wants it: the index as its preface, then a chapter for each page by its title.
+/// The table of contents in mdbook's format: the index as preface, then a chapter per page, titled with its
+/// heading.
 fn summary(tree: &Tree, chapters: &[String]) -> String {
     let mut out = String::from("# Summary\n\n");
     for path in chapters {
@@ -96,7 +97,7 @@ fn summary(tree: &Tree, chapters: &[String]) -> String {
     out
 }
 
-/// The files of the tree that a page links to, in its order.
+/// The files of the tree that `page` links to, in the order of the links.
 fn linked(tree: &Tree, page: &str) -> Vec<String> {
     let text = tree.text(page).unwrap_or_default();
     let prose = runs(text).into_iter().filter_map(|(_, run)| match run {
@@ -107,7 +108,7 @@ fn linked(tree: &Tree, page: &str) -> Vec<String> {
     paths.filter(|path| tree.text(path).is_some()).collect()
 }
 
-/// The path from the root of what a page links to, if that lies in the tree.
+/// The path of a link's target from the root, if the target is in the tree.
 fn resolved(page: &str, link: &str) -> Option<String> {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();

@@ -1,8 +1,8 @@
-//! `cargo xtask cost-of-counting`: what it costs that everything is counted.
+//! `cargo xtask cost-of-counting`: measures the cost of the counters in core.
 //!
-//! `phalanx bench op` is built twice, once with `--cfg uncounted`, which compiles core's counters out, and the
-//! two programs are run in turn. A pair is compared at a time, since the machine's speed changes; the figure is
-//! the median of the pairs' ratios.
+//! `phalanx bench op` is built twice, once with `--cfg uncounted`, which compiles core's counters out. The two
+//! programs run in alternation. Ratios are computed per pair of runs, since the speed of the machine changes; the
+//! result is the median of the ratios.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -10,10 +10,10 @@ use std::process::{Command, ExitCode};
 /// The figures of `phalanx bench op` that are compared.
 const FIGURES: [&str; 3] = ["dispatch_ns", "call_ns", "cross_ns"];
 
-/// Pairs of runs, unless told otherwise.
+/// Default number of pairs of runs.
 const PAIRS: usize = 9;
 
-/// Builds both and compares them over as many pairs of runs as `arguments` says.
+/// Builds both programs and compares them over the number of pairs given in `arguments`.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
     let pairs = match arguments {
         [] => Some(PAIRS),
@@ -21,7 +21,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
         _ => None,
     };
     let Some(pairs) = pairs else {
-        eprintln!("xtask cost-of-counting: one argument at most, the number of pairs of runs");
+        eprintln!(
+            "xtask cost-of-counting: expected at most one argument, the number of pairs of runs"
+        );
         return ExitCode::from(2);
     };
     match compare(root, pairs) {
@@ -38,7 +40,7 @@ fn compare(root: &Path, pairs: usize) -> Result<(), String> {
         (build(root, "counted", "")?, build(root, "uncounted", "--cfg uncounted")?);
     let mut runs = Vec::new();
     for pair in 0..pairs {
-        // Each goes first as often as the other.
+        // Alternate which program runs first.
         let (with, without) = if pair % 2 == 0 {
             let with = measure(&counted)?;
             (with, measure(&uncounted)?)
@@ -58,7 +60,7 @@ fn compare(root: &Path, pairs: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the program, in a target folder of its own since the flags rebuild every crate.
+/// Builds the program in a separate target folder, since the flags rebuild every crate.
 fn build(root: &Path, name: &str, flags: &str) -> Result<PathBuf, String> {
     let main = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     let target = root.join(main).join(name);
@@ -71,32 +73,30 @@ fn build(root: &Path, name: &str, flags: &str) -> Result<PathBuf, String> {
     match built {
         Ok(status) if status.success() => Ok(target.join("release/phalanx")),
         Ok(_) => Err("the program does not compile".to_owned()),
-        Err(error) => Err(format!("cargo could not be started: {error}")),
+        Err(error) => Err(format!("cannot start cargo: {error}")),
     }
 }
 
-/// One run's figures, in nanoseconds.
+/// The figures of one run, in nanoseconds.
 fn measure(program: &Path) -> Result<[f64; 3], String> {
     let output = Command::new(program).args(["bench", "op", "--rounds", "7", "--json"]).output();
-    let output =
-        output.map_err(|error| format!("{} could not be started: {error}", program.display()))?;
+    let output = output.map_err(|error| format!("cannot start {}: {error}", program.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut figures = [0.0; 3];
     for (figure, name) in figures.iter_mut().zip(FIGURES) {
-        *figure =
-            number(&text, name).ok_or_else(|| format!("no {name} in what it said: {text}"))?;
+        *figure = number(&text, name).ok_or_else(|| format!("no {name} in its output: {text}"))?;
     }
     Ok(figures)
 }
 
-/// The number of the field `name` in a flat JSON object.
+/// The value of the field `name` in a flat JSON object.
 fn number(text: &str, name: &str) -> Option<f64> {
     let (_, behind) = text.split_once(&format!("\"{name}\""))?;
     let value = behind.trim_start().strip_prefix(':')?.trim_start();
     value.split([',', '}', '\n']).next()?.trim().parse().ok()
 }
 
-/// The middle one; none of them is no number.
+/// The median of `values`, which must not contain NaN.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

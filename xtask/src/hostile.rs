@@ -1,19 +1,19 @@
 //! `cargo xtask hostile`: the hostile programs under Miri, AddressSanitizer and valgrind.
 //!
-//! The test binaries named `hostile` of core and phalanx hold safe programs that misuse the crates.
-//! As plain tests they assert what must hold. Here tools watch the memory meanwhile:
+//! The test binaries named `hostile` of core and phalanx contain safe programs that misuse the crates. As plain
+//! tests they assert the invariants. Here tools check their memory accesses as well:
 //!
-//! - Miri interprets core's programs (`miri`) and those in simulation (`miri-sim`, which takes long
-//!   and runs only when it is named). It sees all undefined behaviour, and cannot run real drivers.
-//! - AddressSanitizer and valgrind run all of them natively, on the poll driver. They see what is
-//!   read or written outside of its allocation, or after that was freed.
+//! - Miri interprets core's programs (`miri`) and the simulated ones (`miri-sim`, which is slow and runs only
+//!   when it is named). It detects all kinds of undefined behaviour, but cannot run real drivers.
+//! - AddressSanitizer and valgrind run all of them natively, on the poll driver. They detect accesses outside of
+//!   an allocation or after it was freed.
 //!
 //! Miri and AddressSanitizer need a nightly toolchain. Missing tools are skipped with a message.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-/// A tool that watches the programs.
+/// A tool that checks the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tool {
     Miri,
@@ -31,20 +31,20 @@ const TOOLS: [(&str, Tool); 4] = [
 
 const MIRI_FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation -Zmiri-ignore-leaks";
 
-/// Why a tool has not passed.
+/// Why a tool did not pass.
 enum Obstacle {
-    /// It cannot run here.
+    /// The tool cannot run here.
     Missing(String),
-    /// It has found something, or a test has failed.
+    /// The tool reported an error, or a test failed.
     Failed(String),
 }
 
-/// Runs the tools that are named, or all but those that take long.
+/// Runs the named tools, or all but the slow ones.
 pub(crate) fn run(root: &Path, names: &[String]) -> ExitCode {
     let known = |name: &String| TOOLS.iter().any(|(tool, _)| tool == name);
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
         eprintln!(
-            "xtask hostile: no tool is called `{unknown}`; there are miri, miri-sim, asan, valgrind"
+            "xtask hostile: unknown tool `{unknown}`; expected miri, miri-sim, asan or valgrind"
         );
         return ExitCode::from(2);
     }
@@ -83,29 +83,29 @@ fn watch(root: &Path, tool: Tool) -> Result<(), Obstacle> {
 fn miri(root: &Path, arguments: &[&str]) -> Result<(), Obstacle> {
     nightly(&["miri", "rust-src"])?;
     let mut command = cargo_nightly(root, "miri");
-    // Wakers are words and no pointers, so strict provenance holds. The programs read the time, and
-    // forget handles on purpose.
+    // Wakers are words, not pointers, so strict provenance holds. The programs read the clock and leak handles on
+    // purpose.
     with_flags(&mut command, "MIRIFLAGS", MIRI_FLAGS);
     command.args(["miri", "test"]).args(arguments);
-    succeed(command, "Miri, or a test under it, has found something")
+    succeed(command, "Miri reported an error, or a test failed")
 }
 
 fn asan(root: &Path) -> Result<(), Obstacle> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-        return Err(Obstacle::Missing("it is run on x86-64 Linux only".into()));
+        return Err(Obstacle::Missing("it runs on x86-64 Linux only".into()));
     }
     nightly(&[])?;
     let mut command = cargo_nightly(root, "asan");
     with_flags(&mut command, "RUSTFLAGS", "-Zsanitizer=address");
-    // The programs forget handles on purpose.
+    // The programs leak handles on purpose.
     command.env("ASAN_OPTIONS", "detect_leaks=0").env("PHALANX_DRIVER", "poll");
     command.env("CARGO_PROFILE_RELEASE_LTO", "off");
     command.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
-    // With a target named, the flags stay away from build scripts. The standard library is the one
-    // that is installed: it needs no instrumentation for faults in code that has some.
+    // With an explicit target the flags do not apply to build scripts. The standard library is the installed one:
+    // errors in instrumented code are found without instrumenting it.
     command.args(["test", "--release", "--target", "x86_64-unknown-linux-gnu"]);
     command.args(["-p", "phalanx-core", "-p", "phalanx", "--test", "hostile"]);
-    succeed(command, "AddressSanitizer, or a test under it, has found something")
+    succeed(command, "AddressSanitizer reported an error, or a test failed")
 }
 
 fn valgrind(root: &Path) -> Result<(), Obstacle> {
@@ -118,13 +118,13 @@ fn valgrind(root: &Path) -> Result<(), Obstacle> {
         let mut command = Command::new("valgrind");
         command.args(["--quiet", "--error-exitcode=99", "--fair-sched=try"]).arg(program);
         command.current_dir(root).env("PHALANX_DRIVER", "poll");
-        succeed(command, "valgrind, or a test under it, has found something")?;
+        succeed(command, "valgrind reported an error, or a test failed")?;
     }
     Ok(())
 }
 
-/// Builds the programs as every test is built, so that nothing is built twice, and says where they
-/// are.
+/// Builds the programs with the flags of the other tests, so that nothing is compiled twice, and returns their
+/// paths.
 fn built(root: &Path) -> Result<Vec<PathBuf>, Obstacle> {
     let failed = |why: String| Obstacle::Failed(why);
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -135,22 +135,22 @@ fn built(root: &Path) -> Result<Vec<PathBuf>, Obstacle> {
     let programs = executables(&String::from_utf8_lossy(&output.stdout));
     match output.status.success() && programs.len() == 2 {
         true => Ok(programs),
-        false => Err(failed("the programs could not be built".into())),
+        false => Err(failed("the programs do not compile".into())),
     }
 }
 
-/// The executables in cargo's messages.
+/// The executables in cargo's JSON messages.
 fn executables(messages: &str) -> Vec<PathBuf> {
     let found = messages.lines().filter_map(|line| line.split_once("\"executable\":\""));
     found.filter_map(|(_, rest)| Some(rest.split_once('"')?.0.into())).collect()
 }
 
-/// Has a nightly toolchain with these components, or says why there is none.
+/// Ensures that a nightly toolchain with these components is installed.
 fn nightly(components: &[&str]) -> Result<(), Obstacle> {
     let missing = |why: &str| Err(Obstacle::Missing(why.into()));
     let listed = rustup(&["component", "list", "--toolchain", "nightly", "--installed"]).output();
     match listed {
-        Err(_) => return missing("rustup is not installed, and it wants a nightly toolchain"),
+        Err(_) => return missing("a nightly toolchain is required, and rustup is not installed"),
         Ok(listed) if listed.status.success() => {
             let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
             if components.iter().all(|wanted| listed.lines().any(|have| have.starts_with(wanted))) {
@@ -165,13 +165,13 @@ fn nightly(components: &[&str]) -> Result<(), Obstacle> {
     }
     match install.status() {
         Ok(status) if status.success() => Ok(()),
-        _ => missing("no nightly toolchain, and rustup could not install one"),
+        _ => missing("a nightly toolchain is required, and rustup could not install one"),
     }
 }
 
 fn rustup(arguments: &[&str]) -> Command {
     let mut command = Command::new("rustup");
-    // Set by rustup for this program, and meant for its own toolchain.
+    // Set by rustup for this process, and valid only for its own toolchain.
     for variable in ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTC", "RUSTDOC"] {
         command.env_remove(variable);
     }
@@ -179,7 +179,7 @@ fn rustup(arguments: &[&str]) -> Command {
     command
 }
 
-/// Cargo of the nightly toolchain, with a target folder of its own.
+/// Cargo of the nightly toolchain, with a separate target folder.
 fn cargo_nightly(root: &Path, folder: &str) -> Command {
     let main = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     let mut command = rustup(&["run", "nightly", "cargo"]);
@@ -187,7 +187,7 @@ fn cargo_nightly(root: &Path, folder: &str) -> Command {
     command
 }
 
-/// Adds flags to those that are in a variable already.
+/// Appends flags to the ones already in the variable.
 fn with_flags(command: &mut Command, variable: &str, flags: &str) {
     let before = std::env::var(variable).unwrap_or_default();
     command.env(variable, format!("{before} {flags}").trim_start());

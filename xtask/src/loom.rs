@@ -1,36 +1,38 @@
 //! `cargo xtask loom`: core's loom models.
 //!
-//! They are compiled with `--cfg loom`, which rebuilds every crate, so they have a target folder of their
-//! own; and in release mode, since a model is executed thousands of times.
+//! They are compiled with `--cfg loom`, which rebuilds every crate, so they have their own target folder. They
+//! are built in release mode, since a model is executed thousands of times.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Runs the models whose names hold one of `filters`; if there are none, all models: `loom` is in their names.
+/// Runs the models whose names contain one of `filters`, or all models (`loom` is in their names).
 ///
-/// A run that finds no model at all is a failure: a filter that matches nothing passes silently otherwise.
+/// Finding no model is a failure; otherwise a mistyped filter would pass.
 pub(crate) fn run(root: &Path, filters: &[String]) -> ExitCode {
     let listed = match cargo(root, filters).arg("--list").output() {
         Ok(listed) => listed,
-        Err(error) => return failed(&format!("cargo could not be started: {error}")),
+        Err(error) => return failed(&format!("cannot start cargo: {error}")),
     };
     if !listed.status.success() {
         eprint!("{}", String::from_utf8_lossy(&listed.stderr));
         return failed("the models do not compile");
     }
     if count(&String::from_utf8_lossy(&listed.stdout)) == 0 {
-        return failed("no model of that name; they are core's unit tests in modules named `loom`");
+        return failed("no model matches; models are core's unit tests in modules named `loom`");
     }
     match cargo(root, filters).status() {
         Ok(status) if status.success() => ExitCode::SUCCESS,
-        Ok(_) => failed("a model failed; LOOM_LOG=trace and LOOM_CHECKPOINT_FILE help to find why"),
-        Err(error) => failed(&format!("cargo could not be started: {error}")),
+        Ok(_) => {
+            failed("a model failed; use LOOM_LOG=trace and LOOM_CHECKPOINT_FILE to find the cause")
+        }
+        Err(error) => failed(&format!("cannot start cargo: {error}")),
     }
 }
 
-/// The command that runs the models, ready for further arguments to the test program.
+/// The command that runs the models, to which arguments of the test program can be added.
 fn cargo(root: &Path, filters: &[String]) -> Command {
-    // Set by cargo for the programs it runs; it names the toolchain's own cargo.
+    // Set by cargo for its subprocesses; names the cargo of the toolchain in use.
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     command
@@ -48,7 +50,7 @@ fn cargo(root: &Path, filters: &[String]) -> Command {
     command
 }
 
-/// The folder `loom` in the target folder in force.
+/// The folder `loom` in the current target folder.
 fn target(root: &Path) -> PathBuf {
     let main = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     root.join(main).join("loom")
@@ -59,7 +61,7 @@ fn count(listing: &str) -> usize {
     listing.lines().filter(|line| line.ends_with(": test")).count()
 }
 
-/// Says why the task failed.
+/// Prints why the task failed.
 fn failed(why: &str) -> ExitCode {
     eprintln!("xtask loom: {why}");
     ExitCode::FAILURE

@@ -1,7 +1,7 @@
-//! The house's own chores, run as `cargo xtask <task>`.
+//! Development tasks, run as `cargo xtask <task>`.
 //!
-//! Whatever a program can check about this workspace and the compiler does not is checked here, so that
-//! reviewers need not. It depends on nothing but the standard library: it is built before anything else.
+//! They check the rules of this workspace that the compiler does not check. The only dependency is the standard
+//! library, so that the tasks build quickly.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,49 +15,51 @@ mod live;
 mod loom;
 mod tidy;
 
-/// What `cargo xtask` says when it is asked nothing, or something it does not know.
+/// Usage, printed without arguments and for unknown ones.
 const HELP: &str = "\
-The house's own chores.
+Development tasks of this workspace.
 
 Usage: cargo xtask <task>
 
 Tasks:
-  tidy            check what the compiler does not: core's purity, crates that point
-                  only downwards, core's layers, retired names, file sizes, where `unsafe` may stand, leftovers, links
-                  and paths in the documents, crate docs, trailing whitespace.
-                  Prints one line per fault, `path:line: what is wrong; what to do`,
-                  and exits 1 if there are any
-  loom [FILTER..] run core's loom models, in release mode and a target folder of their
-                  own. LOOM_MAX_PREEMPTIONS (default 2) bounds the search: 3 sees more
+  tidy            check the repository's rules: purity of core, dependencies between
+                  crates and between the layers of core, retired names, file sizes,
+                  `unsafe`, unfinished work, links and paths in the documents, crate
+                  documentation, trailing whitespace.
+                  Prints one line per fault, `path:line: problem; remedy`, and exits
+                  with 1 if there are any
+  loom [FILTER..] run core's loom models, in release mode and a separate target folder.
+                  LOOM_MAX_PREEMPTIONS (default 2) bounds the search: 3 covers more
                   and takes much longer
   hostile [miri] [miri-sim] [asan] [valgrind]
-                  run the hostile programs of core and phalanx under these tools, or all
-                  but miri-sim, which takes long. Miri and AddressSanitizer want a nightly toolchain, which
-                  rustup installs; what cannot run here is skipped, and said
+                  run the hostile programs of core and phalanx under these tools, by
+                  default all but miri-sim, which is slow. Miri and AddressSanitizer
+                  require a nightly toolchain, which rustup installs. Missing tools
+                  are skipped with a message
   cost-of-counting [PAIRS]
                   build `phalanx bench op` with and without core's counters, run both in
-                  turn, and print what counting costs
-  book            build the pages under docs as a book, in target/book. Wants mdbook
+                  alternation, and print the cost of counting
+  book            build the pages under docs as a book in target/book. Requires mdbook
   dist [deb] [static]
-                  make what users install, in target/dist: a Debian package, an archive
-                  with a static program, and their sums
+                  build the release files in target/dist: a Debian package, an archive
+                  with a static program, and checksums
   gates [--update] [NAME..]
-                  count what an operation, an event and a request cost (instructions,
-                  allocations, misses, system calls) and hold it against xtask/gates.txt;
-                  --update writes what it comes to. Wants valgrind
+                  count the cost of an operation, an event and a request (instructions,
+                  allocations, misses, system calls) and compare it with
+                  xtask/gates.txt; --update writes the results. Requires valgrind
   idle [--connections N]
-                  open N (100000) connections, as far as the machine allows, and print what
-                  the server holds for each while it is idle
+                  open N (100000) connections, as far as the machine allows, and print
+                  the server's memory per idle connection
   slow [--connections N] [--seconds N]
-                  N (1000) slow clients of each of slowhttptest's kinds beside a normal
-                  one: its p99 is to stay within twice what it was, and memory bounded
+                  run N (1000) slow clients of each of slowhttptest's modes next to a
+                  normal client, and check its p99 (at most doubled) and the memory
   soak [--minutes N]
-                  everything at once for N (10) minutes: load, clients that go away or are
-                  killed, files that change, a cache too small, reloads. Every answer is checked, and at
-                  the end operations, descriptors and memory must be back
+                  run mixed load for N (10) minutes: clients that disconnect or are killed,
+                  files that change, a cache that is too small, reloads. Checks every
+                  answer, and at the end operations, descriptors and memory
   help            print this
 
-Everything that a change must pass, these tasks included: .ci/run
+.ci/run runs every check that a change must pass, including these tasks.
 ";
 
 fn main() -> ExitCode {
@@ -90,7 +92,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the workspace: the folder above this crate's, wherever the task was called from.
+/// The workspace root: the parent of this crate's folder, whatever the current directory is.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().expect("the crate lies in a folder of the workspace").to_owned()

@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: what a program can check about the house and the compiler does not.
+//! `cargo xtask tidy`: checks the rules of this repository that the compiler does not check.
 //!
-//! Every check is a function from the [`Tree`] of files to the faults it found, in a file of its own,
-//! with tests on planted faults. Adding one is writing it and naming it in [`CHECKS`].
+//! Every check is a function from the [`Tree`] of files to the faults it found, in a file of its own, with tests
+//! on planted faults. To add a check, write it and list it in [`CHECKS`].
 
 use std::fmt;
 use std::path::Path;
@@ -29,10 +29,10 @@ mod use_paths;
 
 use tree::Tree;
 
-/// One check: all the faults of its kind in the tree.
+/// A check: returns all faults of its kind in the tree.
 type Check = fn(&Tree) -> Vec<Fault>;
 
-/// The checks, in no particular order: faults are sorted before they are printed.
+/// The checks. Their order is irrelevant, since faults are sorted before they are printed.
 const CHECKS: &[Check] = &[
     purity::check,
     core_imports::check,
@@ -48,14 +48,14 @@ const CHECKS: &[Check] = &[
     spaces::check,
 ];
 
-/// Something wrong at a place, and what to do about it.
+/// A violation of a rule, with its location and remedy.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Fault {
-    /// The file, from the workspace's root.
+    /// The file, from the workspace root.
     path: String,
     /// The line, counted from 1.
     line: usize,
-    /// What is wrong; what to do.
+    /// What is wrong and what to do.
     what: String,
 }
 
@@ -72,12 +72,12 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Runs every check over the files under `root` that git tracks or would track, and prints the faults.
+/// Runs every check on the files under `root` that git tracks or would track, and prints the faults.
 pub(crate) fn run(root: &Path) -> ExitCode {
     let tree = match Tree::load(root) {
         Ok(tree) => tree,
         Err(error) => {
-            eprintln!("xtask tidy: the files cannot be listed: {error}");
+            eprintln!("xtask tidy: cannot list the files: {error}");
             return ExitCode::from(2);
         }
     };
@@ -87,10 +87,10 @@ pub(crate) fn run(root: &Path) -> ExitCode {
         println!("{fault}");
     }
     if faults.is_empty() {
-        println!("tidy: {} files, nothing to say", tree.len());
+        println!("tidy: {} files, no faults", tree.len());
         ExitCode::SUCCESS
     } else {
-        println!("tidy: {} faults in {} files looked at", faults.len(), tree.len());
+        println!("tidy: {} faults in {} files", faults.len(), tree.len());
         ExitCode::FAILURE
     }
 }

@@ -1,5 +1,5 @@
-//! A package for Debian and what comes of it: program, pages, completions, for each server a unit for systemd and its
-//! configuration, which is the operator's once it is installed.
+//! The Debian package: the program, manual pages, completions, and for each server a systemd unit and a
+//! configuration file. The configuration is a conffile, so dpkg keeps the operator's changes.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,7 +11,7 @@ use super::Dist;
 use super::tools::{gzip, run, say};
 use crate::live;
 
-/// Where each file of `packaging/debian` goes, and who may do what with it.
+/// Destination and mode of each file of `packaging/debian`.
 const FILES: [(&str, &str, u32); 8] = [
     ("phalanx-web.service", "usr/lib/systemd/system/phalanx-web.service", 0o644),
     ("phalanx-broker.service", "usr/lib/systemd/system/phalanx-broker.service", 0o644),
@@ -27,7 +27,7 @@ pub(super) fn make(dist: &Dist) -> Result<(), String> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
-        other => return Err(format!("nobody has tried how Debian's package for {other} is made")),
+        other => return Err(format!("Debian packages for {other} are not supported")),
     };
     let program = live::binary(&dist.root).map_err(|error| error.to_string())?;
     let version = dist.version(&program)?;
@@ -43,7 +43,7 @@ pub(super) fn make(dist: &Dist) -> Result<(), String> {
     gzip(&documents.join("changelog"))?;
 
     let bytes = fs::read(&program).map_err(say(&program))?;
-    let library = newest_glibc(&bytes).ok_or("the program asks for no version of glibc")?;
+    let library = newest_glibc(&bytes).ok_or("the program requires no version of glibc")?;
     let control = stage.join("DEBIAN/control");
     let text = control_file(&version, architecture, &library, kibibytes(&stage)?);
     fs::write(&control, text).map_err(say(&control))?;
@@ -88,7 +88,7 @@ fn control_file(version: &str, architecture: &str, library: &str, kibibytes: u64
     text
 }
 
-/// The newest version of glibc that a program asks for: `2.34` of `GLIBC_2.34`.
+/// The newest glibc version that a program requires: `2.34` for `GLIBC_2.34`.
 fn newest_glibc(program: &[u8]) -> Option<String> {
     const SYMBOL_PREFIX: &[u8] = b"GLIBC_2.";
     let minors = program
@@ -103,7 +103,7 @@ fn newest_glibc(program: &[u8]) -> Option<String> {
     minor.max().map(|minor| format!("2.{minor}"))
 }
 
-/// What all files beneath it take.
+/// Total size of the files in `folder`, in KiB.
 fn kibibytes(folder: &Path) -> Result<u64, String> {
     let mut sum = 0;
     for entry in fs::read_dir(folder).map_err(say(folder))? {
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(newest_glibc(b"static"), None);
         let control = control_file("0.1.0", "amd64", "2.34", 7);
         assert!(control.contains("\nDepends: libc6 (>= 2.34), libgcc-s1\n"));
-        // Each line of the text is behind a space, and the last one ends.
+        // Each line of the description begins with a space, and the last one ends with a newline.
         assert!(control.ends_with("at a time.\n") && !control.contains("\n\n"));
     }
 }

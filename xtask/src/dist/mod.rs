@@ -1,7 +1,7 @@
-//! `cargo xtask dist`: what is handed to users, in `target/dist`: a Debian package, an archive with a static
-//! program, and their sums.
+//! `cargo xtask dist`: builds the release files in `target/dist`: a Debian package, an archive with a static
+//! program, and checksums.
 //!
-//! The same commit comes to the same files: their times are the commit's, and nobody owns them.
+//! Builds are reproducible: file times are the commit's time, and files are owned by root.
 
 mod deb;
 mod musl;
@@ -13,13 +13,13 @@ use std::process::{Command, ExitCode};
 
 use tools::{gzip, run as call, say};
 
-/// What there is to make.
+/// The kinds of packages.
 const KINDS: [&str; 2] = ["deb", "static"];
 
-/// Makes what `arguments` name, or all.
+/// Builds the kinds that `arguments` name, or all.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
     if let Some(unknown) = arguments.iter().find(|kind| !KINDS.contains(&kind.as_str())) {
-        eprintln!("xtask dist: there is no `{unknown}`; there are {}", KINDS.join(" and "));
+        eprintln!("xtask dist: unknown kind `{unknown}`; expected {}", KINDS.join(" and "));
         return ExitCode::from(2);
     }
     let wanted = |kind: &str| arguments.is_empty() || arguments.iter().any(|name| name == kind);
@@ -41,12 +41,12 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Where things are, and what all of them say.
+/// Paths and metadata shared by all kinds of packages.
 struct Dist {
     root: PathBuf,
     /// `target/dist`.
     out: PathBuf,
-    /// The commit's time, in seconds since 1970.
+    /// Time of the commit, in seconds since 1970.
     time: String,
 }
 
@@ -64,7 +64,7 @@ impl Dist {
         Ok(Self { root: root.to_owned(), out, time })
     }
 
-    /// An empty folder to put things together in.
+    /// Creates an empty staging folder.
     fn stage(&self, name: &str) -> Result<PathBuf, String> {
         let stage = self.out.join(name);
         if stage.exists() {
@@ -74,14 +74,14 @@ impl Dist {
         Ok(stage)
     }
 
-    /// What `program` says that its version is.
+    /// The version that `program` reports.
     fn version(&self, program: &Path) -> Result<String, String> {
         let said = call(Command::new(program).arg("--version"))?;
         said.split_whitespace().nth(1).map(str::to_owned).ok_or(format!("no version in `{said}`"))
     }
 
-    /// Puts the program without what debuggers read, its pages and its completions beneath `prefix`, as the
-    /// hierarchy of file systems has it.
+    /// Installs the stripped program, its manual pages and its completions under `prefix`, following the
+    /// Filesystem Hierarchy Standard.
     fn install(&self, program: &Path, prefix: &Path) -> Result<(), String> {
         let bin = prefix.join("bin");
         fs::create_dir_all(&bin).map_err(say(&bin))?;
@@ -107,7 +107,7 @@ impl Dist {
         Ok(())
     }
 
-    /// Writes SHA256SUMS of what there is.
+    /// Writes SHA256SUMS for the built files.
     fn sums(&self) -> Result<(), String> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.out).map_err(say(&self.out))? {

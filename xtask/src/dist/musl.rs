@@ -1,4 +1,4 @@
-//! An archive with a program that needs no library: it runs on every Linux of its architecture.
+//! The archive with a statically linked program, which runs on every Linux of its architecture.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,12 +9,14 @@ use super::tools::{run, say};
 
 pub(super) fn make(dist: &Dist) -> Result<(), String> {
     let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    // Parts of the cryptography are in C.
+    // The cryptography library contains C code.
     run(Command::new("musl-gcc").arg("--version"))?;
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let library = run(Command::new(rustc).args(["--print", "target-libdir", "--target", &triple]))?;
     if !PathBuf::from(library).exists() {
-        return Err(format!("there is no standard library; try `rustup target add {triple}`"));
+        return Err(format!(
+            "the standard library for {triple} is missing; try `rustup target add {triple}`"
+        ));
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
@@ -24,7 +26,7 @@ pub(super) fn make(dist: &Dist) -> Result<(), String> {
         .env_remove("CARGO_PROFILE_RELEASE_CODEGEN_UNITS")
         .status();
     if !status.is_ok_and(|status| status.success()) {
-        return Err("the static program cannot be built".to_owned());
+        return Err("the static program does not compile".to_owned());
     }
     let program = dist.out.join("..").join(&triple).join("release/phalanx");
     let name = format!("phalanx-{}-{triple}", dist.version(&program)?);

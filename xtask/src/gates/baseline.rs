@@ -1,14 +1,14 @@
-//! The figures that are checked in, and how far each may move.
+//! The stored figures and the tolerance of each.
 
 use std::fmt::Write;
 
-/// A figure: `dispatch.instructions`, and what it came to.
+/// A figure: its name, as `dispatch.instructions`, and its value.
 pub(super) type Figure = (String, f64);
 
-/// The file's first line holds what made it.
+/// Start of the file's first line, which names the tools that produced the figures.
 const MADE_BY: &str = "# Made by ";
 
-/// How a figure stands to its baseline.
+/// Result of comparing a figure with its baseline.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Verdict {
     Same,
@@ -18,16 +18,16 @@ pub(super) enum Verdict {
     New,
 }
 
-/// Figures, in the order of the file.
+/// Figures in the order of the file.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Baseline {
-    /// Compiler, valgrind and architecture.
+    /// Versions of the compiler and of valgrind, and the architecture.
     pub(super) made_by: String,
     pub(super) figures: Vec<Figure>,
 }
 
 impl Baseline {
-    /// Reads the file: a line for each figure, its name and its value; `#` begins a comment.
+    /// Parses the file: a line per figure with its name and value; `#` begins a comment.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let mut baseline = Self::default();
         for (n, line) in text.lines().enumerate() {
@@ -40,14 +40,14 @@ impl Baseline {
             let mut words = line.split_whitespace();
             let figure = words.next().zip(words.next().and_then(|word| word.parse().ok()));
             let Some((name, value)) = figure else {
-                return Err(format!("line {}: a name and a number is wanted", n + 1));
+                return Err(format!("line {}: expected a name and a number", n + 1));
             };
             baseline.figures.push((name.to_owned(), value));
         }
         Ok(baseline)
     }
 
-    /// The file.
+    /// The text of the file.
     pub(super) fn write(&self) -> String {
         let mut out = format!("{MADE_BY}{}\n", self.made_by);
         out.push_str(
@@ -70,7 +70,7 @@ impl Baseline {
         self.figures.iter().find(|(other, _)| other == name).map(|(_, value)| *value)
     }
 
-    /// How a figure stands to that of its name here.
+    /// Compares a figure with its baseline.
     pub(super) fn judge(&self, (name, now): &Figure) -> Verdict {
         let Some(before) = self.value(name) else { return Verdict::New };
         let (share, least) = tolerance(name);
@@ -83,16 +83,16 @@ impl Baseline {
     }
 }
 
-/// By which share of its baseline a figure may move, and by how much at least.
+/// Tolerance of a figure: the share of its baseline and the absolute amount by which it may move.
 ///
-/// Instructions of one thread are the same in each run, those of a server nearly so. Code that is laid out
-/// otherwise misses otherwise. An allocation more is one too many. Which of a server's few dozen data lines meet in
-/// a set depends on where its memory lies: one program had 35, 53 and 64 misses of them in as many runs.
+/// The instructions of one thread are the same in each run, those of a server nearly so. Misses change with the
+/// layout of the code. One allocation more is reported. Conflicts among a server's few dozen data lines depend on
+/// where its memory is mapped: one program had 35, 53 and 64 misses in three runs.
 fn tolerance(name: &str) -> (f64, f64) {
     match (name.starts_with("web"), name.rsplit('.').next().unwrap_or_default()) {
         (true, "instructions") => (0.03, 0.0),
         (false, "instructions") => (0.02, 0.0),
-        // What a server does now and then, beside its requests, is in it.
+        // Includes the periodic work of the server.
         (true, "allocations") => (0.0, 0.3),
         (_, "allocations" | "system_calls") => (0.0, 0.05),
         (true, "d1_misses") => (1.0, 50.0),
@@ -101,7 +101,7 @@ fn tolerance(name: &str) -> (f64, f64) {
     }
 }
 
-/// A value as it stands in the file: what changes in the last digits is no difference to look at.
+/// A value as written to the file, rounded so that insignificant changes do not appear.
 pub(super) fn shown(value: f64) -> String {
     let value = if value.abs() < 0.0005 { 0.0 } else { value };
     match value {

@@ -1,34 +1,33 @@
-//! What callgrind counts of a program: instructions, simulated misses, calls of the allocator.
+//! Counts instructions, simulated misses and allocator calls of a program with callgrind.
 //!
-//! Its caches are always the same, whatever the machine has: never valgrind's own guess, which in a virtual
-//! machine is wrong.
+//! The simulated caches are fixed. Valgrind's own detection of the machine's caches is wrong in virtual machines.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Those of the core that the figures in the documents come from.
+/// Cache sizes of the processor on which the documented figures were measured.
 const CACHES: [&str; 3] = ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,8,64"];
 
-/// What hands out memory. What gives it back is called as often.
+/// Functions of the allocator that allocate. The ones that free are called equally often.
 const ALLOCATOR: [&str; 5] = ["malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc"];
 
-/// A run's sums, over all threads.
+/// Sums of a run over all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Counts {
     pub(super) instructions: f64,
-    /// Of the first-level instruction cache.
+    /// Misses of the first-level instruction cache.
     pub(super) i1_misses: f64,
-    /// Of the first-level data cache, for reading or writing.
+    /// Misses of the first-level data cache, reads and writes.
     pub(super) d1_misses: f64,
-    /// Of the last level, for whatever.
+    /// Misses of the last-level cache, of any kind.
     pub(super) ll_misses: f64,
-    /// Calls that ask the general allocator for memory.
+    /// Calls to allocation functions of the general allocator.
     pub(super) allocations: f64,
 }
 
 impl Counts {
-    /// For one of what there are `more` of in this run than in `few`.
+    /// The counts per item, from this run and from `few`, a run with `more` items less.
     pub(super) fn beyond(self, few: Self, more: f64) -> Self {
         Self {
             instructions: (self.instructions - few.instructions) / more,
@@ -40,30 +39,30 @@ impl Counts {
     }
 }
 
-/// A command that runs `program` under callgrind, which writes to the second when that ends. What valgrind
-/// has to say is in `valgrind.log` beside it.
+/// A command that runs `program` under callgrind, and the path of callgrind's output. Valgrind's messages go to
+/// `valgrind.log` in the same folder.
 pub(super) fn command(program: &Path, directory: &Path) -> (Command, PathBuf) {
     let out = directory.join("callgrind.out");
     let log = directory.join("valgrind.log");
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--quiet", "--cache-sim=yes"]).args(CACHES);
-    // Names are short so, and functions of one name are one.
+    // Shortens names and merges functions of the same name.
     command.args(["--compress-strings=yes", "--separate-threads=no", "--skip-plt=yes"]);
     command.arg(format!("--log-file={}", log.display()));
     command.arg(format!("--callgrind-out-file={}", out.display())).arg(program);
     (command, out)
 }
 
-/// Valgrind's version, if it is installed.
+/// The version of valgrind, if it is installed.
 pub(super) fn version() -> Option<String> {
     let output = Command::new("valgrind").arg("--version").output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Reads what callgrind has written.
+/// Parses callgrind's output.
 ///
 /// # Errors
-/// When it lacks the sums.
+/// When the sums are missing.
 pub(super) fn read(text: &str) -> Result<Counts, String> {
     let mut names = HashMap::new();
     let (mut called, mut events, mut sums) = (None, Vec::new(), Vec::new());
@@ -78,7 +77,7 @@ pub(super) fn read(text: &str) -> Result<Counts, String> {
         } else if let Some(rest) = line.strip_prefix("cfn=") {
             called = name(&mut names, rest);
         } else if let Some(rest) = line.strip_prefix("calls=") {
-            // Recursion is marked behind the name: `malloc'2`.
+            // Recursion is marked after the name: `malloc'2`.
             let to =
                 called.as_deref().map_or("", |name: &str| name.split('\'').next().unwrap_or(name));
             if ALLOCATOR.contains(&to) {
@@ -92,7 +91,7 @@ pub(super) fn read(text: &str) -> Result<Counts, String> {
         for event in of {
             let at = events.iter().position(|name| name == event);
             let Some(sum) = at.and_then(|at| sums.get(at)) else {
-                return Err(format!("callgrind has written no sum of `{event}`"));
+                return Err(format!("callgrind's output has no sum of `{event}`"));
             };
             whole += sum;
         }
@@ -105,7 +104,7 @@ pub(super) fn read(text: &str) -> Result<Counts, String> {
     Ok(counts)
 }
 
-/// The function behind `(7) malloc`, or behind `(7)` if it was named before.
+/// The function name in `(7) malloc`, or the name that an earlier line assigned to `(7)`.
 fn name(names: &mut HashMap<String, String>, text: &str) -> Option<String> {
     let (number, name) = text.strip_prefix('(')?.split_once(')')?;
     let name = name.trim();

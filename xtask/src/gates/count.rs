@@ -1,4 +1,4 @@
-//! Runs what is counted: kernels, the matcher, and the web server with a client in this process.
+//! Runs the counted programs: kernels, the matcher, and the web server with a client in this process.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,8 +9,8 @@ use super::callgrind::{self, Counts};
 use crate::live::Home;
 use crate::live::server::{Client, Server};
 
-/// Work for one thread: a name, the arguments behind `phalanx bench`, the option that says how often, and how often in
-/// the two runs that are compared.
+/// A single-threaded workload: its name, the arguments of `phalanx bench`, the option that sets the number of
+/// iterations, and that number in the two runs that are compared.
 struct Work {
     name: &'static str,
     arguments: &'static [&'static str],
@@ -18,7 +18,7 @@ struct Work {
     counts: [u32; 2],
 }
 
-/// As a publish/subscribe server with few filters: more take longer to index than to match.
+/// A publish/subscribe server with few filters: indexing more would take longer than matching.
 const INDEX: [&str; 3] = ["match", "--workload=W0", "--subscriptions=20000"];
 
 const WORK: [Work; 6] = [
@@ -55,15 +55,15 @@ const WORK: [Work; 6] = [
     },
 ];
 
-/// Requests to the server in the two runs: before the first of them it is asked some, and caches are filled.
+/// Requests to the server in the two runs. Earlier requests warm its caches.
 const REQUESTS: [u32; 2] = [256, 1_280];
 
-/// The names of all that is counted.
+/// The names of all counted workloads.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     WORK.iter().map(|work| work.name).chain(["web"])
 }
 
-/// Counts what is named so. What cannot be counted here is told to `skip`.
+/// Counts the named workloads. Reports to `skip` the ones that cannot be counted on this machine.
 pub(super) fn count(
     name: &str,
     program: &Path,
@@ -103,7 +103,7 @@ fn figures(name: &str, few: Counts, many: Counts, times: [u32; 2]) -> Vec<Figure
     figures.map(|(of, value)| (format!("{name}.{of}"), value)).to_vec()
 }
 
-/// A run of a program that ends by itself.
+/// A run of a program that exits by itself.
 fn alone(work: &Work, times: u32, program: &Path, directory: &Path) -> Result<Counts, String> {
     let (mut command, out) = callgrind::command(program, directory);
     command.arg("bench").args(work.arguments).arg(format!("{}={times}", work.option));
@@ -116,9 +116,9 @@ fn alone(work: &Work, times: u32, program: &Path, directory: &Path) -> Result<Co
     callgrind::read(&std::fs::read_to_string(out).map_err(|error| error.to_string())?)
 }
 
-/// A run of the server that is asked so often, on one connection.
+/// A run of the server with `times` requests on one connection.
 fn simulated(times: u32, program: &Path, home: &Home) -> Result<Counts, String> {
-    // Beside what is served.
+    // Next to the served folder.
     let directory = home.root().join("..");
     let (command, out) = callgrind::command(program, &directory);
     let text = |error: std::io::Error| {
@@ -129,16 +129,16 @@ fn simulated(times: u32, program: &Path, home: &Home) -> Result<Counts, String> 
     let server = Server::start_by(command, &home.root(), &arguments).map_err(text)?;
     ask(&server, times).map_err(text)?;
     if !server.end().map_err(text)? {
-        return Err(text(std::io::Error::other("it did not end well")));
+        return Err(text(std::io::Error::other("it did not exit successfully")));
     }
     callgrind::read(&std::fs::read_to_string(out).map_err(text)?)
 }
 
-/// One processor that sleeps as soon as there is nothing to do, and files that are taken as they were.
+/// One processor that parks as soon as it is idle, and files that are not revalidated.
 const ONE: [&str; 7] =
     ["--workers", "1", "--no-pin", "--spin", "0", "--set", "timeouts.revalidate=\"1h\""];
 
-/// Asks again only when the server sleeps: it finds one request each time, on a busy machine, too.
+/// Sends each request only when the server sleeps, so that it always finds exactly one, even on a busy machine.
 fn ask(server: &Server, times: u32) -> std::io::Result<()> {
     let mut client = Client::connect(server.address)?;
     for _ in 0..times {
@@ -149,7 +149,7 @@ fn ask(server: &Server, times: u32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What the driver says that it has called when so much was asked for.
+/// System calls per request, as counted by the driver.
 fn system_calls(driver: &str, times: u32, program: &Path, root: &Path) -> Result<f64, String> {
     let text = |error: std::io::Error| error.to_string();
     let mut command = Command::new(program);
@@ -161,7 +161,7 @@ fn system_calls(driver: &str, times: u32, program: &Path, root: &Path) -> Result
         let (_, at) = line.split_once("look inside at http://")?;
         at.trim_end_matches('/').parse().ok()
     });
-    let at = at.ok_or("it does not say where its admin pages are")?;
+    let at = at.ok_or("it does not print the address of its admin pages")?;
     ask(&server, times).map_err(text)?;
     let answer = Client::connect(at).and_then(|mut client| client.get("/snapshot.json"));
     let body = String::from_utf8(answer.map_err(text)?.body).map_err(|error| error.to_string())?;

@@ -1,8 +1,7 @@
-//! `cargo xtask gates`: what an operation, an event and a request cost, counted and not timed.
+//! `cargo xtask gates`: the cost of an operation, an event and a request, counted rather than timed.
 //!
-//! Instructions, calls of the allocator, misses of simulated caches and system calls are the same on a busy
-//! machine as on a calm one. So they are held against figures that are checked in: who makes them worse
-//! says so, by a line in a diff.
+//! Instructions, allocator calls, simulated cache misses and system calls do not depend on the load of the
+//! machine. They are compared with stored figures, so a change that makes one worse appears as a line in a diff.
 
 mod baseline;
 mod callgrind;
@@ -15,10 +14,10 @@ use baseline::{Baseline, Verdict, shown};
 
 use crate::live;
 
-/// The figures that are held.
+/// The file of stored figures.
 const FILE: &str = "xtask/gates.txt";
 
-/// Counts all that `arguments` name, or all there is, and compares; `--update` writes what it comes to.
+/// Counts the workloads that `arguments` name, or all, and compares them; `--update` writes the results.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
     let (update, only) = match arguments.split_first() {
         Some((first, rest)) if first == "--update" => (true, rest),
@@ -26,7 +25,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
     };
     if let Some(unknown) = only.iter().find(|name| !count::names().any(|known| known == *name)) {
         let names: Vec<&str> = count::names().collect();
-        eprintln!("xtask gates: nothing is called `{unknown}`; there are {}", names.join(", "));
+        eprintln!(
+            "xtask gates: unknown workload `{unknown}`; expected one of {}",
+            names.join(", ")
+        );
         return ExitCode::from(2);
     }
     match gates(root, update, only) {
@@ -39,9 +41,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Whether nothing has become worse.
+/// Compares the counts; true if none is worse.
 fn gates(root: &Path, update: bool, only: &[String]) -> Result<bool, String> {
-    let valgrind = callgrind::version().ok_or("no valgrind; try `apt-get install valgrind`")?;
+    let valgrind =
+        callgrind::version().ok_or("valgrind is not installed; try `apt-get install valgrind`")?;
     let path = root.join(FILE);
     let mut held = match std::fs::read_to_string(&path) {
         Ok(text) => Baseline::read(&text).map_err(|why| format!("{FILE}: {why}"))?,
@@ -52,7 +55,10 @@ fn gates(root: &Path, update: bool, only: &[String]) -> Result<bool, String> {
     };
     let made_by = format!("{}, {valgrind}, {}", compiler()?, std::env::consts::ARCH);
     if held.made_by != made_by && !update {
-        println!("note: the baseline was made by {};\n      this is {made_by}\n", held.made_by);
+        println!(
+            "note: the baseline was measured with {};\n      this is {made_by}\n",
+            held.made_by
+        );
     }
     let program = live::binary(root).map_err(|error| error.to_string())?;
     println!("{:<32}{:>12}{:>12}{:>9}", "", "baseline", "now", "change");
@@ -68,7 +74,7 @@ fn gates(root: &Path, update: bool, only: &[String]) -> Result<bool, String> {
             if matches!(verdict, Verdict::Worse | Verdict::New) {
                 worse.push(line(name, before, *now, verdict));
             }
-            // What stays within its bounds is not written, so that a diff shows what has moved.
+            // Figures within their tolerance are not rewritten, so that a diff shows only real changes.
             match held.figures.iter_mut().find(|(held, _)| held == name) {
                 Some(held) if verdict != Verdict::Same => held.1 = *now,
                 Some(_) => {}
@@ -82,16 +88,16 @@ fn gates(root: &Path, update: bool, only: &[String]) -> Result<bool, String> {
     if update {
         held.made_by = made_by;
         std::fs::write(&path, held.write()).map_err(|error| format!("{FILE}: {error}"))?;
-        println!("\n{FILE} is written; `git diff {FILE}` shows what has moved");
+        println!("\n{FILE} is written; `git diff {FILE}` shows the changes");
         return Ok(true);
     }
     if better > 0 {
-        println!("\nbetter: {better}; hold them by `cargo xtask gates --update`");
+        println!("\nbetter: {better}; store them with `cargo xtask gates --update`");
     }
     if !worse.is_empty() {
         println!("\nworse, or without a baseline:\n{}", worse.join("\n"));
         println!(
-            "\nmend it; or, if it is worth its price, `cargo xtask gates --update`, and say in the commit why"
+            "\ncorrect it; or, if the cost is justified, run `cargo xtask gates --update` and state the reason in the commit"
         );
     }
     Ok(worse.is_empty())
@@ -113,10 +119,10 @@ fn line(name: &str, before: Option<f64>, now: f64, verdict: Verdict) -> String {
     format!("{name:<32}{before:>12}{:>12}{change:>9}{word}", shown(now))
 }
 
-/// The compiler's version, by which figures differ.
+/// The version of the compiler, on which figures depend.
 fn compiler() -> Result<String, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).arg("--version").output();
-    let output = output.map_err(|error| format!("rustc could not be started: {error}"))?;
+    let output = output.map_err(|error| format!("cannot start rustc: {error}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask idle`: what the server holds for a connection that does nothing.
+//! `cargo xtask idle`: memory of the server per idle connection.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use super::server::{Client, Server};
 use super::{Home, binary, finish, option};
 
-/// Bytes of our own that an idle connection may hold.
+/// Maximum memory of an idle connection in the server process, in bytes.
 const MAX_BYTES_PER_CONNECTION: u64 = 4096;
-/// Descriptors that the server keeps for other things than connections, and some.
+/// Descriptors reserved for uses other than connections.
 const RESERVED_DESCRIPTORS: u64 = 700;
-/// Connections from one address of the loopback to another: fewer than there are ports.
+/// Connections between one pair of loopback addresses; below the number of ephemeral ports.
 const CONNECTIONS_PER_ADDRESS: u64 = 25_000;
 
-/// Opens connections, has each answered once, and tells the server's memory for each.
+/// Opens connections, sends one request on each, and prints the server's memory per connection.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
     finish("idle", measure(root, arguments))
 }
@@ -31,7 +31,7 @@ fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
         .min(CONNECTIONS_PER_ADDRESS);
     if count < wanted {
         println!(
-            "{count} connections, and not {wanted}: this machine allows no more descriptors, or ports"
+            "{count} connections instead of {wanted}: limited by descriptors or ports of this machine"
         );
     }
     let home = Home::make("idle").map_err(text)?;
@@ -50,7 +50,7 @@ fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
         };
         let mut open = Vec::new();
         let mut at = Vec::new();
-        // What grows to a size and stays there is not the connections'.
+        // The difference of two measurements excludes memory that does not grow with connections.
         let steps = [count / 4, count];
         for step in steps {
             while (open.len() as u64) < step {

@@ -1,8 +1,8 @@
-//! Chores that run the web server and watch it: what an idle connection holds, what slow clients do to
-//! the others, and whether anything is left after hours of everything at once.
+//! Tasks that run the web server and observe it: memory of idle connections, the effect of slow clients on other
+//! clients, and leaks after minutes of mixed load.
 //!
-//! They run the real program, built in release mode, as a process of its own, and speak to it over the
-//! loopback; what it holds they read in `/proc`.
+//! They run the release build as a separate process, connect over the loopback, and read its resource usage from
+//! `/proc`.
 
 pub(crate) mod idle;
 pub(crate) mod server;
@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// The value behind `--name`, if it is there.
+/// The value after `--name`, if present.
 fn option(arguments: &[String], name: &str) -> Result<Option<u64>, String> {
     let Some(at) = arguments.iter().position(|argument| argument == name) else { return Ok(None) };
-    let value = arguments.get(at + 1).ok_or_else(|| format!("{name} wants a number"))?;
-    let number = value.parse().map_err(|_| format!("{name} wants a number, and not `{value}`"))?;
+    let value = arguments.get(at + 1).ok_or_else(|| format!("{name} requires a number"))?;
+    let number = value.parse().map_err(|_| format!("{name} requires a number, not `{value}`"))?;
     Ok(Some(number))
 }
 
@@ -31,18 +31,18 @@ pub(crate) fn binary(root: &Path) -> io::Result<PathBuf> {
     let status = Command::new(cargo)
         .args(["build", "--release", "--quiet", "--package", "phalanx-cli"])
         .current_dir(root)
-        // As it is shipped, also where CI builds everything else in less time.
+        // Use the release profile of the shipped program, even where CI overrides it for shorter builds.
         .env_remove("CARGO_PROFILE_RELEASE_LTO")
         .env_remove("CARGO_PROFILE_RELEASE_CODEGEN_UNITS")
         .status()?;
     if !status.success() {
-        return Err(io::Error::other("the program cannot be built"));
+        return Err(io::Error::other("the program does not compile"));
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
     Ok(target.join("release").join("phalanx"))
 }
 
-/// The directory of a run, with a site in it; removed when dropped.
+/// The directory of a run with a generated site; removed when dropped.
 pub(crate) struct Home(PathBuf);
 
 impl Home {
@@ -63,7 +63,7 @@ impl Drop for Home {
     }
 }
 
-/// What a chore comes to.
+/// Prints the result of a task and converts it to an exit code.
 fn finish(name: &str, result: Result<bool, String>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -75,7 +75,7 @@ fn finish(name: &str, result: Result<bool, String>) -> ExitCode {
     }
 }
 
-/// The value at this share of a list, which is sorted by it.
+/// The quantile `share` of `times`, which are sorted in place.
 fn quantile(times: &mut [Duration], share: f64) -> Duration {
     times.sort_unstable();
     let at = ((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1));

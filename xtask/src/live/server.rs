@@ -1,4 +1,4 @@
-//! A server of the real program, and what can be seen of it from outside.
+//! A server process and its externally visible state.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -7,22 +7,22 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
-/// Longer than any answer takes on a loaded machine.
+/// Timeout of each answer, longer than any takes on a loaded machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A server that is up; killed when dropped.
+/// A running server; killed when dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
 }
 
 impl Server {
-    /// Serves `root` with more arguments.
+    /// Serves `root` with additional arguments.
     pub(crate) fn start(binary: &Path, root: &Path, arguments: &[&str]) -> io::Result<Self> {
         Self::start_by(Command::new(binary), root, arguments)
     }
 
-    /// The same by a command of the caller's, to which `web` and the arguments are added.
+    /// As [`Server::start`], with a command of the caller, to which `web` and the arguments are appended.
     pub(crate) fn start_by(
         mut command: Command,
         root: &Path,
@@ -44,12 +44,15 @@ impl Server {
             let _ = child.kill();
             let _ = child.wait();
             read?;
-            return Err(io::Error::other(format!("it is not ready, but says `{}`", line.trim())));
+            return Err(io::Error::other(format!(
+                "expected a listening address, read `{}`",
+                line.trim()
+            )));
         };
         Ok(Self { child, address })
     }
 
-    /// What it says on stderr, if the command has a pipe there.
+    /// Its standard error, if the command pipes it.
     pub(crate) fn stderr(&mut self) -> Option<ChildStderr> {
         self.child.stderr.take()
     }
@@ -58,35 +61,35 @@ impl Server {
         self.child.id()
     }
 
-    /// Whether it runs still.
+    /// Whether the process is running.
     pub(crate) fn lives(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Sends it a signal, by its name.
+    /// Sends a signal by name.
     pub(crate) fn signal(&self, name: &str) -> io::Result<()> {
         let id = self.id().to_string();
         Command::new("kill").args(["-s", name, &id]).status().map(drop)
     }
 
-    /// Asks it to end and waits for it. Whether it ended well.
+    /// Sends SIGTERM and waits. Returns whether it exited with status 0.
     pub(crate) fn end(mut self) -> io::Result<bool> {
         self.signal("TERM")?;
         Ok(self.child.wait()?.success())
     }
 
-    /// Waits until all its threads sleep.
+    /// Waits until all threads sleep.
     ///
     /// # Errors
-    /// When they never do, or it has ended.
+    /// When they do not within the timeout, or the process has exited.
     pub(crate) fn asleep(&self) -> io::Result<()> {
         let begun = std::time::Instant::now();
         while begun.elapsed() < TIMEOUT {
             let mut sleeping = true;
             for task in fs::read_dir(format!("/proc/{}/task", self.id()))? {
-                // One that ends meanwhile does not run either.
+                // A thread that has exited meanwhile is not running either.
                 let stat = fs::read_to_string(task?.path().join("stat")).unwrap_or_default();
-                // The state is behind the name, which may hold anything.
+                // The state follows the name, which may contain any character.
                 let state =
                     stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
                 sleeping &= state.is_none_or(|state| state == 'S');
@@ -96,10 +99,10 @@ impl Server {
             }
             std::thread::yield_now();
         }
-        Err(io::Error::new(io::ErrorKind::TimedOut, "it does not come to rest"))
+        Err(io::Error::new(io::ErrorKind::TimedOut, "its threads do not sleep"))
     }
 
-    /// Bytes of memory it has resident, without those of files.
+    /// Resident anonymous memory, in bytes.
     pub(crate) fn memory(&self) -> io::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
@@ -107,7 +110,7 @@ impl Server {
         number.map(|kib| kib << 10).ok_or_else(|| io::Error::other("no RssAnon in /proc"))
     }
 
-    /// Descriptors it has open.
+    /// Number of open descriptors.
     pub(crate) fn descriptors(&self) -> io::Result<usize> {
         Ok(fs::read_dir(format!("/proc/{}/fd", self.id()))?.count())
     }
@@ -120,7 +123,7 @@ impl Drop for Server {
     }
 }
 
-/// A connection, with what has come of the next answer already.
+/// A connection and the received bytes of the next answer.
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     bytes: Vec<u8>,
@@ -129,13 +132,13 @@ pub(crate) struct Client {
 /// An answer.
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Status line and fields.
+    /// Status line and header fields.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
 
 impl Client {
-    /// Connects. It waits for nothing for ever.
+    /// Connects with a read timeout.
     pub(crate) fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
@@ -144,9 +147,9 @@ impl Client {
         Ok(Self { stream, bytes: Vec::new() })
     }
 
-    /// Asks, and reads the answer to its end.
+    /// Sends a GET and reads the whole answer.
     pub(crate) fn get(&mut self, path: &str) -> io::Result<Answer> {
-        // In one piece, as clients send it.
+        // In a single write, as clients do.
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         self.stream.write_all(request.as_bytes())?;
         self.answer()
@@ -163,7 +166,7 @@ impl Client {
         };
         let rest = self.bytes.split_off(head);
         let head = std::mem::replace(&mut self.bytes, rest);
-        let head = String::from_utf8(head).map_err(|_| bad("a head that is no text"))?;
+        let head = String::from_utf8(head).map_err(|_| bad("a head that is not UTF-8"))?;
         let status = head.get(9..12).and_then(|digits| digits.parse().ok());
         let status = status.ok_or_else(|| bad("no status"))?;
         let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
@@ -180,7 +183,7 @@ impl Client {
         let mut piece = [0; 16 * 1024];
         let count = loop {
             match self.stream.read(&mut piece) {
-                // A machine that was put to sleep for a moment.
+                // The system call was interrupted, for example by a suspend of the machine.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
                 count => break count?,
             }

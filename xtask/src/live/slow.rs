@@ -1,4 +1,4 @@
-//! `cargo xtask slow`: what a thousand slow clients of each kind do to one that is not.
+//! `cargo xtask slow`: the effect of a thousand slow clients of each kind on a normal one.
 
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 use super::server::{Client, Server, TIMEOUT};
 use super::{Home, binary, finish, option, quantile};
 
-/// slowhttptest's kinds: heads and bodies that trickle in, and answers that are not read.
+/// Modes of slowhttptest: slow heads, slow bodies, and answers that are not read.
 const KINDS: [(&str, &[&str]); 3] = [
     ("heads", &["-H", "-i", "2", "-x", "24"]),
     ("bodies", &["-B", "-i", "2", "-s", "60000", "-x", "10"]),
     ("readers", &["-X", "-w", "64", "-y", "512", "-n", "1", "-z", "32", "-k", "1"]),
 ];
-/// A normal client's slowest answers may take so many times as long as without the slow ones.
+/// Maximum ratio of a normal client's p99 with and without slow clients.
 const MAX_RATIO: f64 = 2.0;
-/// Answers of less than this are not told apart.
+/// Latencies below this are treated as equal.
 const MIN_LATENCY: Duration = Duration::from_micros(500);
-/// The most memory that a slow connection may cost, in bytes: its own, and an answer of its.
+/// Maximum memory of a slow connection, in bytes: its own and one answer.
 const MAX_MEMORY: u64 = 64 * 1024;
 
-/// Runs slowhttptest beside a normal client, on each driver, and prints what both have seen.
+/// Runs slowhttptest next to a normal client on each driver and prints the results of both.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
     finish("slow", measure(root, arguments))
 }
@@ -34,9 +34,9 @@ fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
     std::fs::write(home.root().join("large"), vec![b'x'; 8 << 20]).map_err(text)?;
     let binary = binary(root).map_err(text)?;
     let mut good = true;
-    println!("a GET of 2 KiB every millisecond, beside {count} slow connections, {seconds} s each");
+    println!("a GET of 2 KiB every millisecond, with {count} slow connections, {seconds} s each");
     for driver in ["poll", "uring"] {
-        // Latency is measured here: a machine that is busy with other things would have requests refused.
+        // Latency is measured here; overload control would reject requests on a busy machine.
         let arguments = ["--driver", driver, "--max-queue-delay", "0"];
         let server = match Server::start(&binary, &home.root(), &arguments) {
             Ok(server) => server,
@@ -45,13 +45,13 @@ fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
                 continue;
             }
         };
-        // The first ones pay for what is made once.
+        // The first requests pay for lazy initialization.
         probe(&server, Duration::from_secs(1))?;
         for (kind, flags) in KINDS {
             let before = server.memory().map_err(text)?;
             let mut alone = probe(&server, Duration::from_secs(seconds))?;
             let slow = slow_clients(&server, count, seconds + 4, flags)?;
-            // All of them are there after the first seconds.
+            // All slow clients are connected after the first seconds.
             std::thread::sleep(Duration::from_secs(3));
             let open = server.descriptors().map_err(text)?;
             let mut beside = probe(&server, Duration::from_secs(seconds))?;
@@ -74,10 +74,9 @@ fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
     Ok(good)
 }
 
-/// How long answers take for a client that asks every millisecond. A server that is busy may refuse one
-/// in a hundred.
+/// Latencies of a client that sends a request every millisecond. A busy server may reject one in a hundred.
 fn probe(server: &Server, during: Duration) -> Result<Vec<Duration>, String> {
-    let failed = |error| format!("a normal client is not served: {error}");
+    let failed = |error| format!("a normal client's request failed: {error}");
     let mut client = Client::connect(server.address).map_err(failed)?;
     let (begun, mut times, mut refused) = (Instant::now(), Vec::new(), 0);
     while begun.elapsed() < during {
@@ -86,19 +85,19 @@ fn probe(server: &Server, during: Duration) -> Result<Vec<Duration>, String> {
         match answer.status {
             200 => times.push(asked.elapsed()),
             503 => refused += 1,
-            status => return Err(format!("a normal client is answered with {status}")),
+            status => return Err(format!("a normal client received status {status}")),
         }
         std::thread::sleep(Duration::from_millis(1));
     }
     match refused * 100 <= times.len() {
         true => Ok(times),
         false => {
-            Err(format!("a normal client is refused {refused} times, and served {}", times.len()))
+            Err(format!("a normal client was rejected {refused} times and served {}", times.len()))
         }
     }
 }
 
-/// slowhttptest, ended when dropped.
+/// A slowhttptest process, killed when dropped.
 struct Slow(Child);
 
 impl Drop for Slow {

@@ -1,10 +1,10 @@
-//! `cargo xtask soak`: everything at once, for minutes, and then a look at what is left.
+//! `cargo xtask soak`: mixed load for minutes, followed by a check for leaks.
 //!
-//! Clients ask for small and large files one by one and pipelined, leave in the middle of answers and of
-//! requests, and are killed by the dozen; files are replaced and cut off while they are sent; the cache is
-//! too small for the site; the configuration is changed and read again, and the last one is served in the
-//! end. Each answer is checked: it is one version of its file
-//! throughout, and one that the file had during the request or shortly before.
+//! Clients request small and large files one by one and pipelined, disconnect in the middle of answers and of
+//! requests, and are killed in groups. Files are replaced, and truncated while they are sent. The cache is
+//! smaller than the site. The configuration is changed and reloaded, and the last one must be in effect at the
+//! end. Each answer is checked: it must be one version of its file throughout, and one that the file had during
+//! the request or shortly before.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -18,41 +18,42 @@ use std::time::{Duration, Instant};
 use super::server::{Client, Server};
 use super::{Home, binary, finish, option};
 
-/// Sizes of files: within and beyond what the cache keeps whole, and what it keeps at all.
+/// File sizes: below and above the bound for caching whole, and too large to be cached.
 const SIZES: [usize; 6] = [1, 3_000, 60_000, 70_000, 400_000, 3_000_000];
-/// Files that stay as they are: more than the cache holds.
+/// Unchanging files, more than fit in the cache.
 const STABLE: usize = 60;
-/// Files that are replaced all the time.
+/// Files that are replaced continuously.
 const CHANGING: usize = 6;
-/// The cache, and how old what it has may be: looked at again after a second, and machines stand still.
+/// Cache size, and the maximum age of a cached file: revalidation after one second, plus slack for a stalled
+/// machine.
 const CACHE: &str = "8M";
 const STALE: Duration = Duration::from_secs(4);
 const CLIENTS: u64 = 6;
-/// The field that says which configuration is served.
+/// Response header field with the version of the configuration.
 const VERSION_FIELD: &str = "X-Number";
 /// Connections of a client that is killed.
 const KILLED_CONNECTIONS: &str = "24";
-/// How much more memory may be resident after the load than after its first tenth.
+/// Maximum growth of resident memory from the first tenth of the load to its end, in bytes.
 const MAX_GROWTH: u64 = 24 << 20;
 
-/// Runs it.
+/// Runs the task.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
     finish("soak", soak(root, arguments))
 }
 
-/// What all threads share.
+/// State shared by all threads.
 struct Shared {
     address: SocketAddr,
     root: PathBuf,
     binary: PathBuf,
-    /// The configuration, and how often it was changed.
+    /// The configuration, and the number of its changes.
     configuration: PathBuf,
     reloads: AtomicU64,
     killed: AtomicU64,
     over: AtomicBool,
     answers: AtomicU64,
     left: AtomicU64,
-    /// By changing file: when it got which version.
+    /// For each changing file, the time and number of each version.
     versions: Vec<Mutex<Vec<(Instant, u64)>>>,
     faults: Mutex<Vec<String>>,
 }
@@ -71,7 +72,7 @@ fn soak(root: &Path, arguments: &[String]) -> Result<bool, String> {
     let admin = free_port().map_err(text)?.to_string();
     let configuration = home.0.join("web.toml");
     configure(&configuration, 0).map_err(text)?;
-    let file = configuration.to_str().ok_or("the temporary directory's name is no text")?;
+    let file = configuration.to_str().ok_or("the name of the temporary directory is not UTF-8")?;
     let mut server = Server::start(
         &binary,
         &home.root(),
@@ -97,7 +98,7 @@ fn soak(root: &Path, arguments: &[String]) -> Result<bool, String> {
     };
     (0..CHANGING).try_for_each(|n| shared.replace(n, 1)).map_err(text)?;
     let admin: SocketAddr = admin.parse().map_err(|_| "no address")?;
-    println!("{seconds} s of everything at once");
+    println!("mixed load for {seconds} s");
 
     shared.load(&mut server, Duration::from_secs(seconds / 10 + 1))?;
     let before = at_rest(&server, admin)?;
@@ -118,23 +119,23 @@ fn soak(root: &Path, arguments: &[String]) -> Result<bool, String> {
     }
     let mut faults = shared.faults.into_inner().unwrap_or_default();
     if after.operations > before.operations {
-        faults.push("operations are left".to_owned());
+        faults.push("operations leaked".to_owned());
     }
-    // The cache keeps files open, and which ones changes.
+    // Cached files stay open, and the set of cached files varies.
     if after.descriptors > before.descriptors + 64 {
-        faults.push("descriptors are left".to_owned());
+        faults.push("descriptors leaked".to_owned());
     }
     if after.memory > before.memory + MAX_GROWTH {
         faults.push("memory has grown".to_owned());
     }
     if !server.end().map_err(text)? {
-        faults.push("the server did not end well".to_owned());
+        faults.push("the server did not exit successfully".to_owned());
     }
     faults.iter().take(20).for_each(|fault| println!("FAULT: {fault}"));
     Ok(faults.is_empty())
 }
 
-/// Writes a configuration, in one step, that shows its number in each answer.
+/// Atomically writes a configuration that adds its number to each answer.
 fn configure(file: &Path, number: u64) -> std::io::Result<()> {
     let text = format!(
         "[[host.header]]\npath = \"/**\"\nname = \"{VERSION_FIELD}\"\nvalue = \"{number}\"\n"
@@ -148,7 +149,7 @@ fn free_port() -> std::io::Result<SocketAddr> {
     TcpListener::bind("127.0.0.1:0")?.local_addr()
 }
 
-/// What the server holds.
+/// Resources of the server.
 struct Held {
     operations: u64,
     descriptors: usize,
@@ -162,7 +163,7 @@ impl std::fmt::Display for Held {
     }
 }
 
-/// Waits until nothing changes any more.
+/// Waits until the resources are stable.
 fn at_rest(server: &Server, admin: SocketAddr) -> Result<Held, String> {
     let look = || -> std::io::Result<Held> {
         let snapshot = Client::connect(admin)?.get("/snapshot.json")?;
@@ -181,7 +182,7 @@ fn at_rest(server: &Server, admin: SocketAddr) -> Result<Held, String> {
     let mut last: Option<Held> = None;
     for _ in 0..60 {
         thread::sleep(Duration::from_millis(500));
-        let held = look().map_err(|error| format!("it does not show itself: {error}"))?;
+        let held = look().map_err(|error| format!("cannot read its metrics: {error}"))?;
         let same = |last: &Held| {
             (last.operations, last.descriptors) == (held.operations, held.descriptors)
         };
@@ -190,10 +191,10 @@ fn at_rest(server: &Server, admin: SocketAddr) -> Result<Held, String> {
         }
         last = Some(held);
     }
-    last.ok_or_else(|| "it does not come to rest".to_owned())
+    last.ok_or_else(|| "its resources do not become stable".to_owned())
 }
 
-/// A file's content in its version: of which each part tells which it is.
+/// The content of a file at a version; each part identifies the version.
 fn content(version: u64, length: usize) -> Vec<u8> {
     let length = length.max(8);
     let mut bytes = version.to_le_bytes().repeat(length.div_ceil(8));
@@ -201,7 +202,7 @@ fn content(version: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// The version of a whole content.
+/// The version of a complete content.
 fn version(bytes: &[u8]) -> Option<u64> {
     let version = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
     (bytes == content(version, bytes.len())).then_some(version)
@@ -214,7 +215,7 @@ impl Shared {
         }
     }
 
-    /// Gives a changing file its next content, whole at once.
+    /// Atomically replaces a changing file with its next version.
     fn replace(&self, n: usize, version: u64) -> std::io::Result<()> {
         let (new, path) =
             (self.root.join(format!(".new-{n}")), self.root.join(format!("changing-{n}")));
@@ -229,11 +230,11 @@ impl Shared {
     fn had(&self, n: usize, version: u64, begun: Instant) -> bool {
         let versions = self.versions[n].lock().expect("whole");
         let at = versions.iter().position(|(_, one)| *one == version);
-        // Its end is the next one's beginning.
+        // A version ends when the next one begins.
         at.is_some_and(|at| versions.get(at + 1).is_none_or(|(end, _)| *end + STALE >= begun))
     }
 
-    /// Loads the server for a time.
+    /// Loads the server for the given time.
     fn load(&self, server: &mut Server, during: Duration) -> Result<(), String> {
         self.over.store(false, Ordering::Relaxed);
         let begun = Instant::now();
@@ -254,17 +255,17 @@ impl Shared {
                     let number = self.reloads.fetch_add(1, Ordering::Relaxed) + 1;
                     let changed = configure(&self.configuration, number);
                     if let Err(error) = changed.and_then(|()| server.signal("HUP")) {
-                        self.fault(format!("cannot have the configuration read again: {error}"));
+                        self.fault(format!("cannot reload the configuration: {error}"));
                     }
                 }
             }
             self.over.store(true, Ordering::Relaxed);
             server.lives()
         });
-        result.then_some(()).ok_or_else(|| "the server is gone".to_owned())
+        result.then_some(()).ok_or_else(|| "the server has exited".to_owned())
     }
 
-    /// Replaces files, and cuts one off and makes it long again.
+    /// Replaces files; truncates one and extends it again.
     fn disturb(&self) {
         let mut random = Random(77);
         while !self.over.load(Ordering::Relaxed) {
@@ -281,7 +282,7 @@ impl Shared {
         }
     }
 
-    /// Clients by the dozen, each killed before it has ended.
+    /// Starts clients with many connections and kills them before they finish.
     fn kill(&self) {
         let mut random = Random(99);
         while !self.over.load(Ordering::Relaxed) {
@@ -292,13 +293,13 @@ impl Shared {
             thread::sleep(Duration::from_millis(100 + random.below(500)));
             match load.and_then(|mut load| load.kill().and_then(|()| load.wait())) {
                 Ok(_) => drop(self.killed.fetch_add(1, Ordering::Relaxed)),
-                Err(error) => self.fault(format!("a client to be killed: {error}")),
+                Err(error) => self.fault(format!("cannot start a client to be killed: {error}")),
             }
             thread::sleep(Duration::from_millis(500 + random.below(1000)));
         }
     }
 
-    /// Whether the configuration of this number comes to be served.
+    /// Whether the server comes to serve the configuration of this number.
     fn serves(&self, number: u64) -> bool {
         let line = format!("\r\n{VERSION_FIELD}: {number}\r\n");
         let asked = || Client::connect(self.address).and_then(|mut client| client.get("/stable-0"));
@@ -308,7 +309,7 @@ impl Shared {
         })
     }
 
-    /// One client after the other.
+    /// Runs one client after another.
     fn client(&self, seed: u64) {
         let mut random = Random(seed + 1);
         while !self.over.load(Ordering::Relaxed) {
@@ -324,7 +325,7 @@ impl Shared {
         }
     }
 
-    /// Goes away in the middle of a request or an answer.
+    /// Disconnects in the middle of a request or an answer.
     fn leave(&self, random: &mut Random) {
         let Ok(Client { mut stream, .. }) = Client::connect(self.address) else { return };
         let n = random.below(STABLE as u64);
@@ -339,19 +340,19 @@ impl Shared {
         self.left.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A file that is cut off may end its connection, but no byte of it is wrong.
+    /// A truncated file may end its connection, but must not contain a wrong byte.
     fn cut(&self) {
         let Ok(mut client) = Client::connect(self.address) else { return };
         let Ok(answer) = client.get("/cut") else { return };
-        // Between being cut off and written again it has parts that nobody has written.
+        // Between truncation and the next write, parts of the file are holes.
         let right = answer.body.iter().all(|byte| *byte == b'c' || *byte == 0);
         if !(answer.status == 200 && right || matches!(answer.status, 500 | 503)) {
-            self.fault(format!("{} and wrong bytes for a file that was cut", answer.status));
+            self.fault(format!("status {} and wrong bytes for a truncated file", answer.status));
         }
         self.answers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Some requests on one connection, some of them at once.
+    /// Sends several requests on one connection, some of them pipelined.
     fn converse(&self, random: &mut Random) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("no answer: {error}");
         let mut client = Client::connect(self.address).map_err(failed)?;
@@ -377,7 +378,7 @@ impl Shared {
             for (kind, n) in asked {
                 let answer = client.answer().map_err(failed)?;
                 self.answers.fetch_add(1, Ordering::Relaxed);
-                // Refused under load, which is an answer too.
+                // Rejected by overload control, which is a valid answer.
                 if answer.status == 503 {
                     continue;
                 }
@@ -399,7 +400,7 @@ impl Shared {
     }
 }
 
-/// Numbers that are the same in each run (xorshift).
+/// Reproducible random numbers (xorshift).
 struct Random(u64);
 
 impl Random {

@@ -1,8 +1,8 @@
-//! Every crate says at its top what it is for.
+//! Every crate begins with a doc comment that states its purpose.
 
 use super::{Fault, Tree};
 
-/// Finds crate roots that do not begin with a `//!` comment.
+/// Finds crate roots without a leading `//!` comment.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let roots = tree
         .rust()
@@ -10,7 +10,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     roots
         .filter(|(_, text)| !text.starts_with("//!"))
         .map(|(path, _)| {
-            Fault::new(path, 1, "the crate does not say what it is for; begin with a `//!` comment")
+            Fault::new(path, 1, "the crate has no documentation; begin with a `//!` comment")
         })
         .collect()
 }

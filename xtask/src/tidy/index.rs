@@ -1,13 +1,13 @@
-//! Every page of the documentation can be found: `docs/README.md` links to it.
+//! Every documentation page is linked from `docs/README.md`.
 
 use super::markdown::{Run, links, runs};
 use super::{Fault, Tree};
 
-/// The index, and the folder whose pages it lists.
+/// The index, and the folder of the pages it lists.
 const INDEX: &str = "docs/README.md";
 const FOLDER: &str = "docs/";
 
-/// Finds pages that the index does not link to.
+/// Finds pages without a link in the index.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let text = tree.text(INDEX).unwrap_or_default();
     let linked: Vec<&str> = runs(text)
@@ -21,7 +21,11 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
         .filter_map(|path| Some((path, path.strip_prefix(FOLDER)?)))
         .filter(|(_, page)| !linked.iter().any(|link| link.trim_start_matches("./") == *page))
         .map(|(path, page)| {
-            Fault::new(path, 1, format!("nobody finds it; link to `{page}` in {INDEX}"))
+            Fault::new(
+                path,
+                1,
+                format!("the page is not in the index; link to `{page}` in {INDEX}"),
+            )
         })
         .collect()
 }

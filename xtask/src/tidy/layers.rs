@@ -1,13 +1,13 @@
-//! Crates point only downwards: each may depend on the crates of the house that the table names, no other.
+//! Dependencies between crates point downwards: a crate depends only on the crates that the table allows.
 
 use std::collections::BTreeMap;
 
 use super::{Fault, Tree, manifest};
 
-/// Each crate, by its folder, and those that it and its tests may depend on.
+/// Each crate, by its folder, and the workspace crates that it and its tests may depend on.
 ///
-/// Core, driver and http know nothing of each other; `phalanx` joins core and driver; servers stand on
-/// `phalanx`; the program stands on everything. Whoever needs an edge upwards has a file in the wrong crate.
+/// Core, driver and http are independent of each other; `phalanx` joins core and driver; the servers use
+/// `phalanx`; the command uses everything. A file that needs an edge upwards belongs in another crate.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("driver", &[]),
@@ -82,13 +82,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("xtask", &[]),
-    // Others' work beside ours, as `bench` starts it.
+    // Peers that `bench` starts for comparison.
     ("a-tree", &[]),
     ("runtimes", &["phalanx"]),
     ("map", &["phalanx"]),
 ];
 
-/// Finds dependencies between crates of the house that the table does not allow, and crates it lacks.
+/// Finds dependencies that the table does not allow, and crates that it does not list.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     // Package name to folder, path and text of the manifest.
     let crates: BTreeMap<&str, (&str, &str, &str)> = tree
@@ -102,7 +102,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     for &(folder, path, text) in crates.values() {
         let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == folder) else {
             let what =
-                format!("the crate `{folder}` has no layer; name it in xtask/src/tidy/layers.rs");
+                format!("the crate `{folder}` has no layer; add it to xtask/src/tidy/layers.rs");
             faults.push(Fault::new(path, 1, what));
             continue;
         };
@@ -110,8 +110,8 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
             let Some((below, ..)) = crates.get(dependency.name.as_str()) else { continue };
             if !allowed.contains(below) {
                 let what = format!(
-                    "`{folder}` depends on `{below}`, which does not lie below it; \
-                     move the code that needs it up, or what it needs down"
+                    "`{folder}` depends on `{below}`, which is not below it; \
+                     move the dependent code up or the required code down"
                 );
                 faults.push(Fault::new(path, dependency.line, what));
             }
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_table_has_no_cycle() {
-        // Each row names only crates whose own rows name fewer steps down, so walking down must end.
+        // An acyclic table has no path longer than the number of its rows.
         fn depth(name: &str, fuel: usize) -> usize {
             assert!(fuel > 0, "a cycle through `{name}`");
             let row = ALLOWED.iter().find(|(n, _)| *n == name).expect("a row for every name");

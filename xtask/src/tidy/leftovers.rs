@@ -1,21 +1,21 @@
-//! No leftovers: what is not finished is an issue, not a note in the source.
+//! Source files contain no unfinished work; it belongs in an issue.
 
 use super::source::{code, has_word};
 use super::{Fault, Tree};
 
-/// This file, which must name what it looks for.
+/// This file, which contains the words itself.
 const THIS_FILE: &str = "xtask/src/tidy/leftovers.rs";
 
-/// Words that mark something as unfinished, anywhere in a file of text.
+/// Words that mark unfinished work, in any text file.
 const WORDS: &[&str] = &["TODO", "FIXME", "XXX"];
 
-/// Code that does, in Rust.
+/// Rust code that marks unfinished work.
 const CODE: &[&str] = &["todo!(", "unimplemented!(", "dbg!(", "#[ignore"];
 
-/// How git begins the lines between which a merge is not finished.
+/// Line prefixes of unresolved merge conflicts.
 const MARKS: &[&str] = &["<<<<<<< ", ">>>>>>> "];
 
-/// Finds the leftovers.
+/// Finds markers of unfinished work.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, text) in
@@ -32,7 +32,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
                 Fault::new(
                     path,
                     i + 1,
-                    format!("`{left}` left behind; finish it, or open an issue"),
+                    format!("unfinished work (`{left}`); finish it or open an issue"),
                 )
             }));
         }

@@ -1,7 +1,6 @@
-//! The documents point only at what is there.
+//! Links and paths in the documents have an existing target.
 //!
-//! Relative links in every Markdown file, and in `ARCHITECTURE.md` also the paths between backticks:
-//! it is the map, and a map that names vanished streets misleads.
+//! Covers relative links in every Markdown file, and in `ARCHITECTURE.md` also paths between backticks.
 
 use super::markdown::{Run, links, runs};
 use super::{Fault, Tree};
@@ -9,7 +8,7 @@ use super::{Fault, Tree};
 /// The document whose backticked paths are checked.
 const MAP: &str = "ARCHITECTURE.md";
 
-/// Finds links and paths to files that are not there.
+/// Finds links and paths without a target.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, text) in tree.texts().filter(|(path, _)| path.ends_with(".md")) {
@@ -19,12 +18,14 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
                     let dead =
                         links(prose).into_iter().filter(|link| !link_lives(tree, path, link));
                     faults.extend(dead.map(|link| {
-                        let what = format!("the link to `{link}` leads nowhere; mend or remove it");
+                        let what = format!(
+                            "the target of the link `{link}` does not exist; correct or remove it"
+                        );
                         Fault::new(path, line, what)
                     }));
                 }
                 Run::Code(code) if path == MAP && !path_lives(tree, code) => {
-                    let what = format!("`{code}` is not there; say where it is now");
+                    let what = format!("`{code}` does not exist; correct the path");
                     faults.push(Fault::new(path, line, what));
                 }
                 Run::Code(_) => {}
@@ -34,7 +35,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Whether what `link` in the document `from` names is there, or lies outside the repository.
+/// Whether the target of `link` in the document `from` exists or is outside the repository.
 fn link_lives(tree: &Tree, from: &str, link: &str) -> bool {
     let target = link.split(['#', '?']).next().unwrap_or(link);
     if target.is_empty() || target.contains("://") || target.starts_with("mailto:") {
@@ -53,10 +54,10 @@ fn link_lives(tree: &Tree, from: &str, link: &str) -> bool {
     tree.exists(&parts.join("/"))
 }
 
-/// Whether `code` does not look like a path in the repository, or is one.
+/// Whether `code` exists as a path in the repository, or does not look like one.
 ///
-/// What begins with a top-level folder must be there as it stands; another `.rs` file must be the end of
-/// some path, so that `poll/readiness.rs` will do where the crate is clear.
+/// A path that begins with a top-level folder must be complete. Another `.rs` path may be the end of a path, so
+/// `poll/readiness.rs` suffices where the crate is clear.
 fn path_lives(tree: &Tree, code: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
     if code.starts_with(['/', '.']) && !code.starts_with(".c") || !code.chars().all(plain) {

@@ -1,6 +1,7 @@
-//! As much of a `Cargo.toml` as the checks need: the package's name and its dependencies.
+//! Parses the parts of a `Cargo.toml` that the checks need: the package name and its dependencies.
 //!
-//! Not a TOML parser: it reads the plain form in which this house writes its manifests.
+//! This is not a full TOML parser. It accepts the plain form in which the manifests of this workspace are
+//! written.
 
 /// When a dependency is needed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,7 +21,7 @@ pub(crate) struct Dependency {
     pub(crate) name: String,
     /// When it is needed.
     pub(crate) kind: Kind,
-    /// The condition it stands under: `cfg(loom)`.
+    /// The condition of its table: `cfg(loom)`.
     pub(crate) target: Option<String>,
     /// Its line, counted from 1.
     pub(crate) line: usize,
@@ -59,18 +60,18 @@ pub(crate) fn name(manifest: &str) -> Option<&str> {
     pairs.filter(|(key, _)| key.trim() == "name").find_map(|(_, value)| quoted(value))
 }
 
-/// What stands between the brackets of a table's header.
+/// The text between the brackets of a table header.
 fn header(line: &str) -> Option<&str> {
     let line = line.split('#').next().unwrap_or(line).trim();
     line.strip_prefix('[')?.strip_suffix(']').map(|inner| inner.trim_matches(['[', ']']))
 }
 
-/// Kind and target of the table of dependencies with this header, and the one dependency it is about.
+/// Kind and target of a dependency table with this header, and the dependency of a table for a single one.
 fn section(header: &str) -> Option<(Kind, Option<String>, Option<String>)> {
     let (target, rest) = match header.strip_prefix("target.") {
         Some(rest) => {
             let at = rest.rfind("dependencies")?;
-            // Back over `dev-` or `build-`, to the dot that ends the target.
+            // Skip `dev-` or `build-` backwards to the dot that ends the target.
             let dot = rest[..at].rfind('.')?;
             (Some(rest[..dot].trim_matches(['\'', '"']).to_owned()), &rest[dot + 1..])
         }
@@ -89,7 +90,7 @@ fn section(header: &str) -> Option<(Kind, Option<String>, Option<String>)> {
     Some((kind, target, one))
 }
 
-/// The package's real name, where the dependency goes by another: `{ package = "name" }`.
+/// The package name of a renamed dependency: `{ package = "name" }`.
 fn renamed(value: &str) -> Option<&str> {
     quoted(value.split_once("package")?.1.trim_start().strip_prefix('=')?)
 }

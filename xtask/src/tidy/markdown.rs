@@ -1,4 +1,4 @@
-//! As much of Markdown as the checks need: where prose ends and code begins, and what is linked to.
+//! Parses the parts of Markdown that the checks need: code spans, fenced blocks and links.
 
 /// A run of text within one line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -28,7 +28,7 @@ pub(crate) fn runs(text: &str) -> Vec<(usize, Run<'_>)> {
     runs
 }
 
-/// What `prose` links to: `[text](here)`, `[label]: here`, `src="here"`, `href="here"`.
+/// The link targets in `prose`: `[text](here)`, `[label]: here`, `src="here"`, `href="here"`.
 pub(crate) fn links(prose: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for (open, close) in [("](", [')', ' ']), ("src=\"", ['"', '"']), ("href=\"", ['"', '"'])] {

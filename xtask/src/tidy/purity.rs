@@ -1,28 +1,28 @@
-//! Core is pure: it makes no system call, reads no clock, draws no random number, starts no thread.
+//! Core is pure: it makes no system call, reads no clock, draws no random number and starts no thread.
 //!
-//! All of these are handed in, which is what gives simulation for free. Tests are exempt.
+//! The caller passes all of these in, which makes simulation possible. Tests are exempt.
 
 use super::core_source::files;
 use super::manifest::{self, Kind};
 use super::source::{line_of, words};
 use super::{Fault, Tree, use_paths};
 
-/// Core's manifest.
+/// The manifest of core.
 const MANIFEST: &str = "crates/core/Cargo.toml";
 
-/// Modules of the standard library through which the outside is reached.
+/// Modules of the standard library that access the operating system.
 const MODULES: &[&str] = &["env", "fs", "io", "net", "os", "process", "thread"];
 
-/// Crates that do the same.
+/// Crates that access the operating system.
 const CRATES: &[&str] = &["io_uring", "libc", "mio", "rand", "rustix"];
 
 /// Macros that write to the standard streams.
 const MACROS: &[&str] = &["eprint", "eprintln", "print", "println"];
 
-/// What to do about each of these.
-const REMEDY: &str = "core is pure; have the caller hand it in";
+/// The remedy for each fault.
+const REMEDY: &str = "core must be pure; let the caller pass it in";
 
-/// Finds what in core reaches for the outside.
+/// Finds code in core that accesses the operating system, and dependencies that core may not have.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, code) in files(tree) {
@@ -34,7 +34,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Each thing in `code` that reaches for the outside, with its line.
+/// Each access to the operating system in `code`, with its line.
 fn reaches_out(code: &str) -> Vec<(usize, String)> {
     let paths = use_paths::from_crate(code, "std").into_iter();
     let mut found: Vec<_> = paths
@@ -61,7 +61,7 @@ fn reaches_out(code: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Whether a path that begins with `std` names the outside.
+/// Whether a path that begins with `std` accesses the operating system.
 fn impure(path: &str) -> bool {
     let mut parts = path.split("::").skip(1);
     match (parts.next(), parts.next()) {

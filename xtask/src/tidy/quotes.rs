@@ -1,15 +1,17 @@
-//! All Rust code in the documentation is compiled: a page is run as doctests, or a block quotes a file.
+//! Every Rust block in the documentation is compiled: the page runs as doctests, or the block quotes a source
+//! file.
 //!
-//! A page is run when the `docs.rs` of `crates/phalanx` or `crates/matcher` includes it. Elsewhere a block of Rust stands below a
-//! line `<!-- from path/of/the/file.rs -->`, and its lines stand in that file, in one piece.
+//! A page runs as doctests when the `docs.rs` of `crates/phalanx` or `crates/matcher` includes it. Otherwise a
+//! Rust block follows a line `<!-- from path/of/the/file.rs -->`, and its lines are a contiguous part of that
+//! file.
 
 use super::{Fault, Tree};
 
-/// Where the pages are that are run as doctests; the second is for a crate that the first does not know.
+/// The files that include pages as doctests; the second is for a crate that the first does not depend on.
 const RUN: &str = "crates/phalanx/src/docs.rs";
 const RUN_TOO: &str = "crates/matcher/src/docs.rs";
 
-/// Finds blocks of Rust that nothing holds to the code.
+/// Finds Rust blocks that are neither doctests nor quotes.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let runs = [RUN, RUN_TOO].map(|file| tree.text(file).unwrap_or_default());
     let is_page = |path: &str| {
@@ -40,9 +42,9 @@ fn check_page(tree: &Tree, path: &str, text: &str) -> Vec<Fault> {
                 "this code is not compiled; say `<!-- from FILE -->` above it, or include the page in {RUN}"
             ))),
             Some(file) => match tree.text(file) {
-                None => faults.push(fault(format!("`{file}` is not there"))),
+                None => faults.push(fault(format!("`{file}` does not exist"))),
                 Some(source) if !has_lines(source, block) => {
-                    faults.push(fault(format!("this is not what stands in `{file}`; copy it anew")));
+                    faults.push(fault(format!("the block differs from `{file}`; copy it again")));
                 }
                 Some(_) => (),
             },
@@ -52,7 +54,7 @@ fn check_page(tree: &Tree, path: &str, text: &str) -> Vec<Fault> {
     faults
 }
 
-/// Whether `source` has these lines, one after the other.
+/// Whether `source` contains the lines of `block` contiguously.
 fn has_lines(source: &str, block: &[&str]) -> bool {
     let source: Vec<&str> = source.lines().collect();
     !block.is_empty() && source.windows(block.len()).any(|lines| lines == block)

@@ -1,28 +1,31 @@
-//! One idea per file: a Rust file of more than 450 lines, tests included, holds more than one.
+//! A Rust file has at most 450 lines, tests included.
 
 use super::{Fault, Tree};
 
-/// The most lines a file may have. Aim at a third of it.
+/// Maximum number of lines of a file. Aim at a third of it.
 const MAX_LINES: usize = 450;
 
-/// Files that are longer, and why that is better than splitting them.
+/// Longer files, each with the reason not to split it.
 const EXEMPT: &[(&str, &str)] = &[];
 
-/// Where [`EXEMPT`] stands.
+/// The file that contains [`EXEMPT`].
 const THIS_FILE: &str = "xtask/src/tidy/sizes.rs";
 
-/// Finds files that are too long, and exceptions that no longer are.
+/// Finds files that are too long, and exemptions that are not needed.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     check_against(tree, EXEMPT)
 }
 
-/// [`check`] with these exceptions.
+/// [`check`] with the given exemptions.
 fn check_against(tree: &Tree, longer: &[(&str, &str)]) -> Vec<Fault> {
     let excepted = |path: &str| longer.iter().any(|(name, _)| *name == path);
     let lines = |text: &str| text.lines().count();
     let long = tree.rust().filter(|(path, text)| lines(text) > MAX_LINES && !excepted(path)).map(
         |(path, text)| {
-            let what = format!("{} lines, {MAX_LINES} at most; split it by ideas", lines(text));
+            let what = format!(
+                "{} lines, at most {MAX_LINES} are allowed; split the file by responsibility",
+                lines(text)
+            );
             Fault::new(path, MAX_LINES + 1, what)
         },
     );
@@ -31,7 +34,7 @@ fn check_against(tree: &Tree, longer: &[(&str, &str)]) -> Vec<Fault> {
         Fault::new(
             THIS_FILE,
             1,
-            format!("`{path}` is not longer than {MAX_LINES} lines; strike it off the list"),
+            format!("`{path}` is not longer than {MAX_LINES} lines; remove it from the list"),
         )
     });
     long.chain(stale).collect()

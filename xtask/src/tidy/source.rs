@@ -1,8 +1,8 @@
-//! Rust source with the parts blanked that a check must not see: comments, strings, tests.
+//! Blanks the parts of Rust source that a check must ignore: comments, strings, tests.
 //!
-//! Lines and columns stay where they were. This is a lexer's work and no more: macros are not expanded.
+//! Lines and columns are preserved. This is a lexer only; macros are not expanded.
 
-/// The words of `line`, in the sense of identifiers, with the byte at which each begins.
+/// The identifiers and numbers in `line`, each with its byte offset.
 pub(crate) fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     let mut rest = 0;
@@ -14,7 +14,7 @@ pub(crate) fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Whether `word` stands in `line` by itself, not as part of a longer identifier.
+/// Whether `line` contains `word`, and not as part of a longer identifier.
 pub(crate) fn has_word(line: &str, word: &str) -> bool {
     words(line).any(|(_, found)| found == word)
 }
@@ -24,7 +24,7 @@ pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// `source` with comments and the insides of string and character literals blanked.
+/// `source` with comments and the contents of string and character literals blanked.
 pub(crate) fn code(source: &str) -> String {
     let chars: Vec<char> = source.chars().collect();
     let mut out: Vec<char> = Vec::with_capacity(chars.len());
@@ -37,7 +37,7 @@ pub(crate) fn code(source: &str) -> String {
             continue;
         };
         for (i, &c) in chars.iter().enumerate().take(end).skip(at) {
-            // Quotes are kept, so that `extern "C"` can still be told from `extern crate`.
+            // Keep the quotes, so that `extern "C"` differs from `extern crate`.
             let kept = c == '\n' || (c == '"' && (i == at || i + 1 == end));
             out.push(if kept { c } else { ' ' });
         }
@@ -94,7 +94,7 @@ fn string(chars: &[char], at: usize) -> Option<usize> {
     Some(i + 1)
 }
 
-/// Whether an `r` at `at` begins a word, or follows the `b` or `c` of a byte or C string that does.
+/// Whether the `r` at `at` begins a word, or follows the `b` or `c` of a byte or C string prefix.
 fn raw_prefix(chars: &[char], at: usize) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     let before = |i: usize| i.checked_sub(1).map(|i| chars[i]).filter(|&c| part(c));
@@ -117,9 +117,9 @@ fn character(chars: &[char], at: usize) -> Option<usize> {
     }
 }
 
-/// `code` (see [`code`]) with every item blanked that is compiled for tests only.
+/// Blanks every item of `code` (see [`code`]) that is compiled for tests only.
 ///
-/// With it come the modules so declared whose bodies are elsewhere: `#[cfg(test)] mod model;`.
+/// Also returns the names of such modules whose bodies are in other files: `#[cfg(test)] mod model;`.
 pub(crate) fn without_tests(code: &str) -> (String, Vec<String>) {
     let mut bytes = code.as_bytes().to_vec();
     let mut modules = Vec::new();
@@ -143,7 +143,7 @@ pub(crate) fn without_tests(code: &str) -> (String, Vec<String>) {
     (String::from_utf8(bytes).expect("whole characters were blanked"), modules)
 }
 
-/// Whether the condition of a `cfg` attribute, brackets and all, asks for `test` outside a `not`.
+/// Whether the condition of a `cfg` attribute, with its brackets, requires `test` outside a `not`.
 fn for_tests(condition: &str) -> bool {
     let mut condition = condition.to_owned();
     while let Some(at) = condition.find("not(") {
@@ -153,7 +153,7 @@ fn for_tests(condition: &str) -> bool {
     has_word(&condition, "test")
 }
 
-/// Where the bracket that opens at `open` is closed; the end of `text` if nowhere.
+/// The offset of the bracket that closes the one at `open`, or the end of `text`.
 fn closing(text: &str, open: usize) -> usize {
     let mut depth = 0;
     for (i, b) in text.bytes().enumerate().skip(open) {
@@ -169,7 +169,7 @@ fn closing(text: &str, open: usize) -> usize {
     text.len()
 }
 
-/// One past the item that begins at `at`: its `;`, its body's `}`, or where the enclosing item ends.
+/// The end of the item that begins at `at`: after its `;` or `}`, or the end of the enclosing item.
 fn item_end(code: &str, at: usize) -> usize {
     let mut depth = 0;
     for (i, b) in code.bytes().enumerate().skip(at) {

@@ -1,14 +1,14 @@
-//! No trailing white space, and a newline at the end of every file.
+//! Files have no trailing white space and end with a newline.
 
 use super::{Fault, Tree};
 
-/// Endings of the names of files that people write. Others, such as test data, are as they must be.
+/// Extensions of hand-written files. Other files, such as test data, are not checked.
 const WRITTEN: &[&str] = &[".rs", ".toml", ".md", ".sh", ".py", ".txt"];
 
-/// Parts of a path that say that it is data.
+/// Path components of test data.
 const DATA: &[&str] = &["/fixtures/", "/corpus/", "/data/"];
 
-/// Finds lines that end in white space, and files that do not end in a newline.
+/// Finds lines with trailing white space, and files without a final newline.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, text) in tree.texts().filter(|(path, text)| is_written(path, text)) {
@@ -25,13 +25,13 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
         if text.ends_with("\n\n") {
             faults.push(Fault::new(path, last, "empty lines at the end of the file; remove them"));
         } else if !text.is_empty() && !text.ends_with('\n') {
-            faults.push(Fault::new(path, last, "the last line is not ended; add a newline"));
+            faults.push(Fault::new(path, last, "no newline at the end of the file; add one"));
         }
     }
     faults
 }
 
-/// Whether a file was written by hand: by its ending, its first line, or as a licence.
+/// Whether a file is hand-written, judged by its extension, its first line or its name.
 fn is_written(path: &str, text: &str) -> bool {
     let written = WRITTEN.iter().any(|ending| path.ends_with(ending));
     let data = DATA.iter().any(|part| path.contains(part));

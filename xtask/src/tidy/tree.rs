@@ -1,4 +1,4 @@
-//! The files that the checks look at.
+//! The files of the repository.
 
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result};
@@ -8,17 +8,16 @@ use std::process::Command;
 /// Every file that git tracks or would track, with its text.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    /// Path from the root, with `/` between its parts, to the text; `None` for what is not UTF-8.
+    /// Path from the root, with `/` separators, to the text; `None` for files that are not UTF-8.
     files: BTreeMap<String, Option<String>>,
 }
 
 impl Tree {
-    /// Reads the files under `root`.
+    /// Reads the files under `root`. A tracked file that is missing from the work tree is left out.
     ///
     /// # Errors
     ///
-    /// When git cannot be run, `root` is not in a repository, or a file cannot be read. A file that is
-    /// tracked but deleted from the work tree is left out.
+    /// When git cannot be run, `root` is not in a repository, or a file cannot be read.
     pub(crate) fn load(root: &Path) -> Result<Self> {
         let listing = Command::new("git")
             .current_dir(root)
@@ -39,29 +38,29 @@ impl Tree {
         Ok(Self { files })
     }
 
-    /// A tree of these paths and texts.
+    /// A tree of the given paths and texts.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let entry = |(path, text): &(&str, &str)| ((*path).to_owned(), Some((*text).to_owned()));
         Self { files: files.iter().map(entry).collect() }
     }
 
-    /// How many files there are.
+    /// The number of files.
     pub(crate) fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// All paths, in order.
+    /// All paths in order.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
     }
 
-    /// The text of the file at `path`, if it is there and is text.
+    /// The text of the file at `path`, if it exists and is UTF-8.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.files.get(path)?.as_deref()
     }
 
-    /// Path and text of every file of text, in order of path.
+    /// Path and text of every text file, in order of path.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
     }
@@ -71,7 +70,7 @@ impl Tree {
         self.texts().filter(|(path, _)| path.ends_with(".rs"))
     }
 
-    /// Whether `path` is a file, or a folder with a file in it. The root itself is `""`.
+    /// Whether `path` is a file or a folder that contains one. The root is `""`.
     pub(crate) fn exists(&self, path: &str) -> bool {
         let folder = format!("{}/", path.trim_end_matches('/'));
         path.is_empty()

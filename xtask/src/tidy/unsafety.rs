@@ -1,12 +1,12 @@
-//! `unsafe` lives in few named files, each with its argument written at the top.
+//! `unsafe` is confined to listed files, each with a safety argument in its top doc comment.
 
 use super::source::{code, has_word};
 use super::{Fault, Tree};
 
-/// The table of those files: a path, two spaces or more, the reason.
+/// The list of those files: a path, two or more spaces, the reason.
 const TABLE: &str = "xtask/unsafe.txt";
 
-/// Finds `unsafe` outside the named files, named files without an argument, and stale names.
+/// Finds `unsafe` outside the listed files, listed files without an argument, and stale entries.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     let table = tree.text(TABLE).unwrap_or_default();
@@ -19,14 +19,10 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
         let (path, reason) = entry.split_once(char::is_whitespace).unwrap_or((entry, ""));
         let stale = tree.text(path).is_none_or(|text| first_use(text).is_none());
         if stale {
-            let what = format!("`{path}` is not there or holds no `unsafe`; strike it off");
+            let what = format!("`{path}` does not exist or contains no `unsafe`; remove the line");
             faults.push(Fault::new(TABLE, i + 1, what));
         } else if reason.trim().is_empty() {
-            faults.push(Fault::new(
-                TABLE,
-                i + 1,
-                format!("`{path}` has no reason; say it in a line"),
-            ));
+            faults.push(Fault::new(TABLE, i + 1, format!("`{path}` has no reason; add one")));
         }
         named.push(path);
     }
@@ -34,11 +30,11 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
         let Some(line) = first_use(text) else { continue };
         if !named.contains(&path) {
             let what = format!(
-                "`unsafe` in a file that {TABLE} does not name; do without, or name it there"
+                "`unsafe` in a file that {TABLE} does not list; remove it or list the file"
             );
             faults.push(Fault::new(path, line, what));
         } else if !argues(text) {
-            let what = "no argument for the `unsafe` in this file; write it in its top doc comment, \
+            let what = "no safety argument in this file; add one to its top doc comment, \
                         under `//! # Safety`";
             faults.push(Fault::new(path, 1, what));
         }
@@ -46,12 +42,12 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// The first line, counted from 1, with the keyword in it.
+/// The first line, counted from 1, that contains the keyword.
 fn first_use(text: &str) -> Option<usize> {
     code(text).lines().position(|line| has_word(line, "unsafe")).map(|i| i + 1)
 }
 
-/// Whether the doc comment at the top speaks of safety.
+/// Whether the top doc comment has a heading about safety.
 fn argues(text: &str) -> bool {
     let top = text.lines().take_while(|line| line.is_empty() || line.starts_with("//"));
     top.filter(|line| line.starts_with("//!")).any(|line| line.contains("Safety"))

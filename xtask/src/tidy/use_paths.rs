@@ -1,6 +1,6 @@
-//! The paths that code names: `std::time::{self, Duration}` is `std::time::self` and `std::time::Duration`.
+//! Expands the paths in code: `std::time::{self, Duration}` gives `std::time::self` and `std::time::Duration`.
 
-/// Every path in `code` (see [`super::source::code`]) that begins at the crate `krate`, with its line.
+/// Every path in `code` (see [`super::source::code`]) that begins with `krate`, with its line.
 pub(crate) fn from_crate(code: &str, krate: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (at, word) in super::source::words(code) {
@@ -14,23 +14,23 @@ pub(crate) fn from_crate(code: &str, krate: &str) -> Vec<(usize, String)> {
     found.into_iter().map(|(at, path)| (super::source::line_of(code, at), path)).collect()
 }
 
-/// Whether what follows `before` goes on with a path, as `fs` does in `crate::fs` but not in `::fs`.
+/// Whether the text after `before` continues a path, as `fs` does in `crate::fs` but not in `::fs`.
 pub(crate) fn continues(before: &str) -> bool {
     let in_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '>');
     before.trim_end().strip_suffix("::").is_some_and(|path| path.ends_with(in_path))
 }
 
-/// A place in the code.
+/// A position in the code.
 #[derive(Clone, Copy, Debug)]
 struct Reader<'a> {
-    /// The whole.
+    /// The whole text.
     code: &'a str,
-    /// The byte that is next.
+    /// Offset of the next byte.
     at: usize,
 }
 
 impl Reader<'_> {
-    /// Reads what follows the path `path`, which began at `begin`, and adds all the paths in it to `found`.
+    /// Reads the text after the path `path`, which began at `begin`, and adds all paths in it to `found`.
     fn tail(&mut self, path: &str, begin: usize, found: &mut Vec<(usize, String)>) {
         if !self.take("::") {
             found.push((begin, path.to_owned()));
@@ -38,7 +38,7 @@ impl Reader<'_> {
             while !self.take("}") {
                 let (before, begin) = (self.at, self.skip());
                 self.part(path, begin, found);
-                // `as name`, and whatever else we do not understand, up to the next.
+                // Skip `as name` and unknown syntax up to the next item.
                 let rest =
                     self.code[self.at..].find([',', '}']).unwrap_or(self.code.len() - self.at);
                 self.at += rest;
@@ -52,7 +52,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads one part of a path and what follows it.
+    /// Reads one path segment and the text after it.
     fn part(&mut self, path: &str, begin: usize, found: &mut Vec<(usize, String)>) {
         let at = self.skip();
         let rest = &self.code[at..];
@@ -66,7 +66,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Skips `token`, if it is next, and says whether it was.
+    /// Skips `token` if it is next; returns whether it was.
     fn take(&mut self, token: &str) -> bool {
         let at = self.skip();
         let is_next = self.code[at..].starts_with(token);
@@ -76,7 +76,7 @@ impl Reader<'_> {
         is_next
     }
 
-    /// Where the next token begins.
+    /// The offset of the next token.
     fn skip(self) -> usize {
         self.code.len() - self.code[self.at..].trim_start().len()
     }
