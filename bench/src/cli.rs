@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use phalanx::DriverKind;
+use phalanx::runtime::DriverKind;
 
 use crate::{
     broker, concurrency, dial, failure, figure2, figure4, figure6, figure7, figure8, floor,

@@ -5,7 +5,7 @@ mod servers;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use phalanx::DriverChoice;
+use phalanx::runtime::DriverChoice;
 use phalanx_bench::load::{self, Error, Options, Report};
 use servers::{Act, Told, scripted};
 use socket2::{Domain, Socket, Type};

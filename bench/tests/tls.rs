@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use phalanx::DriverChoice;
+use phalanx::runtime::DriverChoice;
 use phalanx_bench::load::{self, Error, Options};
 use server::sealed;
 

@@ -66,7 +66,8 @@ fn everybody_is_measured() {
     println!("{report}");
     let rows = |server: &str| report.rows.iter().filter(|row| row.server == server).count();
     // With 16 connections and with 64, on each driver.
-    let drivers = 1 + usize::from(phalanx_driver::choose(phalanx::DriverChoice::Uring).is_ok());
+    let drivers =
+        1 + usize::from(phalanx_driver::choose(phalanx::runtime::DriverChoice::Uring).is_ok());
     assert_eq!((rows("floor"), rows("twin")), (2 * drivers, 2));
     assert_eq!(rows("phalanx"), if executable.is_some() { 2 * drivers } else { 0 });
     for (peer, version) in &report.peers {

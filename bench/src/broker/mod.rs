@@ -57,7 +57,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let cores = cores.map_err(Error::Io)?;
     let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let machine = Machine::here(allowed, cores);
-    phalanx::raise_open_files();
+    phalanx::runtime::raise_open_files();
     let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir();
     let directory = directory.map_err(Error::Io)?;
     let ours = |keeps| server::phalanx(&options, keeps, cores.server, directory.path());

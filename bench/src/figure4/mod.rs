@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::{Interval, Snapshot};
+use phalanx::metrics::{Interval, Snapshot};
 
 use crate::load::seconds;
 use crate::process::{ReservedPort, START_TIMEOUT};

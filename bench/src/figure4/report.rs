@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use phalanx::Interval;
-use phalanx::human::{count, percent};
+use phalanx::metrics::Interval;
+use phalanx::metrics::human::{count, percent};
 use serde::Serialize;
 
 use super::Options;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use phalanx::net::Stream;
-use phalanx::{Graph, IoTimeout, Payload, Runtime, join};
+use phalanx::net::{IoTimeout, Payload, Stream};
+use phalanx::{Graph, Runtime, join};
 
 use super::{ANSWER, EVENT};
 use crate::web::cores::bound;
@@ -53,7 +53,7 @@ pub(super) fn load(
     let results: Arc<Mutex<Vec<io::Result<Histogram<u64>>>>> = Arc::default();
     let noted = results.clone();
     let began = Instant::now();
-    let start = move |start: &phalanx::StartContext| {
+    let start = move |start: &phalanx::runtime::StartContext| {
         let (control, noted) = (start.control(), noted.clone());
         stage.dispatch(move |_| async move {
             let calls: Vec<_> = (0..clients)

@@ -6,8 +6,10 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use phalanx::net::{Listener, Stream, bind};
-use phalanx::{Control, Graph, IoTimeout, Payload, Runtime, SharedStage, is_draining};
+use phalanx::net::{IoTimeout, Listener, Payload, Stream, bind};
+use phalanx::runtime::Control;
+use phalanx::shutdown::is_draining;
+use phalanx::{Graph, Runtime, SharedStage};
 use phalanx_matcher::Snapshot;
 use phalanx_matching::{Matching, Options};
 
@@ -64,7 +66,7 @@ fn serve(
     let matching =
         Matching::declare(&mut graph, options, move |bytes: &Bytes, now| coder.code(now, bytes));
     let socket = Mutex::new(Some((socket, snapshot)));
-    let start = |_: &phalanx::StartContext| {
+    let start = |_: &phalanx::runtime::StartContext| {
         let (socket, snapshot) = socket.lock().expect("no panic").take().expect("one processor");
         let listener = Listener::new(socket)?;
         clients.dispatch(move |_| async move {

@@ -3,7 +3,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{Draining, Either, draining, select, sleep, yield_now};
+use phalanx::shutdown::{Draining, draining};
+use phalanx::task::Either;
+use phalanx::{select, sleep, yield_now};
 
 use super::drive::{Drive, Phase};
 use crate::clock::thread_time;

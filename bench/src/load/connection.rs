@@ -4,7 +4,11 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{Draining, Either, IoTimeout, draining, now, select, sleep};
+use phalanx::net::IoTimeout;
+use phalanx::shutdown::{Draining, draining};
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{select, sleep};
 
 use super::answers::Answer;
 use super::drive::Drive;

@@ -29,7 +29,8 @@ use std::rc::Rc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use phalanx::{Graph, RunError, Runtime, StartContext};
+use phalanx::runtime::{RunError, StartContext};
+use phalanx::{Graph, Runtime};
 
 pub use options::Options;
 pub(crate) use options::seconds;
@@ -121,7 +122,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let watched = watched(&options.pids)?;
     let address =
         url.resolve().map_err(|source| Error::Resolve { host: url.host.clone(), source })?;
-    phalanx::raise_open_files();
+    phalanx::runtime::raise_open_files();
     let patience = options.timeout.max(Duration::from_millis(1));
     let first = std::net::TcpStream::connect_timeout(&address, patience)
         .map_err(|source| Error::Connect { address, source })?;

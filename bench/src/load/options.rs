@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::DriverChoice;
+use phalanx::runtime::DriverChoice;
 
 use super::url::Url;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use phalanx::DriverKind;
+use phalanx::runtime::DriverKind;
 use serde::{Deserialize, Serialize};
 
 use super::conduct::Measured;

@@ -6,8 +6,8 @@
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
 
-use phalanx::net::Stream;
-use phalanx::{Bytes, IoTimeout, Payload, now};
+use phalanx::net::{Bytes, IoTimeout, Payload, Stream};
+use phalanx::time::now;
 use rustls::ClientConnection;
 
 use super::tls::Tls;

@@ -70,7 +70,7 @@ pub fn serve(listener: &TcpListener, root: &Path, workers: usize) -> io::Result<
 /// # Errors
 /// As [`serve`], and when the address cannot be listened on.
 pub fn run(root: &Path, address: SocketAddr) -> io::Result<()> {
-    phalanx::raise_open_files();
+    phalanx::runtime::raise_open_files();
     let listener = crate::floor::listen(address)?;
     crate::announce(listener.local_addr()?);
     serve(&listener, root, WORKERS)

@@ -85,7 +85,7 @@ impl Runner {
         let cores = Cores::choose(options.server_core, options.load_core).map_err(Error::Io)?;
         let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let machine = Machine::here(allowed, cores);
-        phalanx::raise_open_files();
+        phalanx::runtime::raise_open_files();
         let phalanx = match &options.phalanx {
             Some(path) => path.clone(),
             None => std::env::current_exe().map_err(Error::Io)?,

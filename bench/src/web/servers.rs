@@ -70,7 +70,7 @@ impl Selection<'_> {
         }
         recipes.retain(|recipe| wants(&recipe.name) && recipe.demands == demands);
         // Without a ring there is nothing to measure it with.
-        if let Err(error) = phalanx_driver::choose(phalanx::DriverChoice::Uring) {
+        if let Err(error) = phalanx_driver::choose(phalanx::runtime::DriverChoice::Uring) {
             eprintln!("the uring driver is left out: {error}");
             recipes.retain(|recipe| recipe.driver != Some("uring"));
         }
@@ -80,7 +80,7 @@ impl Selection<'_> {
 
 /// The better driver that there is here, and the name of `phalanx web` on it.
 pub(crate) fn ours() -> (&'static str, String) {
-    let ring = phalanx_driver::choose(phalanx::DriverChoice::Uring).is_ok();
+    let ring = phalanx_driver::choose(phalanx::runtime::DriverChoice::Uring).is_ok();
     let driver = if ring { "uring" } else { "poll" };
     (driver, format!("phalanx-{driver}"))
 }

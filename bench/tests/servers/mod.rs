@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use phalanx::{DriverChoice, DriverKind};
+use phalanx::runtime::{DriverChoice, DriverKind};
 use phalanx_bench::{floor::Floor, twin};
 use socket2::SockRef;
 

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use phalanx::{
-    BlockingError, BlockingStage, Either, Graph, RemoteTrigger, blocking, now, remote_event, select,
-};
+use phalanx::blocking::{BlockingError, BlockingStage, blocking};
+use phalanx::sync::{RemoteTrigger, remote_event};
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{Graph, select};
 use phalanx_guard::{Login, Logins, Refusal};
 
 use crate::memory::Spare;

@@ -26,7 +26,7 @@ fn run<F: Future<Output = ()> + 'static>(
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let passwords = Passwords::declare(&mut graph);
-    let start = move |start: &phalanx::StartContext| {
+    let start = move |start: &phalanx::runtime::StartContext| {
         let (control, test) = (start.control(), test.clone());
         let (passwords, users) = (passwords.clone(), users.clone());
         stage.dispatch(move |_| async move {

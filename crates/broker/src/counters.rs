@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use phalanx::{Counter, Runtime};
+use phalanx::Runtime;
+use phalanx::metrics::Counter;
 
 use crate::drops::Drops;
 use crate::routing::subscribers::cost;

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use phalanx::Counter;
+use phalanx::metrics::Counter;
 
 use crate::log::LogLimit;
 

@@ -4,7 +4,9 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use phalanx::{Either, draining, select, sleep};
+use phalanx::shutdown::draining;
+use phalanx::task::Either;
+use phalanx::{select, sleep};
 
 use crate::drops::{DropLog, Drops};
 use crate::durable::Ledger;

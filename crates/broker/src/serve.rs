@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use phalanx::net::{Listener, Listeners};
-use phalanx::{CallError, Graph, RunError, StartContext, Started, draining};
+use phalanx::runtime::{RunError, StartContext, Started};
+use phalanx::shutdown::draining;
+use phalanx::{CallError, Graph};
 use phalanx_access::{FileError, Passwords};
 use phalanx_service::{Hangups, port_hint};
 use phalanx_store::{Checked, OpenError, Options, Recovered, Store};

@@ -8,7 +8,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::{Either, draining, now, select, sleep};
+use phalanx::shutdown::draining;
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{select, sleep};
 
 use crate::counters::Counters;
 use crate::drops::DropReason;

@@ -181,7 +181,7 @@ impl Broker {
                  --ephemeral says that this is meant",
             );
         }
-        phalanx::raise_open_files();
+        phalanx::runtime::raise_open_files();
         match operate(config, Arc::new(Service::new(self))) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use phalanx::DriverChoice;
+use phalanx::runtime::DriverChoice;
 use phalanx_config::{ConfigError, Origins};
 use phalanx_service::RuntimeConfig;
 

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::io::Write;
 
-use phalanx::Started;
+use phalanx::runtime::Started;
 
 use crate::notify::Notify;
 

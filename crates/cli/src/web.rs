@@ -116,7 +116,7 @@ impl Web {
         if self.file.check {
             return settings::check(&config.warnings(), &config.unavailable());
         }
-        phalanx::raise_open_files();
+        phalanx::runtime::raise_open_files();
         let served = operate(config, inherited, Arc::new(Service::new(self, given)));
         match served {
             Ok(()) => ExitCode::SUCCESS,

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use phalanx::Policy;
+use phalanx::stage::Policy;
 
 /// The policy; it keeps no state except the location.
 pub(crate) struct Everywhere;

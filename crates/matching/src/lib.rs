@@ -33,7 +33,7 @@
 //!     })?;
 //!     Ok(())
 //! })?;
-//! # Ok::<(), phalanx::RunError>(())
+//! # Ok::<(), phalanx::runtime::RunError>(())
 //! ```
 
 #![forbid(unsafe_code)]

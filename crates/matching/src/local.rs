@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::rc::Rc;
 
-use phalanx::Reply;
+use phalanx::task::Reply;
 use phalanx_matcher::{Event, Index, Queues, Snapshot, Subscription};
 
 /// A matched event.

@@ -6,10 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{
-    Call, CallError, Cohort, CohortStage, Graph, SharedStage, Stage, Trigger, event, join,
-    yield_now,
-};
+use phalanx::stage::{Cohort, CohortStage};
+use phalanx::sync::{Trigger, event};
+use phalanx::{Call, CallError, Graph, SharedStage, Stage, join, yield_now};
 use phalanx_matcher::{Event, Snapshot};
 
 use crate::everywhere::{At, Everywhere};

@@ -9,7 +9,7 @@ pub(crate) fn worked() -> u64 {
 }
 
 /// The time of day, since 1970: the machine's, or in a simulation the simulated world's. Asks the
-/// machine each time; for spans of time take [`now`](crate::now), which costs nothing.
+/// machine each time; for spans of time take [`now`](crate::time::now), which costs nothing.
 ///
 /// # Panics
 /// Outside of a processor of a running [`Runtime`](crate::Runtime).

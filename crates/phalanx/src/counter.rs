@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Copies count together.
 ///
 /// ```
-/// use phalanx::{Counter, Runtime};
+/// use phalanx::metrics::Counter;
+/// use phalanx::Runtime;
 ///
 /// let lost = Counter::new("kv_writes_lost", "Writes that no disk has taken.");
 /// let runtime = Runtime::new().register_counter(&lost);

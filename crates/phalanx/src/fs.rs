@@ -71,7 +71,7 @@ impl File {
 
     /// The names in this directory for which `keep` is true, at most `most` of them; neither `.` nor
     /// `..` is told of, and links are not followed. This call may block: it is for a
-    /// [blocking stage](crate::blocking()), to which a file may be sent.
+    /// [blocking stage](crate::blocking::blocking), to which a file may be sent.
     ///
     /// # Errors
     /// As `readdir(3)` and `fstatat(2)`; `ENOTDIR` for what is no directory.
@@ -80,7 +80,7 @@ impl File {
     }
 
     /// As [`read_at`](Self::read_at), but this call may block: it is for a
-    /// [blocking stage](crate::blocking()), to which a file may be sent.
+    /// [blocking stage](crate::blocking::blocking), to which a file may be sent.
     ///
     /// # Errors
     /// As [`read_at`](Self::read_at).

@@ -33,70 +33,74 @@
 //!     })?;
 //!     Ok(())
 //! })?;
-//! # Ok::<(), phalanx::RunError>(())
+//! # Ok::<(), phalanx::runtime::RunError>(())
 //! ```
 //!
-//! The scheduler is the crate `phalanx-core`, whose items are found here too; the ways to the
-//! operating system are in `phalanx-driver`. This crate puts them together: [`Runtime`], [`net`],
-//! [`fs`], and the admin pages.
+//! The root contains the names that nearly every program uses. The rest is in modules:
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`runtime`] | running a program: options, errors, the exit report |
+//! | [`stage`] | handles, policies and options of stages |
+//! | [`task`] | operations: calls, replies, joins, sessions |
+//! | [`sync`] | events between operations, and from other threads |
+//! | [`time`] | clocks and timers |
+//! | [`net`], [`fs`] | sockets and files |
+//! | [`blocking`] | blocking calls on a thread pool |
+//! | [`shutdown`] | graceful shutdown |
+//! | [`overload`] | admission, load shedding, backpressure |
+//! | [`metrics`] | counters, profiles and snapshots |
+//! | [`sim`] | deterministic simulation of a whole program |
+//! | [`embed`] | the scheduler without the runtime |
+//!
+//! The scheduler is the crate `phalanx-core`; the drivers for io_uring, epoll and kqueue are in `phalanx-driver`.
 
 #![forbid(unsafe_code)]
 
 mod admin;
 mod affinity;
-mod blocking;
+pub mod blocking;
 mod cache;
 mod clock;
 mod coalescing;
 mod counter;
 #[cfg(doctest)]
 mod docs;
+pub mod embed;
 mod error;
 mod exit_report;
 pub mod fs;
 mod io;
+pub mod metrics;
 pub mod net;
+pub mod overload;
 mod panics;
 mod region;
 mod rlimit;
-mod runtime;
+pub mod runtime;
 mod select;
+pub mod shutdown;
 mod shutdown_signal;
 mod signals;
 pub mod sim;
 mod sleep_cost;
+pub mod stage;
 mod stall_detector;
 mod stuck;
 mod supervisor;
 mod supervisor_idle;
+pub mod sync;
+pub mod task;
+pub mod time;
 mod tracing_events;
 mod worker_thread;
 mod world;
 
-/// For `phalanx top`, so that it writes figures as the pages do.
-#[doc(hidden)]
-pub use admin::human;
-pub use admin::{
-    ArcInterval, ArcSnapshot, BytesSnapshot, ColumnSnapshot, CounterSnapshot, Interval,
-    ObjectBytesSnapshot, OperationBytesSnapshot, ProcessorInterval, ProcessorSnapshot, Snapshot,
-    StageInterval, StageSnapshot, TimesSnapshot, VERSION as SNAPSHOT_VERSION,
+#[doc(inline)]
+pub use phalanx_core::{
+    Call, CallError, ExclusiveStage, Graph, PartitionedStage, Session, SharedStage, Stage, join,
+    sleep, timeout, yield_now,
 };
-pub use blocking::{
-    BlockingCall, BlockingError, BlockingOptions, BlockingStage, DEFAULT_BLOCKING_QUEUE,
-    DEFAULT_BLOCKING_THREADS, blocking,
-};
-pub use bytes::Bytes;
-pub use clock::time_of_day;
-pub use counter::Counter;
-pub use error::{RunError, StartError};
-pub use exit_report::{ExitReport, Leaks};
-pub use io::{Elsewhere, IoTimeout};
-pub use phalanx_core::*;
-pub use phalanx_driver::{DriverChoice, DriverKind, Payload};
-pub use rlimit::raise_open_files;
-pub use runtime::{DEFAULT_DRAIN, DEFAULT_REGION, DEFAULT_SPIN, Runtime, Started};
-pub use select::{Either, select};
-pub use shutdown_signal::{Drained, Draining, draining, is_draining};
-pub use stall_detector::DEFAULT_STALL_THRESHOLD;
-pub use stuck::{END_LIMIT, EXIT_STUCK};
-pub use worker_thread::StartContext;
+
+pub use runtime::Runtime;
+pub use select::select;

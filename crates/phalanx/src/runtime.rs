@@ -12,20 +12,28 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Control, Graph, PanicReport};
-use phalanx_driver::{Config, DriverChoice, DriverKind};
+use phalanx_core::Graph;
+#[doc(inline)]
+pub use phalanx_core::{Control, PanicReport, Phase};
+use phalanx_driver::Config;
+#[doc(inline)]
+pub use phalanx_driver::{DriverChoice, DriverKind};
 
 use crate::admin::{self, Admin};
 use crate::cache;
 use crate::counter::Counter;
-use crate::error::{RunError, StartError};
-use crate::exit_report::ExitReport;
+pub use crate::error::{RunError, StartError};
+pub use crate::exit_report::{ExitReport, Leaks};
 use crate::panics::PanicHook;
+pub use crate::rlimit::raise_open_files;
 use crate::signals::Signals;
-use crate::stall_detector::{DEFAULT_STALL_THRESHOLD, StallCounts, StallDetector};
+pub use crate::stall_detector::DEFAULT_STALL_THRESHOLD;
+use crate::stall_detector::{StallCounts, StallDetector};
+pub use crate::stuck::{END_LIMIT, EXIT_STUCK};
 use crate::supervisor::{Watched, supervise};
 use crate::supervisor_idle::SupervisorIdle;
-use crate::worker_thread::{StartContext, WorkerThread};
+pub use crate::worker_thread::StartContext;
+use crate::worker_thread::WorkerThread;
 
 /// The longest time for which an idle processor polls before it sleeps, unless [`Runtime::spin`] says
 /// otherwise: 20 µs.
@@ -51,7 +59,7 @@ pub const DEFAULT_REGION: usize = 2 << 20;
 ///     })?;
 ///     Ok(())
 /// })?;
-/// # Ok::<(), phalanx::RunError>(())
+/// # Ok::<(), phalanx::runtime::RunError>(())
 /// ```
 #[derive(Debug)]
 pub struct Runtime {
@@ -178,8 +186,8 @@ impl Runtime {
     /// The second ends it, as does the limit of [`drain`](Self::drain).
     ///
     /// An operation that does not suspend cannot be ended. With signals handled, the process is the
-    /// runtime's: after the end, another signal, or [`END_LIMIT`](crate::END_LIMIT) without progress,
-    /// exits it with the code [`EXIT_STUCK`](crate::EXIT_STUCK). Without, [`run`](Self::run) waits
+    /// runtime's: after the end, another signal, or [`END_LIMIT`](crate::runtime::END_LIMIT) without progress,
+    /// exits it with the code [`EXIT_STUCK`](crate::runtime::EXIT_STUCK). Without, [`run`](Self::run) waits
     /// for as long as the operation takes. In both cases a line on stderr names each operation (its
     /// stage, its type, and the file and line of its invocation).
     #[must_use]
@@ -222,7 +230,7 @@ impl Runtime {
     ///     Ok(())
     /// })?;
     /// assert_eq!(PANICS.load(Ordering::Relaxed), 1);
-    /// # Ok::<(), phalanx::RunError>(())
+    /// # Ok::<(), phalanx::runtime::RunError>(())
     /// ```
     #[must_use]
     pub fn on_panic(mut self, hook: impl Fn(&PanicReport) + Send + Sync + 'static) -> Self {
@@ -238,7 +246,7 @@ impl Runtime {
         self
     }
 
-    /// Bytes of memory for each processor in which its operations and [objects](crate::Pooled) live, in
+    /// Bytes of memory for each processor in which its operations and [objects](crate::stage::Pooled) live, in
     /// huge pages where the kernel has them; it takes them up as it uses them. What is more lives
     /// elsewhere and is counted as spilled. The default is [`DEFAULT_REGION`]; zero makes none.
     #[must_use]

@@ -13,7 +13,8 @@ use crate::io::{release, with};
 /// Resolves when the program begins to drain: stop taking new work in, finish what is under way.
 ///
 /// ```
-/// # use phalanx::{Graph, Runtime, draining};
+/// # use phalanx::shutdown::draining;
+/// # use phalanx::{Graph, Runtime};
 /// # let mut graph = Graph::new();
 /// # let stage = graph.shared("stage", ());
 /// # Runtime::new().processors(1).signals(false).run(graph, move |start| {
@@ -88,14 +89,14 @@ pub fn is_draining() -> bool {
     with(|io| io.told_draining.get())
 }
 
-/// The error of I/O that waited with [`IoTimeout::until_shutdown`](crate::IoTimeout::until_shutdown), or for a new
+/// The error of I/O that waited with [`IoTimeout::until_shutdown`](crate::net::IoTimeout::until_shutdown), or for a new
 /// connection, when the program began to drain.
 ///
 /// Its kind is [`Other`](io::ErrorKind::Other), which no function of the standard library retries.
 ///
 /// ```
-/// use phalanx::net::Stream;
-/// use phalanx::{Drained, IoTimeout};
+/// use phalanx::net::{IoTimeout, Stream};
+/// use phalanx::shutdown::Drained;
 ///
 /// async fn serve(stream: Stream) -> std::io::Result<()> {
 ///     let mut bytes = Vec::new();

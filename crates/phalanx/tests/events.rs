@@ -6,7 +6,8 @@ use std::fmt::{Debug, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use phalanx::{ExitReport, Graph, RunError, Runtime};
+use phalanx::runtime::{ExitReport, RunError};
+use phalanx::{Graph, Runtime};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};

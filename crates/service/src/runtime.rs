@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use phalanx::{DriverChoice, Runtime};
+use phalanx::Runtime;
+use phalanx::runtime::DriverChoice;
 use phalanx_config::{ConfigError, Keys, Pass, choices};
 
 /// How many processors, with which driver, and how the program ends.
@@ -41,10 +42,10 @@ impl Default for RuntimeConfig {
             workers: 1,
             driver: DriverChoice::Auto,
             pin: true,
-            spin: phalanx::DEFAULT_SPIN,
+            spin: phalanx::runtime::DEFAULT_SPIN,
             batch_delay: Duration::ZERO,
-            shutdown_timeout: phalanx::DEFAULT_DRAIN,
-            stall_threshold: phalanx::DEFAULT_STALL_THRESHOLD,
+            shutdown_timeout: phalanx::runtime::DEFAULT_DRAIN,
+            stall_threshold: phalanx::runtime::DEFAULT_STALL_THRESHOLD,
             l2_cache_size: 0,
             admin: None,
             admin_public: false,

@@ -11,10 +11,12 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use phalanx::blocking::{BlockingStage, blocking};
 use phalanx::fs::Dir;
-use phalanx::{
-    BlockingStage, Cohort, Graph, PartitionedCohortStage, Reply, SharedStage, blocking, is_draining,
-};
+use phalanx::shutdown::is_draining;
+use phalanx::stage::{Cohort, PartitionedCohortStage};
+use phalanx::task::Reply;
+use phalanx::{Graph, SharedStage};
 
 use crate::entry::Entry;
 use crate::error::AppendError;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use phalanx::Bytes;
+use phalanx::net::Bytes;
 
 use crate::error::Torn;
 use crate::index::Index;

@@ -7,8 +7,10 @@
 use std::io;
 use std::time::Duration;
 
+use phalanx::blocking::BlockingStage;
 use phalanx::fs::Dir;
-use phalanx::{BlockingStage, is_draining, now};
+use phalanx::shutdown::is_draining;
+use phalanx::time::now;
 
 /// The file's name. No segment has it.
 pub(crate) const NAME: &str = "reserve";

@@ -143,7 +143,7 @@ impl Writer {
         let place = self.segments.back().expect("it was begun");
         let (base, end) = (place.base, place.end);
         frame::seal(&mut batch, self.salt, self.next_sequence);
-        let batch = phalanx::Bytes::from(batch);
+        let batch = phalanx::net::Bytes::from(batch);
         file.write_at(end, batch.clone()).await.map_err(refused)?;
         if let Err(error) = file.sync_data().await {
             let what = error.to_string();

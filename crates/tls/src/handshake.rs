@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use phalanx::net::Stream;
-use phalanx::{BlockingStage, Graph, IoTimeout, SharedStage, blocking, now, time_of_day};
+use phalanx::blocking::{BlockingStage, blocking};
+use phalanx::net::{IoTimeout, Stream};
+use phalanx::time::{now, time_of_day};
+use phalanx::{Graph, SharedStage};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 

@@ -14,8 +14,8 @@ use std::io::{self, BufRead, IoSlice, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
 
-use phalanx::net::Stream;
-use phalanx::{Bytes, IoTimeout, Payload, now};
+use phalanx::net::{Bytes, IoTimeout, Payload, Stream};
+use phalanx::time::now;
 use rustls::{ServerConfig, ServerConnection};
 
 use crate::clients;

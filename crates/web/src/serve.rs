@@ -10,7 +10,8 @@ use std::time::SystemTime;
 
 use phalanx::fs::Dir;
 use phalanx::net::Listener;
-use phalanx::{CallError, Graph, RunError, StartContext, Started};
+use phalanx::runtime::{RunError, StartContext, Started};
+use phalanx::{CallError, Graph};
 use phalanx_service::{Hangups, port_hint};
 use phalanx_tls::{CertificateError, Certificates, Source};
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use phalanx::{
-    BlockingStage, Graph, PartitionedCohortStage, PartitionedStage, SharedStage, blocking,
-};
+use phalanx::blocking::{BlockingStage, blocking};
+use phalanx::stage::PartitionedCohortStage;
+use phalanx::{Graph, PartitionedStage, SharedStage};
 use phalanx_tls::{Certificates, TlsStages};
 
 use crate::config::Config;
@@ -79,7 +79,7 @@ impl Stages {
         log: Option<Sink>,
         certificates: Option<Arc<Certificates>>,
     ) -> (Self, DoorStages) {
-        let partitions = config.runtime.workers * phalanx::DEFAULT_PARTITIONS_PER_PROCESSOR;
+        let partitions = config.runtime.workers * phalanx::stage::DEFAULT_PARTITIONS_PER_PROCESSOR;
         let budget = config.cache_bytes / partitions;
         let open = config.open_files.div_ceil(partitions);
         // What it does is begun by the driver for a whole turn at once, whoever asks for it: so it is

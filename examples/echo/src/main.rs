@@ -8,8 +8,9 @@ use std::io;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use phalanx::net::{Listener, Stream, bind};
-use phalanx::{Graph, IoTimeout, Runtime, is_draining, sleep};
+use phalanx::net::{IoTimeout, Listener, Stream, bind};
+use phalanx::shutdown::is_draining;
+use phalanx::{Graph, Runtime, sleep};
 
 /// A client that is silent for so long is gone.
 const IDLE_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(60));
@@ -22,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut graph = Graph::new();
     let clients = graph.stage("clients").max_cohort(64).shared(());
-    let start = |_: &phalanx::StartContext| {
+    let start = |_: &phalanx::runtime::StartContext| {
         let socket = sockets.lock().unwrap().pop().expect("one for each processor");
         let listener = Listener::new(socket)?;
         clients.dispatch(move |_| async move {
@@ -52,7 +53,7 @@ async fn next(listener: &Listener) -> Option<Stream> {
 async fn echo(stream: Stream) -> io::Result<()> {
     let mut bytes = Vec::new();
     while stream.read(&mut bytes, IDLE_TIMEOUT.until_shutdown()).await? > 0 {
-        let payload = phalanx::Payload { head: bytes, ..Default::default() };
+        let payload = phalanx::net::Payload { head: bytes, ..Default::default() };
         bytes = stream.write(payload, IDLE_TIMEOUT).await?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use phalanx::Bytes;
+use phalanx::net::Bytes;
 
 use crate::fixed;
 use crate::reply::Reply;

@@ -4,8 +4,8 @@ use std::io;
 use std::net::Shutdown;
 use std::time::Duration;
 
-use phalanx::net::Stream;
-use phalanx::{IoTimeout, join};
+use phalanx::join;
+use phalanx::net::{IoTimeout, Stream};
 
 use crate::round::Round;
 use crate::stages::Stages;

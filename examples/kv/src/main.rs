@@ -23,7 +23,8 @@ use std::rc::Rc;
 
 use clap::Parser;
 use phalanx::net::Listeners;
-use phalanx::{DriverChoice, Graph, Runtime, raise_open_files};
+use phalanx::runtime::{DriverChoice, raise_open_files};
+use phalanx::{Graph, Runtime};
 
 use crate::stages::Stages;
 
@@ -61,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .driver(arguments.driver)
         .admin(arguments.admin)
         .pin(!arguments.no_pin);
-    let start = |start: &phalanx::StartContext| {
+    let start = |start: &phalanx::runtime::StartContext| {
         let listener = listeners.listener(start)?;
         let (accepting, clients) = (stages.clone(), Rc::new(()));
         stages.clients.dispatch(move |_| {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::Write;
 
-use phalanx::Bytes;
+use phalanx::net::Bytes;
 
 /// What a command is answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! One round of a connection: all the commands that have arrived are forked at once over the
 //! partitions, joined once, and answered in their order.
 
-use phalanx::{Call, CallError, now};
+use phalanx::time::now;
+use phalanx::{Call, CallError};
 
 use crate::command::{Command, Gather, Whole};
 use crate::fixed;

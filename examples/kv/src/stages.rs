@@ -3,7 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use phalanx::{Call, Graph, PartitionedStage, SharedStage, now};
+use phalanx::time::now;
+use phalanx::{Call, Graph, PartitionedStage, SharedStage};
 
 use crate::reply::Reply;
 use crate::store::{Action, Store};

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use phalanx::Bytes;
+use phalanx::net::Bytes;
 
 use crate::glob;
 use crate::reply::Reply;
@@ -47,7 +47,7 @@ pub(crate) enum OnlyIf {
 
 struct Entry {
     value: Bytes,
-    /// On the clock of [`phalanx::now`].
+    /// On the clock of [`phalanx::time::now`].
     expires: Option<Duration>,
 }
 

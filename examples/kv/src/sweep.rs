@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use phalanx::{Either, draining, select, sleep};
+use phalanx::shutdown::draining;
+use phalanx::task::Either;
+use phalanx::{select, sleep};
 
 use crate::stages::Stages;
 
@@ -18,7 +20,7 @@ pub(crate) async fn sweep(stages: Stages) {
         for (partition, position) in positions.iter_mut().enumerate() {
             let before = if *position == 0 { usize::MAX } else { *position };
             let step = stages.store.call_partition(partition, move |partition| async move {
-                partition.with(|store| store.sweep(before, ENTRIES_PER_STEP, phalanx::now()))
+                partition.with(|store| store.sweep(before, ENTRIES_PER_STEP, phalanx::time::now()))
             });
             *position = step.await.unwrap_or(0);
         }

@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use phalanx::net::{Listener, Stream};
-use phalanx::{IoTimeout, Payload, is_draining, sleep};
+use phalanx::net::{IoTimeout, Listener, Payload, Stream};
+use phalanx::shutdown::is_draining;
+use phalanx::sleep;
 
 use crate::commit::{LOG, Stages};
 

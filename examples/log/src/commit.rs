@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use phalanx::fs::{Dir, File};
-use phalanx::{Cohort, Graph, PartitionedCohortStage, SharedStage};
+use phalanx::stage::{Cohort, PartitionedCohortStage};
+use phalanx::{Graph, SharedStage};
 
 /// There is one log; its key names the processor that has it.
 pub(crate) const LOG: u64 = 0;

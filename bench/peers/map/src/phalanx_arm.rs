@@ -5,8 +5,9 @@ use std::hash::RandomState;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::net::{Listeners, Stream};
-use phalanx::{DriverChoice, Graph, IoTimeout, Runtime, SharedStage};
+use phalanx::net::{IoTimeout, Listeners, Stream};
+use phalanx::runtime::DriverChoice;
+use phalanx::{Graph, Runtime, SharedStage};
 
 use crate::announce;
 use crate::protocol::{answer, parse};
@@ -51,7 +52,7 @@ where
     if let Ok(driver) = std::env::var("PHALANX_DRIVER") {
         runtime = runtime.driver(driver.parse::<DriverChoice>()?);
     }
-    let start = |start: &phalanx::StartContext| {
+    let start = |start: &phalanx::runtime::StartContext| {
         let (listener, run) = (listeners.listener(start)?, run.clone());
         clients.dispatch(move |_| {
             listener.accept_each(move |stream| {

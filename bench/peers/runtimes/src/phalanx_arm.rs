@@ -4,8 +4,9 @@ use std::hint::black_box;
 use std::io;
 use std::sync::mpsc;
 
-use phalanx::net::{Listeners, Stream};
-use phalanx::{Graph, IoTimeout, Payload, Runtime, SharedStage, StartContext};
+use phalanx::net::{IoTimeout, Listeners, Payload, Stream};
+use phalanx::runtime::StartContext;
+use phalanx::{Graph, Runtime, SharedStage};
 
 use crate::{Arm, PARENTS, announce, of_each, warmed};
 

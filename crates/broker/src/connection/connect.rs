@@ -3,7 +3,8 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{IoTimeout, now};
+use phalanx::net::IoTimeout;
+use phalanx::time::now;
 use phalanx_mqtt::{
     ConnAck, Connect, Error, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason,
     Version, topic,

@@ -1,7 +1,6 @@
 //! From a socket to a connection in which MQTT is spoken: by way of TLS and of a WebSocket, where an address has them.
 
-use phalanx::IoTimeout;
-use phalanx::net::Stream;
+use phalanx::net::{IoTimeout, Stream};
 
 use crate::connection::guest::Guest;
 use crate::connection::serve;

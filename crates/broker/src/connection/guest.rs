@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::Stream;
-use phalanx::now;
+use phalanx::time::now;
 use phalanx_guard::{AddressKey, Addresses, Bounds, Open, client};
 use phalanx_mqtt::Reason;
 

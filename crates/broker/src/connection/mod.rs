@@ -24,7 +24,11 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{CallError, Either, IoTimeout, is_draining, now, select, sleep};
+use phalanx::net::IoTimeout;
+use phalanx::shutdown::is_draining;
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{CallError, select, sleep};
 use phalanx_mqtt::{
     Ack, Disconnect, Error, Frame, Kind, Packet, PacketId, Properties, Property, PropertyBuffer,
     Reason, Version,

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use phalanx::{now, sleep};
+use phalanx::sleep;
+use phalanx::time::now;
 use phalanx_mqtt::{
     Ack, Delivery, Packet, PacketId, Properties, Property, PropertyBuffer, Publish, Reason, Version,
 };

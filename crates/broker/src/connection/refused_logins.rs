@@ -4,7 +4,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use phalanx::{Counter, SharedStage, draining, now, select, sleep};
+use phalanx::metrics::Counter;
+use phalanx::shutdown::draining;
+use phalanx::time::now;
+use phalanx::{SharedStage, select, sleep};
 use phalanx_mqtt::Reason;
 
 /// The time between two lines on stderr.

@@ -3,7 +3,11 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{Counter, Either, IoTimeout, is_draining, select, sleep};
+use phalanx::metrics::Counter;
+use phalanx::net::IoTimeout;
+use phalanx::shutdown::is_draining;
+use phalanx::task::Either;
+use phalanx::{select, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Version};
 
 use crate::connection::guest::Guest;

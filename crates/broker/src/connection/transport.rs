@@ -8,8 +8,7 @@ use std::net::{IpAddr, Shutdown};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use phalanx::net::Stream;
-use phalanx::{Bytes, IoTimeout, Payload};
+use phalanx::net::{Bytes, IoTimeout, Payload, Stream};
 use phalanx_tls::TlsStream;
 
 use crate::connection::outbox::Outbox;

@@ -5,7 +5,8 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{IoTimeout, now};
+use phalanx::net::IoTimeout;
+use phalanx::time::now;
 use phalanx_websocket::{Code, Decoder, MAX_HEAD, Refused, Upgrade, binary, close};
 
 use crate::connection::outbox::Outbox;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::{now, time_of_day};
+use phalanx::time::{now, time_of_day};
 use phalanx_mqtt::{Properties, QoS};
 use phalanx_store::{Entry, MessageId, Record, SessionId};
 

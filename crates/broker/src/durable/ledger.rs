@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use phalanx::{
-    Either, RemoteTrigger, SharedStage, drain, draining, is_draining, now, remote_event, select,
-    sleep,
-};
+use phalanx::shutdown::{drain, draining, is_draining};
+use phalanx::sync::{RemoteTrigger, remote_event};
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{SharedStage, select, sleep};
 use phalanx_store::{AppendError, Entry, Journal};
 
 use crate::drops::DropReason;

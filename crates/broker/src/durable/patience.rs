@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use phalanx::{now, sleep};
+use phalanx::sleep;
+use phalanx::time::now;
 
 /// Who can be told that it did not go waits for the disk for so long; and who has published for as long as the disk takes
 /// anything in such a time.

@@ -7,7 +7,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::{Call, CallError, Reply, join, sleep};
+use phalanx::task::Reply;
+use phalanx::{Call, CallError, join, sleep};
 use phalanx_mqtt::Reason;
 
 use crate::access::Policy;

@@ -4,7 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{Cohort, CohortStage, Graph, Place, SharedStage, now};
+use phalanx::stage::{Cohort, CohortStage, Place};
+use phalanx::time::now;
+use phalanx::{Graph, SharedStage};
 
 use crate::access::{Access, Policy};
 use crate::counters::Counters;

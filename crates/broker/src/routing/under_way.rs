@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use phalanx::{RemoteTrigger, remote_event};
+use phalanx::sync::{RemoteTrigger, remote_event};
 
 /// What is under way, and may be. Clones share it.
 #[derive(Clone)]

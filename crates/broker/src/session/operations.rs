@@ -5,9 +5,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::{
-    Call, CohortStage, Either, Partition, PartitionedStage, draining, event, now, select, sleep,
-};
+use phalanx::shutdown::draining;
+use phalanx::stage::{CohortStage, Partition};
+use phalanx::sync::event;
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{Call, PartitionedStage, select, sleep};
 use phalanx_mqtt::{PacketId, Reason};
 
 use crate::drops::DropReason;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use phalanx::Trigger;
+use phalanx::sync::Trigger;
 use phalanx_mqtt::{PacketId, PropertyBuffer, Reason};
 use phalanx_store::{Entry as Notes, Record, SessionId};
 

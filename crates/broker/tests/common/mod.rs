@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use phalanx::{Control, DriverChoice};
+use phalanx::runtime::{Control, DriverChoice};
 use phalanx_broker::{Config, Listen, Serving, serve};
 use phalanx_mqtt::{
     Connect, Packet, PacketId, Properties, Subscribe, SubscribeOptions, SubscriptionBuffer, Version,

@@ -7,8 +7,10 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
+use phalanx::runtime::StartContext;
 use phalanx::sim::{self, Faults, Net};
-use phalanx::{Either, Graph, SharedStage, StartContext, select, sleep};
+use phalanx::task::Either;
+use phalanx::{Graph, SharedStage, select, sleep};
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, Reason};
 
 use crate::lives::{Files, begin_beside, survivors};

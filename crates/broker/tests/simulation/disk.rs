@@ -5,8 +5,9 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
+use phalanx::select;
 use phalanx::sim::{self, Faults};
-use phalanx::{Either, select};
+use phalanx::task::Either;
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, Reason};
 
 use crate::lives::{Files, begin, survivors};

@@ -8,8 +8,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::Listener;
+use phalanx::runtime::StartContext;
 use phalanx::sim::{self, Faults, Net, World};
-use phalanx::{CallError, Graph, StartContext};
+use phalanx::{CallError, Graph};
 use phalanx_broker::Broker;
 use phalanx_store::{Options, Store};
 

@@ -7,8 +7,9 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 
+use phalanx::select;
 use phalanx::sim::Net;
-use phalanx::{Either, select};
+use phalanx::task::Either;
 use phalanx_mqtt::{Packet, Publish, QoS, Reason};
 
 use crate::inbox::Inbox;

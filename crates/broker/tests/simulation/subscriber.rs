@@ -6,8 +6,9 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 
+use phalanx::select;
 use phalanx::sim::{Net, World};
-use phalanx::{Either, select};
+use phalanx::task::Either;
 use phalanx_mqtt::{
     Packet, PacketId, Properties, Property, Publish, QoS, Reason, SubAck, Subscribe,
     SubscribeOptions, SubscriptionBuffer, Unsubscribe,

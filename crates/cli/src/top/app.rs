@@ -1,6 +1,6 @@
 //! What is shown, and what keys change of it. No terminal in here.
 
-use phalanx::{Interval, Snapshot};
+use phalanx::metrics::{Interval, Snapshot};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::fetch::Failure;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use phalanx::Snapshot;
+use phalanx::metrics::Snapshot;
 
 /// A line for each type of operation that the program has run, and for each declared object.
 pub(super) fn table(name: &str, snapshot: &Snapshot) -> String {

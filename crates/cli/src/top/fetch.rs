@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use phalanx::{SNAPSHOT_VERSION, Snapshot};
+use phalanx::metrics::{SNAPSHOT_VERSION, Snapshot};
 use phalanx_http::client::{Content, parse_response, write_get};
 use phalanx_http::{Body, client};
 

@@ -21,7 +21,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::Interval;
+use phalanx::metrics::Interval;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use app::{App, Next};
@@ -112,7 +112,10 @@ impl Top {
 }
 
 /// Looks again and again on a thread of its own, so that keys work while nobody answers.
-fn look(target: Target, every: Arc<AtomicU64>) -> Receiver<Result<phalanx::Snapshot, Failure>> {
+fn look(
+    target: Target,
+    every: Arc<AtomicU64>,
+) -> Receiver<Result<phalanx::metrics::Snapshot, Failure>> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         // The first interval is short, so that something is seen soon.
@@ -137,7 +140,7 @@ fn look(target: Target, every: Arc<AtomicU64>) -> Receiver<Result<phalanx::Snaps
 fn interact(
     app: &mut App,
     terminal: &mut ratatui::DefaultTerminal,
-    snapshots: &Receiver<Result<phalanx::Snapshot, Failure>>,
+    snapshots: &Receiver<Result<phalanx::metrics::Snapshot, Failure>>,
     every: &AtomicU64,
 ) -> std::io::Result<()> {
     loop {

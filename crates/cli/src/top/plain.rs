@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use phalanx::human::{cohorts, count, percent, time};
-use phalanx::{Interval, Snapshot, StageInterval};
+use phalanx::metrics::human::{cohorts, count, percent, time};
+use phalanx::metrics::{Interval, Snapshot, StageInterval};
 
 use super::rows::rows;
 

@@ -1,7 +1,7 @@
 //! The lines of the table: a stage on a processor each, and the columns of it.
 
-use phalanx::human::{count, percent};
-use phalanx::{Interval, StageInterval};
+use phalanx::metrics::human::{count, percent};
+use phalanx::metrics::{Interval, StageInterval};
 
 /// One line.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Column {
 
 /// A time in five characters: `870n`, `1.25µ`, `13.0m`, `2.00s`.
 pub(super) fn short(ns: f64) -> String {
-    let text = phalanx::human::time(ns);
+    let text = phalanx::metrics::human::time(ns);
     match text.strip_suffix(" s") {
         Some(seconds) => format!("{seconds}s"),
         None => text.trim_end_matches('s').replace(' ', ""),

@@ -1,6 +1,6 @@
 //! Drawing the screen.
 
-use phalanx::human::{cohorts, count, percent, time};
+use phalanx::metrics::human::{cohorts, count, percent, time};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
@@ -58,7 +58,8 @@ fn heading(app: &App) -> Vec<Line<'static>> {
     }
     let Some(interval) = &app.interval else { return vec![first.into()] };
     let total = interval.total();
-    let sum = |figure: fn(&phalanx::StageInterval) -> u64| total.stages.iter().map(figure).sum();
+    let sum =
+        |figure: fn(&phalanx::metrics::StageInterval) -> u64| total.stages.iter().map(figure).sum();
     let rate = |n: u64| count(n as f64 / interval.seconds.max(1e-9));
     let (ran, suspended, shed): (u64, u64, u64) =
         (sum(|s| s.ran), sum(|s| s.suspended_now), sum(|s| s.shed));

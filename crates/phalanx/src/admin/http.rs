@@ -189,7 +189,7 @@ impl Connection {
 
     fn head(&mut self, status: &str, kind: &str, fields: &str, framing: &str) -> Vec<u8> {
         // A program that drains answers what it was asked and no more.
-        self.keep &= !crate::is_draining();
+        self.keep &= !crate::shutdown::is_draining();
         let connection = if self.keep { "keep-alive" } else { "close" };
         format!(
             "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{framing}{fields}Cache-Control: no-store\r\n\

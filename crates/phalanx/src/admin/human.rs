@@ -35,7 +35,7 @@ pub fn percent(share: f64) -> String {
 /// cohort of one is as good as any, so that calls run inside of their callers.
 ///
 /// ```
-/// assert_eq!(phalanx::human::cohorts((8, 64)), "cohorts 8–64");
+/// assert_eq!(phalanx::metrics::human::cohorts((8, 64)), "cohorts 8–64");
 /// ```
 pub fn cohorts((least, most): (u64, u64)) -> String {
     match (least, most) {

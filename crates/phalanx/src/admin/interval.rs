@@ -10,8 +10,8 @@ use super::snapshot::{Name, ProcessorSnapshot, Snapshot, StageSnapshot};
 /// What happened in a program between two snapshots.
 ///
 /// ```no_run
-/// # let (earlier, later): (phalanx::Snapshot, phalanx::Snapshot) = unimplemented!();
-/// let interval = phalanx::Interval::between(&earlier, &later).expect("of the same run");
+/// # let (earlier, later): (phalanx::metrics::Snapshot, phalanx::metrics::Snapshot) = unimplemented!();
+/// let interval = phalanx::metrics::Interval::between(&earlier, &later).expect("of the same run");
 /// for (name, stage) in interval.stages.iter().zip(&interval.total().stages) {
 ///     println!("{name}: {} operations/s", stage.per_second(stage.ran));
 /// }

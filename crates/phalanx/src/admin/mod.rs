@@ -30,8 +30,8 @@ use phalanx_driver::DriverKind;
 
 use crate::counter::Counter;
 use crate::error::{RunError, StartError};
-use crate::is_draining;
 use crate::net::{Listener, bind};
+use crate::shutdown::is_draining;
 use crate::stall_detector::StallCounts;
 
 pub(crate) use hosts::Hosts;

@@ -9,7 +9,8 @@ use super::http::{Answer, Connection, Method, Request};
 use super::interval::Interval;
 use super::snapshot::Snapshot;
 use super::{Source, graph, metrics, picture, timeline};
-use crate::{Either, draining, select};
+use crate::select::{Either, select};
+use crate::shutdown::draining;
 
 /// All of them.
 const INDEX: &str = "\

@@ -53,7 +53,7 @@ pub struct Snapshot {
     pub processors: Vec<ProcessorSnapshot>,
 }
 
-/// A [`Counter`](crate::Counter).
+/// A [`Counter`](crate::metrics::Counter).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CounterSnapshot {
     /// As declared.

@@ -30,7 +30,8 @@ pub const DEFAULT_BLOCKING_QUEUE: usize = 1024;
 ///
 /// ```
 /// use std::net::ToSocketAddrs;
-/// use phalanx::{Graph, Runtime, blocking};
+/// use phalanx::blocking::blocking;
+/// use phalanx::{Graph, Runtime};
 ///
 /// let mut graph = Graph::new();
 /// let client = graph.shared("client", ());
@@ -45,7 +46,7 @@ pub const DEFAULT_BLOCKING_QUEUE: usize = 1024;
 ///     })?;
 ///     Ok(())
 /// })?;
-/// # Ok::<(), phalanx::RunError>(())
+/// # Ok::<(), phalanx::runtime::RunError>(())
 /// ```
 pub fn blocking<'g>(graph: &'g mut Graph, name: &'static str) -> BlockingOptions<'g> {
     BlockingOptions {
@@ -106,7 +107,7 @@ pub(crate) struct Inner<S> {
 /// A handle on a stage whose calls run on threads of their own.
 ///
 /// ```compile_fail
-/// fn leaves_its_thread(stage: phalanx::BlockingStage<()>, here: std::rc::Rc<u32>) {
+/// fn leaves_its_thread(stage: phalanx::blocking::BlockingStage<()>, here: std::rc::Rc<u32>) {
 ///     let call = stage.call(move |_| drop(here)); // what goes to a thread is `Send`
 /// }
 /// ```

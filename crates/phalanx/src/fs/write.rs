@@ -33,7 +33,7 @@ impl Dir {
     }
 
     /// The room of the file system that this directory is in. This call may block: it is for a
-    /// [blocking stage](crate::blocking()).
+    /// [blocking stage](crate::blocking::blocking).
     ///
     /// # Errors
     /// As `fstatvfs(3)`.
@@ -64,7 +64,7 @@ impl Dir {
     }
 
     /// Takes the file called `name` out of this directory; who has it open keeps it. This call may
-    /// block: it is for a [blocking stage](crate::blocking()), to which a directory may be sent.
+    /// block: it is for a [blocking stage](crate::blocking::blocking), to which a directory may be sent.
     ///
     /// # Errors
     /// As `unlink(2)`: [`NotFound`](io::ErrorKind::NotFound) when it is not there. `InvalidInput` for a
@@ -128,7 +128,7 @@ impl File {
     }
 
     /// Has the file system set room aside for the first `length` bytes of this file, which is that long then at least. This
-    /// call may block: it is for a [blocking stage](crate::blocking()).
+    /// call may block: it is for a [blocking stage](crate::blocking::blocking).
     ///
     /// # Errors
     /// As `fallocate(2)`: `ENOSPC` when there is too little room, of which some may be taken then;

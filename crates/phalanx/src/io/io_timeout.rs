@@ -14,7 +14,7 @@ impl IoTimeout {
     pub const NONE: Self = Self { limit: Duration::MAX, ends_with_drain: false };
 
     /// Fails the I/O with [`TimedOut`](std::io::ErrorKind::TimedOut) after `limit`, counted from the start of
-    /// the running cohort ([`now`](crate::now)). Limits are checked every 100 ms.
+    /// the running cohort ([`now`](crate::time::now)). Limits are checked every 100 ms.
     pub const fn after(limit: Duration) -> Self {
         Self { limit, ends_with_drain: false }
     }
@@ -28,7 +28,7 @@ impl IoTimeout {
     /// [`NONE`](Self::NONE) stays unlimited.
     ///
     /// ```
-    /// use phalanx::IoTimeout;
+    /// use phalanx::net::IoTimeout;
     /// use std::time::Duration;
     ///
     /// let [one, two, three] = [1, 2, 3].map(Duration::from_secs);
@@ -45,7 +45,7 @@ impl IoTimeout {
     }
 
     /// Also ends the wait when the program begins to shut down. The I/O then fails with an error that
-    /// [`Drained::caused`](crate::Drained::caused) recognises. For idle connections.
+    /// [`Drained::caused`](crate::shutdown::Drained::caused) recognises. For idle connections.
     #[must_use]
     pub const fn until_shutdown(self) -> Self {
         Self { ends_with_drain: true, ..self }

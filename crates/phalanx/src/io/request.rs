@@ -24,7 +24,7 @@ use super::{Io, IoTimeout, try_with, with};
 /// [`Other`](io::ErrorKind::Other).
 ///
 /// ```
-/// use phalanx::Elsewhere;
+/// use phalanx::net::Elsewhere;
 ///
 /// fn explain(error: &std::io::Error) -> &'static str {
 ///     match error.get_ref().and_then(|inner| inner.downcast_ref()) {

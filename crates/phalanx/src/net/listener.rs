@@ -9,7 +9,7 @@ use super::Stream;
 use crate::io::{HomeSocket, IoTimeout, with};
 
 /// A socket that accepts connections for this processor. It stays there; used on another it is an
-/// [`Elsewhere`](crate::Elsewhere).
+/// [`Elsewhere`](crate::net::Elsewhere).
 pub struct Listener(HomeSocket);
 
 impl Listener {
@@ -28,7 +28,7 @@ impl Listener {
     /// Waits for the next connection, until the program drains.
     ///
     /// # Errors
-    /// [`Drained`](crate::Drained) once the program drains; else as `accept(2)`. Out of descriptors
+    /// [`Drained`](crate::shutdown::Drained) once the program drains; else as `accept(2)`. Out of descriptors
     /// (`EMFILE`, `ENFILE`), wait a little and go on.
     pub async fn accept(&self) -> io::Result<Stream> {
         let accept = |listener| Request::Accept { listener };

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use phalanx_core::sleep;
 
-use crate::is_draining;
 use crate::net::{Listener, Stream, bind};
+use crate::shutdown::is_draining;
 use crate::worker_thread::StartContext;
 
 /// When the process is out of descriptors or memory, it is so for a while.
@@ -19,8 +19,8 @@ const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
 /// an error of `main` and not of some processor.
 ///
 /// ```
-/// use phalanx::net::Listeners;
-/// use phalanx::{Graph, IoTimeout, Runtime};
+/// use phalanx::net::{IoTimeout, Listeners};
+/// use phalanx::{Graph, Runtime};
 ///
 /// let mut graph = Graph::new();
 /// let clients = graph.stage("clients").max_cohort(64).shared(());
@@ -81,7 +81,7 @@ impl Listeners {
 }
 
 impl Listener {
-    /// Accepts until the program [drains](crate::draining), and hands each connection to `take`,
+    /// Accepts until the program [drains](crate::shutdown::draining), and hands each connection to `take`,
     /// which usually dispatches the operation that serves it.
     pub async fn accept_each(self, mut take: impl FnMut(Stream)) {
         while let Some(stream) = self.accept_next().await {
@@ -89,7 +89,7 @@ impl Listener {
         }
     }
 
-    /// The next connection; none once the program [drains](crate::draining). For a program that has
+    /// The next connection; none once the program [drains](crate::shutdown::draining). For a program that has
     /// something to wait for between two of them, as [room](crate::SharedStage::room) in a stage.
     /// Clients that left before they were accepted are passed over; out of descriptors or memory, it
     /// waits 50 ms and goes on.

@@ -21,7 +21,7 @@ pub struct SentFile {
 ///
 /// It stays on the processor that accepted or connected it, and so does a read or write that has
 /// begun. Used on another processor, or after its program has ended, it is an
-/// [`Elsewhere`](crate::Elsewhere); dropped there, it is closed by its own processor. It is `Send`, so
+/// [`Elsewhere`](crate::net::Elsewhere); dropped there, it is closed by its own processor. It is `Send`, so
 /// that it may be a part of futures that have to be.
 pub struct Stream(pub(super) HomeSocket);
 
@@ -111,8 +111,7 @@ impl Stream {
     ///
     /// ```no_run
     /// use phalanx::fs::File;
-    /// use phalanx::net::Stream;
-    /// use phalanx::{Bytes, IoTimeout};
+    /// use phalanx::net::{Bytes, IoTimeout, Stream};
     ///
     /// async fn serve(stream: &Stream, file: &File, length: u64) -> std::io::Result<()> {
     ///     let mut sent = stream.send_file(b"here: ".to_vec(), file, 0, length, IoTimeout::NONE).await?.bytes;

@@ -15,8 +15,8 @@
 //!
 //! ```
 //! use std::cell::RefCell;
-//! use phalanx::net::{Listener, Stream};
-//! use phalanx::{Graph, IoTimeout, Payload, sim};
+//! use phalanx::net::{IoTimeout, Listener, Payload, Stream};
+//! use phalanx::{Graph, sim};
 //!
 //! async fn echo(stream: Stream) {
 //!     let mut bytes = Vec::new();

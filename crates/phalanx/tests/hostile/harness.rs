@@ -10,11 +10,9 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use phalanx::net::Stream;
-use phalanx::{
-    CallError, DriverChoice, Elsewhere, ExitReport, Graph, IoTimeout, RunError, Runtime,
-    SharedStage,
-};
+use phalanx::net::{Elsewhere, IoTimeout, Stream};
+use phalanx::runtime::{DriverChoice, ExitReport, RunError};
+use phalanx::{CallError, Graph, Runtime, SharedStage};
 
 /// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
@@ -26,13 +24,13 @@ macro_rules! on_each_driver {
             #[test]
             #[cfg_attr(miri, ignore = "Miri has no sockets")]
             fn uring() {
-                $crate::harness::on(phalanx::DriverChoice::Uring, super::$name);
+                $crate::harness::on(phalanx::runtime::DriverChoice::Uring, super::$name);
             }
 
             #[test]
             #[cfg_attr(miri, ignore = "Miri has no sockets")]
             fn poll() {
-                $crate::harness::on(phalanx::DriverChoice::Poll, super::$name);
+                $crate::harness::on(phalanx::runtime::DriverChoice::Poll, super::$name);
             }
         }
     )*};

@@ -25,7 +25,7 @@ fn a_panicking_destructor_does_not_end_the_program() {
     }
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let runtime = Runtime::new().driver(phalanx::DriverChoice::Poll).processors(1);
+    let runtime = Runtime::new().driver(phalanx::runtime::DriverChoice::Poll).processors(1);
     let ran = runtime.run(graph, move |start| {
         let control = start.control();
         stage.dispatch(move |_| async move {

@@ -8,11 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use phalanx::fs::Dir;
-use phalanx::net::{Listener, Stream};
-use phalanx::{
-    CallError, DriverChoice, Elsewhere, IoTimeout, Session, SharedStage, drain, draining, sleep,
-    yield_now,
-};
+use phalanx::net::{Elsewhere, IoTimeout, Listener, Stream};
+use phalanx::runtime::DriverChoice;
+use phalanx::shutdown::{drain, draining};
+use phalanx::{CallError, Session, SharedStage, sleep, yield_now};
 
 use crate::harness::{
     LONG, assert_closed, closed, elsewhere, listener, on_each_driver, pair, poll_once, program,

@@ -10,8 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use phalanx::fs::Dir;
-use phalanx::net::Stream;
-use phalanx::{Bytes, DriverChoice, IoTimeout, Payload, sleep};
+use phalanx::net::{Bytes, IoTimeout, Payload, Stream};
+use phalanx::runtime::DriverChoice;
+use phalanx::sleep;
 
 use crate::harness::{LONG, on_each_driver, pair, poll_once, program, read, run};
 

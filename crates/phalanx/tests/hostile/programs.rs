@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use phalanx::{DriverChoice, Graph, Runtime, Session, blocking, join, sleep};
+use phalanx::blocking::blocking;
+use phalanx::runtime::DriverChoice;
+use phalanx::{Graph, Runtime, Session, join, sleep};
 use tokio::sync::Notify;
 
 /// Longer than anything takes; only a program that hangs waits for so long.

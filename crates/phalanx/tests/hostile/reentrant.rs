@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use phalanx::{Bytes, DriverChoice, IoTimeout, Payload, drain, draining, sleep};
+use phalanx::net::{Bytes, IoTimeout, Payload};
+use phalanx::runtime::DriverChoice;
+use phalanx::shutdown::{drain, draining};
+use phalanx::sleep;
 
 use crate::harness::{LONG, closed, on_each_driver, pair, program, read};
 

@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use phalanx::{
-    BlockingError, BlockingStage, DriverChoice, Graph, Session, SharedStage, blocking, join, sleep,
-    timeout, yield_now,
-};
+use phalanx::blocking::{BlockingError, BlockingStage, blocking};
+use phalanx::runtime::DriverChoice;
+use phalanx::{Graph, Session, SharedStage, join, sleep, timeout, yield_now};
 
 use crate::harness::program;
 use crate::on_each_driver;
@@ -60,7 +59,7 @@ impl Slow {
 }
 
 /// Has the only thread wait. The sender lets it go on.
-async fn occupy(slow: BlockingStage<Slow>) -> (phalanx::BlockingCall<()>, Sender<()>) {
+async fn occupy(slow: BlockingStage<Slow>) -> (phalanx::blocking::BlockingCall<()>, Sender<()>) {
     let (go, wait) = channel();
     let begun = Arc::new(AtomicBool::new(false));
     let seen = begun.clone();

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use phalanx::net::Stream;
-use phalanx::{
-    Bytes, CallError, DriverChoice, IoTimeout, Payload, Session, select, sleep, timeout, yield_now,
-};
+use phalanx::net::{Bytes, IoTimeout, Payload, Stream};
+use phalanx::runtime::DriverChoice;
+use phalanx::{CallError, Session, select, sleep, timeout, yield_now};
 
 use crate::harness::{LONG, elsewhere, listener, one, patient, rest_of};
 use crate::on_each_driver;

@@ -6,10 +6,10 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx::{
-    Control, DriverChoice, Graph, IoTimeout, Phase, Runtime, draining, is_draining, sleep,
-    yield_now,
-};
+use phalanx::net::IoTimeout;
+use phalanx::runtime::{Control, DriverChoice, Phase};
+use phalanx::shutdown::{draining, is_draining};
+use phalanx::{Graph, Runtime, sleep, yield_now};
 
 use crate::harness::{LONG, listener, program};
 use crate::on_each_driver;
@@ -91,7 +91,7 @@ fn endless(runtime: Runtime, alive: &Arc<AtomicUsize>, ready: impl FnOnce(&Contr
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let partitioned = graph.partitioned("partitioned", |_| ());
-    let start = |start: &phalanx::StartContext| {
+    let start = |start: &phalanx::runtime::StartContext| {
         let (sleeper, reader, worker, parent) =
             (Alive::new(alive), Alive::new(alive), Alive::new(alive), Alive::new(alive));
         stage.dispatch(move |_| async move {
@@ -156,7 +156,7 @@ fn told_from_outside(driver: DriverChoice) {
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let begun = Instant::now();
-    let start = |_: &phalanx::StartContext| {
+    let start = |_: &phalanx::runtime::StartContext| {
         stage.dispatch(|_| async { draining().await })?;
         Ok(())
     };

@@ -6,7 +6,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use phalanx::fs::{Dir, FileKind};
-use phalanx::{DriverChoice, join};
+use phalanx::join;
+use phalanx::runtime::DriverChoice;
 use rustix::fs::{Advice, CWD, FileType, Mode, fadvise, mknodat};
 use tempfile::TempDir;
 

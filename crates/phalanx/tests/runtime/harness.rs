@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use phalanx::{CallError, DriverChoice, Graph, RunError, Runtime, SharedStage};
+use phalanx::runtime::{DriverChoice, RunError};
+use phalanx::{CallError, Graph, Runtime, SharedStage};
 
 /// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
 pub(crate) const LONG: Duration = Duration::from_secs(30);

@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx::net::{Listener, Stream, bind};
-use phalanx::{Bytes, Drained, DriverChoice, IoTimeout, Payload, is_draining, sleep};
+use phalanx::net::{Bytes, IoTimeout, Listener, Payload, Stream, bind};
+use phalanx::runtime::DriverChoice;
+use phalanx::shutdown::{Drained, is_draining};
+use phalanx::sleep;
 use socket2::{Domain, Socket, Type};
 
 use crate::harness::{LONG, elsewhere, listener, one, pattern, rest_of};

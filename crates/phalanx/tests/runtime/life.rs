@@ -9,12 +9,15 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use phalanx::blocking::{BlockingStage, blocking};
 use phalanx::fs::Dir;
-use phalanx::net::Stream;
+use phalanx::net::{IoTimeout, Stream};
+use phalanx::runtime::{Control, DriverChoice};
+use phalanx::shutdown::draining;
+use phalanx::sync::{Event, RemoteTrigger, Trigger, event, remote_event};
 use phalanx::{
-    BlockingStage, Control, DriverChoice, Event, ExclusiveStage, Graph, IoTimeout,
-    PartitionedStage, RemoteTrigger, Session, SharedStage, Trigger, blocking, draining, event,
-    join, remote_event, select, sleep, timeout, yield_now,
+    ExclusiveStage, Graph, PartitionedStage, Session, SharedStage, join, select, sleep, timeout,
+    yield_now,
 };
 
 use crate::harness::{LONG, listener, program};

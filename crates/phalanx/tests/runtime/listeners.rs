@@ -3,8 +3,9 @@
 use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, TcpStream};
 
-use phalanx::net::Listeners;
-use phalanx::{Bytes, DriverChoice, Graph, IoTimeout, RunError};
+use phalanx::Graph;
+use phalanx::net::{Bytes, IoTimeout, Listeners};
+use phalanx::runtime::{DriverChoice, RunError};
 
 use crate::harness::{patient, program, rest_of};
 use crate::on_each_driver;
@@ -25,7 +26,7 @@ fn accepting_ends_with_the_drain(driver: DriverChoice) {
         // The last one says that all is well by going on to the end of the program.
         TcpStream::connect(address).unwrap()
     });
-    let start = |start: &phalanx::StartContext| {
+    let start = |start: &phalanx::runtime::StartContext| {
         let listener = listeners.listener(start)?;
         let again = listeners.listener(start).err().expect("taken");
         assert_eq!(again.kind(), ErrorKind::NotFound);

@@ -6,7 +6,8 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use phalanx::{DriverChoice, Graph, sleep};
+use phalanx::runtime::DriverChoice;
+use phalanx::{Graph, sleep};
 
 use crate::harness::{patient, program};
 use crate::on_each_driver;
@@ -59,7 +60,7 @@ fn told_while_it_runs_and_after(driver: DriverChoice) {
     let (tell, told) = channel();
     let runtime =
         program(driver, 1).stall_threshold(LIMIT).admin(Some((Ipv4Addr::LOCALHOST, 0).into()));
-    let start = |start: &phalanx::StartContext| {
+    let start = |start: &phalanx::runtime::StartContext| {
         let (control, tell) = (start.control(), tell.clone());
         let is_up = is_up.lock().unwrap().take().unwrap();
         stage.dispatch(move |_| async move {

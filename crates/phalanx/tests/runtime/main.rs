@@ -27,12 +27,12 @@ macro_rules! on_each_driver {
         mod $name {
             #[test]
             fn uring() {
-                $crate::harness::on(phalanx::DriverChoice::Uring, super::$name);
+                $crate::harness::on(phalanx::runtime::DriverChoice::Uring, super::$name);
             }
 
             #[test]
             fn poll() {
-                $crate::harness::on(phalanx::DriverChoice::Poll, super::$name);
+                $crate::harness::on(phalanx::runtime::DriverChoice::Poll, super::$name);
             }
         }
     )*};

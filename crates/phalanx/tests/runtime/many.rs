@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use phalanx::{DriverChoice, Graph, draining, join, sleep};
+use phalanx::runtime::DriverChoice;
+use phalanx::shutdown::draining;
+use phalanx::{Graph, join, sleep};
 
 use crate::harness::{one, program};
 use crate::on_each_driver;

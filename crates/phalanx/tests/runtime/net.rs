@@ -6,8 +6,9 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use phalanx::net::{Listener, Stream, bind};
-use phalanx::{Bytes, DriverChoice, Graph, IoTimeout, Payload, SharedStage};
+use phalanx::net::{Bytes, IoTimeout, Listener, Payload, Stream, bind};
+use phalanx::runtime::DriverChoice;
+use phalanx::{Graph, SharedStage};
 use socket2::{Domain, Socket, Type};
 
 use crate::harness::{LONG, listener, one, patient, pattern, program};
@@ -51,7 +52,7 @@ fn echo(driver: DriverChoice) {
     let (up, is_up) = channel();
     thread::scope(|scope| {
         scope.spawn(move || {
-            let control: phalanx::Control = is_up.recv().unwrap();
+            let control: phalanx::runtime::Control = is_up.recv().unwrap();
             thread::scope(|scope| {
                 for client in 0..40 {
                     let lengths = [1, 100, 8192, 8193, 40_000, 25_000 * client];
@@ -60,12 +61,12 @@ fn echo(driver: DriverChoice) {
             });
             control.drain();
         });
-        let start = |_: &phalanx::StartContext| {
+        let start = |_: &phalanx::runtime::StartContext| {
             let listener = Listener::new(listeners.lock().unwrap().pop().unwrap())?;
             stage.dispatch(move |_| accept_all(listener, stage))?;
             Ok(())
         };
-        let ready = |started: &phalanx::Started| up.send(started.control.clone()).unwrap();
+        let ready = |started: &phalanx::runtime::Started| up.send(started.control.clone()).unwrap();
         program(driver, 2).run_and(graph, start, ready).unwrap();
     });
 }

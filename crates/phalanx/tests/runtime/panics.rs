@@ -5,7 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use phalanx::{CallError, Cohort, DriverChoice, Graph, RunError, sleep};
+use phalanx::runtime::{DriverChoice, RunError};
+use phalanx::stage::Cohort;
+use phalanx::{CallError, Graph, sleep};
 
 use crate::harness::{one, program};
 use crate::on_each_driver;

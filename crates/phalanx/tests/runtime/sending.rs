@@ -6,8 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use phalanx::fs::Dir;
-use phalanx::net::Stream;
-use phalanx::{Bytes, DriverChoice, IoTimeout};
+use phalanx::net::{Bytes, IoTimeout, Stream};
+use phalanx::runtime::DriverChoice;
 
 use crate::harness::{LONG, elsewhere, listener, one, patient, pattern, rest_of};
 use crate::on_each_driver;

@@ -4,7 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use phalanx::{CallError, DriverChoice, DriverKind, Graph, IoTimeout, RunError, sleep};
+use phalanx::net::IoTimeout;
+use phalanx::runtime::{DriverChoice, DriverKind, RunError};
+use phalanx::{CallError, Graph, sleep};
 
 use crate::harness::{LONG, listener, program};
 use crate::on_each_driver;
@@ -16,15 +18,15 @@ fn ready_comes_last(driver: DriverChoice) {
     let readies = AtomicUsize::new(0);
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
-    let start = |start: &phalanx::StartContext| {
+    let start = |start: &phalanx::runtime::StartContext| {
         assert_eq!(readies.load(Ordering::SeqCst), 0, "ready before all have started");
         // So that they do not all start at once.
         std::thread::sleep(Duration::from_millis(30 * start.processor() as u64));
         started.lock().unwrap().push(start.processor());
-        stage.dispatch(|_| async { phalanx::draining().await })?;
+        stage.dispatch(|_| async { phalanx::shutdown::draining().await })?;
         Ok(())
     };
-    let ready = |up: &phalanx::Started| {
+    let ready = |up: &phalanx::runtime::Started| {
         let mut started = started.lock().unwrap();
         started.sort_unstable();
         assert_eq!(*started, [0, 1, 2], "each once");
@@ -41,13 +43,13 @@ fn ready_comes_last(driver: DriverChoice) {
 /// Runs a program whose processor 1 begins with `fault`, and whose others would run for ever.
 fn with_a_fault(
     driver: DriverChoice,
-    fault: impl Fn() -> Result<(), phalanx::StartError> + Send + Sync,
+    fault: impl Fn() -> Result<(), phalanx::runtime::StartError> + Send + Sync,
 ) -> RunError {
     let (_listener, address) = listener();
     let ready = AtomicBool::new(false);
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
-    let start = |start: &phalanx::StartContext| {
+    let start = |start: &phalanx::runtime::StartContext| {
         if start.processor() == 1 {
             return fault();
         }

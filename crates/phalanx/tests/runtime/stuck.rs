@@ -7,7 +7,9 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx::{DriverChoice, EXIT_STUCK, Graph, Runtime, blocking};
+use phalanx::blocking::blocking;
+use phalanx::runtime::{DriverChoice, EXIT_STUCK};
+use phalanx::{Graph, Runtime};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{LONG, program};
@@ -174,7 +176,7 @@ fn reported_where_signals_are_not_handled(driver: DriverChoice) {
         work.dispatch(move |_| async move {
             eprintln!("{STUCK}");
             control.end();
-            thread::sleep(2 * phalanx::END_LIMIT);
+            thread::sleep(2 * phalanx::runtime::END_LIMIT);
         })?;
         Ok(())
     });

@@ -4,9 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use phalanx::{
-    DriverChoice, Either, TimedOut, event, join, now, select, sleep, timeout, yield_now,
-};
+use phalanx::runtime::DriverChoice;
+use phalanx::sync::event;
+use phalanx::task::Either;
+use phalanx::time::{TimedOut, now};
+use phalanx::{join, select, sleep, timeout, yield_now};
 
 use crate::harness::{LONG, one};
 use crate::on_each_driver;

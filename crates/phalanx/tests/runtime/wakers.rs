@@ -7,7 +7,8 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use phalanx::{DriverChoice, join, sleep, timeout};
+use phalanx::runtime::DriverChoice;
+use phalanx::{join, sleep, timeout};
 
 use crate::harness::one;
 use crate::on_each_driver;

@@ -6,7 +6,8 @@ use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use phalanx::fs::Dir;
-use phalanx::{DriverChoice, Session, join, sleep};
+use phalanx::runtime::DriverChoice;
+use phalanx::{Session, join, sleep};
 
 use crate::harness::{one, pattern};
 use crate::on_each_driver;
@@ -83,8 +84,8 @@ fn many_writers(driver: DriverChoice) {
     });
 }
 
-fn bytes(of: &[u8]) -> phalanx::Bytes {
-    phalanx::Bytes::copy_from_slice(of)
+fn bytes(of: &[u8]) -> phalanx::net::Bytes {
+    phalanx::net::Bytes::copy_from_slice(of)
 }
 
 /// The end waits until the kernel has no more of its bytes, and what is there is a part of them.

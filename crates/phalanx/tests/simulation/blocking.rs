@@ -7,10 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use phalanx::blocking::{BlockingCall, BlockingError, BlockingStage, blocking};
 use phalanx::sim::{self, World};
-use phalanx::{
-    BlockingCall, BlockingError, BlockingStage, Graph, Session, blocking, sleep, yield_now,
-};
+use phalanx::{Graph, Session, sleep, yield_now};
 
 const CALLS: u32 = 6;
 

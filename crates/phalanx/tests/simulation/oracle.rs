@@ -8,7 +8,9 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use phalanx::sim::{self, Faults, World};
-use phalanx::{Event, Graph, Session, SharedStage, event, now, sleep, yield_now};
+use phalanx::sync::{Event, event};
+use phalanx::time::now;
+use phalanx::{Graph, Session, SharedStage, sleep, yield_now};
 use phalanx_core::plant::{Fault, plant, uproot};
 
 /// Calls within a processor and between two, and some sleeping.
@@ -174,7 +176,7 @@ fn a_client_without_an_answer_is_stuck() {
                 let listener = phalanx::net::Listener::new(listener).unwrap();
                 // Accepts, and then says nothing.
                 let _stream = listener.accept().await;
-                phalanx::draining().await;
+                phalanx::shutdown::draining().await;
             })?;
             Ok(())
         });

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use phalanx::overload::Admission;
 use phalanx::sim::{self, spend};
-use phalanx::{Admission, Graph, SharedStage, join, sleep};
+use phalanx::{Graph, SharedStage, join, sleep};
 
 /// What one request costs.
 const SERVICE: Duration = Duration::from_micros(100);

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use phalanx::sim::{self, World};
+use phalanx::stage::BalancedStage;
+use phalanx::sync::event;
 use phalanx::{
-    BalancedStage, Call, CallError, ExclusiveStage, Graph, PartitionedStage, Session, SharedStage,
-    event, join, sleep, timeout, yield_now,
+    Call, CallError, ExclusiveStage, Graph, PartitionedStage, Session, SharedStage, join, sleep,
+    timeout, yield_now,
 };
 
 /// A panic in an operation is contained, so faults are noted here and looked at in the end.

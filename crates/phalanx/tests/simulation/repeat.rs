@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
-use phalanx::net::{Listener, Stream};
+use phalanx::net::{IoTimeout, Listener, Payload, Stream};
 use phalanx::sim::{self, Faults, World};
-use phalanx::{Graph, IoTimeout, Payload, SharedStage};
+use phalanx::{Graph, SharedStage};
 
 async fn echo(stream: Stream) {
     let mut head = Vec::new();
@@ -25,7 +25,7 @@ async fn accept(listener: Listener, stage: SharedStage<()>) {
             Ok(stream) => {
                 let _ = stage.dispatch(move |_| echo(stream));
             }
-            Err(_) if phalanx::is_draining() => return,
+            Err(_) if phalanx::shutdown::is_draining() => return,
             Err(_) => (),
         }
     }

@@ -14,7 +14,7 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(
     let stage = graph.shared("test", ());
     let outcome = Arc::new(Mutex::new(None));
     let of_work = outcome.clone();
-    let start = move |start: &phalanx::StartContext| {
+    let start = move |start: &phalanx::runtime::StartContext| {
         if start.processor() == 0 {
             let (control, work, outcome) = (start.control(), work(), of_work.clone());
             stage.dispatch(move |_| async move {

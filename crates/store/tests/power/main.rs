@@ -9,8 +9,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use phalanx::Graph;
+use phalanx::shutdown::is_draining;
 use phalanx::sim::{self, Faults};
-use phalanx::{Graph, is_draining};
 use phalanx_store::{AppendError, Entry, Options, Record, Recovered, Store, recover};
 
 use client::{Fate, User};

@@ -42,7 +42,7 @@ pub struct Config {
     /// The most connections at once, over all processors; more are answered with 503 and closed.
     pub max_connections: usize,
     /// How long work may wait before requests are refused with 503
-    /// ([`Admission::with_target`](phalanx::Admission::with_target)); none never refuses any.
+    /// ([`Admission::with_target`](phalanx::overload::Admission::with_target)); none never refuses any.
     pub max_queue_delay: Option<Duration>,
     /// Whether HTTP/2 is spoken without TLS, to clients that begin with it ("prior knowledge"). With
     /// TLS it always is, to those who want it.
@@ -103,7 +103,7 @@ impl Config {
             cache_bytes: 256 << 20,
             open_files: 256,
             max_connections: 100_000,
-            max_queue_delay: Some(phalanx::DEFAULT_TARGET_WAIT),
+            max_queue_delay: Some(phalanx::overload::DEFAULT_TARGET_WAIT),
             h2c: false,
             limits: Limits::default(),
             timeouts: Timeouts::default(),

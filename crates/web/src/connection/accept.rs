@@ -5,8 +5,12 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::net::{Listener, Stream};
-use phalanx::{Admission, Either, Event, IoTimeout, SharedStage, now, select, timeout};
+use phalanx::net::{IoTimeout, Listener, Stream};
+use phalanx::overload::Admission;
+use phalanx::sync::Event;
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{SharedStage, select, timeout};
 use phalanx_http::Status;
 use phalanx_tls::{Failed, TlsStages};
 

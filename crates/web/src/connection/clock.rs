@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use phalanx::{now, time_of_day};
+use phalanx::time::{now, time_of_day};
 use phalanx_http::DateLine;
 
 /// The time of day is read again after this long.

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use phalanx::{Admission, Permit, now};
+use phalanx::overload::{Admission, Permit};
+use phalanx::time::now;
 use phalanx_guard::Open;
 use phalanx_http::{Reply, Request};
 

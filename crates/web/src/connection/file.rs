@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx::fs::File;
-use phalanx::now;
+use phalanx::time::now;
 
 use crate::connection::answer::Part;
 use crate::connection::network::send_file;

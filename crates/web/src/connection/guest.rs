@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use phalanx::net::Stream;
-use phalanx::now;
+use phalanx::time::now;
 use phalanx_guard::Open;
 
 use crate::connection::counted::Counted;

@@ -1,7 +1,7 @@
 //! The path that says whether the server is well, for who decides whether to send it requests. It is
 //! answered before any limit is looked at: a server that is busy is well.
 
-use phalanx::is_draining;
+use phalanx::shutdown::is_draining;
 use phalanx_http::{Head, Method, Reply, Request, Status};
 
 use crate::connection::clock::with_date;

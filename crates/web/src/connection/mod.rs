@@ -30,7 +30,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::{Admission, IoTimeout, Permit, is_draining, now};
+use phalanx::net::IoTimeout;
+use phalanx::overload::{Admission, Permit};
+use phalanx::shutdown::is_draining;
+use phalanx::time::now;
 use phalanx_http::{Body, Discard, Parse, Reply, Scan, Status};
 
 use crate::connection::exchange::{Asking, admit, written};

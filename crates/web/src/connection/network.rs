@@ -5,8 +5,8 @@ use std::io;
 use std::rc::Rc;
 
 use phalanx::fs::File;
-use phalanx::net::SentFile;
-use phalanx::{Bytes, IoTimeout, Payload, Permit};
+use phalanx::net::{Bytes, IoTimeout, Payload, SentFile};
+use phalanx::overload::Permit;
 
 use crate::connection::buffers;
 use crate::connection::transport::Transport;

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx::fs::File;
-use phalanx::{Bytes, Payload, now};
+use phalanx::net::{Bytes, Payload};
+use phalanx::time::now;
 
 use crate::auth::credentials::Credentials;
 use crate::connection::answer::Part;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use phalanx::IoTimeout;
+use phalanx::net::IoTimeout;
 
 use crate::config::Timeouts;
 use crate::files::blocks::BLOCK;

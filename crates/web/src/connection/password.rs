@@ -6,7 +6,8 @@
 
 use std::io;
 
-use phalanx::{BlockingError, now};
+use phalanx::blocking::BlockingError;
+use phalanx::time::now;
 use phalanx_http::Status;
 
 use crate::auth::credentials::Credentials;

@@ -8,8 +8,9 @@ use std::net::Shutdown;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::net::Stream;
-use phalanx::{Bytes, IoTimeout, Payload, SharedStage, now};
+use phalanx::SharedStage;
+use phalanx::net::{Bytes, IoTimeout, Payload, Stream};
+use phalanx::time::now;
 use phalanx_http::{Head, Reply, Status, error_page};
 
 use crate::connection::clock::with_date;

@@ -8,8 +8,7 @@ use std::io;
 use std::net::Shutdown;
 
 use phalanx::fs::File;
-use phalanx::net::{SentFile, Stream};
-use phalanx::{IoTimeout, Payload};
+use phalanx::net::{IoTimeout, Payload, SentFile, Stream};
 use phalanx_tls::TlsStream;
 
 /// A client's connection, whatever its bytes are wrapped in. Dropping it closes it.

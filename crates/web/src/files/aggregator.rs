@@ -3,8 +3,11 @@
 
 use std::io;
 
+use phalanx::SharedStage;
 use phalanx::fs::File;
-use phalanx::{Bytes, Cohort, Reply, SharedStage};
+use phalanx::net::Bytes;
+use phalanx::stage::Cohort;
+use phalanx::task::Reply;
 
 use crate::files::disk;
 use crate::files::entry::FileId;
@@ -127,7 +130,8 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use phalanx::fs::Dir;
-    use phalanx::{CallError, CohortStage, Graph, Runtime, join};
+    use phalanx::stage::CohortStage;
+    use phalanx::{CallError, Graph, Runtime, join};
 
     use super::*;
     use crate::files::memory::Budget;

@@ -3,8 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
+use phalanx::Call;
 use phalanx::fs::File;
-use phalanx::{Bytes, Call};
+use phalanx::net::Bytes;
 
 use crate::files::aggregator;
 use crate::files::cache::Value;

@@ -8,7 +8,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::{Bytes, Trigger};
+use phalanx::net::Bytes;
+use phalanx::sync::Trigger;
 
 use crate::files::entry::{Entry, FileId};
 use crate::files::lookup::Looked;
@@ -347,11 +348,11 @@ mod tests {
         assert!(
             cache.begin_loading(9, HostId(0), b"a") && !cache.begin_loading(9, HostId(0), b"b")
         );
-        let (trigger, _event) = phalanx::event();
+        let (trigger, _event) = phalanx::sync::event();
         assert!(!cache.wait_for(9, HostId(0), b"b", trigger), "another path of the same key");
-        let (trigger, _event) = phalanx::event();
+        let (trigger, _event) = phalanx::sync::event();
         assert!(cache.wait_for(9, HostId(0), b"a", trigger));
-        let (trigger, _event) = phalanx::event();
+        let (trigger, _event) = phalanx::sync::event();
         assert!(!cache.wait_for(9, HostId(1), b"a", trigger), "another host's");
         assert_eq!(cache.end_loading(9).len(), 1);
     }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use phalanx::Bytes;
 use phalanx::fs::{File, Metadata};
+use phalanx::net::Bytes;
 use phalanx_http::{Coding, Entity, Validators};
 
 use crate::connection::clock::today;

@@ -7,7 +7,10 @@
 use std::sync::Arc;
 
 use phalanx::fs::{FileKind, Metadata};
-use phalanx::{Bytes, Partition, event, now};
+use phalanx::net::Bytes;
+use phalanx::stage::Partition;
+use phalanx::sync::event;
+use phalanx::time::now;
 
 use crate::files::aggregator;
 use crate::files::cache::{FileCache, Value};

@@ -2,8 +2,14 @@
 
 use std::sync::Arc;
 
+use phalanx::blocking::BlockingError;
 use phalanx::fs::{File, FileKind};
-use phalanx::{BlockingError, Bytes, Either, Partition, draining, event, select};
+use phalanx::net::Bytes;
+use phalanx::select;
+use phalanx::shutdown::draining;
+use phalanx::stage::Partition;
+use phalanx::sync::event;
+use phalanx::task::Either;
 use phalanx_http::Coding;
 
 use crate::files::aggregator;

@@ -11,7 +11,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use phalanx::{Bytes, Counter};
+use phalanx::metrics::Counter;
+use phalanx::net::Bytes;
 
 /// The least memory beside the cache.
 const MIN_SPARE: usize = 32 << 20;

@@ -9,7 +9,8 @@ use h2::server::SendResponse;
 use h2::{Reason, SendStream};
 use http::{HeaderMap, Response, StatusCode};
 use memchr::{memchr, memchr_iter, memmem};
-use phalanx::{Bytes, IoTimeout, Payload, timeout};
+use phalanx::net::{Bytes, IoTimeout, Payload};
+use phalanx::timeout;
 
 use crate::http2::fields::field;
 

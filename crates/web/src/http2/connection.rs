@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use h2::Reason;
 use h2::server::{Builder, Connection};
-use phalanx::{Admission, Bytes, IoTimeout, draining, sleep, timeout};
+use phalanx::net::{Bytes, IoTimeout};
+use phalanx::overload::Admission;
+use phalanx::shutdown::draining;
+use phalanx::{sleep, timeout};
 
 use crate::connection::guest::Guest;
 use crate::connection::transport::Transport;

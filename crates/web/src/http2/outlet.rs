@@ -10,7 +10,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use phalanx::{Bytes, Call, IoTimeout, Payload};
+use phalanx::Call;
+use phalanx::net::{Bytes, IoTimeout, Payload};
 
 use crate::connection::buffers;
 use crate::connection::transport::Transport;

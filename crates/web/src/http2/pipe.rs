@@ -9,7 +9,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use phalanx::{Call, IoTimeout, now};
+use phalanx::Call;
+use phalanx::net::IoTimeout;
+use phalanx::time::now;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connection::transport::Transport;

@@ -10,7 +10,10 @@ use std::sync::Arc;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::{Method, Request};
-use phalanx::{Admission, Bytes, now, timeout};
+use phalanx::net::Bytes;
+use phalanx::overload::Admission;
+use phalanx::time::now;
+use phalanx::timeout;
 use phalanx_http::{Parse, Reply, Status, error_page, parse};
 
 use crate::connection::buffers;

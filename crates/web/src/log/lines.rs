@@ -4,9 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::{
-    BlockingStage, Cohort, CohortStage, SharedStage, draining, now, select, sleep, time_of_day,
-};
+use phalanx::blocking::BlockingStage;
+use phalanx::shutdown::draining;
+use phalanx::stage::{Cohort, CohortStage};
+use phalanx::time::{now, time_of_day};
+use phalanx::{SharedStage, select, sleep};
 use phalanx_http::{LogFormat, LogTime};
 
 use crate::log::notes::Notes;

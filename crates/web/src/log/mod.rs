@@ -13,7 +13,9 @@ mod sink;
 
 use std::net::IpAddr;
 
-use phalanx::{Graph, SharedStage, blocking, now};
+use phalanx::blocking::blocking;
+use phalanx::time::now;
+use phalanx::{Graph, SharedStage};
 use phalanx_http::{LogFormat, Request};
 
 use crate::log::lines::{Lines, LogStage};

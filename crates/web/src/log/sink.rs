@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use phalanx::Counter;
+use phalanx::metrics::Counter;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::config::LogTarget;

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use phalanx::net::bind;
-use phalanx::{RemoteEvent, RemoteTrigger, remote_event};
+use phalanx::sync::{RemoteEvent, RemoteTrigger, remote_event};
 
 use crate::config::{Config, Listen};
 use crate::connection::accept::Door;

@@ -8,7 +8,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx::net::Listener;
-use phalanx::{Either, StartError, Trigger, draining, event, select};
+use phalanx::runtime::StartError;
+use phalanx::select;
+use phalanx::shutdown::draining;
+use phalanx::sync::{Trigger, event};
+use phalanx::task::Either;
 use phalanx_service::Ends;
 
 use crate::connection::accept::{Accepting, Door, Entrance, accept};

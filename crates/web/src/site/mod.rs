@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
-use phalanx::BlockingStage;
+use phalanx::blocking::BlockingStage;
 use phalanx_guard::{AddressKey, Addresses, Bounds, client};
 use phalanx_http::{Limits, Status};
 

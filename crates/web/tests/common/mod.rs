@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx::{Control, DriverChoice};
+use phalanx::runtime::{Control, DriverChoice};
 use phalanx_web::{Config, Listen, Serving, serve};
 
 /// Longer than anything takes on a loaded machine; only a test that fails waits for so long.

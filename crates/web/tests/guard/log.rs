@@ -167,7 +167,8 @@ fn lost_lines_are_counted() {
         eventually("all of them", || {
             let answer = get(&admin, "/snapshot.json");
             let json = answer.split("\r\n\r\n").nth(1).expect("a body");
-            let snapshot: phalanx::Snapshot = serde_json::from_str(json).expect("a snapshot");
+            let snapshot: phalanx::metrics::Snapshot =
+                serde_json::from_str(json).expect("a snapshot");
             let named = |name| snapshot.counters.iter().find(|counter| counter.name == name);
             let lost = named("phalanx_web_log_lines_lost").expect("it is shown");
             assert!(lost.count <= 3, "{lost:?}");

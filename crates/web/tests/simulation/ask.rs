@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::time::Duration;
 
-use phalanx::Bytes;
+use phalanx::net::Bytes;
 use phalanx::sim::Net;
 use phalanx_http::Body;
 use phalanx_http::client::{Content, parse_response};

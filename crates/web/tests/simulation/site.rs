@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use phalanx::net::Listener;
+use phalanx::Graph;
+use phalanx::net::{Bytes, Listener};
 use phalanx::sim::World;
-use phalanx::{Bytes, Graph};
 use phalanx_web::{AccessLog, Config, Listen, LogFormat, LogTarget, Server, Symlinks, Tls};
 
 use crate::wire::IDENTITY;

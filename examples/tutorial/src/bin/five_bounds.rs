@@ -6,10 +6,9 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::net::{Listeners, Stream};
-use phalanx::{
-    Call, CallError, Graph, IoTimeout, PartitionedStage, Runtime, SharedStage, StartContext, join,
-};
+use phalanx::net::{IoTimeout, Listeners, Stream};
+use phalanx::runtime::StartContext;
+use phalanx::{Call, CallError, Graph, PartitionedStage, Runtime, SharedStage, join};
 
 /// The longest line that a client may send, in bytes.
 const MAX_LINE: usize = 64 * 1024;

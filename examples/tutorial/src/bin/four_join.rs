@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::rc::Rc;
 
-use phalanx::net::{Listeners, Stream};
-use phalanx::{Call, CallError, Graph, IoTimeout, PartitionedStage, Runtime, SharedStage, join};
+use phalanx::net::{IoTimeout, Listeners, Stream};
+use phalanx::{Call, CallError, Graph, PartitionedStage, Runtime, SharedStage, join};
 
 /// The longest line that a client may send, in bytes.
 const MAX_LINE: usize = 64 * 1024;

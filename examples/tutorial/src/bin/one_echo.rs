@@ -2,8 +2,8 @@
 
 use std::io;
 
-use phalanx::net::{Listeners, Stream};
-use phalanx::{Graph, IoTimeout, Runtime};
+use phalanx::net::{IoTimeout, Listeners, Stream};
+use phalanx::{Graph, Runtime};
 
 /// A connection's whole life.
 async fn echo(stream: Stream) -> io::Result<()> {

@@ -3,8 +3,8 @@
 use std::io;
 use std::rc::Rc;
 
-use phalanx::net::{Listeners, Stream};
-use phalanx::{Graph, IoTimeout, Runtime, SharedStage};
+use phalanx::net::{IoTimeout, Listeners, Stream};
+use phalanx::{Graph, Runtime, SharedStage};
 
 /// The longest line that a client may send, in bytes.
 const MAX_LINE: usize = 64 * 1024;

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-use phalanx::{
-    Call, CallError, Cohort, Pooled, Reply, Session, event, first_of, join, sleep, yield_now,
-};
+use phalanx::stage::{Cohort, Pooled};
+use phalanx::sync::event;
+use phalanx::task::{Reply, first_of};
+use phalanx::{Call, CallError, Session, join, sleep, yield_now};
 
 use super::{AWAY, begun, later, no_client, panics, plain, two};
 use crate::harness::poll_once;
@@ -199,7 +200,7 @@ type Taken = Rc<Cell<Option<Reply<u32>>>>;
 fn replies_leave_their_processor() {
     // The stage is declared beside the other, and has the next number of the same graph.
     thread_local! {
-        static ITEMS: Cell<Option<phalanx::CohortStage<Taken, u32>>> = const { Cell::new(None) };
+        static ITEMS: Cell<Option<phalanx::stage::CohortStage<Taken, u32>>> = const { Cell::new(None) };
     }
     two(
         |graph| {

@@ -1,7 +1,8 @@
 //! Payloads whose destructors panic, in simulation.
 
+use phalanx::Graph;
+use phalanx::net::IoTimeout;
 use phalanx::sim::{self, Faults, Net};
-use phalanx::{Graph, IoTimeout};
 
 use super::{SEEDS, address, no_client, plain, two};
 use crate::harness::read;

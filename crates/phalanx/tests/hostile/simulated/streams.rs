@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::task::Poll;
 
-use phalanx::net::{Listener, Stream};
+use phalanx::Graph;
+use phalanx::net::{Elsewhere, IoTimeout, Listener, Stream};
 use phalanx::sim::{self, Client, Faults, Net};
-use phalanx::{Elsewhere, Graph, IoTimeout};
 
 use super::{Here, SEEDS, address, begun, panics, plain, two};
 use crate::harness::{Reading, elsewhere, read};

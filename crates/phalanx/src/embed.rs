@@ -1,0 +1,34 @@
+//! The scheduler without the runtime, for programs that bring their own event loop.
+//!
+//! [`Graph::build`](crate::Graph::build) returns a [`Seed`] per processor. On its thread each becomes a [`Processor`],
+//! which runs against a [`World`]: a clock and the source of I/O completions. The crate `phalanx-core` contains these
+//! items and no others of this crate.
+//!
+//! ```
+//! use phalanx::Graph;
+//! use phalanx::embed::World;
+//!
+//! /// A world without time and I/O.
+//! struct Still;
+//!
+//! impl World for Still {
+//!     fn now(&self) -> u64 { 0 }
+//!     fn reap(&self) -> bool { false }
+//!     fn submit(&self) {}
+//!     fn park(&self, _: Option<u64>) { unreachable!("there is always something to do") }
+//! }
+//!
+//! let mut graph = Graph::new();
+//! let stage = graph.shared("stage", ());
+//! let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+//! let control = processor.control();
+//! processor.enter(|| stage.dispatch(move |_| async move { control.drain() }))?;
+//! processor.run(&Still, 0);
+//! # Ok::<(), phalanx::CallError>(())
+//! ```
+
+#[doc(inline)]
+pub use phalanx_core::{
+    Processor, ProcessorId, Region, Remnant, Seed, Steps, Turn, Unpark, World, load_ahead,
+    wake_contained,
+};

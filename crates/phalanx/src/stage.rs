@@ -1,0 +1,29 @@
+//! Stages: handles, policies and options.
+//!
+//! A stage is a named module with state. [`Graph`](crate::Graph) declares stages, in the order in which a request
+//! visits them, and returns a handle for each. The policy decides how operations reach the state:
+//!
+//! | policy | declared by | state |
+//! |---|---|---|
+//! | shared | [`Graph::shared`](crate::Graph::shared) | one `Sync` value; operations run on the caller's processor |
+//! | partitioned | [`Graph::partitioned`](crate::Graph::partitioned) | one value per partition; a key selects it, and its owner runs the operation |
+//! | exclusive | [`Graph::exclusive`](crate::Graph::exclusive) | one value per processor; one operation at a time |
+//!
+//! [`StageOptions`] sets a stage's bounds and batching:
+//!
+//! ```
+//! use phalanx::Graph;
+//!
+//! let mut graph = Graph::new();
+//! let lookup = graph.stage("lookup").max_cohort(64).shared(());
+//! # let _ = lookup;
+//! ```
+
+#[doc(inline)]
+pub use phalanx_core::{
+    BalancedStage, Cohort, CohortStage, DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT,
+    DEFAULT_PARTITIONS_PER_PROCESSOR, Entry, Exclusive, ExclusiveStage, Gate, HomedOptions,
+    HomedStage, MAX_INTERLEAVED, MAX_STAGES, MoveError, Partition, PartitionedCohortStage,
+    PartitionedStage, Place, Policy, Pooled, Prefetch, Rebuilding, Shared, SharedStage, Stage,
+    StageOptions, prefetch,
+};

@@ -1,0 +1,33 @@
+//! Operations: calls, replies, joins and sessions.
+//!
+//! [`Stage`](crate::Stage) handles start operations. `call` returns a [`Call`], a future of the result; `dispatch`
+//! returns nothing. [`join`] runs several calls at once and waits for all of them; [`select`] waits for the first of
+//! two futures. A [`Session`] is a group of operations that end together.
+//!
+//! ```
+//! use phalanx::task::Either;
+//! use phalanx::{Graph, Runtime, select, sleep};
+//! use std::time::Duration;
+//!
+//! let mut graph = Graph::new();
+//! let slow = graph.shared("slow", ());
+//! Runtime::new().processors(1).run(graph, move |start| {
+//!     let control = start.control();
+//!     slow.dispatch(move |_| async move {
+//!         let call = slow.call(|_| sleep(Duration::from_secs(60)));
+//!         let first = select(call, sleep(Duration::from_millis(1))).await;
+//!         assert_eq!(first, Either::Right(())); // the call was dropped, which ends it
+//!         control.drain();
+//!     })?;
+//!     Ok(())
+//! })?;
+//! # Ok::<(), phalanx::runtime::RunError>(())
+//! ```
+
+#[doc(inline)]
+pub use phalanx_core::{
+    Call, CallError, Children, FirstOf, Hold, Join, MAX_OPERATIONS, Reply, Session, SessionEnd,
+    WIDE_OPERATION, Within, first_of, join, yield_now,
+};
+
+pub use crate::select::{Either, select};

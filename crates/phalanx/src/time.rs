@@ -1,0 +1,29 @@
+//! Clocks and timers.
+//!
+//! [`now`] is the time of the running cohort, since the start of the program; reading it costs nothing. Timers are
+//! checked between cohorts, in steps of a millisecond.
+//!
+//! ```
+//! use phalanx::time::{now, sleep, timeout};
+//! use phalanx::{Graph, Runtime};
+//! use std::time::Duration;
+//!
+//! let mut graph = Graph::new();
+//! let stage = graph.shared("stage", ());
+//! Runtime::new().processors(1).run(graph, move |start| {
+//!     let control = start.control();
+//!     stage.dispatch(move |_| async move {
+//!         let begin = now();
+//!         let result = timeout(Duration::from_millis(5), sleep(Duration::from_secs(60))).await;
+//!         assert!(result.is_err() && now() - begin >= Duration::from_millis(5));
+//!         control.drain();
+//!     })?;
+//!     Ok(())
+//! })?;
+//! # Ok::<(), phalanx::runtime::RunError>(())
+//! ```
+
+#[doc(inline)]
+pub use phalanx_core::{Sleep, TimedOut, now, sleep, timeout};
+
+pub use crate::clock::time_of_day;
