@@ -37,7 +37,7 @@
 //! let errors =
 //!     phalanx_config::read(&mut garden, text, "garden.toml", "".as_ref(), &mut origins).unwrap_err();
 //! assert_eq!(
-//!     mistakes[0].to_string(),
+//!     errors[0].to_string(),
 //!     "garden.toml:2:1: gaet: there is no such key; is it `gate`?"
 //! );
 //! ```

@@ -17,14 +17,14 @@ use phalanx_tls::{CertificateError, Certificates, Source};
 
 use crate::auth::files::{self, UsersError};
 use crate::config::{Config, ConfigError, Listen, LogTarget, Tls};
-use crate::connection::accept::{Accepting, Door, Entrance, accept};
+use crate::connection::accept::{AcceptContext, ListenerControl, ListenerKind, accept};
 use crate::log::{Reopening, Sink};
 use crate::reload::Reloader;
-use crate::reload::entrances::Entrances;
 use crate::reload::inherited::Inherited;
-use crate::reload::keeper::Keeper;
-use crate::site::{Live, Root, Site};
-use crate::stages::{DoorStages, Stages};
+use crate::reload::listener_manager::ListenerManager;
+use crate::reload::listeners::Listeners;
+use crate::site::{CurrentSite, Root, Site};
+use crate::stages::{AcceptStages, Stages};
 
 /// Why a directory cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -100,11 +100,11 @@ pub(crate) fn url(listen: Listen, address: SocketAddr) -> String {
 /// simulations.
 #[derive(Clone)]
 pub struct Server {
-    live: Live,
+    current: CurrentSite,
     stages: Stages,
-    at_door: DoorStages,
+    accept_stages: AcceptStages,
     /// In the order of [`Config::listen`].
-    doors: Vec<Door>,
+    kinds: Vec<ListenerKind>,
 }
 
 impl Server {
@@ -138,17 +138,17 @@ impl Server {
         log: Option<Sink>,
         certificates: Option<Arc<Certificates>>,
     ) -> Self {
-        let live = Live::new(Site::new(config, roots, None));
-        let (stages, at_door) = Stages::declare(graph, config, &live, log, certificates);
+        let current = CurrentSite::new(Site::new(config, roots, None));
+        let (stages, accept_stages) = Stages::declare(graph, config, &current, log, certificates);
         let https = config.listen.iter().find(|listen| listen.tls);
         let https = https.map(|listen| listen.address.port());
-        let door = |listen: &Listen| match (listen.tls, listen.redirect_https, https) {
-            (true, ..) => Door::Tls,
-            (false, true, Some(port)) => Door::ToHttps(port),
-            _ => Door::Plain,
+        let kind = |listen: &Listen| match (listen.tls, listen.redirect_https, https) {
+            (true, ..) => ListenerKind::Tls,
+            (false, true, Some(port)) => ListenerKind::RedirectHttps(port),
+            _ => ListenerKind::Plain,
         };
-        let doors = config.listen.iter().map(door).collect();
-        Self { stages, at_door, live, doors }
+        let kinds = config.listen.iter().map(kind).collect();
+        Self { stages, accept_stages, current, kinds }
     }
 
     /// Begins to accept on this processor, until the program drains: by listeners in the order of
@@ -157,19 +157,19 @@ impl Server {
     /// # Errors
     /// When the operations that accept are refused.
     pub fn accept(&self, listeners: impl IntoIterator<Item = Listener>) -> Result<(), CallError> {
-        let accepting = self.accepting();
-        let doors = self.doors.iter().copied().chain(std::iter::repeat(Door::Plain));
-        for (listener, door) in listeners.into_iter().zip(doors) {
-            let (accepting, door) = (accepting.clone(), Rc::new(Cell::new(door)));
-            let entrance = Entrance { door, shut: None };
-            self.stages.network.dispatch(move |_| accept(listener, entrance, accepting))?;
+        let context = self.context();
+        let kinds = self.kinds.iter().copied().chain(std::iter::repeat(ListenerKind::Plain));
+        for (listener, kind) in listeners.into_iter().zip(kinds) {
+            let (context, kind) = (context.clone(), Rc::new(Cell::new(kind)));
+            let control = ListenerControl { kind, close: None };
+            self.stages.network.dispatch(move |_| accept(listener, control, context))?;
         }
         Ok(())
     }
 
     /// What the listeners of one processor share: to be asked for once on each.
-    fn accepting(&self) -> Accepting {
-        Accepting::new(self.stages, self.at_door, self.live.clone())
+    fn context(&self) -> AcceptContext {
+        AcceptContext::new(self.stages, self.accept_stages, self.current.clone())
     }
 }
 
@@ -199,7 +199,7 @@ pub(crate) fn run(
     let roots = open_roots(&config)?;
     let (certificates, mut warnings) = certificates(&config)?;
     warnings.extend(files::warnings(&config));
-    let entrances = Entrances::bind(&config, inherited)?;
+    let listeners = Listeners::bind(&config, inherited)?;
     let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
     let reopen = log.as_ref().map(Sink::reopen);
     let lost = log.as_ref().map(Sink::lost);
@@ -207,28 +207,28 @@ pub(crate) fn run(
 
     let mut graph = Graph::new();
     let server = Server::declare_with(&mut graph, &config, roots, log, certificates.clone());
-    let orders = entrances.orders();
-    let addresses = entrances.addresses();
+    let commands = listeners.commands();
+    let addresses = listeners.addresses();
     let reloader = Reloader {
-        live: server.live.clone(),
+        current: server.current.clone(),
         running: config.clone(),
         certificates,
-        entrances,
+        listeners,
         reopen,
     };
     let hangups = on_reload(reloader);
     let start = |start: &StartContext| {
         let ends = hangups.as_ref().filter(|_| start.processor() == 0).map(Hangups::ends);
-        let (orders, processor) = (orders.clone(), start.processor());
-        let keeper = Keeper::new(orders, processor, server.accepting(), server.stages)?;
-        server.stages.network.dispatch(move |_| keeper.keep(ends))?;
+        let (commands, processor) = (commands.clone(), start.processor());
+        let manager = ListenerManager::new(commands, processor, server.context(), server.stages)?;
+        server.stages.network.dispatch(move |_| manager.run(ends))?;
         Ok(())
     };
     let up = |up: &Started| {
         ready(&Serving { addresses: &addresses, warnings: &warnings, up, listen: &config.listen });
     };
     let mut runtime = config.runtime.build();
-    let memory = server.live.newest().memory.clone();
+    let memory = server.current.load().memory.clone();
     for counter in lost.iter().chain(memory.counters()) {
         runtime = runtime.register_counter(counter);
     }

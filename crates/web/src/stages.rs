@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::files::aggregator;
 use crate::files::cache::FileCache;
 use crate::log::{Log, Sink};
-use crate::site::Live;
+use crate::site::CurrentSite;
 
 /// A cohort of operations that touch sockets: beyond this their kernel state, some 10 KiB each,
 /// leaves the cache again.
@@ -28,7 +28,7 @@ const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
 pub(crate) const HTTP2: &[u8] = b"h2";
 
 /// A cohort of connections that are turned away, which is short.
-const REFUSALS: usize = 256;
+const REFUSAL_COHORT: usize = 256;
 
 /// Threads for what takes long: they share the cores with the processors.
 const SLOW_THREADS: usize = 2;
@@ -50,7 +50,7 @@ pub(crate) struct Stages {
     /// Connections of HTTP/2. Before control, so that the requests of one turn are answered there, and
     /// leave here together when it comes back.
     pub(crate) http2: SharedStage<()>,
-    pub(crate) control: SharedStage<Live>,
+    pub(crate) control: SharedStage<CurrentSite>,
     pub(crate) cache: PartitionedStage<FileCache>,
     pub(crate) aggregator: PartitionedCohortStage<aggregator::Read, aggregator::Answer>,
     pub(crate) disk: SharedStage<()>,
@@ -63,7 +63,7 @@ pub(crate) struct Stages {
 /// Handles on the stages that only those need who come in. Apart, as those of [`Stages`] are held by each
 /// request.
 #[derive(Clone, Copy)]
-pub(crate) struct DoorStages {
+pub(crate) struct AcceptStages {
     /// Tells connections that there is no room for them.
     pub(crate) refusals: SharedStage<()>,
     /// None without certificates.
@@ -75,17 +75,17 @@ impl Stages {
     pub(crate) fn declare(
         graph: &mut Graph,
         config: &Config,
-        live: &Live,
+        current: &CurrentSite,
         log: Option<Sink>,
         certificates: Option<Arc<Certificates>>,
-    ) -> (Self, DoorStages) {
+    ) -> (Self, AcceptStages) {
         let partitions = config.runtime.workers * phalanx::stage::DEFAULT_PARTITIONS_PER_PROCESSOR;
         let budget = config.cache_bytes / partitions;
         let open = config.open_files.div_ceil(partitions);
         // What it does is begun by the driver for a whole turn at once, whoever asks for it: so it is
         // a part of the connection that asks, and no operation that would be queued.
         let network = graph.stage("network").max_cohort(SOCKET_COHORT).direct().shared(());
-        let refusals = graph.stage("refusals").max_cohort(REFUSALS).shared(());
+        let refusals = graph.stage("refusals").max_cohort(REFUSAL_COHORT).shared(());
         let tls = certificates
             .map(|certificates| TlsStages::declare(graph, certificates, &PROTOCOLS, None));
         let http2 = graph.stage("streams").max_cohort(SOCKET_COHORT).shared(());
@@ -93,7 +93,7 @@ impl Stages {
             .stage("control")
             .max_cohort(SOCKET_COHORT)
             .capacity(CONTROL_QUEUE)
-            .shared(live.clone());
+            .shared(current.clone());
         let cache = graph
             .stage("file cache")
             .partitions(partitions)
@@ -115,7 +115,7 @@ impl Stages {
             _ => None,
         };
         let stages = Self { network, http2, control, cache, aggregator, disk, slow, log };
-        live.newest().has_blocking_stages(passwords, compression);
-        (stages, DoorStages { refusals, tls })
+        current.load().has_blocking_stages(passwords, compression);
+        (stages, AcceptStages { refusals, tls })
     }
 }

@@ -11,7 +11,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Bytes of a name and a password together; more are nobody's.
-const MOST: usize = 1024;
+const MAX_FIELD_BYTES: usize = 1024;
 
 /// Who somebody says to be. Neither part has control characters in it.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Credentials {
         let space = field.iter().position(|byte| *byte == b' ')?;
         let (scheme, rest) = field.split_at(space);
         let encoded = rest.trim_ascii();
-        if !scheme.eq_ignore_ascii_case(b"Basic") || encoded.len() > MOST {
+        if !scheme.eq_ignore_ascii_case(b"Basic") || encoded.len() > MAX_FIELD_BYTES {
             return None;
         }
         let text = BASE64.decode(encoded).ok()?;

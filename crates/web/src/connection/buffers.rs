@@ -5,27 +5,27 @@
 use std::cell::RefCell;
 
 /// Buffers kept for the next connection that wants one, on each processor.
-const KEPT: usize = 256;
+const POOL_CAP: usize = 256;
 /// Larger ones are given back to the system, in bytes: they hold what was gathered, at most.
-const LARGEST: usize = 128 * 1024;
+const MAX_POOLED_BYTES: usize = 128 * 1024;
 /// Up to so many bytes a connection keeps what it has received into: an ordinary request's head.
-const SMALL: usize = 1024;
+const MAX_IDLE_BYTES: usize = 1024;
 
 thread_local! {
     static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// An empty buffer, with the memory of the last one that was given back.
-pub(crate) fn take() -> Vec<u8> {
+pub(crate) fn get() -> Vec<u8> {
     POOL.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 
 /// Gives a buffer back.
-pub(crate) fn give(mut buffer: Vec<u8>) {
-    if (1..=LARGEST).contains(&buffer.capacity()) {
+pub(crate) fn recycle(mut buffer: Vec<u8>) {
+    if (1..=MAX_POOLED_BYTES).contains(&buffer.capacity()) {
         buffer.clear();
         POOL.with_borrow_mut(|pool| {
-            if pool.len() < KEPT {
+            if pool.len() < POOL_CAP {
                 pool.push(buffer);
             }
         });
@@ -33,8 +33,8 @@ pub(crate) fn give(mut buffer: Vec<u8>) {
 }
 
 /// Frees an empty buffer that an idle connection should not hold.
-pub(super) fn rest(buffer: &mut Vec<u8>) {
-    if buffer.is_empty() && buffer.capacity() > SMALL {
+pub(super) fn shrink_idle(buffer: &mut Vec<u8>) {
+    if buffer.is_empty() && buffer.capacity() > MAX_IDLE_BYTES {
         *buffer = Vec::new();
     }
 }
@@ -45,28 +45,28 @@ mod tests {
 
     #[test]
     fn the_last_one_is_the_next() {
-        give(Vec::with_capacity(100));
-        give(vec![7; 200]);
-        give(Vec::new());
-        give(Vec::with_capacity(LARGEST + 1));
-        let first = take();
+        recycle(Vec::with_capacity(100));
+        recycle(vec![7; 200]);
+        recycle(Vec::new());
+        recycle(Vec::with_capacity(MAX_POOLED_BYTES + 1));
+        let first = get();
         assert!(first.is_empty() && first.capacity() >= 200);
-        assert!((100..200).contains(&take().capacity()));
-        assert_eq!(take().capacity(), 0);
-        (0..2 * KEPT).for_each(|_| give(Vec::with_capacity(10)));
-        assert_eq!(POOL.with_borrow(Vec::len), KEPT);
+        assert!((100..200).contains(&get().capacity()));
+        assert_eq!(get().capacity(), 0);
+        (0..2 * POOL_CAP).for_each(|_| recycle(Vec::with_capacity(10)));
+        assert_eq!(POOL.with_borrow(Vec::len), POOL_CAP);
     }
 
     #[test]
     fn an_idle_connection_keeps_little() {
-        let mut small = Vec::with_capacity(SMALL);
-        rest(&mut small);
-        assert_eq!(small.capacity(), SMALL);
-        let mut large = Vec::with_capacity(SMALL + 1);
-        rest(&mut large);
+        let mut small = Vec::with_capacity(MAX_IDLE_BYTES);
+        shrink_idle(&mut small);
+        assert_eq!(small.capacity(), MAX_IDLE_BYTES);
+        let mut large = Vec::with_capacity(MAX_IDLE_BYTES + 1);
+        shrink_idle(&mut large);
         assert_eq!(large.capacity(), 0);
-        let mut used = vec![7; SMALL + 1];
-        rest(&mut used);
-        assert_eq!(used.len(), SMALL + 1, "what is not read yet stays");
+        let mut used = vec![7; MAX_IDLE_BYTES + 1];
+        shrink_idle(&mut used);
+        assert_eq!(used.len(), MAX_IDLE_BYTES + 1, "what is not read yet stays");
     }
 }

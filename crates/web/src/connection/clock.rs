@@ -7,7 +7,7 @@ use phalanx::time::{now, time_of_day};
 use phalanx_http::DateLine;
 
 /// The time of day is read again after this long.
-const FRESH: Duration = Duration::from_millis(100);
+const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
 struct Clock {
     line: DateLine,
@@ -27,7 +27,7 @@ pub(crate) fn with_date<R>(f: impl FnOnce(&DateLine) -> R) -> R {
             read_at: now,
         });
         // Another runtime on this thread may have had another beginning of time.
-        if now < clock.read_at || now - clock.read_at >= FRESH {
+        if now < clock.read_at || now - clock.read_at >= REFRESH_INTERVAL {
             clock.line.update(time_of_day().as_secs());
             clock.read_at = now;
         }
@@ -36,6 +36,6 @@ pub(crate) fn with_date<R>(f: impl FnOnce(&DateLine) -> R) -> R {
 }
 
 /// Seconds since 1970, of this tenth of a second.
-pub(crate) fn today() -> u64 {
+pub(crate) fn unix_seconds() -> u64 {
     with_date(DateLine::second)
 }

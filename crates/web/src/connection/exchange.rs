@@ -11,12 +11,12 @@ use phalanx_http::{Reply, Request};
 use crate::connection::health;
 use crate::connection::outgoing::Outgoing;
 use crate::connection::refusal::{refuse, refuse_for};
-use crate::connection::respond::elsewhere;
-use crate::log::Journal;
+use crate::connection::respond::redirect_to_https;
+use crate::log::AccessRecorder;
 use crate::site::Site;
 
 /// What decides on a request, apart from the request.
-pub(crate) struct Asking<'a> {
+pub(crate) struct RequestContext<'a> {
     pub(crate) site: &'a Arc<Site>,
     /// Who asks here is let in, or not.
     pub(crate) entry: &'a Option<Admission>,
@@ -28,32 +28,32 @@ pub(crate) struct Asking<'a> {
 
 /// Decides on one request. True when it is let in, by `permit` or with one that is put there: then it is
 /// for [`respond`](crate::connection::respond::respond). Otherwise it is answered here. In
-/// both cases its answer is to be followed by [`written`].
+/// both cases its answer is to be followed by [`log_response`].
 ///
 /// No future of its own: it would be a part of each connection.
 pub(crate) fn admit(
     bytes: &mut Vec<u8>,
-    asking: &Asking<'_>,
+    context: &RequestContext<'_>,
     permit: &mut Option<Permit>,
     request: &Request<'_>,
     reply: Reply,
 ) -> bool {
-    if health::is_asked(asking.site.health.as_deref(), request) {
+    if health::is_asked(context.site.health.as_deref(), request) {
         health::answer(bytes, reply);
         return false;
     }
-    if let Some(Err(wait)) = asking.open.map(|open| open.request(now())) {
+    if let Some(Err(wait)) = context.open.map(|open| open.request(now())) {
         refuse_for(bytes, wait, reply);
         return false;
     }
-    if let Some(port) = asking.https {
-        elsewhere(bytes, asking.site, request, port, reply);
+    if let Some(port) = context.https {
+        redirect_to_https(bytes, context.site, request, port, reply);
         return false;
     }
-    if let (None, Some(entry)) = (&permit, asking.entry) {
+    if let (None, Some(entry)) = (&permit, context.entry) {
         *permit = entry.admit().ok();
     }
-    if permit.is_some() || asking.entry.is_none() {
+    if permit.is_some() || context.entry.is_none() {
         return true;
     }
     refuse(bytes, reply);
@@ -61,12 +61,12 @@ pub(crate) fn admit(
 }
 
 /// Writes down how a request was answered, where requests are written down.
-pub(crate) fn written(out: &mut Outgoing, journal: &mut Option<Journal>) {
-    if let Some(journal) = journal {
+pub(crate) fn log_response(out: &mut Outgoing, recorder: &mut Option<AccessRecorder>) {
+    if let Some(recorder) = recorder {
         if let Some(user) = out.user.take() {
-            journal.user(user.name());
+            recorder.user(user.name());
         }
-        let (status, bytes) = out.answer.ends(&out.bytes);
-        journal.answered(status, bytes);
+        let (status, bytes) = out.stats.finish(&out.bytes);
+        recorder.finish(status, bytes);
     }
 }

@@ -23,7 +23,7 @@ use crate::site::Site;
 /// the sending. Not more, since a client has so many times [`Timeouts::send`] to take it.
 ///
 /// [`Timeouts::send`]: crate::config::Timeouts::send
-const PIECE: u64 = 4 * BLOCK;
+const MAX_SEND_BYTES: u64 = 4 * BLOCK;
 
 impl Outgoing {
     /// The connection, if `part` of a file is to leave it so. What is smaller is sent from the cache, by
@@ -51,7 +51,7 @@ impl Outgoing {
     ) -> io::Result<()> {
         let mut at = part.start;
         while at < part.end {
-            let piece = (part.end - at).min(PIECE);
+            let piece = (part.end - at).min(MAX_SEND_BYTES);
             let sent = self.file_piece(transport, file, at, piece).await?;
             at += sent;
             if sent < piece {
@@ -75,14 +75,14 @@ impl Outgoing {
         at: u64,
         piece: u64,
     ) -> io::Result<u64> {
-        self.answer.leaves(&self.bytes);
+        self.stats.observe(&self.bytes);
         let head = std::mem::take(&mut self.bytes);
         let (gathered, begun) = (head.len() as u64, now());
         let timeout = self.pace.timeout(gathered + piece);
         let sent = send_file(self.stages, transport, head, (file, at, piece), timeout).await?;
         self.bytes = sent.head;
         self.pace.sent(gathered + sent.bytes, now() - begun);
-        self.answer.sent(gathered + sent.bytes);
+        self.stats.sent(gathered + sent.bytes);
         Ok(sent.bytes)
     }
 }

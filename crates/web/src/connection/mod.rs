@@ -8,22 +8,22 @@ pub(crate) mod accept;
 mod answer;
 pub(crate) mod buffers;
 pub(crate) mod clock;
-pub(crate) mod counted;
 pub(crate) mod exchange;
 mod fail;
+mod fallback;
 mod file;
-pub(crate) mod guest;
+pub(crate) mod gauge_guard;
 mod health;
-mod instead;
+mod negotiate;
 mod network;
 pub(crate) mod outgoing;
 pub(crate) mod pace;
 mod password;
+pub(crate) mod peer;
 mod refusal;
-mod represent;
 pub(crate) mod respond;
+pub(crate) mod response_stats;
 pub(crate) mod transport;
-pub(crate) mod watch;
 
 use std::io;
 use std::rc::Rc;
@@ -36,18 +36,18 @@ use phalanx::shutdown::is_draining;
 use phalanx::time::now;
 use phalanx_http::{Body, Discard, Parse, Reply, Scan, Status};
 
-use crate::connection::exchange::{Asking, admit, written};
-use crate::connection::guest::Guest;
+use crate::connection::exchange::{RequestContext, admit, log_response};
 use crate::connection::network::{Buffers, Received, converse};
 use crate::connection::outgoing::{Outgoing, To};
 use crate::connection::pace::Pace;
+use crate::connection::peer::Peer;
 use crate::connection::refusal::page;
 use crate::connection::respond::respond;
+use crate::connection::response_stats::ResponseStats;
 use crate::connection::transport::Transport;
-use crate::connection::watch::Answer;
 use crate::http2;
-use crate::log::{Journal, Leaving};
-use crate::site::{Live, Site};
+use crate::log::{AccessRecorder, Flush};
+use crate::site::{CurrentSite, Site};
 use crate::stages::Stages;
 
 /// After an error the client is listened to for so long, so that it gets to read the answer before
@@ -60,7 +60,7 @@ const LINGER_BYTES: usize = 256 * 1024;
 pub(crate) struct Connection {
     transport: Rc<Transport>,
     stages: Stages,
-    live: Live,
+    current: CurrentSite,
     /// The version of it that the request at hand is answered from.
     site: Arc<Site>,
     /// Who asks here is let in, or not.
@@ -77,7 +77,7 @@ pub(crate) struct Connection {
     out: Outgoing,
     /// Kept for its memory.
     path: Vec<u8>,
-    guest: Guest,
+    peer: Peer,
     /// Everything is at this port, with TLS, and nothing here.
     https: Option<u16>,
 }
@@ -96,24 +96,24 @@ impl Connection {
     pub(crate) fn new(
         transport: Transport,
         stages: Stages,
-        live: Live,
+        current: CurrentSite,
         entry: Option<Admission>,
-        guest: Guest,
+        peer: Peer,
     ) -> Self {
-        let (transport, site) = (Rc::new(transport), live.newest());
+        let (transport, site) = (Rc::new(transport), current.load());
         let out = Outgoing {
             to: To::Connection(transport.clone()),
             stages,
             pace: Pace::new(&site.timeouts),
             bytes: Vec::new(),
-            answer: Answer::default(),
+            stats: ResponseStats::default(),
             user: None,
         };
         let (input, path) = (Vec::new(), Vec::new());
         Self {
             transport,
             stages,
-            live,
+            current,
             site,
             entry,
             permit: None,
@@ -123,20 +123,20 @@ impl Connection {
             begun: None,
             out,
             path,
-            guest,
+            peer,
             https: None,
         }
     }
 
     /// Only to say that everything is at `port`, with TLS.
-    pub(crate) fn sending_to_https(self, port: u16) -> Self {
+    pub(crate) fn redirecting_to_https(self, port: u16) -> Self {
         Self { https: Some(port), ..self }
     }
 
     /// Tells a client that TLS is spoken here, as it did not.
-    pub(crate) async fn misled(mut self) {
-        if let Ok(Next::Linger) = self.refuse(Status::BadRequest, refusal::misled).await {
-            Leaving::written(self.notes());
+    pub(crate) async fn reject_plain_http(mut self) {
+        if let Ok(Next::Linger) = self.refuse(Status::BadRequest, refusal::plain_http_page).await {
+            Flush::submit(self.take_records());
             self.linger().await;
         }
     }
@@ -150,12 +150,12 @@ impl Connection {
                     Ok(Next::Request) => (),
                     // Boxed: few come here, and all would hold the memory for it.
                     Ok(Next::Linger) => {
-                        Leaving::written(self.notes());
+                        Flush::submit(self.take_records());
                         return Box::pin(self.linger()).await;
                     }
                     Ok(Next::Http2) => return self.http2(),
                     Ok(Next::Close) => {
-                        Leaving::written(self.notes());
+                        Flush::submit(self.take_records());
                         if self.transport.is_sealed() {
                             let timeout = self.out.pace.timeout(0);
                             Box::pin(self.transport.finish(timeout)).await;
@@ -163,7 +163,7 @@ impl Connection {
                         return;
                     }
                     Err(_) => {
-                        Leaving::written(self.notes());
+                        Flush::submit(self.take_records());
                         return;
                     }
                 }
@@ -179,20 +179,20 @@ impl Connection {
             scan,
             begun,
             out,
-            live,
+            current,
             site,
             stages,
             path,
             entry,
             permit,
-            guest: Guest { open, journal, .. },
+            peer: Peer { open, recorder, .. },
             https,
             ..
         } = self;
         if *taken == input.len() {
             return self.receive().await;
         }
-        live.refresh(site);
+        current.refresh(site);
         let (request, length) = match scan.parse(&input[*taken..], &site.limits) {
             Ok(Parse::Complete(request, length)) => (request, length),
             Ok(Parse::Incomplete) => {
@@ -205,9 +205,9 @@ impl Connection {
             }
             Err(reject) => return self.refuse(reject.status, page).await,
         };
-        if let Some(journal) = journal {
-            journal.request(&request, begun.unwrap_or_else(now));
-            out.answer.begins(&out.bytes);
+        if let Some(recorder) = recorder {
+            recorder.request(&request, begun.unwrap_or_else(now));
+            out.stats.begin(&out.bytes);
         }
         *begun = None;
         let after = *taken + length;
@@ -223,13 +223,13 @@ impl Connection {
         };
         let expects = body.is_some() && request.expect_continue;
         let reply = if expects { reply.closing() } else { reply };
-        let asking = Asking { site, entry, open: open.as_ref(), https: *https };
-        let answered = if admit(&mut out.bytes, &asking, permit, &request, reply) {
+        let context = RequestContext { site, entry, open: open.as_ref(), https: *https };
+        let answered = if admit(&mut out.bytes, &context, permit, &request, reply) {
             respond(out, *stages, site, path, &request, reply).await
         } else {
-            out.send_if_many().await
+            out.send_if_full().await
         };
-        written(out, journal);
+        log_response(out, recorder);
         answered?;
         *taken = after;
         if !reply.keep_alive {
@@ -252,31 +252,31 @@ impl Connection {
         status: Status,
         page: fn(&mut Vec<u8>, Status, Reply),
     ) -> io::Result<Next> {
-        let Self { out, guest, .. } = self;
-        if let Some(journal) = &mut guest.journal
-            && !out.answer.is_watched()
+        let Self { out, peer, .. } = self;
+        if let Some(recorder) = &mut peer.recorder
+            && !out.stats.is_active()
         {
-            journal.rejected(&self.input[self.taken..], self.begun.unwrap_or_else(now));
-            out.answer.begins(&out.bytes);
+            recorder.rejected(&self.input[self.taken..], self.begun.unwrap_or_else(now));
+            out.stats.begin(&out.bytes);
         }
         let reply = Reply::to_refused(&self.input[self.taken..]);
         page(&mut out.bytes, status, reply);
-        written(out, &mut guest.journal);
+        log_response(out, &mut peer.recorder);
         out.send().await?;
         Ok(Next::Linger)
     }
 
     /// What is written down of the requests that were answered.
-    fn notes(&mut self) -> Option<Leaving> {
-        self.guest.journal.as_mut().and_then(Journal::take)
+    fn take_records(&mut self) -> Option<Flush> {
+        self.peer.recorder.as_mut().and_then(AccessRecorder::take)
     }
 
     /// Sends what was gathered, then waits for more of the client's bytes.
     async fn receive(&mut self) -> io::Result<Next> {
         self.input.drain(..self.taken);
         self.taken = 0;
-        buffers::rest(&mut self.input);
-        buffers::rest(&mut self.path);
+        buffers::shrink_idle(&mut self.input);
+        buffers::shrink_idle(&mut self.path);
         let timeouts = &self.site.timeouts;
         // One limit for all bytes of a request, however they come.
         let timeout = match self.begun {
@@ -301,12 +301,12 @@ impl Connection {
         let (input, permit) = (std::mem::take(&mut self.input), self.permit.take());
         let sending = self.out.pace.timeout(out.len() as u64);
         self.out.pace.rest();
-        let buffers = Buffers { out, input, permit, notes: self.notes() };
+        let buffers = Buffers { out, input, permit, records: self.take_records() };
         let (buffers, received) =
             converse(self.stages, &self.transport, buffers, sending, timeout).await;
         self.input = buffers.input;
         if matches!(received, Received::Bytes(1..)) {
-            self.out.bytes = buffers::take();
+            self.out.bytes = buffers::get();
         }
         received
     }
@@ -339,10 +339,10 @@ impl Connection {
 
     /// Goes on by HTTP/2, which the client has begun with.
     fn http2(&mut self) {
-        let (transport, live, entry) =
-            (self.transport.clone(), self.live.clone(), self.entry.clone());
-        let (guest, input) = (std::mem::take(&mut self.guest), std::mem::take(&mut self.input));
-        http2::connection::dispatch(transport, self.stages, live, entry, guest, input);
+        let (transport, current, entry) =
+            (self.transport.clone(), self.current.clone(), self.entry.clone());
+        let (peer, input) = (std::mem::take(&mut self.peer), std::mem::take(&mut self.input));
+        http2::connection::dispatch(transport, self.stages, current, entry, peer, input);
     }
 
     /// Says that nothing more comes, and reads on for a moment.

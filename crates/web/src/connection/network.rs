@@ -10,7 +10,7 @@ use phalanx::overload::Permit;
 
 use crate::connection::buffers;
 use crate::connection::transport::Transport;
-use crate::log::Leaving;
+use crate::log::Flush;
 use crate::stages::Stages;
 
 /// What waiting for bytes came to.
@@ -33,7 +33,7 @@ pub(crate) struct Buffers {
     /// The credit of the requests that `out` answers; none if they were refused.
     pub(crate) permit: Option<Permit>,
     /// What is written down of them once they have left.
-    pub(crate) notes: Option<Leaving>,
+    pub(crate) records: Option<Flush>,
 }
 
 /// Sends the answers in `buffers`, if there are any, and then appends what the client sends next:
@@ -47,20 +47,20 @@ pub(crate) async fn converse(
 ) -> (Buffers, Received) {
     let transport = transport.clone();
     let exchange = move |_| async move {
-        let (permit, notes) = (buffers.permit.take(), buffers.notes.take());
+        let (permit, records) = (buffers.permit.take(), buffers.records.take());
         if !buffers.out.is_empty() {
             let head = std::mem::take(&mut buffers.out);
             match transport.write(Payload { head, body: Bytes::new() }, sending).await {
-                Ok(memory) => buffers::give(memory),
+                Ok(memory) => buffers::recycle(memory),
                 Err(_) => {
-                    Leaving::written(notes);
+                    Flush::submit(records);
                     return (buffers, Received::Broken);
                 }
             }
         }
         // Answered: what is waited for now is the client.
         drop(permit);
-        Leaving::written(notes);
+        Flush::submit(records);
         let received = match transport.read(&mut buffers.input, receiving).await {
             Ok(bytes) => Received::Bytes(bytes),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Received::TimedOut,

@@ -13,8 +13,8 @@ use crate::auth::credentials::Credentials;
 use crate::connection::answer::Part;
 use crate::connection::network::send;
 use crate::connection::pace::Pace;
+use crate::connection::response_stats::ResponseStats;
 use crate::connection::transport::Transport;
-use crate::connection::watch::Answer;
 use crate::files::aggregator;
 use crate::files::blocks::{BLOCK, block};
 use crate::files::entry::{Content, Entry};
@@ -23,9 +23,9 @@ use crate::site::Site;
 use crate::stages::Stages;
 
 /// Gathered answers are sent when there are this many bytes of them.
-const GATHER: usize = 64 * 1024;
+const FLUSH_THRESHOLD: usize = 64 * 1024;
 /// A body up to this size is copied behind its head; a larger one is sent from the cache.
-const COPY: u64 = 16 * 1024;
+const MAX_COPIED_BYTES: u64 = 16 * 1024;
 
 /// Where answers go.
 pub(crate) enum To {
@@ -42,7 +42,7 @@ pub(crate) struct Outgoing {
     pub(crate) pace: Pace,
     pub(crate) bytes: Vec<u8>,
     /// What has become of the answer that is written down, where answers are.
-    pub(crate) answer: Answer,
+    pub(crate) stats: ResponseStats,
     /// Who has asked, where a password says so and answers are written down.
     pub(crate) user: Option<Box<Credentials>>,
 }
@@ -69,13 +69,13 @@ impl Outgoing {
     }
 
     /// Sends what was gathered once it is much.
-    pub(crate) async fn send_if_many(&mut self) -> io::Result<()> {
-        if self.bytes.len() >= GATHER { self.send().await } else { Ok(()) }
+    pub(crate) async fn send_if_full(&mut self) -> io::Result<()> {
+        if self.bytes.len() >= FLUSH_THRESHOLD { self.send().await } else { Ok(()) }
     }
 
     /// Sends what was gathered, and `body` behind it.
     pub(super) async fn send_with(&mut self, body: Bytes) -> io::Result<()> {
-        self.answer.leaves(&self.bytes);
+        self.stats.observe(&self.bytes);
         let payload = Payload { head: std::mem::take(&mut self.bytes), body };
         let (length, begun) = (payload.len() as u64, now());
         let timeout = self.pace.timeout(length);
@@ -85,7 +85,7 @@ impl Outgoing {
             To::Stream(stream) => Box::pin(stream.send(payload, timeout)).await?,
         };
         self.pace.sent(length, now() - begun);
-        self.answer.sent(length);
+        self.stats.sent(length);
         Ok(())
     }
 
@@ -99,7 +99,7 @@ impl Outgoing {
         match &entry.content {
             _ if part.length() == 0 => Ok(()),
             // Behind its head on a connection; a stream has frames of its own for it.
-            Content::Whole(bytes) if part.length() <= COPY && self.is_connection() => {
+            Content::Whole(bytes) if part.length() <= MAX_COPIED_BYTES && self.is_connection() => {
                 let range = part.start as usize..part.end as usize;
                 self.bytes.extend_from_slice(&bytes[range]);
                 Ok(())

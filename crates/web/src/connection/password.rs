@@ -57,7 +57,7 @@ pub(super) async fn may(
     let Some(rule) = host.rules.auth(path, directory) else { return Ok(true) };
     let status = match verify(ask, rule).await {
         Ok(credentials) => {
-            if out.answer.is_watched() {
+            if out.stats.is_active() {
                 out.user = Some(Box::new(credentials));
             }
             return Ok(true);

@@ -17,18 +17,18 @@ use crate::connection::clock::with_date;
 
 /// Clients are asked to wait a second: overload lasts longer than a moment, and the numbers that a
 /// client may wait are whole (RFC 9110 §10.2.3).
-const LINES: &[u8] = b"Retry-After: 1\r\nContent-Length: 0\r\n";
+const RETRY_LINES: &[u8] = b"Retry-After: 1\r\nContent-Length: 0\r\n";
 /// A connection that is turned away is listened to for so long, so that its client gets to read why
 /// before a request of its own resets the connection (RFC 9112 §9.6).
 const LINGER: Duration = Duration::from_millis(500);
 /// So many are told why at a time on each processor, fewer than it has descriptors in reserve; more
 /// are closed without a word.
-const TOLD: usize = 128;
+const MAX_REJECTIONS: usize = 128;
 
 /// Adds the answer to a request that was not admitted. The connection goes on if `reply` says so.
 pub(crate) fn refuse(out: &mut Vec<u8>, reply: Reply) {
     with_date(|date| {
-        Head::new(out, Status::ServiceUnavailable, date, reply).block(LINES).finish();
+        Head::new(out, Status::ServiceUnavailable, date, reply).block(RETRY_LINES).finish();
     });
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn page(out: &mut Vec<u8>, status: Status, reply: Reply) {
 
 /// Adds the answer to who speaks plain HTTP where TLS is spoken: mostly somebody at a browser.
 #[cold]
-pub(crate) fn misled(out: &mut Vec<u8>, status: Status, reply: Reply) {
+pub(crate) fn plain_http_page(out: &mut Vec<u8>, status: Status, reply: Reply) {
     const TEXT: &[u8] = b"TLS is spoken here: ask for the same with https:// in front.\n";
     with_date(|date| {
         Head::new(out, status, date, reply)
@@ -63,24 +63,24 @@ pub(crate) fn misled(out: &mut Vec<u8>, status: Status, reply: Reply) {
 }
 
 /// Turns away a connection there is no room for: of the server's, or with 429 of its address's.
-pub(crate) fn turn_away(
+pub(crate) fn reject(
     stream: Stream,
     refusals: SharedStage<()>,
-    told: &Rc<Cell<usize>>,
+    rejections: &Rc<Cell<usize>>,
     most: usize,
     status: Status,
 ) {
-    if told.get() >= TOLD.min((most / 8).max(4)) {
+    if rejections.get() >= MAX_REJECTIONS.min((most / 8).max(4)) {
         return;
     }
-    told.set(told.get() + 1);
-    let told = Told(told.clone());
+    rejections.set(rejections.get() + 1);
+    let rejections = RejectionGuard(rejections.clone());
     // Refused at the bound of operations: closed without a word.
     let _ = refusals.dispatch(move |_| async move {
-        let _told = told;
+        let _told = rejections;
         let mut head = Vec::with_capacity(256);
         with_date(|date| {
-            Head::new(&mut head, status, date, Reply::CLOSE).block(LINES).finish();
+            Head::new(&mut head, status, date, Reply::CLOSE).block(RETRY_LINES).finish();
         });
         let begun = now();
         let left = || IoTimeout::after(LINGER.saturating_sub(now() - begun)).until_shutdown();
@@ -96,9 +96,9 @@ pub(crate) fn turn_away(
 }
 
 /// One of those that are being told.
-struct Told(Rc<Cell<usize>>);
+struct RejectionGuard(Rc<Cell<usize>>);
 
-impl Drop for Told {
+impl Drop for RejectionGuard {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }

@@ -8,10 +8,10 @@ use phalanx_http::{Method, Reply, Request, Status, error_page, options, path, re
 use crate::connection::answer;
 use crate::connection::clock::with_date;
 use crate::connection::fail::fail;
-use crate::connection::instead::instead;
+use crate::connection::fallback::find_fallback;
+use crate::connection::negotiate::negotiate;
 use crate::connection::outgoing::Outgoing;
 use crate::connection::password::{guarded, may};
-use crate::connection::represent::represent;
 use crate::files::failure::Failure;
 use crate::files::lookup::{Found, Looked, look_up};
 use crate::site::rules::Route;
@@ -97,10 +97,10 @@ pub(crate) async fn respond(
             with_date(|date| answer::directory(&mut out.bytes, ask.request, path, date, ask.reply));
             let sealed = out.is_sealed();
             here.finish(&mut out.bytes, start, false, ask.request, sealed);
-            return out.send_if_many().await;
+            return out.send_if_full().await;
         }
         Ok(Found::Directory) | Err(Failure::Missing) => {
-            Box::pin(instead(ask, path, resolved.directory)).await
+            Box::pin(find_fallback(ask, path, resolved.directory)).await
         }
         Err(failure) => Err(answer::status(failure)),
     };
@@ -108,15 +108,15 @@ pub(crate) async fn respond(
         return Ok(());
     }
     match found {
-        Ok(entry) => represent(out, ask, path, &entry).await?,
+        Ok(entry) => negotiate(out, ask, path, &entry).await?,
         Err(status) => fail(out, ask, status, None).await?,
     }
-    out.send_if_many().await
+    out.send_if_full().await
 }
 
 /// Sends the client to where the same is had with TLS.
 #[cold]
-pub(crate) fn elsewhere(
+pub(crate) fn redirect_to_https(
     out: &mut Vec<u8>,
     site: &Site,
     request: &Request<'_>,

@@ -6,7 +6,7 @@ use phalanx::fs::{File, Metadata};
 use phalanx::net::Bytes;
 use phalanx_http::{Coding, Entity, Validators};
 
-use crate::connection::clock::today;
+use crate::connection::clock::unix_seconds;
 use crate::files::variants::{Sources, Variants};
 use crate::site::Kind;
 
@@ -98,7 +98,7 @@ impl Entry {
             Parts { content_type, vary, etag, modified, length: bytes.len() as u64, fields };
         let content = Content::Whole(bytes);
         let made = parts.build(Coding::Identity, id, content);
-        Self { variants, until: today() + MADE_FOR, ..made }
+        Self { variants, until: unix_seconds() + MADE_FOR, ..made }
     }
 
     /// The same in another coding, from a file of its own, which `metadata` tells of.
@@ -128,7 +128,7 @@ impl Entry {
     /// Whether the entry still says what it should of a file that has not changed.
     pub(crate) fn is_current(&self) -> bool {
         (!self.etag.starts_with("W/") || is_fresh(self.modified))
-            && (self.until == u64::MAX || today() <= self.until)
+            && (self.until == u64::MAX || unix_seconds() <= self.until)
             && self.others().all(|variant| variant.is_current())
     }
 
@@ -222,7 +222,7 @@ fn seconds(metadata: Metadata) -> u64 {
 }
 
 fn is_fresh(modified: u64) -> bool {
-    today() <= modified + 1
+    unix_seconds() <= modified + 1
 }
 
 #[cfg(test)]

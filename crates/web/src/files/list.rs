@@ -13,7 +13,7 @@ use crate::files::entry::Entry;
 use crate::files::failure::Failure;
 use crate::files::lookup::{Asked, Found, Looked};
 use crate::files::variants::{Source, Sources};
-use crate::listing::{MOST, View, is_shown, render};
+use crate::listing::{MAX_ENTRIES, View, is_shown, render};
 
 /// Makes the name of a directory to that of a listing of it.
 pub(crate) fn name(directory: &mut Vec<u8>, view: View) {
@@ -39,7 +39,7 @@ pub(crate) async fn fetch(asked: &Asked, directory: &[u8], view: View) -> Looked
     let links = config.symlinks != Symlinks::Deny;
     let memory = site.memory.clone();
     let call = asked.stages.slow.call(move |()| {
-        let names = file.list(MOST, is_shown)?;
+        let names = file.list(MAX_ENTRIES, is_shown)?;
         let newest = names.names.iter().map(|named| named.modified_ns).max();
         let bytes = render(&path, names, view, links);
         let tag = site.tag(&bytes);

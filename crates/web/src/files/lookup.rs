@@ -54,11 +54,11 @@ pub(crate) async fn look_up(
     {
         return (path, Ok(Found::File(entry)));
     }
-    Box::pin(look_closer(Asked { stages, site: site.clone(), host, key, path })).await
+    Box::pin(load_or_revalidate(Asked { stages, site: site.clone(), host, key, path })).await
 }
 
 /// Looks up what is not known here and now.
-async fn look_closer(asked: Asked) -> (Vec<u8>, Looked) {
+async fn load_or_revalidate(asked: Asked) -> (Vec<u8>, Looked) {
     let (stages, key, id, site) = (asked.stages, asked.key, asked.id(), asked.site.clone());
     let call = stages.cache.call(key, move |cache| async move {
         let Asked { site, path, .. } = &asked;

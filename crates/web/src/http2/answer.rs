@@ -15,10 +15,10 @@ use phalanx::timeout;
 use crate::http2::fields::field;
 
 /// So much is put before h2 at a time: what a frame of the usual size has, some times over.
-const PIECE: usize = 64 * 1024;
+const MAX_RESERVED_BYTES: usize = 64 * 1024;
 
 /// Fields that an answer usually has, at most: room for more is made when there are.
-const FIELDS: usize = 12;
+const TYPICAL_FIELDS: usize = 12;
 
 /// One stream's answer.
 pub(crate) struct StreamAnswer {
@@ -81,7 +81,7 @@ impl StreamAnswer {
             let State::Content(stream, left) = &mut self.state else {
                 return Err(io::Error::other("content behind the end of an answer"));
             };
-            stream.reserve_capacity(bytes.len().min(PIECE));
+            stream.reserve_capacity(bytes.len().min(MAX_RESERVED_BYTES));
             // Nearly always there is some, and no wait that is to be bounded.
             let room = match stream.capacity() {
                 0 => timeout(limit, room(stream))
@@ -144,7 +144,7 @@ fn take_head(bytes: &[u8], head_only: bool) -> io::Result<(Response<()>, Option<
     // Each with its line end: those within a value became spaces when it was written.
     let lines = memchr_iter(b'\n', &bytes[..end + 2]);
     let (mut fields, mut length, mut status, mut begin) =
-        (HeaderMap::with_capacity(FIELDS), None, None, 0);
+        (HeaderMap::with_capacity(TYPICAL_FIELDS), None, None, 0);
     for newline in lines {
         let line = &bytes[begin..newline];
         begin = newline + 1;

@@ -14,35 +14,35 @@ use phalanx::overload::Admission;
 use phalanx::shutdown::draining;
 use phalanx::{sleep, timeout};
 
-use crate::connection::guest::Guest;
+use crate::connection::peer::Peer;
 use crate::connection::transport::Transport;
-use crate::http2::flood::ALLOWED;
+use crate::http2::flood::MAX_PER_WINDOW;
+use crate::http2::h2_io::H2Io;
 use crate::http2::monitor::Monitor;
-use crate::http2::outlet::Outlet;
-use crate::http2::pipe::Pipe;
 use crate::http2::stream::{Streams, accept};
-use crate::site::Live;
+use crate::http2::write_buffer::WriteBuffer;
+use crate::site::CurrentSite;
 use crate::stages::Stages;
 
 /// Requests that one client may have under way.
-const STREAMS: u32 = 128;
+const MAX_CONCURRENT_STREAMS: u32 = 128;
 /// What of a stream's answer may lie in h2's buffer while its client makes room.
-const BUFFERED: usize = 128 * 1024;
+const MAX_SEND_BUFFER: usize = 128 * 1024;
 /// Bodies are not wanted, so there is little room for them.
-const WINDOW: u32 = 64 * 1024;
+const INITIAL_WINDOW: u32 = 64 * 1024;
 /// A client that was told that this is the end has so long to agree.
-const LEAVE: Duration = Duration::from_secs(1);
+const GOAWAY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Goes on with a connection by HTTP/2, as an operation of its own. `early` was received already.
 pub(crate) fn dispatch(
     transport: Rc<Transport>,
     stages: Stages,
-    live: Live,
+    current: CurrentSite,
     entry: Option<Admission>,
-    guest: Guest,
+    peer: Peer,
     early: Vec<u8>,
 ) {
-    let serve = move |_| serve(transport, stages, live, entry, guest, early);
+    let serve = move |_| serve(transport, stages, current, entry, peer, early);
     // Refused at a bound of operations: the connection closes.
     let _ = stages.http2.dispatch(serve);
 }
@@ -51,35 +51,36 @@ pub(crate) fn dispatch(
 async fn serve(
     transport: Rc<Transport>,
     stages: Stages,
-    live: Live,
+    current: CurrentSite,
     entry: Option<Admission>,
-    guest: Guest,
+    peer: Peer,
     early: Vec<u8>,
 ) {
-    let site = live.newest();
+    let site = current.load();
     let timeouts = site.timeouts;
     let sealed = transport.is_sealed();
-    let pipe = Pipe::new(transport, stages, IoTimeout::after(timeouts.send), early);
-    let (monitor, outlet) = (pipe.monitor(), pipe.outlet());
+    let pipe = H2Io::new(transport, stages, IoTimeout::after(timeouts.send), early);
+    let (monitor, write_buffer) = (pipe.monitor(), pipe.write_buffer());
     let handshake = Builder::new()
-        .max_concurrent_streams(STREAMS)
+        .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
         // The monitor's bound is the one that is documented; h2's own would be 20 at a time.
-        .max_pending_accept_reset_streams(ALLOWED as usize + 1)
+        .max_pending_accept_reset_streams(MAX_PER_WINDOW as usize + 1)
         .max_header_list_size(site.limits.head as u32)
-        .max_send_buffer_size(BUFFERED)
-        .initial_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
+        .max_send_buffer_size(MAX_SEND_BUFFER)
+        .initial_window_size(INITIAL_WINDOW)
+        .initial_connection_window_size(INITIAL_WINDOW)
         .handshake::<_, Bytes>(pipe);
     let Ok(Ok(connection)) = timeout(timeouts.request, handshake).await else { return };
-    outlet.gather();
-    let streams = Streams::new(stages, live, site, entry, guest, STREAMS as usize, sealed);
-    drive(connection, &monitor, &outlet, streams, timeouts.idle).await;
+    write_buffer.defer_flushes();
+    let streams =
+        Streams::new(stages, current, site, entry, peer, MAX_CONCURRENT_STREAMS as usize, sealed);
+    drive(connection, &monitor, &write_buffer, streams, timeouts.idle).await;
 }
 
 async fn drive(
-    mut connection: Connection<Pipe, Bytes>,
+    mut connection: Connection<H2Io, Bytes>,
     monitor: &Monitor,
-    outlet: &Outlet,
+    write_buffer: &WriteBuffer,
     mut streams: Streams,
     timeout: Duration,
 ) {
@@ -93,7 +94,7 @@ async fn drive(
             }
             if !leaving && draining.as_mut().poll(context).is_ready() {
                 leaving = true;
-                idle.reset(LEAVE);
+                idle.reset(GOAWAY_TIMEOUT);
                 connection.graceful_shutdown();
             }
             match connection.poll_accept(context) {
@@ -107,11 +108,13 @@ async fn drive(
                 Poll::Ready(None | Some(Err(_))) => return Poll::Ready(()),
                 Poll::Pending if monitor.is_flooded() => (),
                 // The client is gone.
-                Poll::Pending if matches!(outlet.poll_flush(context), Poll::Ready(Err(_))) => {
+                Poll::Pending
+                    if matches!(write_buffer.poll_flush(context), Poll::Ready(Err(_))) =>
+                {
                     return Poll::Ready(());
                 }
                 Poll::Pending if connection.has_streams() => {
-                    idle.reset(if leaving { LEAVE } else { timeout });
+                    idle.reset(if leaving { GOAWAY_TIMEOUT } else { timeout });
                     return Poll::Pending;
                 }
                 Poll::Pending => {
@@ -122,7 +125,7 @@ async fn drive(
                         return Poll::Ready(());
                     }
                     leaving = true;
-                    idle.reset(LEAVE);
+                    idle.reset(GOAWAY_TIMEOUT);
                     connection.graceful_shutdown();
                 }
             }

@@ -14,7 +14,7 @@ use crate::http2::frames::{Frame, kind};
 
 /// Costly frames allowed within [`WINDOW`], and resets by the server. Also the credits of a new connection,
 /// and the least credits when a [`WINDOW`] begins.
-pub(super) const ALLOWED: u32 = 1000;
+pub(super) const MAX_PER_WINDOW: u32 = 1000;
 /// The counts start again after this long.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Credits at most. A client that updates two windows for each 16 KiB needs that many behind 80 MB.
@@ -39,19 +39,19 @@ pub(super) struct Flood {
 impl Flood {
     pub(super) fn new() -> Self {
         let since = Duration::ZERO;
-        Self { since, costly: 0, reset: 0, credits: ALLOWED, content: 0, exhausted: false }
+        Self { since, costly: 0, reset: 0, credits: MAX_PER_WINDOW, content: 0, exhausted: false }
     }
 
     /// Whether the client has kept within its bounds.
     pub(super) fn is_calm(&self) -> bool {
-        self.costly <= ALLOWED && self.reset <= ALLOWED && !self.exhausted
+        self.costly <= MAX_PER_WINDOW && self.reset <= MAX_PER_WINDOW && !self.exhausted
     }
 
     /// Bytes have come at this time: a new window may begin.
     pub(super) fn at(&mut self, now: Duration) {
         if now.saturating_sub(self.since) >= WINDOW {
             (self.since, self.costly, self.reset) = (now, 0, 0);
-            self.credits = self.credits.max(ALLOWED);
+            self.credits = self.credits.max(MAX_PER_WINDOW);
         }
     }
 
@@ -104,7 +104,7 @@ mod tests {
     fn a_thousand_costly_frames_are_allowed() {
         let costly = [kind::PRIORITY, kind::RST_STREAM, kind::SETTINGS, kind::PING, kind::GOAWAY];
         let mut flood = Flood::new();
-        for n in 0..ALLOWED as usize {
+        for n in 0..MAX_PER_WINDOW as usize {
             assert!(flood.is_calm());
             flood.received(&frame(costly[n % costly.len()], 8));
             // No answer pays for these.
@@ -114,7 +114,7 @@ mod tests {
         flood.received(&frame(kind::PING, 8));
         assert!(!flood.is_calm());
         let mut flood = Flood::new();
-        (0..ALLOWED).for_each(|_| flood.sent(&frame(kind::RST_STREAM, 4)));
+        (0..MAX_PER_WINDOW).for_each(|_| flood.sent(&frame(kind::RST_STREAM, 4)));
         assert!(flood.is_calm());
         flood.sent(&frame(kind::RST_STREAM, 4));
         assert!(!flood.is_calm(), "the client has made the server reset them");
@@ -133,21 +133,21 @@ mod tests {
         ];
         for (kind, length) in idle {
             let mut flood = Flood::new();
-            (0..ALLOWED).for_each(|_| flood.received(&frame(kind, length)));
+            (0..MAX_PER_WINDOW).for_each(|_| flood.received(&frame(kind, length)));
             assert!(flood.is_calm(), "{kind}");
             flood.received(&frame(kind, length));
             assert!(!flood.is_calm(), "{kind}");
         }
         let mut flood = Flood::new();
-        (0..10 * ALLOWED).for_each(|_| flood.received(&frame(kind::HEADERS, 20)));
-        (0..10 * ALLOWED).for_each(|_| flood.received(&frame(kind::DATA, 256)));
+        (0..10 * MAX_PER_WINDOW).for_each(|_| flood.received(&frame(kind::HEADERS, 20)));
+        (0..10 * MAX_PER_WINDOW).for_each(|_| flood.received(&frame(kind::DATA, 256)));
         assert!(flood.is_calm(), "requests and content");
     }
 
     #[test]
     fn what_is_sent_earns_credits() {
         let mut flood = Flood::new();
-        for _ in 0..10 * ALLOWED {
+        for _ in 0..10 * MAX_PER_WINDOW {
             // Two windows are updated for each KiB, and four frames come with a small answer.
             flood.sent(&frame(kind::DATA, 1024));
             (0..2).for_each(|_| flood.received(&frame(WINDOW_UPDATE, 4)));
@@ -163,7 +163,7 @@ mod tests {
         assert!(!flood.is_calm());
         // Updates of one byte earn too little to go on.
         let mut flood = Flood::new();
-        for _ in 0..2 * ALLOWED {
+        for _ in 0..2 * MAX_PER_WINDOW {
             flood.received(&frame(WINDOW_UPDATE, 4));
             flood.sent(&frame(kind::DATA, 1));
         }
@@ -175,7 +175,7 @@ mod tests {
         let mut flood = Flood::new();
         for second in 0..100 {
             flood.at(Duration::from_secs(second));
-            for _ in 0..ALLOWED / 10 {
+            for _ in 0..MAX_PER_WINDOW / 10 {
                 flood.received(&frame(kind::PING, 8));
                 flood.received(&frame(WINDOW_UPDATE, 4));
                 flood.sent(&frame(kind::RST_STREAM, 4));

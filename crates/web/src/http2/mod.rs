@@ -15,7 +15,7 @@
 //! |---|---|
 //! | `connection.rs` | one connection: accepts streams, until it is idle or the program drains |
 //! | `pipe.rs` | h2's way to the transport, through the network stage |
-//! | `outlet.rs` | what h2 writes, gathered until the connection's turn is over |
+//! | `write_buffer.rs` | what h2 writes, gathered until the connection's turn is over |
 //! | `monitor.rs` | the frames in both directions, seen beneath h2 |
 //! | `frames.rs` | where frames begin and end |
 //! | `flood.rs` | frames that cost more to handle than to send, counted |
@@ -34,10 +34,10 @@ pub(crate) mod connection;
 mod fields;
 mod flood;
 mod frames;
+mod h2_io;
 mod hpack;
 mod huffman;
 mod monitor;
-mod outlet;
-mod pipe;
 mod request;
 mod stream;
+mod write_buffer;

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use crate::http2::flood::{ALLOWED, Flood};
+use crate::http2::flood::{Flood, MAX_PER_WINDOW};
 use crate::http2::frames::{Frame, Frames, PREFACE, Part, kind};
 use crate::http2::hpack::Fields;
 
@@ -133,7 +133,7 @@ impl Requests {
     }
 
     fn is_bounded(&self) -> bool {
-        self.block.len() <= MAX_BLOCK && self.malformed.len() <= ALLOWED as usize
+        self.block.len() <= MAX_BLOCK && self.malformed.len() <= MAX_PER_WINDOW as usize
     }
 }
 

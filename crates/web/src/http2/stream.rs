@@ -18,28 +18,28 @@ use phalanx_http::{Parse, Reply, Status, error_page, parse};
 
 use crate::connection::buffers;
 use crate::connection::clock::with_date;
-use crate::connection::counted::Counted;
-use crate::connection::exchange::{Asking, admit, written};
-use crate::connection::guest::Guest;
+use crate::connection::exchange::{RequestContext, admit, log_response};
+use crate::connection::gauge_guard::GaugeGuard;
 use crate::connection::outgoing::{Outgoing, To};
 use crate::connection::pace::Pace;
+use crate::connection::peer::Peer;
 use crate::connection::respond::respond;
-use crate::connection::watch::Answer;
+use crate::connection::response_stats::ResponseStats;
 use crate::http2::answer::StreamAnswer;
 use crate::http2::request;
-use crate::log::{Journal, Leaving};
-use crate::site::{Live, Site};
+use crate::log::{AccessRecorder, Flush};
+use crate::site::{CurrentSite, Site};
 use crate::stages::Stages;
 
 /// What the streams of a connection share.
 #[derive(Clone)]
 pub(super) struct Streams {
     stages: Stages,
-    live: Live,
+    current: CurrentSite,
     /// The version that the next request is answered from.
     site: Arc<Site>,
     entry: Option<Admission>,
-    guest: Rc<Guest>,
+    peer: Rc<Peer>,
     /// Requests under way.
     open: Rc<Cell<usize>>,
     bound: usize,
@@ -50,15 +50,15 @@ pub(super) struct Streams {
 impl Streams {
     pub(super) fn new(
         stages: Stages,
-        live: Live,
+        current: CurrentSite,
         site: Arc<Site>,
         entry: Option<Admission>,
-        guest: Guest,
+        peer: Peer,
         bound: usize,
         sealed: bool,
     ) -> Self {
-        let (guest, open) = (Rc::new(guest), Rc::default());
-        Self { stages, live, site, entry, guest, open, bound, sealed }
+        let (peer, open) = (Rc::new(peer), Rc::default());
+        Self { stages, current, site, entry, peer, open, bound, sealed }
     }
 }
 
@@ -74,8 +74,8 @@ pub(super) fn accept(
         respond.send_reset(Reason::REFUSED_STREAM);
         return;
     }
-    let open = Counted::new(&streams.open);
-    streams.live.refresh(&mut streams.site);
+    let open = GaugeGuard::new(&streams.open);
+    streams.current.refresh(&mut streams.site);
     let own = streams.clone();
     // Refused at a bound of operations: the stream is reset, as what it was given to is dropped.
     let _ = streams.stages.control.dispatch(move |_| async move {
@@ -86,12 +86,12 @@ pub(super) fn accept(
 
 /// Answers one request.
 async fn serve(streams: Streams, request: Request<RecvStream>, response: SendResponse<Bytes>) {
-    let Streams { stages, site, entry, guest, sealed, .. } = streams;
+    let Streams { stages, site, entry, peer, sealed, .. } = streams;
     let head_only = request.method() == Method::HEAD;
     // The bytes behind it are for a tunnel, and have no end.
     let is_connect = request.method() == Method::CONNECT;
     let answer = StreamAnswer::new(response, head_only, sealed);
-    let (began, mut head) = (now(), buffers::take());
+    let (began, mut head) = (now(), buffers::get());
     if !request::write(&request, &mut head) {
         return answer.reset(Reason::PROTOCOL_ERROR);
     }
@@ -114,11 +114,11 @@ async fn serve(streams: Streams, request: Request<RecvStream>, response: SendRes
         to: To::Stream(Box::new(answer)),
         stages,
         pace: Pace::new(&site.timeouts),
-        bytes: buffers::take(),
-        answer: Answer::default(),
+        bytes: buffers::get(),
+        stats: ResponseStats::default(),
         user: None,
     };
-    let mut journal = guest.journal.as_ref().map(Journal::beside);
+    let mut recorder = peer.recorder.as_ref().map(AccessRecorder::for_stream);
     // Held until all of the answer is h2's.
     let (mut permit, mut path) = (None, Vec::new());
     let parsed = match (parse(&head, &site.limits), body) {
@@ -130,31 +130,31 @@ async fn serve(streams: Streams, request: Request<RecvStream>, response: SendRes
     };
     let answered = match parsed {
         Ok(mut request) => {
-            let line = journal.as_ref().map(|_| line(request.line));
-            if let (Some(journal), Some(line)) = (&mut journal, &line) {
+            let line = recorder.as_ref().map(|_| line(request.line));
+            if let (Some(recorder), Some(line)) = (&mut recorder, &line) {
                 request.line = line;
-                journal.request(&request, began);
-                out.answer.begins(&out.bytes);
+                recorder.request(&request, began);
+                out.stats.begin(&out.bytes);
             }
             let reply = Reply { keep_alive: true, ..Reply::to(&request) };
-            let open = guest.open.as_ref();
-            let asking = Asking { site: &site, entry: &entry, open, https: None };
-            let answered = if admit(&mut out.bytes, &asking, &mut permit, &request, reply) {
+            let open = peer.open.as_ref();
+            let context = RequestContext { site: &site, entry: &entry, open, https: None };
+            let answered = if admit(&mut out.bytes, &context, &mut permit, &request, reply) {
                 respond(&mut out, stages, &site, &mut path, &request, reply).await
             } else {
                 Ok(())
             };
-            written(&mut out, &mut journal);
+            log_response(&mut out, &mut recorder);
             answered
         }
         Err(status) => {
-            if let Some(journal) = &mut journal {
-                journal.rejected(&line(&head), began);
-                out.answer.begins(&out.bytes);
+            if let Some(recorder) = &mut recorder {
+                recorder.rejected(&line(&head), began);
+                out.stats.begin(&out.bytes);
             }
             let reply = Reply { minor: 1, keep_alive: true, head_only };
             with_date(|date| error_page(&mut out.bytes, status, date, reply));
-            written(&mut out, &mut journal);
+            log_response(&mut out, &mut recorder);
             Ok(())
         }
     };
@@ -162,9 +162,9 @@ async fn serve(streams: Streams, request: Request<RecvStream>, response: SendRes
         Ok(()) => out.send().await,
         Err(error) => Err(error),
     };
-    Leaving::written(journal.as_mut().and_then(Journal::take));
-    buffers::give(head);
-    buffers::give(out.bytes);
+    Flush::submit(recorder.as_mut().and_then(AccessRecorder::take));
+    buffers::recycle(head);
+    buffers::recycle(out.bytes);
     let To::Stream(answer) = out.to else { return };
     match sent {
         Ok(()) => answer.end(),

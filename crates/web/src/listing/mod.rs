@@ -21,7 +21,7 @@ use phalanx_http::ContentType;
 pub(crate) use order::Order;
 
 /// More names of a directory are not shown; the page says so.
-pub(crate) const MOST: usize = 10_000;
+pub(crate) const MAX_ENTRIES: usize = 10_000;
 
 /// As what a listing is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

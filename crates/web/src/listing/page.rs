@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use phalanx::fs::{Named, NamedKind};
 
-use crate::listing::MOST;
+use crate::listing::MAX_ENTRIES;
 use crate::listing::order::{By, Order};
 use crate::listing::words::{escape, segment, size, time};
 
@@ -100,7 +100,10 @@ fn foot(out: &mut String, names: &[Named], cut: bool) {
         |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     out.push_str("<p>");
     if cut {
-        let _ = write!(out, "<strong>Only {MOST} of this directory's names are shown.</strong> ");
+        let _ = write!(
+            out,
+            "<strong>Only {MAX_ENTRIES} of this directory's names are shown.</strong> "
+        );
     }
     let _ = writeln!(
         out,

@@ -11,19 +11,19 @@ use phalanx::time::{now, time_of_day};
 use phalanx::{SharedStage, select, sleep};
 use phalanx_http::{LogFormat, LogTime};
 
-use crate::log::notes::Notes;
+use crate::log::records::LogRecords;
 use crate::log::sink::Sink;
 
-pub(crate) type LogStage = CohortStage<Box<Notes>, ()>;
+pub(crate) type LogStage = CohortStage<Box<LogRecords>, ()>;
 
 /// Lines are gathered for so long before they are written, so that a thread is woken a hundred times a
 /// second at most.
-const GATHER: Duration = Duration::from_millis(10);
+const FLUSH_INTERVAL: Duration = Duration::from_millis(10);
 /// The most that a processor gathers while the file cannot follow, in bytes; beyond it lines are
 /// dropped.
-const MOST: usize = 4 << 20;
+const MAX_BUFFERED_BYTES: usize = 4 << 20;
 /// Memory that is kept for the next lines.
-const KEPT: usize = 256 * 1024;
+const MAX_SPARE_BYTES: usize = 256 * 1024;
 
 /// A processor's lines.
 pub(crate) struct Lines {
@@ -63,15 +63,15 @@ impl Lines {
 }
 
 /// The stage's cohort operation.
-pub(super) fn handle(lines: &mut Rc<Lines>, cohort: &mut Cohort<Box<Notes>, ()>) {
+pub(super) fn handle(lines: &mut Rc<Lines>, cohort: &mut Cohort<Box<LogRecords>, ()>) {
     let day = time_of_day().saturating_sub(now());
     let (buffer, time) = (&mut *lines.buffer.borrow_mut(), &mut *lines.time.borrow_mut());
-    for (notes, reply) in cohort.drain() {
-        match buffer.len() < MOST {
-            true => notes.write(lines.format, day, time, buffer),
-            false => lines.drop_lines(notes.len()),
+    for (records, reply) in cohort.drain() {
+        match buffer.len() < MAX_BUFFERED_BYTES {
+            true => records.write(lines.format, day, time, buffer),
+            false => lines.drop_lines(records.len()),
         }
-        notes.recycle();
+        records.recycle();
         reply.send(());
     }
     if !lines.writing.replace(true) {
@@ -85,13 +85,13 @@ pub(super) fn handle(lines: &mut Rc<Lines>, cohort: &mut Cohort<Box<Notes>, ()>)
 
 /// Writes what is gathered, and what is gathered meanwhile, until nothing is.
 async fn write_all(lines: Rc<Lines>) {
-    let _writing = Writing(&lines.writing);
+    let _writing = WritingGuard(&lines.writing);
     loop {
         if lines.buffer.borrow().is_empty() && lines.dropped.get() == 0 {
             return;
         }
         // A program that is asked to finish waits for nothing.
-        select(draining(), sleep(GATHER)).await;
+        select(draining(), sleep(FLUSH_INTERVAL)).await;
         let bytes = lines.buffer.replace(lines.spare.take());
         let dropped = lines.dropped.take();
         let count = bytes.iter().filter(|byte| **byte == b'\n').count();
@@ -102,7 +102,7 @@ async fn write_all(lines: Rc<Lines>) {
         match call.await {
             Ok(mut bytes) => {
                 bytes.clear();
-                if bytes.capacity() <= KEPT {
+                if bytes.capacity() <= MAX_SPARE_BYTES {
                     lines.spare.replace(bytes);
                 }
             }
@@ -115,9 +115,9 @@ async fn write_all(lines: Rc<Lines>) {
 }
 
 /// Says that nobody writes any more, also when the operation is dropped.
-struct Writing<'a>(&'a Cell<bool>);
+struct WritingGuard<'a>(&'a Cell<bool>);
 
-impl Drop for Writing<'_> {
+impl Drop for WritingGuard<'_> {
     fn drop(&mut self) {
         self.0.set(false);
     }

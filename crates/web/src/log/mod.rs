@@ -1,13 +1,13 @@
 //! The access log: who asked for what, and what came of it.
 //!
-//! A connection notes its requests (`notes.rs`) and hands the notes over when their answers have left.
+//! A connection notes its requests (`records.rs`) and hands the notes over when their answers have left.
 //! The log stage's cohort operation writes the lines of a whole cohort into its processor's buffer
 //! (`lines.rs`), and a thread that may block appends the buffer to the file (`sink.rs`): one write for
 //! all that was answered meanwhile. No processor ever waits for the log. When the file cannot follow,
 //! lines are dropped, and it is said how many.
 
 mod lines;
-mod notes;
+mod records;
 mod reopen;
 mod sink;
 
@@ -19,7 +19,7 @@ use phalanx::{Graph, SharedStage};
 use phalanx_http::{LogFormat, Request};
 
 use crate::log::lines::{Lines, LogStage};
-use crate::log::notes::Notes;
+use crate::log::records::LogRecords;
 pub(crate) use crate::log::reopen::Reopening;
 pub(crate) use crate::log::sink::Sink;
 
@@ -47,20 +47,20 @@ impl Log {
 }
 
 /// What a connection notes of its requests; nothing where there is no log.
-pub(crate) struct Journal {
+pub(crate) struct AccessRecorder {
     log: Log,
     address: IpAddr,
-    notes: Option<Box<Notes>>,
+    records: Option<Box<LogRecords>>,
 }
 
-impl Journal {
+impl AccessRecorder {
     /// A connection's, from this address.
     pub(crate) fn new(log: Log, address: IpAddr) -> Self {
-        Self { log, address, notes: None }
+        Self { log, address, records: None }
     }
 
     /// Another one for the same client: for a request whose answer leaves on its own.
-    pub(crate) fn beside(&self) -> Self {
+    pub(crate) fn for_stream(&self) -> Self {
         Self::new(self.log, self.address)
     }
 
@@ -68,47 +68,47 @@ impl Journal {
     pub(crate) fn request(&mut self, request: &Request<'_>, began: std::time::Duration) {
         let host = request.host.unwrap_or_default().as_bytes();
         let [referer, agent] = [request.referer, request.user_agent].map(Option::unwrap_or_default);
-        self.notes().push(began, [request.line, host, referer, agent]);
+        self.records().push(began, [request.line, host, referer, agent]);
     }
 
     /// What is no request is about to be answered: all that is known of it are its bytes.
     pub(crate) fn rejected(&mut self, bytes: &[u8], began: std::time::Duration) {
         let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
-        self.notes().push(began, [line, b"", b"", b""]);
+        self.records().push(began, [line, b"", b"", b""]);
     }
 
     /// The name that the request has proved to come from.
     pub(crate) fn user(&mut self, name: &[u8]) {
-        self.notes().user(name);
+        self.records().user(name);
     }
 
     /// What the last request was answered with: the status, and bytes of content.
-    pub(crate) fn answered(&mut self, status: u16, bytes: u64) {
-        self.notes().answered(status, bytes);
+    pub(crate) fn finish(&mut self, status: u16, bytes: u64) {
+        self.records().finish(status, bytes);
     }
 
     /// Takes the notes out, to be handed over once the answers have left.
-    pub(crate) fn take(&mut self) -> Option<Leaving> {
-        self.notes.take().map(|notes| Leaving { log: self.log, notes })
+    pub(crate) fn take(&mut self) -> Option<Flush> {
+        self.records.take().map(|records| Flush { log: self.log, records })
     }
 
-    fn notes(&mut self) -> &mut Notes {
-        self.notes.get_or_insert_with(|| Notes::of(self.address))
+    fn records(&mut self) -> &mut LogRecords {
+        self.records.get_or_insert_with(|| LogRecords::of(self.address))
     }
 }
 
-/// Notes of requests whose answers are leaving.
-pub(crate) struct Leaving {
+/// LogRecords of requests whose answers are leaving.
+pub(crate) struct Flush {
     log: Log,
-    notes: Box<Notes>,
+    records: Box<LogRecords>,
 }
 
-impl Leaving {
+impl Flush {
     /// The answers have left, or never will: the lines may be written, if there are any.
-    pub(crate) fn written(leaving: Option<Self>) {
-        let Some(Self { log, mut notes }) = leaving else { return };
-        notes.left = now();
+    pub(crate) fn submit(flush: Option<Self>) {
+        let Some(Self { log, mut records }) = flush else { return };
+        records.left = now();
         // Refused at the bound of operations: then there is more amiss than a log without a line.
-        let _ = log.0.dispatch(notes);
+        let _ = log.0.dispatch(records);
     }
 }

@@ -20,11 +20,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::config::LogTarget;
 
 /// A pipe that says it can be written to takes so many bytes without blocking.
-const PIPE: usize = 4096;
+const PIPE_CHUNK: usize = 4096;
 /// Mode of a log that the server creates, before the umask: others cannot read addresses and URLs.
-const MODE: u32 = 0o640;
+const LOG_MODE: u32 = 0o640;
 /// How long to wait for whoever reads a pipe.
-const READER: Duration = Duration::from_secs(1);
+const PIPE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The log's end.
 pub(crate) struct Sink {
@@ -115,7 +115,7 @@ impl Stream {
     fn append_to(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         // Not waiting for a reader, where it is a pipe by name.
-        Self::new(options.append(true).create(true).mode(MODE).open(path)?)
+        Self::new(options.append(true).create(true).mode(LOG_MODE).open(path)?)
     }
 
     /// Whether `path` still leads here.
@@ -148,10 +148,12 @@ impl Stream {
         let mut taken = 0;
         while taken < bytes.len() {
             let rest = match self.waits {
-                true => &bytes[taken..bytes.len().min(taken + PIPE)],
+                true => &bytes[taken..bytes.len().min(taken + PIPE_CHUNK)],
                 false => &bytes[taken..],
             };
-            if self.waits && !writable(self.file.as_fd(), READER.saturating_sub(begun.elapsed())) {
+            if self.waits
+                && !writable(self.file.as_fd(), PIPE_TIMEOUT.saturating_sub(begun.elapsed()))
+            {
                 return Err((taken, io::Error::other("nobody reads it")));
             }
             match self.file.write(rest) {

@@ -3,16 +3,16 @@
 //! | file | idea |
 //! |---|---|
 //! | `operator` | who is asked for a new configuration, and told of the server's life |
-//! | `entrances` | where the server listens, as all processors are to have it |
+//! | `listeners` | where the server listens, as all processors are to have it |
 //! | `inherited` | sockets that were open before the server was |
-//! | `keeper` | an operation of each processor that opens and shuts its entrances |
+//! | `listener_manager` | an operation of each processor that opens and shuts its listeners |
 //!
 //! What may fail is done first: the configuration is checked, directories are opened, addresses bound,
 //! certificates read. Then nothing fails any more, and all of it is put in the place of what was there.
 
-pub(crate) mod entrances;
 pub(crate) mod inherited;
-pub(crate) mod keeper;
+pub(crate) mod listener_manager;
+pub(crate) mod listeners;
 pub(crate) mod operator;
 
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use phalanx_tls::Certificates;
 
 use crate::auth::files;
 use crate::config::Config;
-use crate::reload::entrances::Entrances;
+use crate::reload::listeners::Listeners;
 use crate::serve::{ServeError, open_roots, sources};
-use crate::site::{Live, Site};
+use crate::site::{CurrentSite, Site};
 
 /// Puts new configurations in the place of a running server's.
 pub struct Reloader {
-    pub(crate) live: Live,
+    pub(crate) current: CurrentSite,
     /// What cannot change is as it was when the server started.
     pub(crate) running: Config,
     pub(crate) certificates: Option<Arc<Certificates>>,
-    pub(crate) entrances: Entrances,
+    pub(crate) listeners: Listeners,
     /// Has the access log opened anew.
     pub(crate) reopen: Option<Arc<AtomicBool>>,
 }
@@ -73,17 +73,17 @@ impl Reloader {
             return Err(ServeError::NeedsRestart("listen: the first address with TLS"));
         }
         let roots = open_roots(&config)?;
-        let change = self.entrances.prepare(&config)?;
+        let change = self.listeners.prepare(&config)?;
         let mut warnings = match &self.certificates {
             Some(certificates) => certificates.replace(sources(&config), SystemTime::now())?,
             None => Vec::new(),
         };
 
         warnings.extend(files::warnings(&config));
-        let site = Site::new(&config, roots, Some(&self.live.newest()));
+        let site = Site::new(&config, roots, Some(&self.current.load()));
         let version = site.generation;
-        self.live.replace(site);
-        let added = self.entrances.put(change);
+        self.current.store(site);
+        let added = self.listeners.apply(change);
         if let Some(reopen) = &self.reopen {
             reopen.store(true, Ordering::Relaxed);
         }

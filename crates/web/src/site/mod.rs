@@ -1,12 +1,12 @@
 //! The compiled form of a configuration: what requests are answered from.
 //!
-//! A [`Site`] does not change. A reload makes another, and [`Live`] is where the newest is found; a
+//! A [`Site`] does not change. A reload makes another, and [`CurrentSite`] is where the newest is found; a
 //! request is answered from one of them throughout.
 
 mod cors;
+mod current;
 mod host;
 mod kind;
-mod live;
 mod names;
 mod pattern;
 pub(crate) mod rules;
@@ -24,9 +24,9 @@ use phalanx::blocking::BlockingStage;
 use phalanx_guard::{AddressKey, Addresses, Bounds, client};
 use phalanx_http::{Limits, Status};
 
+pub(crate) use current::CurrentSite;
 pub(crate) use host::{Host, HostId, Root};
 pub(crate) use kind::Kind;
-pub(crate) use live::Live;
 
 use crate::config::{Config, PerAddress, Timeouts, UnknownHost};
 use crate::files::entry::FileId;

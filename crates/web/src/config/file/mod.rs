@@ -32,7 +32,7 @@ impl Config {
     ///     .read(text, "web.toml", "/srv".as_ref(), &mut Origins::default())
     ///     .unwrap_err();
     /// assert_eq!(
-    ///     mistakes[0].to_string(),
+    ///     errors[0].to_string(),
     ///     "web.toml:3:1: host.listin: there is no such key; is it `listing`?"
     /// );
     /// ```

@@ -18,7 +18,7 @@ use crate::listing::{Form, Order, View};
 ///
 /// # Errors
 /// The status to answer with.
-pub(super) async fn instead(
+pub(super) async fn find_fallback(
     ask: Ask<'_>,
     path: &mut Vec<u8>,
     directory: bool,

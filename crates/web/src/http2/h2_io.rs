@@ -1,7 +1,7 @@
 //! h2's way to the transport: tokio's traits over ours, without anything of tokio behind them.
 //!
 //! The traits lend buffers and are polled; our I/O owns its buffers and completes. So a piece is gathered
-//! ([`Outlet`]) while the one before it is under way. Both directions go through the network stage, as
+//! ([`WriteBuffer`]) while the one before it is under way. Both directions go through the network stage, as
 //! HTTP/1.1's do.
 
 use std::io::{self, IoSlice};
@@ -16,22 +16,22 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connection::transport::Transport;
 use crate::http2::monitor::Monitor;
-use crate::http2::outlet::Outlet;
+use crate::http2::write_buffer::WriteBuffer;
 use crate::stages::Stages;
 
 /// A connection as h2 sees it.
-pub(super) struct Pipe {
+pub(super) struct H2Io {
     transport: Rc<Transport>,
     stages: Stages,
     /// Received; h2 has taken the first `taken` bytes of it.
     input: Vec<u8>,
     taken: usize,
     reading: Option<Call<(Vec<u8>, io::Result<usize>)>>,
-    outlet: Rc<Outlet>,
+    write_buffer: Rc<WriteBuffer>,
     monitor: Rc<Monitor>,
 }
 
-impl Pipe {
+impl H2Io {
     /// `early` was received already.
     pub(super) fn new(
         transport: Rc<Transport>,
@@ -41,8 +41,9 @@ impl Pipe {
     ) -> Self {
         let monitor = Rc::new(Monitor::new());
         monitor.received(&early, now());
-        let outlet = Rc::new(Outlet::new(transport.clone(), stages, sending, monitor.clone()));
-        Self { transport, stages, input: early, taken: 0, reading: None, outlet, monitor }
+        let write_buffer =
+            Rc::new(WriteBuffer::new(transport.clone(), stages, sending, monitor.clone()));
+        Self { transport, stages, input: early, taken: 0, reading: None, write_buffer, monitor }
     }
 
     /// Where the frames are seen.
@@ -51,12 +52,12 @@ impl Pipe {
     }
 
     /// Where what h2 writes is gathered.
-    pub(super) fn outlet(&self) -> Rc<Outlet> {
-        self.outlet.clone()
+    pub(super) fn write_buffer(&self) -> Rc<WriteBuffer> {
+        self.write_buffer.clone()
     }
 }
 
-impl AsyncRead for Pipe {
+impl AsyncRead for H2Io {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -92,7 +93,7 @@ impl AsyncRead for Pipe {
     }
 }
 
-impl AsyncWrite for Pipe {
+impl AsyncWrite for H2Io {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -106,7 +107,7 @@ impl AsyncWrite for Pipe {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.outlet.poll_write(context, pieces)
+        self.write_buffer.poll_write(context, pieces)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -114,20 +115,20 @@ impl AsyncWrite for Pipe {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.outlet.poll_flushed(context)
+        self.write_buffer.poll_deferred_flush(context)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.outlet.poll_finish(context)
+        self.write_buffer.poll_finish(context)
     }
 }
 
-impl Drop for Pipe {
+impl Drop for H2Io {
     fn drop(&mut self) {
         // It would keep the connection open.
         if let Some(call) = &self.reading {
             call.end();
         }
-        self.outlet.end();
+        self.write_buffer.end();
     }
 }

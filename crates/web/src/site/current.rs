@@ -7,7 +7,7 @@ use crate::site::Site;
 
 /// The newest [`Site`]. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Live(Arc<Shared>);
+pub(crate) struct CurrentSite(Arc<Shared>);
 
 struct Shared {
     /// Of `newest`: looked at by every request, so apart from the lock.
@@ -15,19 +15,19 @@ struct Shared {
     newest: Mutex<Arc<Site>>,
 }
 
-impl Live {
+impl CurrentSite {
     pub(crate) fn new(site: Arc<Site>) -> Self {
         let generation = AtomicU64::new(site.generation);
         Self(Arc::new(Shared { generation, newest: Mutex::new(site) }))
     }
 
     /// The newest.
-    pub(crate) fn newest(&self) -> Arc<Site> {
+    pub(crate) fn load(&self) -> Arc<Site> {
         self.0.newest.lock().unwrap_or_else(|poison| poison.into_inner()).clone()
     }
 
     /// Puts a newer version in the place of the newest. Requests under way go on with theirs.
-    pub(crate) fn replace(&self, site: Arc<Site>) {
+    pub(crate) fn store(&self, site: Arc<Site>) {
         let generation = site.generation;
         let mut newest = self.0.newest.lock().unwrap_or_else(|poison| poison.into_inner());
         let before = std::mem::replace(&mut *newest, site);
@@ -41,7 +41,7 @@ impl Live {
     #[inline]
     pub(crate) fn refresh(&self, site: &mut Arc<Site>) {
         if self.0.generation.load(Ordering::Acquire) != site.generation {
-            *site = self.newest();
+            *site = self.load();
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::files::make::{begin, obtain};
 use crate::files::variants::{Choice, Variants};
 
 /// Sends the file at `path`.
-pub(super) async fn represent(
+pub(super) async fn negotiate(
     out: &mut Outgoing,
     ask: Ask<'_>,
     path: &[u8],

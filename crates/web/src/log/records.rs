@@ -1,4 +1,4 @@
-//! Notes of requests until their lines are written: the texts of some requests behind each other, in
+//! LogRecords of requests until their lines are written: the texts of some requests behind each other, in
 //! memory that is used again.
 
 use std::cell::RefCell;
@@ -7,25 +7,25 @@ use std::time::Duration;
 
 use phalanx_http::{Access, LogFormat, LogTime};
 
-/// The texts of a request, in the order in which they are noted; the user comes last, since it is
+/// The texts of a request, in the order in which they are record; the user comes last, since it is
 /// known last.
 const TEXTS: usize = 5;
-/// Notes that are kept for the next connection to write.
-const KEPT: usize = 256;
+/// LogRecords that are kept for the next connection to write.
+const POOL_CAP: usize = 256;
 /// Of these, no more than so many bytes of text each.
-const KEPT_BYTES: usize = 8 * 1024;
+const MAX_POOLED_TEXT_BYTES: usize = 8 * 1024;
 
 /// A connection's notes.
-pub(crate) struct Notes {
+pub(crate) struct LogRecords {
     address: IpAddr,
-    requests: Vec<Noted>,
+    requests: Vec<LogRecord>,
     text: Vec<u8>,
     /// When the answers left.
     pub(super) left: Duration,
 }
 
 /// One request.
-struct Noted {
+struct LogRecord {
     began: Duration,
     bytes: u64,
     status: u16,
@@ -34,13 +34,13 @@ struct Noted {
 
 thread_local! {
     #[expect(clippy::vec_box, reason = "they travel boxed, and are kept as they travel")]
-    static POOL: RefCell<Vec<Box<Notes>>> = const { RefCell::new(Vec::new()) };
+    static POOL: RefCell<Vec<Box<LogRecords>>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Notes {
+impl LogRecords {
     /// Empty ones, of a connection from `address`.
     pub(super) fn of(address: IpAddr) -> Box<Self> {
-        let mut notes = POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| {
+        let mut records = POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| {
             Box::new(Self {
                 address: Ipv4Addr::UNSPECIFIED.into(),
                 requests: Vec::new(),
@@ -48,8 +48,8 @@ impl Notes {
                 left: Duration::ZERO,
             })
         });
-        notes.address = address;
-        notes
+        records.address = address;
+        records
     }
 
     /// Gives the memory back.
@@ -57,13 +57,13 @@ impl Notes {
         self.requests.clear();
         self.text.clear();
         POOL.with_borrow_mut(|pool| {
-            if pool.len() < KEPT && self.text.capacity() <= KEPT_BYTES {
+            if pool.len() < POOL_CAP && self.text.capacity() <= MAX_POOLED_TEXT_BYTES {
                 pool.push(self);
             }
         });
     }
 
-    /// Requests noted.
+    /// Requests record.
     pub(super) fn len(&self) -> usize {
         self.requests.len()
     }
@@ -71,26 +71,26 @@ impl Notes {
     pub(super) fn push(&mut self, began: Duration, texts: [&[u8]; TEXTS - 1]) {
         let mut lengths = [0; TEXTS];
         for (length, text) in lengths.iter_mut().zip(texts) {
-            *length = self.text(text);
+            *length = self.push_text(text);
         }
-        self.requests.push(Noted { began, bytes: 0, status: 0, lengths });
+        self.requests.push(LogRecord { began, bytes: 0, status: 0, lengths });
     }
 
     /// Adds a text, or as much of it as a length can say.
-    fn text(&mut self, text: &[u8]) -> u16 {
+    fn push_text(&mut self, text: &[u8]) -> u16 {
         let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
         self.text.extend_from_slice(&text[..usize::from(length)]);
         length
     }
 
     pub(super) fn user(&mut self, name: &[u8]) {
-        let length = self.text(name);
+        let length = self.push_text(name);
         if let Some(last) = self.requests.last_mut() {
             last.lengths[TEXTS - 1] = length;
         }
     }
 
-    pub(super) fn answered(&mut self, status: u16, bytes: u64) {
+    pub(super) fn finish(&mut self, status: u16, bytes: u64) {
         if let Some(last) = self.requests.last_mut() {
             (last.status, last.bytes) = (status, bytes);
         }
@@ -105,9 +105,9 @@ impl Notes {
         out: &mut Vec<u8>,
     ) {
         let mut rest = &self.text[..];
-        for noted in &self.requests {
+        for record in &self.requests {
             let mut next = |n: usize| {
-                let (text, after) = rest.split_at(usize::from(noted.lengths[n]));
+                let (text, after) = rest.split_at(usize::from(record.lengths[n]));
                 rest = after;
                 text
             };
@@ -117,12 +117,12 @@ impl Notes {
                 user,
                 host,
                 line,
-                status: noted.status,
-                bytes: noted.bytes,
+                status: record.status,
+                bytes: record.bytes,
                 referer,
                 agent,
-                began: day + noted.began,
-                took: self.left.saturating_sub(noted.began),
+                began: day + record.began,
+                took: self.left.saturating_sub(record.began),
             };
             access.write(format, time, out);
         }
@@ -135,30 +135,30 @@ mod tests {
 
     #[test]
     fn lines_of_a_connection() {
-        let mut notes = Notes::of(Ipv4Addr::LOCALHOST.into());
+        let mut records = LogRecords::of(Ipv4Addr::LOCALHOST.into());
         let second = Duration::from_secs(1);
-        notes.push(second, [b"GET /a HTTP/1.1", b"h", b"", b"agent"]);
-        notes.answered(200, 5);
-        notes.push(2 * second, [b"GET /b HTTP/1.1", b"h", b"from", b""]);
-        notes.user(b"eve");
-        notes.answered(401, 0);
-        notes.left = 3 * second;
-        assert_eq!(notes.len(), 2);
+        records.push(second, [b"GET /a HTTP/1.1", b"h", b"", b"agent"]);
+        records.finish(200, 5);
+        records.push(2 * second, [b"GET /b HTTP/1.1", b"h", b"from", b""]);
+        records.user(b"eve");
+        records.finish(401, 0);
+        records.left = 3 * second;
+        assert_eq!(records.len(), 2);
         let mut out = Vec::new();
-        notes.write(LogFormat::Combined, Duration::ZERO, &mut LogTime::default(), &mut out);
+        records.write(LogFormat::Combined, Duration::ZERO, &mut LogTime::default(), &mut out);
         let wanted = "127.0.0.1 - - [01/Jan/1970:00:00:01 +0000] \"GET /a HTTP/1.1\" 200 5 \"-\" \"agent\"\n\
              127.0.0.1 - eve [01/Jan/1970:00:00:02 +0000] \"GET /b HTTP/1.1\" 401 0 \"from\" \"-\"\n";
         assert_eq!(String::from_utf8(out).unwrap(), wanted);
-        notes.recycle();
-        assert_eq!(Notes::of(Ipv4Addr::LOCALHOST.into()).len(), 0);
+        records.recycle();
+        assert_eq!(LogRecords::of(Ipv4Addr::LOCALHOST.into()).len(), 0);
     }
 
     #[test]
     fn a_text_beyond_all_bounds_is_cut() {
-        let mut notes = Notes::of(Ipv4Addr::LOCALHOST.into());
-        notes.push(Duration::ZERO, [&[b'x'; 70_000], b"h", b"", b"end"]);
+        let mut records = LogRecords::of(Ipv4Addr::LOCALHOST.into());
+        records.push(Duration::ZERO, [&[b'x'; 70_000], b"h", b"", b"end"]);
         let mut out = Vec::new();
-        notes.write(LogFormat::Combined, Duration::ZERO, &mut LogTime::default(), &mut out);
+        records.write(LogFormat::Combined, Duration::ZERO, &mut LogTime::default(), &mut out);
         assert!(out.ends_with(b"\"-\" \"end\"\n"));
     }
 }

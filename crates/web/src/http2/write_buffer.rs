@@ -2,7 +2,7 @@
 //!
 //! h2 flushes behind each frame that has content. Taken at its word that would be a send, and with TLS a
 //! record, for each answer; what the streams of one turn have answered leaves together instead. So a
-//! flush is a promise here, kept when the connection's turn is over ([`Outlet::poll_flush`]).
+//! flush is a promise here, kept when the connection's turn is over ([`WriteBuffer::poll_flush`]).
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -19,15 +19,15 @@ use crate::http2::monitor::Monitor;
 use crate::stages::Stages;
 
 /// So much is gathered while the piece before it is sent; then h2 waits.
-const GATHER: usize = 64 * 1024;
+const MAX_BUFFERED_BYTES: usize = 64 * 1024;
 
 /// A connection's way out.
-pub(super) struct Outlet {
+pub(super) struct WriteBuffer {
     transport: Rc<Transport>,
     stages: Stages,
     timeout: IoTimeout,
     /// Whether flushes of h2's own are put off.
-    gathers: Cell<bool>,
+    defers_flushes: Cell<bool>,
     state: RefCell<State>,
     monitor: Rc<Monitor>,
 }
@@ -40,7 +40,7 @@ struct State {
     finishing: Option<Call<()>>,
 }
 
-impl Outlet {
+impl WriteBuffer {
     /// `timeout` is for each piece.
     pub(super) fn new(
         transport: Rc<Transport>,
@@ -48,13 +48,13 @@ impl Outlet {
         timeout: IoTimeout,
         monitor: Rc<Monitor>,
     ) -> Self {
-        let (gathers, state) = (Cell::new(false), RefCell::default());
-        Self { transport, stages, timeout, gathers, state, monitor }
+        let (defers_flushes, state) = (Cell::new(false), RefCell::default());
+        Self { transport, stages, timeout, defers_flushes, state, monitor }
     }
 
     /// From now on somebody calls [`poll_flush`](Self::poll_flush) after each turn.
-    pub(super) fn gather(&self) {
-        self.gathers.set(true);
+    pub(super) fn defer_flushes(&self) {
+        self.defers_flushes.set(true);
     }
 
     /// Takes of `pieces` what there is room for.
@@ -64,15 +64,15 @@ impl Outlet {
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let state = &mut *self.state.borrow_mut();
-        if state.out.len() >= GATHER {
+        if state.out.len() >= MAX_BUFFERED_BYTES {
             ready!(self.poll_send(state, context))?;
         }
         if state.out.capacity() == 0 {
-            state.out = buffers::take();
+            state.out = buffers::get();
         }
         let before = state.out.len();
         for piece in pieces {
-            let room = GATHER.saturating_sub(state.out.len());
+            let room = MAX_BUFFERED_BYTES.saturating_sub(state.out.len());
             let piece = &piece[..piece.len().min(room)];
             self.monitor.sent(piece);
             state.out.extend_from_slice(piece);
@@ -81,8 +81,8 @@ impl Outlet {
     }
 
     /// h2 has no more for now.
-    pub(super) fn poll_flushed(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.gathers.get() { Poll::Ready(Ok(())) } else { self.poll_flush(context) }
+    pub(super) fn poll_deferred_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.defers_flushes.get() { Poll::Ready(Ok(())) } else { self.poll_flush(context) }
     }
 
     /// Sends what is gathered.
@@ -111,7 +111,7 @@ impl Outlet {
         if let Some(call) = &mut state.writing {
             let sent = ready!(Pin::new(call).poll(context));
             state.writing = None;
-            buffers::give(sent.unwrap_or_else(|error| Err(io::Error::other(error)))?);
+            buffers::recycle(sent.unwrap_or_else(|error| Err(io::Error::other(error)))?);
         }
         if !state.out.is_empty() {
             let (transport, timeout) = (self.transport.clone(), self.timeout);

@@ -5,8 +5,8 @@ use memchr::memmem;
 
 /// The answer that is being written.
 #[derive(Default)]
-pub(crate) struct Answer {
-    watched: bool,
+pub(crate) struct ResponseStats {
+    active: bool,
     /// Where it begins in what is gathered.
     start: usize,
     /// Zero until the head has been looked at.
@@ -16,41 +16,41 @@ pub(crate) struct Answer {
     sent: u64,
 }
 
-impl Answer {
+impl ResponseStats {
     /// Whether one has begun and not ended.
-    pub(crate) fn is_watched(&self) -> bool {
-        self.watched
+    pub(crate) fn is_active(&self) -> bool {
+        self.active
     }
 
     /// One begins behind what is `gathered`.
-    pub(crate) fn begins(&mut self, gathered: &[u8]) {
-        *self = Self { watched: true, start: gathered.len(), ..Self::default() };
+    pub(crate) fn begin(&mut self, gathered: &[u8]) {
+        *self = Self { active: true, start: gathered.len(), ..Self::default() };
     }
 
     /// What is gathered leaves, and perhaps more behind it.
-    pub(crate) fn leaves(&mut self, gathered: &[u8]) {
-        if self.watched && self.status == 0 {
-            self.look(&gathered[self.start..]);
+    pub(crate) fn observe(&mut self, gathered: &[u8]) {
+        if self.active && self.status == 0 {
+            self.parse_head(&gathered[self.start..]);
         }
     }
 
     /// It has left: so many bytes.
     pub(crate) fn sent(&mut self, bytes: u64) {
-        if self.watched {
+        if self.active {
             self.sent += bytes - self.start as u64;
             self.start = 0;
         }
     }
 
     /// It is whole. Its status, and its bytes of content.
-    pub(crate) fn ends(&mut self, gathered: &[u8]) -> (u16, u64) {
-        self.leaves(gathered);
-        self.watched = false;
+    pub(crate) fn finish(&mut self, gathered: &[u8]) -> (u16, u64) {
+        self.observe(gathered);
+        self.active = false;
         let bytes = self.sent + gathered.len().saturating_sub(self.start) as u64;
         (self.status, bytes.saturating_sub(self.head))
     }
 
-    fn look(&mut self, answer: &[u8]) {
+    fn parse_head(&mut self, answer: &[u8]) {
         let digits = answer.get(b"HTTP/1.1 ".len()..).and_then(|rest| rest.get(..3));
         let Some(digits) = digits else { return };
         self.status = digits.iter().fold(0, |n, digit| n * 10 + u16::from(digit - b'0'));
@@ -65,23 +65,23 @@ mod tests {
 
     #[test]
     fn an_answer_that_leaves_in_pieces() {
-        let mut answer = Answer::default();
+        let mut stats = ResponseStats::default();
         let mut gathered = b"HTTP/1.1 200 OK\r\n\r\nbefore".to_vec();
-        answer.begins(&gathered);
+        stats.begin(&gathered);
         gathered.extend_from_slice(b"HTTP/1.1 206 Partial Content\r\nA: b\r\n\r\nab");
-        answer.leaves(&gathered);
-        answer.sent(gathered.len() as u64 + 1000);
-        answer.leaves(b"");
-        answer.sent(500);
-        assert_eq!(answer.ends(b"xyz"), (206, 1505));
+        stats.observe(&gathered);
+        stats.sent(gathered.len() as u64 + 1000);
+        stats.observe(b"");
+        stats.sent(500);
+        assert_eq!(stats.finish(b"xyz"), (206, 1505));
         // And one that stays together.
-        answer.begins(b"xyz");
-        assert_eq!(answer.ends(b"xyzHTTP/1.1 304 Not Modified\r\n\r\n"), (304, 0));
+        stats.begin(b"xyz");
+        assert_eq!(stats.finish(b"xyzHTTP/1.1 304 Not Modified\r\n\r\n"), (304, 0));
         // Nothing was answered: the connection broke before.
-        answer.begins(b"xyz");
-        assert_eq!(answer.ends(b"xyz"), (0, 0));
+        stats.begin(b"xyz");
+        assert_eq!(stats.finish(b"xyz"), (0, 0));
         // Nobody watches.
-        answer.leaves(b"");
-        answer.sent(7);
+        stats.observe(b"");
+        stats.sent(7);
     }
 }

@@ -7,27 +7,27 @@ use phalanx::net::Stream;
 use phalanx::time::now;
 use phalanx_guard::Open;
 
-use crate::connection::counted::Counted;
-use crate::log::Journal;
+use crate::connection::gauge_guard::GaugeGuard;
+use crate::log::AccessRecorder;
 use crate::site::Site;
 use crate::stages::Stages;
 
 /// A client, as far as it is known.
 #[derive(Default)]
-pub(crate) struct Guest {
+pub(crate) struct Peer {
     /// Its address's connections, of which this is one.
     pub(crate) open: Option<Open>,
     /// One of the processor's connections.
     #[expect(dead_code, reason = "it counts until it is dropped")]
-    pub(super) counted: Option<Counted>,
+    pub(super) gauge: Option<GaugeGuard>,
     /// What is written down of its requests.
-    pub(crate) journal: Option<Journal>,
+    pub(crate) recorder: Option<AccessRecorder>,
 }
 
 /// The client's address has as many connections as it may.
 pub(crate) struct TooMany;
 
-impl Guest {
+impl Peer {
     /// Who has connected.
     pub(crate) fn of(stream: &Stream, site: &Site, stages: Stages) -> Result<Self, TooMany> {
         if site.addresses.is_none() && stages.log.is_none() {
@@ -42,6 +42,10 @@ impl Guest {
             }
             None => None,
         };
-        Ok(Self { open, counted: None, journal: stages.log.map(|log| Journal::new(log, address)) })
+        Ok(Self {
+            open,
+            gauge: None,
+            recorder: stages.log.map(|log| AccessRecorder::new(log, address)),
+        })
     }
 }

@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 /// One of them, until it is dropped.
-pub(crate) struct Counted(Rc<Cell<usize>>);
+pub(crate) struct GaugeGuard(Rc<Cell<usize>>);
 
-impl Counted {
+impl GaugeGuard {
     /// One more.
     pub(crate) fn new(count: &Rc<Cell<usize>>) -> Self {
         count.set(count.get() + 1);
@@ -14,7 +14,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }

@@ -1,0 +1,164 @@
+//! Where the server listens, as all processors are to have it: bound by one thread, which orders the
+//! processors to open, change and shut.
+
+use std::collections::VecDeque;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use phalanx::net::bind;
+use phalanx::sync::{RemoteEvent, RemoteTrigger, remote_event};
+
+use crate::config::{Config, Listen};
+use crate::connection::accept::ListenerKind;
+use crate::reload::inherited::Inherited;
+use crate::serve::{ServeError, url};
+
+/// An entrance of all processors.
+#[derive(Clone, Copy)]
+struct BoundAddress {
+    id: u64,
+    listen: Listen,
+    /// Where it is: not what was asked for, if that was any port.
+    address: SocketAddr,
+}
+
+/// What one processor is to do.
+pub(crate) enum ListenerCommand {
+    Open { id: u64, socket: TcpListener, kind: ListenerKind },
+    SetKind { id: u64, kind: ListenerKind },
+    Close { id: u64 },
+}
+
+/// All listeners.
+pub(crate) struct Listeners {
+    bound_addresses: Vec<BoundAddress>,
+    next: u64,
+    commands: Arc<CommandQueues>,
+    /// Sockets that are open and not used yet.
+    inherited: Inherited,
+}
+
+/// A change that can be made.
+pub(crate) struct ListenerChange {
+    bound_addresses: Vec<BoundAddress>,
+    /// Those that are new, each with a socket for each processor.
+    bound: Vec<(u64, Vec<TcpListener>)>,
+}
+
+impl Listeners {
+    /// Binds those that the server starts with, but for those that are open already.
+    pub(crate) fn bind(config: &Config, inherited: Inherited) -> Result<Self, ServeError> {
+        let commands = Arc::new(CommandQueues::new(config.runtime.workers));
+        let mut listeners = Self { bound_addresses: Vec::new(), next: 0, commands, inherited };
+        let change = listeners.prepare(config)?;
+        listeners.apply(change);
+        Ok(listeners)
+    }
+
+    /// For the processors.
+    pub(crate) fn commands(&self) -> Arc<CommandQueues> {
+        self.commands.clone()
+    }
+
+    /// Where they are, in the order of [`Config::listen`].
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.bound_addresses.iter().map(|entry| entry.address).collect()
+    }
+
+    /// Binds what `config` has and is not there. An address that stays keeps its sockets, whatever is
+    /// spoken there.
+    pub(crate) fn prepare(&mut self, config: &Config) -> Result<ListenerChange, ServeError> {
+        let mut before = self.bound_addresses.clone();
+        let (mut bound_addresses, mut bound) = (Vec::new(), Vec::new());
+        for &listen in &config.listen {
+            let known = before.iter().position(|entry| entry.listen.address == listen.address);
+            if let Some(known) = known {
+                bound_addresses.push(BoundAddress { listen, ..before.remove(known) });
+                continue;
+            }
+            let wrong = |source| ServeError::Listen { address: listen.address, source };
+            let processors = config.runtime.workers;
+            let open = self.inherited.take(listen.address, processors);
+            let sockets = open.unwrap_or_else(|| bind(listen.address, processors));
+            let sockets = sockets.map_err(wrong)?;
+            let address = sockets[0].local_addr().map_err(wrong)?;
+            bound_addresses.push(BoundAddress { id: self.next, listen, address });
+            bound.push((self.next, sockets));
+            self.next += 1;
+        }
+        Ok(ListenerChange { bound_addresses, bound })
+    }
+
+    /// Makes the change. Gives the URLs of what is new.
+    pub(crate) fn apply(&mut self, change: ListenerChange) -> Vec<String> {
+        let ListenerChange { bound_addresses, bound } = change;
+        let https =
+            bound_addresses.iter().find(|entry| entry.listen.tls).map(|entry| entry.address.port());
+        let kind = |listen: Listen| match (listen.tls, listen.redirect_https, https) {
+            (true, ..) => ListenerKind::Tls,
+            (false, true, Some(port)) => ListenerKind::RedirectHttps(port),
+            _ => ListenerKind::Plain,
+        };
+        let mut added = Vec::new();
+        let mut bound = bound.into_iter().peekable();
+        for &BoundAddress { id, listen, address } in &bound_addresses {
+            let kind = kind(listen);
+            match bound.next_if(|(new, _)| *new == id) {
+                Some((_, sockets)) => {
+                    added.push(url(listen, address));
+                    for (processor, socket) in sockets.into_iter().enumerate() {
+                        self.commands.push(processor, ListenerCommand::Open { id, socket, kind });
+                    }
+                }
+                None => self.commands.push_all(|| ListenerCommand::SetKind { id, kind }),
+            }
+        }
+        for gone in &self.bound_addresses {
+            if bound_addresses.iter().all(|entry| entry.id != gone.id) {
+                self.commands.push_all(|| ListenerCommand::Close { id: gone.id });
+            }
+        }
+        self.bound_addresses = bound_addresses;
+        added
+    }
+}
+
+/// What the processors are still to do.
+pub(crate) struct CommandQueues(Vec<Mutex<Queue>>);
+
+#[derive(Default)]
+struct Queue {
+    commands: VecDeque<ListenerCommand>,
+    /// Rung when there is an order.
+    waker: Option<RemoteTrigger<()>>,
+}
+
+impl CommandQueues {
+    fn new(processors: usize) -> Self {
+        Self((0..processors).map(|_| Mutex::default()).collect())
+    }
+
+    fn push(&self, processor: usize, command: ListenerCommand) {
+        let mut queue = self.0[processor].lock().unwrap_or_else(PoisonError::into_inner);
+        queue.commands.push_back(command);
+        let waker = queue.waker.take();
+        drop(queue);
+        if let Some(waker) = waker {
+            waker.fire(());
+        }
+    }
+
+    fn push_all(&self, command: impl Fn() -> ListenerCommand) {
+        (0..self.0.len()).for_each(|processor| self.push(processor, command()));
+    }
+
+    /// The next order for a processor, or else what happens when there is one.
+    pub(crate) fn take(&self, processor: usize) -> Result<ListenerCommand, RemoteEvent<()>> {
+        let mut queue = self.0[processor].lock().unwrap_or_else(PoisonError::into_inner);
+        queue.commands.pop_front().ok_or_else(|| {
+            let (trigger, event) = remote_event();
+            queue.waker = Some(trigger);
+            event
+        })
+    }
+}
