@@ -67,7 +67,8 @@ impl Floor {
                     Ok(Done::Accepted(socket)) => {
                         let key = self.connections.insert(Connection { socket, matched: 0 });
                         self.accept();
-                        self.driver.start(Token(key as u64), Request::Receive { socket });
+                        self.driver
+                            .start(Token(key as u64), Request::Receive { socket, max: usize::MAX });
                     }
                     Ok(Done::Received(bytes)) if !bytes.is_empty() => self.answer(token, &bytes),
                     Ok(Done::Sent(_)) => self.receive(token),
@@ -84,7 +85,7 @@ impl Floor {
 
     fn receive(&mut self, token: Token) {
         let socket = self.connections[token.0 as usize].socket;
-        self.driver.start(token, Request::Receive { socket });
+        self.driver.start(token, Request::Receive { socket, max: usize::MAX });
     }
 
     fn close(&mut self, token: Token) {

@@ -81,7 +81,9 @@ impl Pool {
     pub(crate) fn take(self: &Rc<Self>) -> Option<Chunk> {
         let id = self.returned.borrow_mut().pop()?;
         self.lent.set(self.lent.get() + 1);
-        Some(Chunk { bytes: Bytes::Pooled { pool: Rc::clone(self), id, length: self.size } })
+        Some(Chunk {
+            bytes: Bytes::Pooled { pool: Rc::clone(self), id, start: 0, length: self.size },
+        })
     }
 
     /// Moves every buffer of the list to the driver: its number and where it starts.
@@ -100,7 +102,7 @@ impl Pool {
     pub(crate) unsafe fn claim(self: &Rc<Self>, id: u16, length: usize) -> Chunk {
         assert!(id < self.count && length <= self.size && self.lent.get() < self.count);
         self.lent.set(self.lent.get() + 1);
-        Chunk { bytes: Bytes::Pooled { pool: Rc::clone(self), id, length } }
+        Chunk { bytes: Bytes::Pooled { pool: Rc::clone(self), id, start: 0, length } }
     }
 
     fn start(&self, id: u16) -> *mut u8 {
@@ -133,11 +135,14 @@ enum Bytes {
     Pooled {
         pool: Rc<Pool>,
         id: u16,
+        /// Bytes at the start of the buffer that are no longer part of the chunk.
+        start: u32,
+        /// The end of the chunk in the buffer.
         length: usize,
     },
-    /// Copied out of the pool when others needed the buffer.
+    /// Copied out of the pool when another receive needed the buffer.
     #[cfg(target_os = "linux")]
-    Copied(Box<[u8]>),
+    Copied { bytes: Box<[u8]>, start: u32 },
 }
 
 impl Chunk {
@@ -150,11 +155,11 @@ impl Chunk {
         match &mut self.bytes {
             // SAFETY: the chunk owns the buffer (see the top of the file), `length` is within it,
             // and `&mut self` makes this the only slice of it.
-            Bytes::Pooled { pool, id, length } => unsafe {
+            Bytes::Pooled { pool, id, length, .. } => unsafe {
                 std::slice::from_raw_parts_mut(pool.start(*id), *length)
             },
             #[cfg(target_os = "linux")]
-            Bytes::Copied(bytes) => bytes,
+            Bytes::Copied { bytes, .. } => bytes,
             Bytes::Empty => &mut [],
         }
     }
@@ -171,9 +176,18 @@ impl Chunk {
     #[cfg(target_os = "linux")]
     pub(crate) fn detach(&mut self) {
         if matches!(self.bytes, Bytes::Pooled { .. }) {
-            let copy = Box::from(&**self);
-            self.bytes = Bytes::Copied(copy);
+            self.bytes = Bytes::Copied { bytes: Box::from(&**self), start: 0 };
         }
+    }
+
+    /// Splits a copy of the first `count` bytes off, which must be fewer than there are.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn split_to(&mut self, count: usize) -> Chunk {
+        let bytes = Box::from(&self[..count]);
+        if let Bytes::Pooled { start, .. } | Bytes::Copied { start, .. } = &mut self.bytes {
+            *start += count as u32;
+        }
+        Chunk { bytes: Bytes::Copied { bytes, start: 0 } }
     }
 }
 
@@ -184,11 +198,11 @@ impl Deref for Chunk {
         match &self.bytes {
             // SAFETY: the chunk owns the buffer (see the top of the file), `length` is within it,
             // and nobody writes while `self` is borrowed.
-            Bytes::Pooled { pool, id, length } => unsafe {
-                std::slice::from_raw_parts(pool.start(*id), *length)
+            Bytes::Pooled { pool, id, start, length } => unsafe {
+                &std::slice::from_raw_parts(pool.start(*id), *length)[*start as usize..]
             },
             #[cfg(target_os = "linux")]
-            Bytes::Copied(bytes) => bytes,
+            Bytes::Copied { bytes, start } => &bytes[*start as usize..],
             Bytes::Empty => &[],
         }
     }
@@ -261,6 +275,21 @@ mod tests {
         assert_eq!(*chunk, [9; 4]);
         drop((chunk, other));
         assert_eq!(pool.with_driver(), 0);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_chunk_is_split() {
+        let pool = pool(1);
+        let mut chunk = pool.take().unwrap();
+        chunk.space().copy_from_slice(b"0123456789abcdef");
+        let first = chunk.split_to(4);
+        assert_eq!((&*first, &*chunk), (&b"0123"[..], &b"456789abcdef"[..]));
+        let second = chunk.split_to(6);
+        chunk.detach();
+        assert_eq!(pool.lent(), 0);
+        let third = chunk.split_to(1);
+        assert_eq!((&*second, &*third, &*chunk), (&b"456789"[..], &b"a"[..], &b"bcdef"[..]));
     }
 
     #[test]

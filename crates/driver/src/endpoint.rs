@@ -1,13 +1,13 @@
-//! A socket before a driver has taken it into its care: a descriptor, or an end of a simulated
-//! connection.
+//! A socket that no driver has adopted yet: a descriptor, or a socket of a simulated network.
 
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 
-use crate::sim::{Listening, Peer};
+use crate::sim::{Listening, Peer, UdpPeer};
 
-/// A listening or connected stream socket that no driver has yet.
+/// A listening socket, a connected stream socket or a UDP socket that no driver has adopted yet.
 #[derive(Debug)]
 pub struct Endpoint(Inner);
 
@@ -17,11 +17,12 @@ enum Inner {
     Simulated(Simulated),
 }
 
-/// One of a simulated world.
+/// A socket of a simulated world.
 #[derive(Debug)]
 pub(crate) enum Simulated {
     Listener(Listening),
     Stream(Peer),
+    Udp(UdpPeer),
 }
 
 impl From<OwnedFd> for Endpoint {
@@ -30,35 +31,37 @@ impl From<OwnedFd> for Endpoint {
     }
 }
 
-impl From<TcpListener> for Endpoint {
-    fn from(listener: TcpListener) -> Self {
-        OwnedFd::from(listener).into()
-    }
+/// Conversions from the standard library's sockets.
+macro_rules! from_std {
+    ($($socket:ty),*) => {$(
+        impl From<$socket> for Endpoint {
+            fn from(socket: $socket) -> Self {
+                OwnedFd::from(socket).into()
+            }
+        }
+    )*};
 }
 
-impl From<TcpStream> for Endpoint {
-    fn from(stream: TcpStream) -> Self {
-        OwnedFd::from(stream).into()
-    }
+from_std!(TcpListener, TcpStream, UnixListener, UnixStream, UdpSocket);
+
+/// Conversions from simulated sockets.
+macro_rules! from_simulated {
+    ($($socket:ty => $variant:ident),*) => {$(
+        impl From<$socket> for Endpoint {
+            fn from(socket: $socket) -> Self {
+                Self(Inner::Simulated(Simulated::$variant(socket)))
+            }
+        }
+    )*};
 }
 
-impl From<Listening> for Endpoint {
-    fn from(listening: Listening) -> Self {
-        Self(Inner::Simulated(Simulated::Listener(listening)))
-    }
-}
-
-impl From<Peer> for Endpoint {
-    fn from(peer: Peer) -> Self {
-        Self(Inner::Simulated(Simulated::Stream(peer)))
-    }
-}
+from_simulated!(Listening => Listener, Peer => Stream, UdpPeer => Udp);
 
 impl Endpoint {
     /// The descriptor.
     ///
     /// # Errors
-    /// `EBADF` when it is simulated.
+    /// `EBADF` for a simulated socket.
     pub fn into_fd(self) -> io::Result<OwnedFd> {
         match self.0 {
             Inner::Real(fd) => Ok(fd),
@@ -66,7 +69,7 @@ impl Endpoint {
         }
     }
 
-    /// The simulated end; `EBADF` for one of the kernel's.
+    /// The simulated socket; `EBADF` for a descriptor.
     pub(crate) fn into_sim(self) -> io::Result<Simulated> {
         match self.0 {
             Inner::Real(_) => Err(io::Error::from_raw_os_error(libc::EBADF)),

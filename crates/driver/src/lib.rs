@@ -1,17 +1,16 @@
-//! How a Phalanx processor meets the world.
+//! The interface between a Phalanx processor and the operating system.
 //!
-//! A processor owns one [`Driver`]. It *starts* requests on it while its operations run, *submits*
-//! them once a sweep, *reaps* what has completed, and *parks* in it when there is nothing to do.
-//! Every request is answered by exactly one [`Completion`] with the request's [`Token`], also when
-//! it was cancelled; until then the driver owns the request's buffers, so a caller that goes away
-//! can never free memory that the kernel still writes to.
+//! A processor owns one [`Driver`]. Its operations *start* requests; the processor *submits* them once per sweep,
+//! *reaps* completions, and *parks* in the driver when it is idle. Every request has exactly one [`Completion`] with its
+//! [`Token`], even if it was cancelled. Until then the driver owns the request's buffers, so the kernel never
+//! accesses memory that the caller has freed.
 //!
-//! Two drivers have the same semantics and pass the same tests: [`uring`] (Linux, completion based)
-//! and [`poll`] (epoll or kqueue, readiness based). A third, [`sim`], is a world made of memory,
-//! whose time and faults are chosen by a seed.
+//! Two drivers have the same semantics and pass the same tests: [`uring`] (Linux, completion based) and [`poll`] (epoll
+//! or kqueue, readiness based). A third, [`sim`], simulates a network and a disk in memory; a seed chooses their timing
+//! and their faults.
 //!
 //! ```
-//! use phalanx_driver::{DriverChoice, Config, Done, Request, Token, choose, open};
+//! use phalanx_driver::{Config, Done, DriverChoice, Request, Token, choose, open};
 //!
 //! # fn main() -> std::io::Result<()> {
 //! let (kind, _why_not_uring) = choose(DriverChoice::Auto)?;
@@ -28,11 +27,13 @@
 //! # }
 //! ```
 
+mod address;
 mod blocking_pool;
 mod chunk;
 mod config;
 mod endpoint;
 mod file;
+mod keepalive;
 mod mmap;
 mod page_cache;
 mod queue_delay_probe;
@@ -43,6 +44,7 @@ mod selection;
 mod sendfile;
 mod socket_table;
 mod token_map;
+mod udp_drops;
 mod unpark;
 mod user_bytes;
 
@@ -52,106 +54,163 @@ pub mod sim;
 pub mod uring;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use socket2::SockRef;
+
+pub use address::Address;
 pub use chunk::Chunk;
 pub use config::Config;
 pub use endpoint::Endpoint;
 pub use file::{File, FileKind, Metadata, ReadNow, Space};
+pub use keepalive::Keepalive;
 pub use read_dir::{Named, NamedKind, Names};
-pub use request::{Access, Completion, Done, Links, OpenHow, Payload, Request, Socket, Token};
+pub use request::{
+    Access, Completion, Datagram, Done, Links, OpenHow, Payload, Request, Socket, Token,
+};
 pub use selection::{DriverChoice, DriverKind, choose, open};
 
-/// What a processor needs of the operating system, and the only way to it.
+/// A processor's only access to the operating system.
 ///
-/// A driver belongs to one thread. Nothing in it blocks but [`park`](Driver::park).
+/// A driver belongs to one thread. Only [`park`](Driver::park) and [`gather`](Driver::gather) block.
 pub trait Driver {
-    /// `"uring"` or `"poll"`, for logs and snapshots.
+    /// The driver's name for logs and snapshots, such as `"uring"`.
     fn name(&self) -> &'static str;
 
-    /// Takes a listening or connected stream socket into the driver's care. The driver makes it
-    /// non-blocking and closes it on [`close`](Driver::close) or when the driver is dropped.
+    /// Takes ownership of a socket. The driver makes it non-blocking, and closes it on [`close`](Driver::close) or when
+    /// the driver is dropped.
     ///
     /// # Errors
-    /// What the kernel says when the socket cannot be registered.
+    /// The kernel's error if the socket cannot be registered; `EBADF` for a simulated socket of another world.
     fn adopt(&mut self, endpoint: Endpoint) -> io::Result<Socket>;
 
-    /// The descriptor behind `socket`, for options. None in a simulation.
+    /// Makes a UDP socket and binds it to `address`. Port 0 selects a free port.
+    ///
+    /// # Errors
+    /// As `socket(2)` and `bind(2)`.
+    fn bind_udp(&mut self, address: SocketAddr) -> io::Result<Socket> {
+        self.adopt(UdpSocket::bind(address)?.into())
+    }
+
+    /// Connects a UDP socket: it then receives only from `peer`, and sends there by default. Nothing is sent.
+    ///
+    /// # Errors
+    /// As `connect(2)`.
+    ///
+    /// # Panics
+    /// If `socket` is not open in this driver.
+    fn connect_udp(&mut self, socket: Socket, peer: SocketAddr) -> io::Result<()> {
+        let fd = self.fd(socket).ok_or_else(no_descriptor)?;
+        SockRef::from(&fd).connect(&peer.into())
+    }
+
+    /// The number of datagrams that the kernel dropped because the receive buffer of `socket` was full. Wraps after
+    /// 2³².
+    ///
+    /// # Errors
+    /// `Unsupported` on systems other than Linux.
+    ///
+    /// # Panics
+    /// If `socket` is not open in this driver.
+    fn udp_drops(&self, socket: Socket) -> io::Result<u32> {
+        udp_drops::udp_drops(self.fd(socket).ok_or_else(no_descriptor)?)
+    }
+
+    /// The descriptor of `socket`, for options. `None` in a simulation.
     ///
     /// # Panics
     /// If `socket` is not open in this driver.
     fn fd(&self, socket: Socket) -> Option<BorrowedFd<'_>>;
 
-    /// The address of this end of `socket`.
+    /// The local address of `socket`.
     ///
     /// # Errors
-    /// As `getsockname(2)`.
+    /// As `getsockname(2)`; `Unsupported` for a Unix socket.
     ///
     /// # Panics
     /// If `socket` is not open in this driver.
     fn local_addr(&self, socket: Socket) -> io::Result<SocketAddr> {
-        internet(socket2::SockRef::from(&self.fd(socket).ok_or_else(no_descriptor)?).local_addr()?)
+        let fd = self.fd(socket).ok_or_else(no_descriptor)?;
+        SockRef::from(&fd).local_addr()?.as_socket().ok_or_else(address::no_ip_address)
     }
 
-    /// The address of the other end of `socket`.
+    /// The peer's address of `socket`.
     ///
     /// # Errors
-    /// As `getpeername(2)`.
+    /// As `getpeername(2)`; `Unsupported` for a Unix socket.
     ///
     /// # Panics
     /// If `socket` is not open in this driver.
     fn peer_addr(&self, socket: Socket) -> io::Result<SocketAddr> {
-        internet(socket2::SockRef::from(&self.fd(socket).ok_or_else(no_descriptor)?).peer_addr()?)
+        let fd = self.fd(socket).ok_or_else(no_descriptor)?;
+        SockRef::from(&fd).peer_addr()?.as_socket().ok_or_else(address::no_ip_address)
     }
 
-    /// Sends what is written to `socket` at once, be it as little as it may.
+    /// Enables or disables `TCP_NODELAY`: small writes are sent at once. Has no effect in a simulation.
     ///
     /// # Errors
     /// As `setsockopt(2)`.
     ///
     /// # Panics
     /// If `socket` is not open in this driver.
-    fn set_nodelay(&mut self, socket: Socket) -> io::Result<()> {
+    fn set_nodelay(&mut self, socket: Socket, nodelay: bool) -> io::Result<()> {
         match self.fd(socket) {
-            Some(fd) => socket2::SockRef::from(&fd).set_tcp_nodelay(true),
+            Some(fd) => SockRef::from(&fd).set_tcp_nodelay(nodelay),
             None => Ok(()),
         }
     }
 
-    /// The time of day, since 1970: the machine's, or the simulation's.
+    /// Enables TCP keepalive, or disables it. Has no effect in a simulation.
+    ///
+    /// # Errors
+    /// As `setsockopt(2)`.
+    ///
+    /// # Panics
+    /// If `socket` is not open in this driver.
+    fn set_keepalive(&mut self, socket: Socket, keepalive: Option<Keepalive>) -> io::Result<()> {
+        match (self.fd(socket), keepalive) {
+            (Some(fd), Some(keepalive)) => {
+                SockRef::from(&fd).set_tcp_keepalive(&keepalive.to_kernel())
+            }
+            (Some(fd), None) => SockRef::from(&fd).set_keepalive(false),
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// The time of day since 1970: the machine's, or the simulation's.
     fn time_of_day(&self) -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
-    /// Closes `socket`. Requests in flight on it complete with `ECANCELED`; what was received and
-    /// not yet asked for is dropped. Closing a socket twice does nothing.
+    /// Closes `socket`. Requests in flight on it complete with `ECANCELED`; received bytes that were not requested are
+    /// dropped. Closing a socket twice has no effect.
     fn close(&mut self, socket: Socket);
 
-    /// Shuts down one or both directions of `socket`; never blocks.
+    /// Shuts down one or both directions of `socket`. Never blocks.
     ///
     /// # Errors
     /// As `shutdown(2)`.
     fn shutdown(&mut self, socket: Socket, how: std::net::Shutdown) -> io::Result<()>;
 
-    /// Takes a request. No system call is promised now: it is made at the latest by the next
-    /// [`submit`](Driver::submit) or [`park`](Driver::park). `token` must not be in flight already.
+    /// Takes a request. The system call may be deferred to the next [`submit`](Driver::submit) or
+    /// [`park`](Driver::park). `token` must not be in flight.
     fn start(&mut self, token: Token, request: Request);
 
-    /// Asks for the request `token` to end early. Its completion still comes: `ECANCELED`, or the
-    /// result if that was faster. Unknown tokens are ignored.
+    /// Requests that `token` ends early. It still completes, with `ECANCELED` or with its result if that was faster.
+    /// Unknown tokens are ignored.
     fn cancel(&mut self, token: Token);
 
-    /// Hands everything started to the kernel, in one system call where the kernel has one.
+    /// Passes all started requests to the kernel, in one system call where the kernel has one.
     ///
     /// # Errors
-    /// Only when the kernel refuses the driver as a whole; errors of requests are completions.
+    /// If the driver as a whole fails; errors of requests are completions.
     fn submit(&mut self) -> io::Result<()>;
 
-    /// As [`submit`](Driver::submit), but what has come meanwhile is not taken in where that can be
-    /// kept apart: for callers who have enough to do.
+    /// As [`submit`](Driver::submit), but leaves completions in the kernel where the driver can: for a processor that
+    /// has a backlog.
     ///
     /// # Errors
     /// As [`submit`](Driver::submit).
@@ -159,50 +218,53 @@ pub trait Driver {
         self.submit()
     }
 
-    /// Appends what has completed to `into`, without blocking, and returns how many.
+    /// Appends available completions to `into` without blocking, and returns their number.
     ///
     /// # Errors
     /// As [`submit`](Driver::submit).
     fn reap(&mut self, into: &mut Vec<Completion>) -> io::Result<usize>;
 
-    /// Whether a [`reap`](Driver::reap) may find something. True where only the kernel knows.
+    /// Whether [`reap`](Driver::reap) may return completions. True where only the kernel can tell.
     fn is_ready(&mut self) -> bool {
         true
     }
 
-    /// Submits, then sleeps until a completion can be reaped, [`Unpark::unpark`] was called (since
-    /// the last park returned: it is sticky), or `timeout` is over. `None` sleeps without end. May
-    /// also return early for no reason.
+    /// Submits, then sleeps until a completion is available, [`Unpark::unpark`] is called, or `timeout` has passed.
+    /// `None` is no timeout. An unpark since the last park returns at once. May return early without a reason.
     ///
     /// # Errors
     /// As [`submit`](Driver::submit).
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// Submits, then sleeps until `completions` of them can be reaped or `limit` is over: for cohorts
-    /// that are worth their turn. It is not ended by [`Unpark::unpark`], so `limit` is to be short;
-    /// the next [`park`](Driver::park) then is. May also return early for no reason.
+    /// Submits, then sleeps until `completions` of them are available or `limit` has passed: for a larger cohort.
+    /// [`Unpark::unpark`] does not end it, but ends the next [`park`](Driver::park); so `limit` should be short. May
+    /// return early without a reason.
     ///
     /// # Errors
     /// As [`submit`](Driver::submit).
     fn gather(&mut self, completions: usize, limit: Duration) -> io::Result<()>;
 
-    /// How long work for this thread had to wait for its turn, as far as it was seen since this was asked last. Of files on
-    /// their way to sockets with room for them: the smallest, over the turns, of the longest wait in
-    /// each. Of what has come from outside and was not taken in at once: that of something that came when this was
-    /// asked. Both added; zero where nothing did. What waits for its client is not meant.
+    /// How long work for this thread has waited for its turn, as measured since the last call. The sum of two delays,
+    /// each zero if there was none:
+    ///
+    /// - for files on their way to sockets with free buffer space, the smallest, over the turns, of the longest delay
+    ///   in a turn;
+    /// - for completions that were left in the kernel, the delay of a probe among them.
+    ///
+    /// Time that a request waits for its peer does not count.
     fn waited(&mut self) -> Duration {
         Duration::ZERO
     }
 
-    /// Ends a [`park`](Driver::park) of this driver from any thread.
+    /// A handle that ends a [`park`](Driver::park) of this driver from any thread.
     fn unparker(&self) -> Arc<dyn Unpark>;
 
-    /// Receive buffers that are with the driver's user, in [`Chunk`]s.
+    /// The number of receive buffers that the user holds, in [`Chunk`]s.
     fn buffers_lent(&self) -> usize {
         0
     }
 
-    /// How many system calls this driver has made so far.
+    /// The number of system calls that this driver has made.
     fn system_calls(&self) -> u64;
 }
 
@@ -210,12 +272,8 @@ fn no_descriptor() -> io::Error {
     io::Error::from_raw_os_error(libc::EBADF)
 }
 
-fn internet(address: socket2::SockAddr) -> io::Result<SocketAddr> {
-    address.as_socket().ok_or_else(|| io::Error::other("not an internet address"))
-}
-
-/// The end of a [`Driver`] that other threads hold.
+/// Ends a [`park`](Driver::park) from another thread.
 pub trait Unpark: Send + Sync {
-    /// Makes the current or else the next park return at once.
+    /// Makes the current park, or else the next one, return at once.
     fn unpark(&self);
 }

@@ -1,4 +1,4 @@
-//! What a processor asks of its driver, and what comes back.
+//! Requests of a processor to its driver, and their completions.
 
 use std::ffi::CString;
 use std::fmt;
@@ -7,24 +7,24 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 
-use crate::{Chunk, File};
+use crate::{Address, Chunk, File};
 
-/// Names one request in flight; chosen by the caller.
+/// Identifies one request in flight; chosen by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u64);
 
-/// A socket in a driver's care. Plain and copyable: a stale one, or one of another driver, names
-/// nothing and its requests fail with `EBADF`.
+/// A handle of a socket that a driver owns. Requests on a closed socket, or on a socket of another driver, fail with
+/// `EBADF`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Socket {
     pub(crate) index: u32,
     pub(crate) generation: u32,
-    /// The driver's.
+    /// The number of the driver's socket table.
     pub(crate) table: u32,
 }
 
 impl fmt::Debug for Socket {
-    /// Without the driver's number, which differs between two runs of one simulation.
+    /// Omits the table's number, which differs between two runs of one simulation.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Socket({}.{})", self.index, self.generation)
     }
@@ -35,125 +35,151 @@ impl fmt::Debug for Socket {
 /// A driver discards panics of the body's destructor ([`Bytes::from_owner`]).
 #[derive(Debug, Default)]
 pub struct Payload {
-    /// Sent first, and given back empty by [`Done::Sent`] so that its memory can be used again.
+    /// Sent first. [`Done::Sent`] returns it empty, so that its memory can be reused.
     pub head: Vec<u8>,
-    /// Sent after the head; shared, so that a cached body is not copied.
+    /// Sent after the head. It is reference-counted, so a cached body is not copied.
     pub body: Bytes,
 }
 
-/// How [`Request::Open`] opens: always close-on-exec and beneath its directory.
+/// How [`Request::Open`] opens a file. The descriptor is always close-on-exec, and the path never leaves its directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenHow {
     /// Which symbolic links may be followed.
     pub links: Links,
-    /// What the file is opened for.
+    /// The access mode.
     pub access: Access,
 }
 
-/// Which symbolic links may be followed on the way to a file: never one that leads out of the
-/// directory beneath which it is opened.
+/// Which symbolic links may be followed in a path. A link that leads out of the directory is never followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Links {
     /// None: `ELOOP`.
     #[default]
     Refused,
-    /// Those that belong to the same user as what they lead to; `ELOOP` for others. Costs a
-    /// helper thread and a walk where there is a link, and nothing where there is none. For reading
-    /// only, and only on Linux; elsewhere as `Refused`.
+    /// Links that have the same owner as their target; `ELOOP` for others. A path with a link is resolved on a
+    /// helper thread, component by component; a path without one costs nothing extra. For reading only, and only
+    /// on Linux; elsewhere the same as `Refused`.
     SameOwner,
     /// All.
     Followed,
 }
 
 impl From<bool> for Links {
-    /// All, or none.
+    /// `Followed` for true, `Refused` for false.
     fn from(follow: bool) -> Self {
         if follow { Self::Followed } else { Self::Refused }
     }
 }
 
-/// What a file is opened for. A file that is made may be read and written by all whom the
-/// process's umask does not exclude (mode 0666, as `open(2)` has it).
+/// The access mode of an opened file. A created file has mode 0666 less the process's umask, unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Reading a file, or reaching what is beneath a directory.
+    /// Reads a file, or resolves paths beneath a directory.
     #[default]
     Read,
-    /// Reading and writing a file that is there.
+    /// Reads and writes an existing file.
     Write,
-    /// Reading and writing; made when it is not there, its content kept when it is.
+    /// Reads and writes. Creates the file if it does not exist; keeps its content if it does.
     Create,
-    /// As `Create`; a file that is made is its owner's alone (mode 0600).
+    /// As `Create`, but a created file is accessible to its owner only (mode 0600).
     CreatePrivate,
-    /// Reading and writing a file that is made; `EEXIST` when the name is taken, be it by a link.
+    /// Creates a file for reading and writing; `EEXIST` if the name exists, even as a link.
     CreateNew,
 }
 
-/// One thing a driver can do.
+/// One request to a driver.
 #[derive(Debug)]
 pub enum Request {
-    /// Wait for a connection: [`Done::Accepted`].
+    /// Waits for a connection: [`Done::Accepted`].
     Accept {
         /// A listening socket.
         listener: Socket,
     },
-    /// Open a TCP connection: [`Done::Connected`].
+    /// Opens a TCP or Unix stream connection: [`Done::Connected`].
     Connect {
-        /// Where to.
-        address: SocketAddr,
+        /// The address of the listening socket.
+        address: Address,
     },
-    /// Wait for bytes: [`Done::Received`], with an empty chunk at the end of the stream. At most
-    /// one at a time on a socket; a second one fails with `EBUSY`.
+    /// Waits for bytes: [`Done::Received`], with an empty chunk at the end of the stream. At most one receive or skip
+    /// is in flight on a socket; a second one fails with `EBUSY`.
     Receive {
-        /// A connected socket.
+        /// A connected stream socket.
         socket: Socket,
+        /// The largest number of bytes, at least one. A chunk is never larger than
+        /// [`Config::buffer_size`](crate::Config::buffer_size).
+        max: usize,
     },
-    /// Wait for bytes that nobody wants: [`Done::Skipped`] where the kernel can drop them where they
-    /// are, and otherwise [`Done::Received`], which may be more than was to be skipped. A receive in
-    /// all else.
+    /// Waits for bytes and discards them: [`Done::Skipped`] where the kernel can drop them without a copy, otherwise
+    /// [`Done::Received`], which may contain more than `max` bytes. In other respects it is a receive.
     Skip {
-        /// A connected socket.
+        /// A connected stream socket.
         socket: Socket,
-        /// At most so many bytes; more than none.
-        most: u64,
+        /// The largest number of bytes to discard, at least one.
+        max: u64,
     },
-    /// Send all of `payload`: [`Done::Sent`]. At most one at a time on a socket; a second one
-    /// fails with `EBUSY`.
+    /// Sends all of `payload`: [`Done::Sent`]. At most one [`Send`](Self::Send), [`SendVectored`](Self::SendVectored)
+    /// or [`SendFile`](Self::SendFile) is in flight on a socket; a second one fails with `EBUSY`.
     Send {
-        /// A connected socket.
+        /// A connected stream socket.
         socket: Socket,
-        /// What to send. Empty completes at once.
+        /// The bytes. An empty payload completes at once.
         payload: Payload,
     },
-    /// Send `head`, and behind it up to `length` bytes of `file` from `offset` out of the kernel's own
-    /// memory of the file: [`Done::SentFile`]. Ends early where the file does, and where going on would
-    /// wait for a disk: what is missing then is to be read. One with [`Request::Send`]: at most one of
-    /// both at a time on a socket, a second one fails with `EBUSY`.
-    ///
-    /// What is sent is what the file holds at that moment, and never more than it holds; it fails with
-    /// `UnexpectedEof` when it is cut off in the very moment of a copy.
-    SendFile {
-        /// A connected socket.
+    /// Sends all of `parts` in order, up to 16 of them in one system call: [`Done::Sent`], with an empty vector.
+    SendVectored {
+        /// A connected stream socket.
         socket: Socket,
-        /// Sent first, and given back empty by [`Done::SentFile`].
+        /// The bytes. A driver discards panics of their destructors.
+        parts: Vec<Bytes>,
+    },
+    /// Sends `head`, then up to `length` bytes of `file` from `offset` out of the page cache: [`Done::SentFile`].
+    /// Ends early at the end of the file, and where it would have to wait for a disk; the caller then reads and
+    /// sends the missing bytes.
+    ///
+    /// It sends the content that the file has at that moment, and never more than its length. It fails with
+    /// `UnexpectedEof` if the file is truncated during a copy.
+    SendFile {
+        /// A connected stream socket.
+        socket: Socket,
+        /// Sent first; [`Done::SentFile`] returns it empty.
         head: Vec<u8>,
         /// An open file.
         file: File,
         /// From the start of the file, in bytes.
         offset: u64,
-        /// At most this many bytes of the file. None sends the head alone.
+        /// The largest number of bytes of the file. Zero sends only the head.
         length: u64,
     },
-    /// Open a file or directory beneath `directory`, never leaving it: [`Done::Opened`].
+    /// Sends one datagram: [`Done::SentDatagram`]. Any number may be in flight on a socket; they are not ordered.
+    SendTo {
+        /// A datagram socket.
+        socket: Socket,
+        /// The datagram, which may be empty; `EMSGSIZE` above 65,507 bytes (IPv4). A driver discards panics of its
+        /// destructor.
+        datagram: Bytes,
+        /// The destination; `None` for the address to which the socket is connected.
+        to: Option<SocketAddr>,
+    },
+    /// Waits for one datagram: [`Done::Datagram`]. At most one is in flight on a socket; a second one fails with
+    /// `EBUSY`.
+    ReceiveFrom {
+        /// A datagram socket.
+        socket: Socket,
+        /// Cleared, then filled.
+        buffer: Vec<u8>,
+        /// The largest number of bytes; the rest of a longer datagram is discarded.
+        max: usize,
+    },
+    /// Opens a file or directory beneath `directory`: [`Done::Opened`].
     Open {
-        /// Where the path starts.
+        /// The directory in which the path starts.
         directory: File,
         /// A relative path.
         path: CString,
-        /// How.
+        /// The access mode, and which links to follow.
         how: OpenHow,
     },
-    /// Read up to `length` bytes at `offset`: [`Done::Read`]. Short only at the end of the file.
+    /// Reads up to `length` bytes at `offset`: [`Done::Read`]. Short only at the end of the file.
     ReadAt {
         /// An open file.
         file: File,
@@ -161,73 +187,88 @@ pub enum Request {
         buffer: Vec<u8>,
         /// From the start of the file, in bytes.
         offset: u64,
-        /// At most this many bytes.
+        /// The largest number of bytes.
         length: usize,
     },
-    /// Write all of `bytes` at `offset`: [`Done::Written`]. What the kernel takes in parts is
-    /// continued until the end; an error (`ENOSPC`, `EFBIG`, …) may come after a part was written.
-    /// Requests in flight are in no order: await one before the next that depends on it.
+    /// Writes all of `bytes` at `offset`: [`Done::Written`]. The driver continues short writes; an error (`ENOSPC`,
+    /// `EFBIG`, …) may come after a part was written. Requests in flight are not ordered: wait for one before starting
+    /// another that depends on it.
     WriteAt {
         /// A file open for writing.
         file: File,
-        /// What to write; shared, so that it need not be copied. Empty completes at once. A driver
-        /// discards panics of its destructor.
+        /// The bytes, reference-counted so that they need not be copied. Empty bytes complete at once. A driver
+        /// discards panics of their destructor.
         bytes: Bytes,
         /// From the start of the file, in bytes.
         offset: u64,
     },
-    /// Have all that was written to `file` before, and was answered, reach the disk:
-    /// [`Done::Synced`]. An error is told once: afterwards nobody knows what has been kept.
+    /// Flushes completed writes of `file` to the disk: [`Done::Synced`]. The kernel reports an error only once;
+    /// after an error it is unknown which writes reached the disk.
     Sync {
-        /// An open file, or a directory, whose names are kept so.
+        /// An open file, or a directory, to flush its entries.
         file: File,
-        /// Leave out what reading the content again does not need, such as the time of the change.
+        /// Omits metadata that reading the content does not need, such as the modification time.
         data_only: bool,
     },
 }
 
-/// What a request came to.
+/// The result of a request.
 #[derive(Debug)]
 pub enum Done {
     /// A new connection.
     Accepted(Socket),
     /// A new connection.
     Connected(Socket),
-    /// Bytes; none at the end of the stream.
+    /// Received bytes; an empty chunk at the end of the stream.
     Received(Chunk),
-    /// So many bytes were dropped, which is more than none.
+    /// The number of bytes that were discarded, at least one.
     Skipped(u64),
-    /// All was sent; here is the payload's head again, cleared.
+    /// Everything was sent. Contains the payload's head, cleared.
     Sent(Vec<u8>),
-    /// The head was sent, and so much of the file: less than was asked for where the file ends or is not
-    /// in memory.
+    /// The head and part of the file were sent.
     SentFile {
         /// The head's memory, cleared.
         head: Vec<u8>,
-        /// Bytes of the file.
+        /// Bytes of the file that were sent: fewer than requested at the end of the file, and where it is not in the
+        /// page cache.
         bytes: u64,
     },
+    /// A datagram was handed to the network, which may still lose it.
+    SentDatagram,
+    /// A received datagram.
+    Datagram(Box<Datagram>),
     /// An open file.
     Opened(File),
-    /// The bytes read; shorter than asked for only at the end of the file.
+    /// The bytes read; fewer than requested only at the end of the file.
     Read(Vec<u8>),
-    /// All is written, though perhaps not on the disk.
+    /// All bytes are written to the page cache, but perhaps not to the disk.
     Written,
-    /// What was written before is on the disk.
+    /// Earlier writes are on the disk.
     Synced,
 }
 
-/// The one answer to a request.
+/// A received datagram.
+#[derive(Debug)]
+pub struct Datagram {
+    /// Its bytes; may be empty.
+    pub bytes: Vec<u8>,
+    /// The sender.
+    pub from: SocketAddr,
+    /// Whether it was longer than requested, and its end was discarded.
+    pub truncated: bool,
+}
+
+/// The completion of a request. Each request has exactly one.
 #[derive(Debug)]
 pub struct Completion {
-    /// The request's.
+    /// The request's token.
     pub token: Token,
-    /// What it came to, or why it failed.
+    /// The result, or the error.
     pub result: io::Result<Done>,
 }
 
 impl From<Vec<u8>> for Payload {
-    /// These bytes and no body.
+    /// A head without a body.
     fn from(head: Vec<u8>) -> Self {
         Self { head, body: Bytes::new() }
     }
@@ -241,7 +282,7 @@ impl From<Bytes> for Payload {
 }
 
 impl Payload {
-    /// Bytes in all.
+    /// The number of bytes in head and body.
     #[must_use]
     pub fn len(&self) -> usize {
         self.head.len() + self.body.len()

@@ -49,33 +49,53 @@ fn discard(panic: Box<dyn std::any::Any + Send>) {
     }
 }
 
-/// A [`Payload`] on its way.
+/// The bytes of a send in flight.
 #[derive(Default)]
 pub(crate) struct Outgoing {
     head: Vec<u8>,
     body: UserBytes,
+    /// Sent after the body, by vectored sends only.
+    more: Box<[UserBytes]>,
 }
+
+/// The largest number of parts in one system call.
+pub(crate) const MAX_PARTS: usize = 16;
 
 impl From<Payload> for Outgoing {
     fn from(Payload { head, body }: Payload) -> Self {
-        Self { head, body: body.into() }
+        Self { head, body: body.into(), more: Box::default() }
+    }
+}
+
+impl From<Vec<Bytes>> for Outgoing {
+    fn from(parts: Vec<Bytes>) -> Self {
+        let mut parts = parts.into_iter().map(UserBytes::from);
+        let body = parts.next().unwrap_or_default();
+        Self { head: Vec::new(), body, more: parts.collect() }
     }
 }
 
 impl Outgoing {
-    /// Bytes in all.
+    /// The number of bytes in all parts.
     pub(crate) fn len(&self) -> usize {
-        self.head.len() + self.body.len()
+        let more: usize = self.more.iter().map(|part| part.len()).sum();
+        self.head.len() + self.body.len() + more
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The parts without their first `sent` bytes.
-    pub(crate) fn rest(&self, sent: usize) -> (&[u8], &[u8]) {
-        let of_head = sent.min(self.head.len());
-        (&self.head[of_head..], &self.body[sent - of_head..])
+    /// The parts after the first `sent` bytes that are not empty, at most [`MAX_PARTS`] of them.
+    pub(crate) fn rest(&self, mut sent: usize) -> impl Iterator<Item = &[u8]> {
+        let more = self.more.iter().map(Deref::deref);
+        let parts = [&*self.head, &*self.body].into_iter().chain(more);
+        let rest = parts.filter_map(move |part| {
+            let skipped = sent.min(part.len());
+            sent -= skipped;
+            (skipped < part.len()).then(|| &part[skipped..])
+        });
+        rest.take(MAX_PARTS)
     }
 
     /// The head, emptied, to be used again.

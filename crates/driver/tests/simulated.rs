@@ -27,7 +27,7 @@ fn talk(seed: u64, faults: Faults) -> Vec<String> {
         for (n, socket) in open.drain(..).enumerate().take(3) {
             let payload = Payload { head: b"answer".to_vec(), ..Payload::default() };
             driver.start(token(2 + 2 * n as u64), Request::Send { socket, payload });
-            driver.start(token(3 + 2 * n as u64), Request::Receive { socket });
+            driver.start(token(3 + 2 * n as u64), Request::Receive { socket, max: usize::MAX });
         }
         clients.push(world.connect(address).unwrap());
         let _ = clients[round as usize / 2].try_write(b"request");

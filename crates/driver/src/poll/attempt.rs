@@ -9,8 +9,9 @@ use std::time::Instant;
 use rustix::net::{RecvFlags, recv};
 
 use super::Poll;
-use super::sockets::SendingFile;
+use super::sockets::{SendingFile, Wanted};
 use crate::sendfile::{Step, TURN};
+use crate::user_bytes::MAX_PARTS;
 use crate::{Chunk, Done, Socket, Token};
 
 #[cfg(not(target_vendor = "apple"))]
@@ -43,6 +44,8 @@ impl Poll {
                 self.try_send(*socket);
             } else if state.sending_file.is_some() {
                 files.push(*socket);
+            } else if state.datagrams.is_some() {
+                self.try_send_datagrams(*socket);
             }
         }
         self.feed();
@@ -55,6 +58,8 @@ impl Poll {
                 self.try_receive(*socket);
             } else if !state.accepting.is_empty() {
                 self.try_accept(*socket);
+            } else if state.datagrams.is_some() {
+                self.try_receive_datagram(*socket);
             }
         }
         queue.clear();
@@ -108,18 +113,15 @@ impl Poll {
         let state = self.sockets.get_mut(socket).expect("the caller looked");
         let sending = state.sending.as_mut().expect("the caller looked");
         let result = loop {
-            let (head, body) = sending.payload.rest(sending.sent);
-            if head.is_empty() && body.is_empty() {
-                break Ok(());
-            }
-            self.calls += 1;
+            let mut parts = [IoSlice::new(&[]); MAX_PARTS];
+            let rest = parts.iter_mut().zip(sending.payload.rest(sending.sent));
+            let count = rest.map(|(slot, part)| *slot = IoSlice::new(part)).count();
+            self.calls += u64::from(count > 0);
             let peer = socket2::SockRef::from(&state.fd);
-            let sent = match (head, body) {
-                ([], part) | (part, []) => peer.send_with_flags(part, SEND_FLAGS),
-                _ => peer.send_vectored_with_flags(
-                    &[IoSlice::new(head), IoSlice::new(body)],
-                    SEND_FLAGS,
-                ),
+            let sent = match &parts[..count] {
+                [] => break Ok(()),
+                [part] => peer.send_with_flags(part, SEND_FLAGS),
+                parts => peer.send_vectored_with_flags(parts, SEND_FLAGS),
             };
             match sent {
                 Ok(0) => break Err(io::Error::from(io::ErrorKind::WriteZero)),
@@ -156,18 +158,23 @@ impl Poll {
 
     fn try_receive(&mut self, socket: Socket) {
         let state = self.sockets.get_mut(socket).expect("the caller looked");
-        #[cfg(target_os = "linux")]
-        if state.skip > 0 {
-            return self.try_skip(socket);
-        }
+        let max = match state.wanted {
+            Wanted::Bytes(max) => max,
+            #[cfg(target_os = "linux")]
+            Wanted::Skip(max) => return self.try_skip(socket, max),
+            #[cfg(not(target_os = "linux"))]
+            Wanted::Skip(_) => usize::MAX,
+        };
         let Some(mut chunk) = self.pool.take() else {
             state.starved = true;
             self.starved.push_back(socket);
             return;
         };
+        let wanted = max.min(self.pool.size());
         let result = loop {
             self.calls += 1;
-            match recv(&state.fd, chunk.space(), RecvFlags::empty()).map(|(length, _)| length) {
+            let space = &mut chunk.space()[..wanted];
+            match recv(&state.fd, space, RecvFlags::empty()).map(|(length, _)| length) {
                 Ok(0) => {
                     state.read_closed = true;
                     break Ok(Chunk::empty());
@@ -175,7 +182,7 @@ impl Poll {
                 Ok(length) => {
                     // Short: nothing is left, and what comes later makes a new edge. Only the end
                     // of the stream may be behind it without one.
-                    state.readable = length == self.pool.size() || state.read_closed;
+                    state.readable = length == wanted || state.read_closed;
                     chunk.truncate(length);
                     break Ok(chunk);
                 }
@@ -194,13 +201,13 @@ impl Poll {
     /// Has the kernel drop what came: `MSG_TRUNC` on TCP copies nothing (tcp(7)).
     #[cold]
     #[cfg(target_os = "linux")]
-    fn try_skip(&mut self, socket: Socket) {
+    fn try_skip(&mut self, socket: Socket, max: u64) {
         let state = self.sockets.get_mut(socket).expect("the caller looked");
         // Never written to, and so never more than addresses.
         if self.nowhere.is_empty() {
             self.nowhere = vec![0; NOWHERE];
         }
-        let most = usize::try_from(state.skip).map_or(NOWHERE, |most| most.min(NOWHERE));
+        let most = usize::try_from(max).map_or(NOWHERE, |max| max.min(NOWHERE));
         let result = loop {
             self.calls += 1;
             match recv(&state.fd, &mut self.nowhere[..most], RecvFlags::TRUNC) {

@@ -1,18 +1,17 @@
 //! Connecting: begun by an attempt, ended by the first writable event.
 
 use std::io;
-use std::net::SocketAddr;
 
-use socket2::{Domain, Protocol, SockAddr, Type};
+use socket2::Type;
 
 use super::{Place, Poll};
-use crate::{Done, Driver, Socket};
+use crate::{Address, Done, Driver, Socket};
 
 impl Poll {
     pub(super) fn begin_connects(&mut self) {
         for (token, address) in std::mem::take(&mut self.connects) {
             self.tokens.remove(token);
-            match self.begin_connect(address) {
+            match self.begin_connect(&address) {
                 Ok(socket) => {
                     let state = self.sockets.get_mut(socket).expect("it is new");
                     state.writable = false;
@@ -26,14 +25,15 @@ impl Poll {
 
     /// A socket on its way. It is registered only now, since one that is neither connected nor
     /// connecting reports that it is closed.
-    fn begin_connect(&mut self, address: SocketAddr) -> io::Result<Socket> {
+    fn begin_connect(&mut self, address: &Address) -> io::Result<Socket> {
         self.calls += 3;
-        let domain = Domain::for_address(address);
-        let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+        let kernel_address = address.to_kernel()?;
+        let domain = kernel_address.domain();
+        let socket = socket2::Socket::new(domain, Type::STREAM, address.protocol())?;
         socket.set_nonblocking(true)?;
         #[cfg(target_vendor = "apple")]
         socket.set_nosigpipe(true)?;
-        match socket.connect(&SockAddr::from(address)) {
+        match socket.connect(&kernel_address) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
             _ => {}
         }

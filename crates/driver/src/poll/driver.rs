@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use mio::unix::SourceFd;
 
+use super::datagrams::OutgoingDatagram;
+use super::sockets::Wanted;
 use super::{Place, Poll};
 use crate::blocking_pool::{self, Work};
 use crate::sendfile::FileSend;
@@ -37,7 +39,8 @@ impl Driver for Poll {
         let file = state.sending_file.map(|file| file.token);
         let waiting =
             sending.into_iter().chain(file).chain(state.receiving).chain(state.connecting);
-        for token in waiting.chain(state.accepting) {
+        let datagrams = state.datagrams.map(|datagrams| datagrams.tokens()).unwrap_or_default();
+        for token in waiting.chain(state.accepting).chain(datagrams) {
             self.cancelled(token);
         }
         // Also when the descriptor was duplicated, no event may come for it any more: its index
@@ -58,9 +61,16 @@ impl Driver for Poll {
     fn start(&mut self, token: Token, request: Request) {
         match request {
             Request::Accept { listener } => self.accept(token, listener),
-            Request::Receive { socket } => self.receive(token, socket, 0),
-            Request::Skip { socket, most } => self.receive(token, socket, most),
+            Request::Receive { socket, max } => self.receive(token, socket, Wanted::Bytes(max)),
+            Request::Skip { socket, max } => self.receive(token, socket, Wanted::Skip(max)),
             Request::Send { socket, payload } => self.send(token, socket, payload.into()),
+            Request::SendVectored { socket, parts } => self.send(token, socket, parts.into()),
+            Request::SendTo { socket, datagram, to } => {
+                self.send_datagram(token, socket, OutgoingDatagram::new(token, datagram, to));
+            }
+            Request::ReceiveFrom { socket, buffer, max } => {
+                self.receive_datagram(token, socket, buffer, max);
+            }
             Request::SendFile { socket, head, file, offset, length } => {
                 self.send_file(token, socket, FileSend::new(head, &file, offset, length));
             }
@@ -97,11 +107,15 @@ impl Driver for Poll {
                 // The job owns what it works on, and its answer finds nobody.
                 self.jobs.remove(&job);
             }
-            Place::Accept(socket) | Place::Receive(socket) | Place::Send(socket) => {
+            Place::Accept(socket)
+            | Place::Receive(socket)
+            | Place::Send(socket)
+            | Place::Datagram(socket) => {
                 let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");
                 match place {
                     Place::Accept(_) => state.accepting.retain(|other| *other != token),
                     Place::Receive(_) => state.receiving = None,
+                    Place::Datagram(_) => state.datagrams_mut().remove(token),
                     _ => (state.sending, state.sending_file) = (None, None),
                 }
             }

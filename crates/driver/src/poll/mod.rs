@@ -14,13 +14,13 @@
 
 mod attempt;
 mod connect;
+mod datagrams;
 mod driver;
 mod sockets;
 mod start;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use crate::sendfile::Waits;
 use crate::socket_table::SocketTable;
 use crate::token_map::TokenMap;
 use crate::unpark::{Unparker, Wake};
-use crate::{Completion, Config, Done, Socket, Token, Unpark};
+use crate::{Address, Completion, Config, Done, Socket, Token, Unpark};
 
 /// The waker's event; sockets have their index.
 const WAKER: mio::Token = mio::Token(usize::MAX);
@@ -54,7 +54,7 @@ pub struct Poll {
     done: Vec<Completion>,
     /// Sockets with something to try.
     queue: Vec<Socket>,
-    connects: Vec<(Token, SocketAddr)>,
+    connects: Vec<(Token, Address)>,
     /// Of files.
     waits: Waits,
     /// Sockets that are readable but found no buffer.
@@ -76,6 +76,8 @@ enum Place {
     Accept(Socket),
     Receive(Socket),
     Send(Socket),
+    /// A datagram that is sent or received.
+    Datagram(Socket),
     /// Not begun.
     Connect,
     Connecting(Socket),

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use super::datagrams::Datagrams;
 use crate::Token;
 use crate::sendfile::FileSend;
 use crate::user_bytes::Outgoing;
@@ -22,13 +23,24 @@ pub(super) struct State {
     /// Whether the socket is in the list of those that wait for a buffer.
     pub(super) starved: bool,
     pub(super) receiving: Option<Token>,
-    /// So many bytes are not wanted of it.
-    pub(super) skip: u64,
+    /// What the receive wants.
+    pub(super) wanted: Wanted,
     pub(super) sending: Option<Sending>,
     /// As `sending`, of a file; never both. Boxed, since most sockets never have it.
     pub(super) sending_file: Option<Box<SendingFile>>,
     pub(super) connecting: Option<Token>,
     pub(super) accepting: VecDeque<Token>,
+    /// Only datagram sockets have it.
+    pub(super) datagrams: Option<Box<Datagrams>>,
+}
+
+/// What a receive wants.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted {
+    /// At most this many bytes.
+    Bytes(usize),
+    /// To discard at most this many bytes.
+    Skip(u64),
 }
 
 /// A payload on its way.
@@ -56,11 +68,12 @@ impl State {
             queued: false,
             starved: false,
             receiving: None,
-            skip: 0,
+            wanted: Wanted::Bytes(0),
             sending: None,
             sending_file: None,
             connecting: None,
             accepting: VecDeque::new(),
+            datagrams: None,
         }
     }
 
@@ -75,5 +88,10 @@ impl State {
             || self.is_sending()
             || self.connecting.is_some()
             || !self.accepting.is_empty()
+            || self.datagrams.as_ref().is_some_and(|datagrams| datagrams.has_requests())
+    }
+
+    pub(super) fn datagrams_mut(&mut self) -> &mut Datagrams {
+        self.datagrams.get_or_insert_default()
     }
 }

@@ -5,12 +5,12 @@ use std::io;
 use std::net::SocketAddr;
 
 use super::driver::{Held, Sim};
-use super::net;
+use super::{net, udp};
 use crate::user_bytes::{Outgoing, UserBytes};
-use crate::{Chunk, Completion, Done, File, OpenHow, Socket, Token};
+use crate::{Address, Chunk, Completion, Datagram, Done, File, OpenHow, Socket, Token};
 
-/// A call hands over no more than this of a payload's body.
-const AT_ONCE: usize = 64 << 10;
+/// The largest number of bytes of one part that a simulated system call takes.
+const MAX_BYTES_AT_ONCE: usize = 64 << 10;
 
 /// Part of a file on its way to a socket.
 pub(super) struct FileSend {
@@ -35,8 +35,10 @@ pub(super) struct Flight {
 
 pub(super) enum What {
     Accept(Socket),
-    Connect(SocketAddr),
-    Receive(Socket),
+    Connect(Address),
+    Receive { socket: Socket, max: usize },
+    SendTo { socket: Socket, datagram: UserBytes, to: Option<SocketAddr> },
+    ReceiveFrom { socket: Socket, buffer: Vec<u8>, max: usize },
     Send { socket: Socket, payload: Outgoing, sent: usize },
     SendFile(FileSend),
     Open { directory: File, path: CString, how: OpenHow },
@@ -49,7 +51,9 @@ impl What {
     pub(super) fn socket(&self) -> Option<Socket> {
         match self {
             Self::Accept(socket)
-            | Self::Receive(socket)
+            | Self::Receive { socket, .. }
+            | Self::SendTo { socket, .. }
+            | Self::ReceiveFrom { socket, .. }
             | Self::Send { socket, .. }
             | Self::SendFile(FileSend { socket, .. }) => Some(*socket),
             _ => None,
@@ -93,18 +97,37 @@ impl Sim {
         match what {
             What::Accept(listener) => self.try_accept(*listener),
             What::Connect(address) => {
-                let peer = self.world.connect(*address)?;
+                let peer = self.world.connect_to(address)?;
                 Ok(self.hold_peer(peer))
             }
-            What::Receive(socket) => self.try_receive(*socket),
+            What::Receive { socket, max } => self.try_receive(*socket, *max),
+            What::SendTo { socket, datagram, to } => {
+                let from = self.udp_socket(*socket)?;
+                udp::send(&mut self.world.state(), from, datagram, *to)?;
+                Ok(Done::SentDatagram)
+            }
+            What::ReceiveFrom { socket, buffer, max } => {
+                let socket = self.udp_socket(*socket)?;
+                buffer.resize(*max, 0);
+                let received = udp::receive(&mut self.world.state(), socket, buffer)?;
+                let udp::Received { length, from, truncated } = received;
+                buffer.truncate(length);
+                let bytes = std::mem::take(buffer);
+                Ok(Done::Datagram(Box::new(Datagram { bytes, from, truncated })))
+            }
             What::Send { socket, payload, sent } => {
                 let Some(Held::Stream(end)) = self.sockets.get(*socket).copied() else {
                     return Err(code(libc::ENOTCONN));
                 };
                 while *sent < payload.len() {
-                    let (head, body) = payload.rest(*sent);
-                    // Both at once, as the kernel is handed them.
-                    let part = [head, &body[..body.len().min(AT_ONCE)]].concat();
+                    // Several parts at once, as in one system call.
+                    let mut part = Vec::new();
+                    for rest in payload.rest(*sent) {
+                        part.extend_from_slice(&rest[..rest.len().min(MAX_BYTES_AT_ONCE)]);
+                        if rest.len() > MAX_BYTES_AT_ONCE {
+                            break;
+                        }
+                    }
                     *sent += net::send(&mut self.world.state(), end, &part)?;
                 }
                 Ok(Done::Sent(std::mem::take(payload).into_head()))
@@ -152,7 +175,7 @@ impl Sim {
             if self.world.chance(self.world.faults().disk) {
                 return Err(code(libc::EIO));
             }
-            let mut part = vec![0; (*length - *sent).min(AT_ONCE as u64) as usize];
+            let mut part = vec![0; (*length - *sent).min(MAX_BYTES_AT_ONCE as u64) as usize];
             let had = file.simulated()?.read_now(&mut part, *offset + *sent)?;
             if had.bytes == 0 {
                 break;
@@ -183,13 +206,23 @@ impl Sim {
         Ok(self.hold(end))
     }
 
-    fn try_receive(&mut self, socket: Socket) -> io::Result<Done> {
+    /// The number of a UDP socket in the world.
+    pub(super) fn udp_socket(&self, socket: Socket) -> io::Result<usize> {
+        match self.sockets.get(socket).copied() {
+            Some(Held::Udp(socket)) => Ok(socket),
+            _ => Err(code(libc::EOPNOTSUPP)),
+        }
+    }
+
+    fn try_receive(&mut self, socket: Socket, max: usize) -> io::Result<Done> {
         let Some(Held::Stream(end)) = self.sockets.get(socket).copied() else {
             return Err(code(libc::ENOTCONN));
         };
         // Without a buffer the receive waits for one.
         let mut chunk = self.pool.take().ok_or(io::ErrorKind::WouldBlock)?;
-        let received = net::receive(&mut self.world.state(), end, chunk.space())?;
+        let space = chunk.space();
+        let wanted = space.len().min(max);
+        let received = net::receive(&mut self.world.state(), end, &mut space[..wanted])?;
         if received == 0 {
             return Ok(Done::Received(Chunk::empty()));
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::attempt::{FileSend, Flight, What};
 use super::net::{self, End};
-use super::{Peer, World};
+use super::{Peer, World, udp};
 use crate::chunk::Pool;
 use crate::endpoint::Simulated;
 use crate::socket_table::SocketTable;
@@ -38,12 +38,22 @@ pub struct Sim {
 pub(super) enum Held {
     Listener(usize),
     Stream(End),
+    /// By its number in the world.
+    Udp(usize),
 }
 
 /// The socket that it sends on.
 fn sends_on(what: &What) -> Option<Socket> {
     match what {
         What::Send { socket, .. } | What::SendFile(FileSend { socket, .. }) => Some(*socket),
+        _ => None,
+    }
+}
+
+/// The socket on which it receives.
+fn receives_on(what: &What) -> Option<Socket> {
+    match what {
+        What::Receive { socket, .. } | What::ReceiveFrom { socket, .. } => Some(*socket),
         _ => None,
     }
 }
@@ -78,7 +88,12 @@ impl Sim {
 
     fn launch(&mut self, token: Token, what: What) {
         let at = match &what {
-            What::Accept(_) | What::Receive(_) | What::Send { .. } | What::SendFile(_) => 0,
+            What::Accept(_)
+            | What::Receive { .. }
+            | What::Send { .. }
+            | What::SendFile(_)
+            | What::SendTo { .. }
+            | What::ReceiveFrom { .. } => 0,
             _ => self.world.state().arrival(),
         };
         self.new.push(Flight { token, what, at });
@@ -118,6 +133,7 @@ impl Sim {
         match held {
             Held::Listener(listener) => net::close_listener(state, listener),
             Held::Stream(end) => net::close(state, end),
+            Held::Udp(socket) => udp::close(state, socket),
         }
     }
 }
@@ -135,7 +151,8 @@ impl Driver for Sim {
                 Held::Listener(listening.into_listener().1)
             }
             Simulated::Stream(peer) if peer.is_of(&self.world) => Held::Stream(peer.into_end().1),
-            // Of another world, which has its own numbers.
+            Simulated::Udp(peer) if peer.is_of(&self.world) => Held::Udp(peer.into_socket()),
+            // Another world has its own numbers.
             _ => return Err(io::Error::from_raw_os_error(libc::EBADF)),
         }))
     }
@@ -148,15 +165,36 @@ impl Driver for Sim {
     fn local_addr(&self, socket: Socket) -> io::Result<SocketAddr> {
         let state = self.world.state();
         Ok(match *self.sockets.get(socket).expect("an open socket") {
-            Held::Listener(listener) => state.net.listener_address(listener),
-            Held::Stream(end) => state.net.address(end),
+            Held::Listener(listener) => state.net.listener_address(listener).ip()?,
+            Held::Stream(end) => state.net.address(end).ip()?,
+            Held::Udp(socket) => state.udp.address(socket),
         })
+    }
+
+    fn bind_udp(&mut self, address: SocketAddr) -> io::Result<Socket> {
+        self.calls += 2;
+        let socket = udp::bind(&mut self.world.state(), address)?;
+        Ok(self.sockets.insert(Held::Udp(socket)))
+    }
+
+    fn connect_udp(&mut self, socket: Socket, peer: SocketAddr) -> io::Result<()> {
+        let socket = self.udp_socket(socket)?;
+        self.world.state().udp.connect(socket, peer);
+        Ok(())
+    }
+
+    fn udp_drops(&self, socket: Socket) -> io::Result<u32> {
+        Ok(self.world.state().udp.drops(self.udp_socket(socket)?))
     }
 
     fn peer_addr(&self, socket: Socket) -> io::Result<SocketAddr> {
         match *self.sockets.get(socket).expect("an open socket") {
             Held::Listener(_) => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
-            Held::Stream(end) => Ok(self.world.state().net.peer_address(end)),
+            Held::Stream(end) => self.world.state().net.peer_address(end).ip(),
+            Held::Udp(socket) => {
+                let peer = self.world.state().udp.peer(socket);
+                peer.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOTCONN))
+            }
         }
     }
 
@@ -183,7 +221,9 @@ impl Driver for Sim {
         self.calls += 1;
         match self.sockets.get(socket) {
             None => Err(io::Error::from_raw_os_error(libc::EBADF)),
-            Some(Held::Listener(_)) => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
+            Some(Held::Listener(_) | Held::Udp(_)) => {
+                Err(io::Error::from_raw_os_error(libc::ENOTCONN))
+            }
             Some(Held::Stream(end)) => net::shutdown(&mut self.world.state(), *end, how),
         }
     }
@@ -193,12 +233,22 @@ impl Driver for Sim {
             Request::Accept { listener } => {
                 (self.refusal(listener, |_| None), What::Accept(listener))
             }
-            Request::Receive { socket } | Request::Skip { socket, .. } => {
-                let receiving = |what: &What| match what {
-                    What::Receive(socket) => Some(*socket),
-                    _ => None,
-                };
-                (self.refusal(socket, receiving), What::Receive(socket))
+            Request::Receive { socket, max } => {
+                (self.refusal(socket, receives_on), What::Receive { socket, max })
+            }
+            Request::Skip { socket, .. } => {
+                (self.refusal(socket, receives_on), What::Receive { socket, max: usize::MAX })
+            }
+            Request::ReceiveFrom { socket, buffer, max } => {
+                (self.refusal(socket, receives_on), What::ReceiveFrom { socket, buffer, max })
+            }
+            Request::SendTo { socket, datagram, to } => {
+                let datagram = datagram.into();
+                (self.refusal(socket, |_| None), What::SendTo { socket, datagram, to })
+            }
+            Request::SendVectored { socket, parts } => {
+                let payload = parts.into();
+                (self.refusal(socket, sends_on), What::Send { socket, payload, sent: 0 })
             }
             Request::Send { socket, payload } => {
                 let payload = payload.into();

@@ -23,8 +23,14 @@ pub struct Faults {
     /// A call that could succeed says that it was interrupted or should be tried again (`EINTR`,
     /// `EAGAIN`): drivers hide that, so it shows as a delay.
     pub again: u32,
-    /// What is asked of a file is not in memory.
+    /// Data of a file is not in the page cache.
     pub uncached: u32,
+    /// A datagram is lost.
+    pub lost: u32,
+    /// A datagram arrives twice.
+    pub duplicated: u32,
+    /// A datagram may overtake earlier ones to the same socket.
+    pub reordered: u32,
 }
 
 impl Faults {
@@ -39,6 +45,9 @@ impl Faults {
         slow: 0,
         again: 0,
         uncached: 0,
+        lost: 0,
+        duplicated: 0,
+        reordered: 0,
     };
 
     /// What hurts nobody: delays and pieces, but no error.
@@ -59,6 +68,9 @@ impl Faults {
             slow: rate(50),
             again: rate(500),
             uncached: rate(1000),
+            lost: rate(200),
+            duplicated: rate(200),
+            reordered: rate(500),
         }
     }
 }

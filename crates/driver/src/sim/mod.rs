@@ -14,6 +14,7 @@
 //! | `faults` | how often things go wrong |
 //! | `clock` | virtual time, and when something will happen next |
 //! | `net`, `peer` | connections as pairs of bounded pipes, and the end that a client holds |
+//! | `udp` | datagrams, which may be lost, duplicated and reordered |
 //! | `disk` | a tree of files |
 //! | `driver`, `attempt` | the trait, and what a request comes to |
 
@@ -25,10 +26,12 @@ mod durable;
 mod faults;
 mod net;
 mod peer;
+mod udp;
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -37,13 +40,15 @@ use fastrand::Rng;
 pub use self::driver::Sim;
 pub use self::faults::Faults;
 pub use self::peer::{Listening, Peer};
+pub use self::udp::UdpPeer;
 
 pub(crate) use self::disk::Node;
 
 use self::clock::Clock;
 use self::disk::Disk;
 use self::net::Net;
-use crate::{Config, Endpoint, File};
+use self::udp::Udp;
+use crate::{Address, Config, Endpoint, File};
 
 /// A simulated world. Clones are the same world.
 ///
@@ -73,6 +78,7 @@ pub(crate) struct State {
     pub(crate) rng: Rng,
     pub(crate) faults: Faults,
     pub(crate) net: Net,
+    pub(crate) udp: Udp,
     pub(crate) disk: Disk,
     /// Grows with whatever a waiting client may want to look at again.
     changes: u64,
@@ -96,6 +102,7 @@ impl World {
             rng: Rng::with_seed(seed),
             faults: Faults::NONE,
             net: Net::default(),
+            udp: Udp::default(),
             disk: Disk::new(),
             changes: 0,
         })))
@@ -178,7 +185,13 @@ impl World {
     /// A listening socket at `address`, for one of this world's drivers to adopt. Several at one
     /// address share its connections.
     pub fn listen(&self, address: SocketAddr) -> Endpoint {
-        Listening::new(self.clone(), address).into()
+        Listening::new(self.clone(), address.into()).into()
+    }
+
+    /// A listening Unix socket at `path`, for one of this world's drivers to adopt. Several at one path share its
+    /// connections. The path is not on the world's disk.
+    pub fn listen_unix(&self, path: impl Into<PathBuf>) -> Endpoint {
+        Listening::new(self.clone(), Address::Unix(path.into())).into()
     }
 
     /// Connects to a listening socket of this world.
@@ -186,15 +199,35 @@ impl World {
     /// # Errors
     /// `ConnectionRefused` when there is none at `address`.
     pub fn connect(&self, address: SocketAddr) -> io::Result<Peer> {
-        let mut state = self.state();
-        let end = net::connect(&mut state, address)?;
-        drop(state);
+        self.connect_to(&address.into())
+    }
+
+    /// Connects to a listening Unix socket of this world.
+    ///
+    /// # Errors
+    /// `NotFound` if no socket was ever at `path`, `ConnectionRefused` if it was closed.
+    pub fn connect_unix(&self, path: impl Into<PathBuf>) -> io::Result<Peer> {
+        self.connect_to(&Address::Unix(path.into()))
+    }
+
+    fn connect_to(&self, address: &Address) -> io::Result<Peer> {
+        let end = net::connect(&mut self.state(), address)?;
         Ok(Peer::new(self.clone(), end))
+    }
+
+    /// A UDP socket at `address`, for a client or for one of this world's drivers to adopt. Port 0 selects a free
+    /// port.
+    ///
+    /// # Errors
+    /// `AddrInUse` if another socket is bound to `address`.
+    pub fn bind_udp(&self, address: SocketAddr) -> io::Result<UdpPeer> {
+        let socket = udp::bind(&mut self.state(), address)?;
+        Ok(UdpPeer::new(self.clone(), socket))
     }
 
     /// Both ends of a connection, without anybody having listened or asked.
     pub fn pair(&self) -> (Peer, Peer) {
-        let end = net::pair(&mut self.state(), SocketAddr::from(([10, 0, 0, 1], 1)));
+        let end = net::pair(&mut self.state(), SocketAddr::from(([10, 0, 0, 1], 1)).into());
         (Peer::new(self.clone(), end.other()), Peer::new(self.clone(), end))
     }
 
@@ -246,7 +279,8 @@ impl World {
     /// Sockets, connections and listeners that are open: none when every program and every client
     /// has closed its own.
     pub fn open_sockets(&self) -> usize {
-        self.state().net.open()
+        let state = self.state();
+        state.net.open() + state.udp.open()
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use slab::Slab;
 
 use super::State;
+use crate::Address;
 
 /// Bytes on their way in one direction, unless said otherwise.
 const ROOM: usize = 64 << 10;
@@ -15,9 +17,10 @@ const ROOM: usize = 64 << 10;
 pub(crate) struct Net {
     pub(super) room: usize,
     listeners: Slab<Listener>,
-    by_address: BTreeMap<SocketAddr, Vec<usize>>,
+    by_address: BTreeMap<Address, Vec<usize>>,
     connections: Slab<Connection>,
-    clients: u16,
+    /// Ports that were handed out.
+    ports: u16,
 }
 
 impl Default for Net {
@@ -27,13 +30,13 @@ impl Default for Net {
             listeners: Slab::new(),
             by_address: BTreeMap::new(),
             connections: Slab::new(),
-            clients: 0,
+            ports: 0,
         }
     }
 }
 
 struct Listener {
-    address: SocketAddr,
+    address: Address,
     /// Connections, and when each is there.
     backlog: VecDeque<(u64, End)>,
 }
@@ -68,7 +71,7 @@ struct Pipe {
 }
 
 struct Side {
-    address: SocketAddr,
+    address: Address,
     open: bool,
     /// When it learns that the connection was reset.
     reset: Option<u64>,
@@ -87,44 +90,59 @@ impl Net {
         self.listeners.len() + self.connections.len()
     }
 
-    pub(super) fn address(&self, end: End) -> SocketAddr {
-        self.connections[end.connection].sides[end.side].address
+    pub(super) fn address(&self, end: End) -> &Address {
+        &self.connections[end.connection].sides[end.side].address
     }
 
-    pub(super) fn peer_address(&self, end: End) -> SocketAddr {
+    pub(super) fn peer_address(&self, end: End) -> &Address {
         self.address(end.other())
     }
 
-    pub(super) fn listener_address(&self, listener: usize) -> SocketAddr {
-        self.listeners[listener].address
+    pub(super) fn listener_address(&self, listener: usize) -> &Address {
+        &self.listeners[listener].address
     }
 
-    pub(super) fn listen(&mut self, mut address: SocketAddr) -> usize {
-        if address.port() == 0 {
-            self.clients += 1;
-            address.set_port(20_000 + self.clients);
+    /// A port that was not handed out before.
+    pub(super) fn free_port(&mut self) -> u16 {
+        self.ports += 1;
+        20_000 + self.ports
+    }
+
+    pub(super) fn listen(&mut self, mut address: Address) -> usize {
+        if let Address::Ip(address) = &mut address
+            && address.port() == 0
+        {
+            address.set_port(self.free_port());
         }
+        let by_address = self.by_address.entry(address.clone()).or_default();
         let listener = self.listeners.insert(Listener { address, backlog: VecDeque::new() });
-        self.by_address.entry(address).or_default().push(listener);
+        by_address.push(listener);
         listener
     }
 }
 
-pub(super) fn connect(state: &mut State, address: SocketAddr) -> io::Result<End> {
+pub(super) fn connect(state: &mut State, address: &Address) -> io::Result<End> {
     let at = state.arrival();
-    let listeners = state.net.by_address.get(&address).filter(|listeners| !listeners.is_empty());
-    let listeners = listeners.ok_or_else(|| code(libc::ECONNREFUSED))?;
+    let listeners = state.net.by_address.get(address);
+    let Some(listeners) = listeners.filter(|listeners| !listeners.is_empty()) else {
+        // The file of a Unix socket outlives its listener.
+        let unknown = matches!(address, Address::Unix(_)) && listeners.is_none();
+        return Err(code(if unknown { libc::ENOENT } else { libc::ECONNREFUSED }));
+    };
     let listener = listeners[state.rng.usize(..listeners.len())];
-    let end = pair(state, address);
+    let end = pair(state, address.clone());
     state.net.listeners[listener].backlog.push_back((at, end.other()));
     state.changed();
     Ok(end)
 }
 
-/// A connection: the end of a client, to what is at `address`.
-pub(super) fn pair(state: &mut State, address: SocketAddr) -> End {
-    state.net.clients += 1;
-    let client = SocketAddr::from((Ipv4Addr::new(10, 9, 9, 9), 20_000 + state.net.clients));
+/// A new connection to `address`: the client's end of it.
+pub(super) fn pair(state: &mut State, address: Address) -> End {
+    let port = state.net.free_port();
+    let client = match address {
+        Address::Ip(_) => SocketAddr::from((Ipv4Addr::new(10, 9, 9, 9), port)).into(),
+        Address::Unix(_) => Address::Unix(PathBuf::new()),
+    };
     let side = |address| Side { address, open: true, reset: None, told: false, deaf: false };
     let connection = Connection { pipes: Default::default(), sides: [side(client), side(address)] };
     let connection = state.net.connections.insert(connection);

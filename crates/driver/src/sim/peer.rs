@@ -1,10 +1,11 @@
 //! Ends of the simulated network that no driver has: a client's, and one to be adopted.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 
 use super::World;
 use super::net::{self, End};
+use crate::Address;
 
 /// One end of a simulated connection, for a client. Its calls never wait. Dropping it closes it.
 #[derive(Debug)]
@@ -52,9 +53,9 @@ impl Peer {
         net::reset(&mut self.world.state(), end);
     }
 
-    /// This end's address.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.world.state().net.address(self.end())
+    /// The address of this end.
+    pub fn local_addr(&self) -> Address {
+        self.world.state().net.address(self.end()).clone()
     }
 
     /// Gives the end to a driver that adopts it.
@@ -83,15 +84,15 @@ pub struct Listening {
 }
 
 impl Listening {
-    pub(super) fn new(world: World, address: SocketAddr) -> Self {
+    pub(super) fn new(world: World, address: Address) -> Self {
         let listener = world.state().net.listen(address);
         Self { world, listener: Some(listener) }
     }
 
-    /// Where it listens.
-    pub fn local_addr(&self) -> SocketAddr {
+    /// The address on which it listens.
+    pub fn local_addr(&self) -> Address {
         let listener = self.listener.expect("there until it is dropped");
-        self.world.state().net.listener_address(listener)
+        self.world.state().net.listener_address(listener).clone()
     }
 
     pub(super) fn is_of(&self, world: &World) -> bool {

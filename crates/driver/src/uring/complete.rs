@@ -7,24 +7,24 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use io_uring::{opcode, squeue, types};
-use socket2::{Domain, Protocol, SockAddr, Type};
+use socket2::Type;
 
 use super::Uring;
 use super::inflight::{Connecting, IGNORED, Operation, cancelled};
 use super::ring::Event;
 use super::sending::Sending;
 use super::sockets::State;
-use crate::{Done, Token};
+use crate::{Address, Done, Token};
 
 /// Message headers kept for the next sends.
 const SPARE_MESSAGES: usize = 64;
 
 impl Connecting {
-    pub(super) fn new(token: Token, address: std::net::SocketAddr) -> io::Result<Connecting> {
-        let domain = Domain::for_address(address);
+    pub(super) fn new(token: Token, address: &Address) -> io::Result<Connecting> {
+        let kernel_address = Box::new(address.to_kernel()?);
         let kind = Type::STREAM.nonblocking().cloexec();
-        let socket = socket2::Socket::new(domain, kind, Some(Protocol::TCP))?;
-        Ok(Connecting { token, fd: socket.into(), address: Box::new(SockAddr::from(address)) })
+        let socket = socket2::Socket::new(kernel_address.domain(), kind, address.protocol())?;
+        Ok(Connecting { token, fd: socket.into(), address: kernel_address })
     }
 
     pub(super) fn submission(&self) -> squeue::Entry {
@@ -72,6 +72,9 @@ impl Uring {
                 self.received(name, socket, run, event);
             }
             Operation::Send(_) => self.sent(name, event),
+            Operation::SendDatagram(_) | Operation::ReceiveDatagram(_) => {
+                self.datagram_completed(name, event);
+            }
             Operation::Wait(_) => self.has_room(name),
             Operation::Connect(_)
             | Operation::Open(_)
@@ -161,6 +164,6 @@ impl Uring {
 }
 
 /// Whether an operation that failed so should be tried again.
-fn is_transient(error: &io::Error) -> bool {
+pub(super) fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
 }

@@ -48,6 +48,7 @@ impl Driver for Uring {
         for name in [state.sending, state.receiving.armed, accepting.armed].into_iter().flatten() {
             self.abort(name);
         }
+        self.abort_datagrams(socket);
         // The descriptor is closed with the last operation that holds it: see `inflight`.
         self.calls += u64::from(Rc::strong_count(&state.fd) == 1);
     }
@@ -64,16 +65,22 @@ impl Driver for Uring {
         match request {
             Request::Accept { listener } => self.accept(token, listener),
             // A multishot receive has no flags of the single request.
-            Request::Receive { socket } | Request::Skip { socket, .. } => {
-                self.receive(token, socket);
-            }
+            Request::Receive { socket, max } => self.receive(token, socket, max),
+            Request::Skip { socket, .. } => self.receive(token, socket, usize::MAX),
             Request::Send { socket, payload } => self.send(token, socket, payload.into()),
+            Request::SendVectored { socket, parts } => self.send(token, socket, parts.into()),
+            Request::SendTo { socket, datagram, to } => {
+                self.send_datagram(token, socket, datagram, to);
+            }
+            Request::ReceiveFrom { socket, buffer, max } => {
+                self.receive_datagram(token, socket, buffer, max);
+            }
             Request::SendFile { socket, head, file, offset, length } => {
                 self.send_file(token, socket, FileSend::new(head, &file, offset, length));
             }
             Request::Connect { address } => {
                 self.calls += 1;
-                let connecting = Connecting::new(token, address).map(Operation::Connect);
+                let connecting = Connecting::new(token, &address).map(Operation::Connect);
                 self.start_file(token, connecting);
             }
             Request::Open { directory, path, how } if how.links == Links::SameOwner => {

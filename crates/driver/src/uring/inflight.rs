@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use slab::Slab;
 
+use super::datagrams::{ReceivingDatagram, SendingDatagram};
 use super::files::{Opening, Reading, Syncing, Writing};
 use super::sendfile::Waiting;
 use super::sending::Sending;
@@ -36,6 +37,8 @@ pub(super) enum Operation {
         run: u32,
     },
     Send(Sending),
+    SendDatagram(Box<SendingDatagram>),
+    ReceiveDatagram(Box<ReceivingDatagram>),
     /// The wait for room in a socket.
     Wait(Waiting),
     Connect(Connecting),
@@ -57,6 +60,8 @@ pub(super) struct Connecting {
 pub(super) struct Inflight {
     entries: Slab<Entry>,
     serial: u32,
+    /// Datagrams that are being sent.
+    datagrams: usize,
 }
 
 struct Entry {
@@ -70,6 +75,7 @@ impl Inflight {
     pub(super) fn insert(&mut self, operation: Operation) -> u64 {
         // The serial only serves the assertion in `key`; its top value is left to `IGNORED`.
         self.serial = (self.serial + 1) % u32::MAX;
+        self.datagrams += usize::from(matches!(operation, Operation::SendDatagram(_)));
         let entry = Entry { serial: self.serial, cancelled: false, operation };
         (u64::from(self.serial) << 32) | self.entries.insert(entry) as u64
     }
@@ -90,7 +96,23 @@ impl Inflight {
     /// Takes out an operation that has completed for the last time.
     pub(super) fn remove(&mut self, name: u64) -> Operation {
         let key = self.key(name);
-        self.entries.remove(key).operation
+        let operation = self.entries.remove(key).operation;
+        self.datagrams -= usize::from(matches!(operation, Operation::SendDatagram(_)));
+        operation
+    }
+
+    /// The names of the datagrams that are being sent on `socket`. Looks at all operations if there are any datagrams.
+    pub(super) fn datagrams_of(&self, socket: Socket) -> Vec<u64> {
+        if self.datagrams == 0 {
+            return Vec::new();
+        }
+        let named = self.entries.iter().filter_map(|(key, entry)| match &entry.operation {
+            Operation::SendDatagram(sending) if sending.socket == socket => {
+                Some((u64::from(entry.serial) << 32) | key as u64)
+            }
+            _ => None,
+        });
+        named.collect()
     }
 
     /// Notes that `name` is to end early. False if that was noted before.

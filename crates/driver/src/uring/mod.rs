@@ -8,7 +8,7 @@
 //! | `ring` | the two queues and the one system call |
 //! | `buffers` | received bytes land in buffers that the kernel picks |
 //! | `inflight` | memory and descriptors stay while the kernel has them |
-//! | `sending`, `files` | operations that take memory with them |
+//! | `sending`, `datagrams`, `files` | operations with memory of their own |
 //! | `sendfile` | files to sockets, by calls of our own |
 //! | `sockets`, `receive`, `accept` | multishot operations, and bounded running ahead |
 //! | `complete`, `prefetch` | from completions to results |
@@ -22,6 +22,7 @@
 mod accept;
 mod buffers;
 mod complete;
+mod datagrams;
 mod driver;
 mod files;
 mod inflight;
@@ -143,6 +144,8 @@ impl Uring {
             Operation::Accept { fd, .. } => accept::submission(fd),
             Operation::Receive { fd, run, .. } => receive::submission(fd, *run),
             Operation::Send(sending) => sending.submission(&mut self.messages),
+            Operation::SendDatagram(sending) => sending.submission(),
+            Operation::ReceiveDatagram(receiving) => receiving.submission(),
             Operation::Wait(waiting) => waiting.submission(),
             Operation::Connect(connecting) => connecting.submission(),
             Operation::Open(opening) => opening.submission(),

@@ -22,7 +22,7 @@ pub(super) fn submission(fd: &OwnedFd, run: u32) -> squeue::Entry {
 }
 
 impl Uring {
-    pub(super) fn receive(&mut self, token: Token, socket: Socket) {
+    pub(super) fn receive(&mut self, token: Token, socket: Socket, max: usize) {
         let Some(state) = self.sockets.get_mut(socket) else {
             return self.refuse(token, libc::EBADF);
         };
@@ -30,16 +30,17 @@ impl Uring {
         if receiving.waiting.is_some() {
             return self.refuse(token, libc::EBUSY);
         }
-        if let Some(result) = receiving.ahead.pop_front() {
+        if let Some(result) = receiving.take_ahead(max) {
             return self.done.push(Completion { token, result: result.map(Done::Received) });
         }
         receiving.waiting = Some(token);
+        receiving.max = max;
         self.tokens.insert(token, Place::Receive(socket));
         self.arm(socket);
     }
 
     /// Starts the multishot receive of `socket`, if somebody waits and it is not running or starved.
-    fn arm(&mut self, socket: Socket) {
+    pub(super) fn arm(&mut self, socket: Socket) {
         let Some(state) = self.sockets.get_mut(socket) else { return };
         let receiving = &state.receiving;
         if receiving.waiting.is_none() || receiving.armed.is_some() || receiving.starved {
@@ -86,6 +87,14 @@ impl Uring {
         };
         if let Some(result) = result {
             if let Some(token) = receiving.waiting.take() {
+                let result = match result {
+                    Ok(mut chunk) if chunk.len() > receiving.max => {
+                        let first = chunk.split_to(receiving.max);
+                        receiving.ahead.push_back(Ok(chunk));
+                        Ok(first)
+                    }
+                    result => result,
+                };
                 return self.finish(token, result.map(Done::Received));
             }
             receiving.ahead.push_back(result);
@@ -158,7 +167,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let socket = uring.adopt(listener.accept().unwrap().0.into()).unwrap();
-        uring.start(Token(1), Request::Receive { socket });
+        uring.start(Token(1), Request::Receive { socket, max: usize::MAX });
         uring.submit().unwrap();
         let writer = std::thread::spawn(move || peer.write_all(&vec![1; 1 << 20]));
         let mut most = 0;

@@ -207,7 +207,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let socket = uring.adopt(listener.accept().unwrap().0.into()).unwrap();
-        uring.start(Token(1), Request::Receive { socket });
+        uring.start(Token(1), Request::Receive { socket, max: usize::MAX });
         uring.submit().unwrap();
         peer.write_all(b"x").unwrap();
         let payload = Payload { head: b"y".to_vec(), body: Default::default() };

@@ -10,13 +10,13 @@ use std::rc::Rc;
 
 use io_uring::{opcode, squeue, types};
 
-use crate::user_bytes::Outgoing;
+use crate::user_bytes::{MAX_PARTS, Outgoing};
 use crate::{Socket, Token};
 
 const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
 
-/// Bytes in one plain send at most, so that the length fits its 32 bits.
-const MOST: usize = 1 << 30;
+/// The largest plain send, so that the length fits in its 32 bits.
+const MAX_BYTES: usize = 1 << 30;
 
 /// A payload on its way, and the message header that points into it.
 pub(super) struct Sending {
@@ -28,9 +28,9 @@ pub(super) struct Sending {
     pub(super) message: Option<Box<Message>>,
 }
 
-/// The header of a `sendmsg` with two parts.
+/// The header of a `sendmsg` with several parts.
 pub(super) struct Message {
-    parts: [libc::iovec; 2],
+    parts: [libc::iovec; MAX_PARTS],
     header: libc::msghdr,
 }
 
@@ -48,24 +48,27 @@ impl Sending {
     }
 
     /// The submission that sends the rest. It points into the payload and into `message`, which
-    /// comes from `spare` when both parts are left.
+    /// comes from `spare` if more than one part is left.
     #[expect(clippy::vec_box, reason = "they keep their address when one is put to use")]
     pub(super) fn submission(&mut self, spare: &mut Vec<Box<Message>>) -> squeue::Entry {
         let fd = types::Fd(self.fd.as_raw_fd());
-        let (head, body) = self.payload.rest(self.sent);
-        if head.is_empty() || body.is_empty() {
-            let part = if head.is_empty() { body } else { head };
-            let length = part.len().min(MOST) as u32;
-            return opcode::Send::new(fd, part.as_ptr(), length).flags(FLAGS).build();
-        }
+        let mut rest = self.payload.rest(self.sent);
+        let first = rest.next().unwrap_or_default();
+        let Some(second) = rest.next() else {
+            let length = first.len().min(MAX_BYTES) as u32;
+            return opcode::Send::new(fd, first.as_ptr(), length).flags(FLAGS).build();
+        };
         let message = self.message.get_or_insert_with(|| spare.pop().unwrap_or_default());
-        for (slot, part) in message.parts.iter_mut().zip([head, body]) {
-            // The kernel only reads here, whatever the type says.
+        let parts = message.parts.iter_mut().zip([first, second].into_iter().chain(rest));
+        let mut count = 0;
+        for (slot, part) in parts {
+            // The kernel only reads the bytes, although the pointer is mutable.
             slot.iov_base = part.as_ptr().cast_mut().cast();
             slot.iov_len = part.len();
+            count += 1;
         }
         message.header.msg_iov = message.parts.as_mut_ptr();
-        message.header.msg_iovlen = 2;
+        message.header.msg_iovlen = count;
         opcode::SendMsg::new(fd, ptr::from_ref(&message.header)).flags(FLAGS as u32).build()
     }
 }

@@ -31,7 +31,9 @@ pub(super) struct State {
 #[derive(Default)]
 pub(super) struct Receiving {
     pub(super) waiting: Option<Token>,
-    /// The multishot operation.
+    /// The largest number of bytes that the waiting request takes.
+    pub(super) max: usize,
+    /// The multishot operation, or the receive of a datagram.
     pub(super) armed: Option<u64>,
     /// What nobody has asked for yet, in order.
     pub(super) ahead: VecDeque<io::Result<Chunk>>,
@@ -45,6 +47,16 @@ pub(super) struct Accepting {
     pub(super) waiting: VecDeque<Token>,
     pub(super) armed: Option<u64>,
     pub(super) ahead: VecDeque<Socket>,
+}
+
+impl Receiving {
+    /// The next result, with at most `max` bytes.
+    pub(super) fn take_ahead(&mut self, max: usize) -> Option<io::Result<Chunk>> {
+        match self.ahead.front_mut() {
+            Some(Ok(chunk)) if chunk.len() > max => Some(Ok(chunk.split_to(max))),
+            _ => self.ahead.pop_front(),
+        }
+    }
 }
 
 impl State {

@@ -22,7 +22,7 @@ crate::on_all!(
 fn echo_between_two_of_our_own(io: &mut Harness) {
     let (listener, address) = io.listener();
     let accept = io.start(Request::Accept { listener });
-    let connect = io.start(Request::Connect { address });
+    let connect = io.start(Request::Connect { address: address.into() });
     let server = io.accepted(accept);
     let Done::Connected(client) = io.finish(connect).unwrap() else { panic!() };
     for round in 0..50_u32 {
@@ -95,7 +95,7 @@ fn a_refused_connect_says_so(io: &mut Harness) {
     let taken = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     taken.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let address = taken.local_addr().unwrap().as_socket().unwrap();
-    let connect = io.start(Request::Connect { address });
+    let connect = io.start(Request::Connect { address: address.into() });
     assert_eq!(io.error(connect), libc::ECONNREFUSED);
 }
 
@@ -122,8 +122,8 @@ fn accept_of_a_connection_fails(io: &mut Harness) {
 
 fn a_cancelled_connect_ends(io: &mut Harness) {
     // Nobody answers in this network, if there is a route to it at all.
-    let address = "192.0.2.1:9".parse().unwrap();
-    let connect = io.start(Request::Connect { address });
+    let address = "192.0.2.1:9".parse::<std::net::SocketAddr>().unwrap();
+    let connect = io.start(Request::Connect { address: address.into() });
     io.driver.submit().unwrap();
     io.driver.cancel(connect);
     assert!(io.finish(connect).is_err());

@@ -126,7 +126,7 @@ impl Harness {
     }
 
     pub(crate) fn receive(&mut self, socket: Socket) -> Token {
-        self.start(Request::Receive { socket })
+        self.start(Request::Receive { socket, max: usize::MAX })
     }
 
     pub(crate) fn received(&mut self, socket: Socket) -> io::Result<Chunk> {

@@ -4,17 +4,20 @@
 mod accepting;
 mod closing;
 mod cost;
+mod datagrams;
 mod disk;
 mod files;
 mod harness;
 mod left_outside;
 mod model;
+mod options;
 mod parking;
 mod peer;
 mod pool;
 mod receiving;
 mod sending;
 mod sending_files;
+mod unix_sockets;
 mod user_bytes;
 mod writing;
 

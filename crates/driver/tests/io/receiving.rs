@@ -19,6 +19,7 @@ crate::on_all!(
     data_before_adoption,
     what_is_skipped_is_counted_and_the_rest_is_whole,
     skipping_ends_with_the_stream,
+    a_receive_takes_no_more_than_its_limit,
 );
 
 fn pipelined_small_messages(io: &mut Harness) {
@@ -120,7 +121,7 @@ fn data_before_adoption(io: &mut Harness) {
     peer.write_all(b"early").unwrap();
     peer.shutdown(Shutdown::Write).unwrap();
     let socket = io.driver.adopt(ours).unwrap();
-    let receive = io.start(Request::Receive { socket });
+    let receive = io.start(Request::Receive { socket, max: usize::MAX });
     assert_eq!(*io.chunk(receive).unwrap(), *b"early");
     assert!(io.received(socket).unwrap().is_empty());
 }
@@ -131,14 +132,14 @@ fn what_is_skipped_is_counted_and_the_rest_is_whole(io: &mut Harness) {
     let sent = pattern(LENGTH);
     let writer = write_all(&peer, sent.clone());
     let mut at = 0;
-    for most in [1, 1000, 5, 300_000, 100, 200_000].into_iter().cycle() {
+    for max in [1, 1000, 5, 300_000, 100, 200_000].into_iter().cycle() {
         if at >= LENGTH / 2 {
             break;
         }
-        let token = io.start(Request::Skip { socket, most });
+        let token = io.start(Request::Skip { socket, max });
         let came = match io.finish(token).unwrap() {
             Done::Skipped(bytes) => {
-                assert!((1..=most).contains(&bytes), "{bytes} of {most}");
+                assert!((1..=max).contains(&bytes), "{bytes} of {max}");
                 bytes as usize
             }
             Done::Received(chunk) => {
@@ -157,13 +158,33 @@ fn what_is_skipped_is_counted_and_the_rest_is_whole(io: &mut Harness) {
     writer.join().unwrap();
 }
 
+/// A receive takes no more than its limit; the following bytes stay for the next one, in order.
+fn a_receive_takes_no_more_than_its_limit(io: &mut Harness) {
+    const LENGTH: usize = 100_000;
+    let (socket, peer) = io.pair();
+    let sent = pattern(LENGTH);
+    let writer = write_all(&peer, sent.clone());
+    let mut received = Vec::new();
+    for max in [1, 2, 1000, 3, usize::MAX, 8191, 8193].into_iter().cycle() {
+        if received.len() == LENGTH {
+            break;
+        }
+        let token = io.start(Request::Receive { socket, max });
+        let chunk = io.chunk(token).unwrap();
+        assert!((1..=max).contains(&chunk.len()), "{} of {max} bytes", chunk.len());
+        received.extend_from_slice(&chunk);
+    }
+    assert_eq!(received, sent);
+    writer.join().unwrap();
+}
+
 fn skipping_ends_with_the_stream(io: &mut Harness) {
     let (socket, mut peer) = io.pair();
     peer.write_all(b"0123456789").unwrap();
     peer.shutdown(Shutdown::Write).unwrap();
     let mut came = 0;
     for _ in 0..=10 {
-        let token = io.start(Request::Skip { socket, most: 1 << 30 });
+        let token = io.start(Request::Skip { socket, max: 1 << 30 });
         match io.finish(token).unwrap() {
             Done::Skipped(bytes) => came += bytes,
             Done::Received(chunk) if chunk.is_empty() => return assert_eq!(came, 10),

@@ -12,6 +12,7 @@ use crate::harness::{Harness, pattern, read_slowly};
 
 crate::on_all!(
     head_and_body_in_every_mixture,
+    many_parts_in_order,
     much_to_a_slow_reader,
     the_head_comes_back,
     only_one_send_at_a_time,
@@ -28,6 +29,28 @@ fn head_and_body_in_every_mixture(io: &mut Harness) {
         let mut got = vec![0; head.len() + body.len()];
         peer.read_exact(&mut got).unwrap();
         assert_eq!(got, format!("{head}{body}").into_bytes());
+    }
+}
+
+/// More parts than fit in one system call, some of them empty.
+fn many_parts_in_order(io: &mut Harness) {
+    const LENGTH: usize = 3 << 20;
+    let (socket, peer) = io.pair();
+    let bytes = Bytes::from(pattern(LENGTH));
+    let mut parts = vec![Bytes::new()];
+    let mut at = 0;
+    for length in (1..100).chain([200_000, 0, 0, 1, 1 << 20, LENGTH]) {
+        let end = (at + length).min(LENGTH);
+        parts.push(bytes.slice(at..end));
+        at = end;
+    }
+    let send = io.start(Request::SendVectored { socket, parts });
+    let reader = read_slowly(peer, LENGTH);
+    io.sent(send).unwrap();
+    assert!(reader.join().unwrap() == bytes);
+    for parts in [Vec::new(), vec![Bytes::new(); 3]] {
+        let send = io.start(Request::SendVectored { socket, parts });
+        io.sent(send).unwrap();
     }
 }
 

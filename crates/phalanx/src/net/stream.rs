@@ -31,10 +31,10 @@ impl Stream {
     /// # Errors
     /// As `connect(2)`, or [`IoTimeout`]'s.
     pub async fn connect(address: SocketAddr, timeout: IoTimeout) -> io::Result<Self> {
-        match request(Request::Connect { address }, timeout).await? {
+        match request(Request::Connect { address: address.into() }, timeout).await? {
             Done::Connected(socket) => {
                 let stream = Self(HomeSocket::new(socket));
-                stream.0.driver(|driver, socket| driver.set_nodelay(socket))?;
+                stream.0.driver(|driver, socket| driver.set_nodelay(socket, true))?;
                 Ok(stream)
             }
             other => unreachable!("connect came to {other:?}"),
@@ -49,7 +49,8 @@ impl Stream {
     /// # Errors
     /// As `recv(2)`, or [`IoTimeout`]'s.
     pub async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
-        match self.0.request(|socket| Request::Receive { socket }, timeout).await? {
+        match self.0.request(|socket| Request::Receive { socket, max: usize::MAX }, timeout).await?
+        {
             Done::Received(chunk) => {
                 buffer.extend_from_slice(&chunk);
                 Ok(chunk.len())
@@ -74,7 +75,7 @@ impl Stream {
         timeout: IoTimeout,
     ) -> io::Result<u64> {
         debug_assert!(skip > 0, "nothing to skip: read");
-        match self.0.request(|socket| Request::Skip { socket, most: skip }, timeout).await? {
+        match self.0.request(|socket| Request::Skip { socket, max: skip }, timeout).await? {
             Done::Skipped(bytes) => Ok(bytes),
             Done::Received(chunk) => {
                 let skipped =

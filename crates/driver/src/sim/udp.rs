@@ -1,0 +1,214 @@
+//! Datagrams between simulated UDP sockets. They may be lost, duplicated and reordered, and take time.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use bytes::Bytes;
+use slab::Slab;
+
+use super::{State, World};
+
+/// The largest datagram, as of IPv4.
+const MAX_BYTES: usize = 65_507;
+
+/// Bytes that a datagram takes in a receive buffer in addition to its content, so that empty datagrams fill it too.
+const OVERHEAD: usize = 64;
+
+/// The UDP sockets of a world.
+#[derive(Default)]
+pub(crate) struct Udp {
+    sockets: Slab<UdpSocket>,
+    by_address: BTreeMap<SocketAddr, usize>,
+}
+
+struct UdpSocket {
+    address: SocketAddr,
+    peer: Option<SocketAddr>,
+    /// Sorted by the time of arrival.
+    queue: Vec<Arrival>,
+    /// In the queue, bounded by the room of a connection.
+    bytes: usize,
+    drops: u32,
+    /// The last arrival; only reordered datagrams overtake it.
+    last: u64,
+}
+
+struct Arrival {
+    at: u64,
+    from: SocketAddr,
+    bytes: Bytes,
+}
+
+/// A received datagram.
+pub(super) struct Received {
+    pub(super) length: usize,
+    pub(super) from: SocketAddr,
+    pub(super) truncated: bool,
+}
+
+fn code(code: i32) -> io::Error {
+    io::Error::from_raw_os_error(code)
+}
+
+impl Udp {
+    pub(super) fn open(&self) -> usize {
+        self.sockets.len()
+    }
+
+    pub(super) fn address(&self, socket: usize) -> SocketAddr {
+        self.sockets[socket].address
+    }
+
+    pub(super) fn peer(&self, socket: usize) -> Option<SocketAddr> {
+        self.sockets[socket].peer
+    }
+
+    pub(super) fn connect(&mut self, socket: usize, peer: SocketAddr) {
+        self.sockets[socket].peer = Some(peer);
+    }
+
+    pub(super) fn drops(&self, socket: usize) -> u32 {
+        self.sockets[socket].drops
+    }
+
+    /// The socket that receives what is sent to `address`.
+    fn receiver(&self, address: SocketAddr) -> Option<usize> {
+        let any: IpAddr = match address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let exact = self.by_address.get(&address);
+        exact.or_else(|| self.by_address.get(&(any, address.port()).into())).copied()
+    }
+}
+
+pub(super) fn bind(state: &mut State, mut address: SocketAddr) -> io::Result<usize> {
+    if address.port() == 0 {
+        address.set_port(state.net.free_port());
+    }
+    if state.udp.by_address.contains_key(&address) {
+        return Err(code(libc::EADDRINUSE));
+    }
+    let (peer, queue, bytes, drops, last) = (None, Vec::new(), 0, 0, 0);
+    let socket = UdpSocket { address, peer, queue, bytes, drops, last };
+    let socket = state.udp.sockets.insert(socket);
+    state.udp.by_address.insert(address, socket);
+    Ok(socket)
+}
+
+pub(super) fn close(state: &mut State, socket: usize) {
+    let socket = state.udp.sockets.remove(socket);
+    state.udp.by_address.remove(&socket.address);
+    state.changed();
+}
+
+/// Sends a datagram, which may vanish on its way. A datagram to an address without a socket vanishes.
+pub(super) fn send(
+    state: &mut State,
+    socket: usize,
+    bytes: &[u8],
+    to: Option<SocketAddr>,
+) -> io::Result<()> {
+    let UdpSocket { address: from, peer, .. } = state.udp.sockets[socket];
+    let to = to.or(peer).ok_or_else(|| code(libc::EDESTADDRREQ))?;
+    if bytes.len() > MAX_BYTES {
+        return Err(code(libc::EMSGSIZE));
+    }
+    if state.chance(state.faults.lost) {
+        return Ok(());
+    }
+    let copies = 1 + usize::from(state.chance(state.faults.duplicated));
+    let bytes = Bytes::copy_from_slice(bytes);
+    for _ in 0..copies {
+        let at = state.arrival();
+        let in_order = !state.chance(state.faults.reordered);
+        let Some(receiver) = state.udp.receiver(to) else { continue };
+        let receiver = &mut state.udp.sockets[receiver];
+        if receiver.peer.is_some_and(|peer| peer != from) {
+            continue;
+        }
+        if receiver.bytes + bytes.len() + OVERHEAD > state.net.room.max(MAX_BYTES + OVERHEAD) {
+            receiver.drops = receiver.drops.wrapping_add(1);
+            continue;
+        }
+        let at = if in_order { at.max(receiver.last) } else { at };
+        receiver.last = receiver.last.max(at);
+        receiver.bytes += bytes.len() + OVERHEAD;
+        let place = receiver.queue.partition_point(|arrival| arrival.at <= at);
+        receiver.queue.insert(place, Arrival { at, from, bytes: bytes.clone() });
+        state.changed();
+    }
+    Ok(())
+}
+
+/// Moves the next datagram that has arrived into `into`; `WouldBlock` if there is none.
+pub(super) fn receive(state: &mut State, socket: usize, into: &mut [u8]) -> io::Result<Received> {
+    let now = state.clock.now;
+    let socket = &mut state.udp.sockets[socket];
+    if socket.queue.first().is_none_or(|arrival| arrival.at > now) {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    let Arrival { from, bytes, .. } = socket.queue.remove(0);
+    socket.bytes -= bytes.len() + OVERHEAD;
+    let length = bytes.len().min(into.len());
+    into[..length].copy_from_slice(&bytes[..length]);
+    state.changed();
+    Ok(Received { length, from, truncated: length < bytes.len() })
+}
+
+/// A simulated UDP socket for a client, or for a driver to adopt. Its calls never wait. Dropping it closes it.
+#[derive(Debug)]
+pub struct UdpPeer {
+    world: World,
+    socket: Option<usize>,
+}
+
+impl UdpPeer {
+    pub(super) fn new(world: World, socket: usize) -> Self {
+        Self { world, socket: Some(socket) }
+    }
+
+    fn socket(&self) -> usize {
+        self.socket.expect("there until it is dropped")
+    }
+
+    /// The address to which it is bound.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.world.state().udp.address(self.socket())
+    }
+
+    /// Sends a datagram. It may be lost, as the world's [`Faults`](super::Faults) have it.
+    ///
+    /// # Errors
+    /// `EMSGSIZE` above 65,507 bytes.
+    pub fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
+        send(&mut self.world.state(), self.socket(), datagram, Some(to))
+    }
+
+    /// Takes a datagram that has arrived: its length in `into`, and its sender. The rest of a datagram that is longer
+    /// than `into` is discarded.
+    ///
+    /// # Errors
+    /// `WouldBlock` if none has arrived.
+    pub fn try_recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let received = receive(&mut self.world.state(), self.socket(), into)?;
+        Ok((received.length, received.from))
+    }
+
+    pub(super) fn is_of(&self, world: &World) -> bool {
+        self.world.is_same(world)
+    }
+
+    pub(super) fn into_socket(mut self) -> usize {
+        self.socket.take().expect("there until it is dropped")
+    }
+}
+
+impl Drop for UdpPeer {
+    fn drop(&mut self) {
+        if let Some(socket) = self.socket {
+            close(&mut self.world.state(), socket);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Unix stream sockets.
+
+use std::io::ErrorKind;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use phalanx_driver::{Address, Done, Request, Socket};
+use tempfile::TempDir;
+
+use crate::harness::{Harness, pattern};
+
+crate::on_all!(
+    a_connection_by_path,
+    nobody_at_a_path,
+    a_path_that_is_too_long,
+    large_messages_both_ways,
+);
+
+/// A listening socket at a path of its own, and the directory that has to stay.
+fn listener(io: &mut Harness) -> (Socket, PathBuf, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let endpoint = match &io.outside.0 {
+        None => UnixListener::bind(&path).unwrap().into(),
+        Some(world) => world.listen_unix(&path),
+    };
+    (io.driver.adopt(endpoint).unwrap(), path, directory)
+}
+
+fn connect(io: &mut Harness, path: &Path) -> std::io::Result<Socket> {
+    let connect = io.start(Request::Connect { address: Address::Unix(path.into()) });
+    match io.finish(connect)? {
+        Done::Connected(socket) => Ok(socket),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn pair(io: &mut Harness) -> (Socket, Socket, TempDir) {
+    let (listener, path, directory) = listener(io);
+    let accept = io.start(Request::Accept { listener });
+    let client = connect(io, &path).unwrap();
+    (client, io.accepted(accept), directory)
+}
+
+fn a_connection_by_path(io: &mut Harness) {
+    let (client, server, _directory) = pair(io);
+    for (from, to) in [(client, server), (server, client)] {
+        let send = io.send(from, b"head", "body");
+        io.sent(send).unwrap();
+        assert_eq!(io.received_exactly(to, 8), b"headbody");
+        assert_eq!(io.driver.local_addr(from).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(io.driver.peer_addr(from).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+    io.driver.shutdown(client, std::net::Shutdown::Write).unwrap();
+    assert!(io.received(server).unwrap().is_empty());
+    io.driver.close(server);
+    assert!(io.received(client).unwrap().is_empty());
+}
+
+fn nobody_at_a_path(io: &mut Harness) {
+    let directory = tempfile::tempdir().unwrap();
+    let error = connect(io, &directory.path().join("none")).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
+    let (listener, path, _directory) = listener(io);
+    io.driver.close(listener);
+    let error = connect(io, &path).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
+}
+
+fn a_path_that_is_too_long(io: &mut Harness) {
+    let error = connect(io, Path::new(&"x".repeat(200))).unwrap_err();
+    let expected =
+        if io.outside.0.is_some() { ErrorKind::NotFound } else { ErrorKind::InvalidInput };
+    assert_eq!(error.kind(), expected);
+}
+
+fn large_messages_both_ways(io: &mut Harness) {
+    const LENGTH: usize = 1 << 20;
+    let (client, server, _directory) = pair(io);
+    for (from, to) in [(client, server), (server, client)] {
+        let bytes = pattern(LENGTH);
+        let send = io.send(from, &bytes[..1000], bytes[1000..].to_vec());
+        assert!(io.received_exactly(to, LENGTH) == bytes);
+        io.sent(send).unwrap();
+    }
+}
