@@ -1,22 +1,22 @@
-//! Who may come in, and what for: the users and the rules at hand. An operator may have their files read anew
-//! while the broker runs.
+//! Authentication and authorization by the users and the access list in force. A reload replaces both.
 //!
-//! Rules have a version. A subscription of which all may be received remembers by which version that was found
-//! out, so that its messages are looked at only once the rules are others.
+//! Each policy has a version. A subscription whose messages may all be received stores the version for which that was
+//! determined, so its messages are checked again only after the rules change.
 
 use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Cache};
 
 use phalanx_access::{Attempt, Covers, FileError, Passwords, Rules, Users, Who};
 use phalanx_guard::Refusal;
 use phalanx_mqtt::Reason;
 
 use crate::config::Security;
-use crate::newest::{Newest, Seen};
 
-/// Who a session belongs to.
+/// The owner of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
-    /// The user whose password was looked at, if anybody's was.
+    /// The authenticated user; `None` for an anonymous client.
     pub(crate) user: Option<Arc<str>>,
     pub(crate) client: Arc<str>,
 }
@@ -27,34 +27,37 @@ impl Identity {
     }
 }
 
-/// One reading of the files.
+/// The users and rules of one reading of their files.
 pub(crate) struct Policy {
-    /// 0 where there are no rules: everybody may do everything.
+    /// Increases with each reading; never 0.
+    generation: u32,
+    /// The generation; 0 if there are no rules, so that everything is allowed.
     version: u32,
     users: Option<Arc<Users>>,
     rules: Option<Rules>,
     anonymous: bool,
 }
 
-/// By which version of the rules all that a subscription matches may be received; 0 where its messages are to
-/// be looked at.
+/// The version of the rules by which all messages of a subscription may be received; 0 if each message has to be
+/// checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Covered(u32);
 
 impl Covered {
-    /// Nobody has asked: to be found out for each message where there are rules.
+    /// Not determined: each message is checked if there are rules.
     pub(crate) const UNKNOWN: Self = Self(0);
 }
 
 impl Policy {
-    fn read(security: &Security, version: u32) -> Result<Self, FileError> {
+    fn read(security: &Security, generation: u32) -> Result<Self, FileError> {
         let users = security.password_file.as_deref().map(Users::open).transpose()?.map(Arc::new);
         let rules = security.acl_file.as_deref().map(Rules::open).transpose()?;
         let anonymous = security.allow_anonymous || users.is_none();
-        Ok(Self { version: if rules.is_some() { version } else { 0 }, users, rules, anonymous })
+        let version = if rules.is_some() { generation } else { 0 };
+        Ok(Self { generation, version, users, rules, anonymous })
     }
 
-    /// Whether a message may be published to a topic. The system's own are the broker's.
+    /// Whether a client may publish to `topic`. Only the broker publishes below `$SYS`.
     #[inline]
     pub(crate) fn may_publish(&self, identity: &Identity, topic: &str) -> bool {
         if topic.starts_with('$') && is_system(topic) {
@@ -66,7 +69,7 @@ impl Policy {
         }
     }
 
-    /// How much of what `filter` matches may be received; none for nothing.
+    /// Whether a client may subscribe to `filter`: `None` if no message that it matches may be received.
     pub(crate) fn may_subscribe(&self, identity: &Identity, filter: &str) -> Option<Covered> {
         let Some(rules) = &self.rules else { return Some(Covered(0)) };
         match rules.may_subscribe(identity.who(), filter) {
@@ -76,22 +79,22 @@ impl Policy {
         }
     }
 
-    /// Whether a message to `topic` may be received through a subscription that was covered so.
+    /// Whether a message to `topic` may be received through a subscription with this coverage.
     #[inline]
     pub(crate) fn may_receive(&self, covered: Covered, identity: &Identity, topic: &str) -> bool {
-        covered.0 == self.version || self.look(identity, topic)
+        covered.0 == self.version || self.check_rules(identity, topic)
     }
 
     #[cold]
-    fn look(&self, identity: &Identity, topic: &str) -> bool {
+    fn check_rules(&self, identity: &Identity, topic: &str) -> bool {
         self.rules.as_ref().is_none_or(|rules| rules.may_receive(identity.who(), topic))
     }
 
-    /// The user that a client is, by the name and the password of its CONNECT; none for somebody without a
-    /// name, where those are let in.
+    /// Authenticates a client by the user name and password of its CONNECT. Returns `None` for a client without a user
+    /// name, if anonymous clients are allowed.
     ///
     /// # Errors
-    /// The reason with which it is refused.
+    /// The reason code of the rejection.
     pub(crate) async fn authenticate(
         &self,
         passwords: Option<&Passwords>,
@@ -112,39 +115,37 @@ impl Policy {
     }
 }
 
-/// What a CONNECT says of who it is.
+/// The credentials of a CONNECT.
 pub(crate) struct Login {
     pub(crate) name: Option<String>,
     pub(crate) password: Vec<u8>,
-    /// What stands for the client's address.
+    /// The client's address as a key: see [`phalanx_guard::client`].
     pub(crate) client: u64,
 }
 
-/// Whether a topic is one of those that the broker itself publishes to.
+/// Whether only the broker publishes to a topic.
 fn is_system(topic: &str) -> bool {
     topic == "$SYS" || topic.starts_with("$SYS/")
 }
 
-/// The newest policy.
-pub(crate) type Access = Newest<Policy>;
+/// The policy in force, shared by all processors. A reload stores a new one.
+pub(crate) type Access = Arc<ArcSwap<Policy>>;
 
-/// A policy in somebody's hands.
-pub(crate) type Current = Seen<Policy>;
+/// The policy in force, cached by one connection or one stage.
+pub(crate) type CachedPolicy = Cache<Access, Arc<Policy>>;
 
-impl Access {
-    /// Reads the files. May block.
-    ///
-    /// # Errors
-    /// When one of them cannot be used.
-    pub(crate) fn open(security: &Security) -> Result<Self, FileError> {
-        Policy::read(security, 1).map(Self::new)
-    }
+/// Reads the files. May block.
+///
+/// # Errors
+/// If a file cannot be read or contains an error.
+pub(crate) fn open(security: &Security) -> Result<Access, FileError> {
+    Policy::read(security, 1).map(|policy| Arc::new(ArcSwap::from_pointee(policy)))
+}
 
-    /// Reads files for the policy that is to be [put](Newest::put) in place next. May block.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    pub(crate) fn prepare(&self, security: &Security) -> Result<Policy, FileError> {
-        Policy::read(security, self.next())
-    }
+/// Reads the files for the policy that will replace the one in force. May block.
+///
+/// # Errors
+/// If a file cannot be read or contains an error.
+pub(crate) fn prepare(access: &Access, security: &Security) -> Result<Policy, FileError> {
+    Policy::read(security, access.load().generation.wrapping_add(1).max(1))
 }

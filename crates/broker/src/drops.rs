@@ -171,7 +171,7 @@ impl Drops {
 }
 
 /// In looks: no reason waits longer for its next line.
-const LONGEST: u32 = 120;
+const MAX_LOG_PAUSE: u32 = 120;
 
 /// The log of drops, by reasons.
 pub(crate) struct DropLog([LogLimit; DropReason::ALL.len()]);
@@ -187,7 +187,9 @@ impl DropLog {
     pub(crate) fn lines(&mut self, drops: &Drops, is_last: bool) -> Vec<String> {
         let mut lines = Vec::new();
         for (own, reason) in self.0.iter_mut().zip(DropReason::ALL) {
-            let Some(more) = own.due(drops.count(*reason), LONGEST, is_last) else { continue };
+            let Some(more) = own.due(drops.count(*reason), MAX_LOG_PAUSE, is_last) else {
+                continue;
+            };
             let what = reason.family().counted(more);
             let (label, text) = (reason.label(), reason.text());
             let example = drops.take_example(*reason);

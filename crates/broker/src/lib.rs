@@ -19,7 +19,6 @@
 #![forbid(unsafe_code)]
 
 mod access;
-mod bell;
 mod config;
 mod connection;
 mod content;
@@ -29,16 +28,16 @@ mod durable;
 mod listen;
 mod log;
 mod message;
-mod newest;
+mod message_pool;
+mod notify;
 mod operator;
 mod reload;
 mod routing;
 mod serve;
 mod session;
-mod spare;
+mod settings;
 mod stages;
 mod system;
-mod terms;
 mod trie;
 /// What simulated clients of the broker speak, here and in `tests`.
 #[cfg(test)]

@@ -9,19 +9,20 @@ use phalanx::task::Either;
 use phalanx::{select, sleep};
 
 use crate::drops::{DropLog, Drops};
-use crate::durable::Ledger;
+use crate::durable::Wal;
 use crate::durable::disk_state::DiskLog;
 
 /// The interval between two looks.
-const LOOK: Duration = Duration::from_secs(5);
+const LOG_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Logs what is dropped, and changes of the disk's state, until the program drains.
-pub(crate) async fn log(drops: Drops, ledger: Ledger) {
+pub(crate) async fn log(drops: Drops, wal: Wal) {
     let (mut drop_log, mut disk_log) = (DropLog::default(), DiskLog::default());
     let mut drained = pin!(draining());
     loop {
-        let is_last = matches!(select(sleep(LOOK), drained.as_mut()).await, Either::Right(()));
-        let of_disk = ledger.disk().map(|disk| disk_log.lines(disk, is_last));
+        let is_last =
+            matches!(select(sleep(LOG_INTERVAL), drained.as_mut()).await, Either::Right(()));
+        let of_disk = wal.disk().map(|disk| disk_log.lines(disk, is_last));
         let lines = of_disk.into_iter().flatten().chain(drop_log.lines(&drops, is_last));
         lines.for_each(|line| eprintln!("phalanx: {line}"));
         if is_last {

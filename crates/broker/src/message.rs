@@ -54,7 +54,7 @@ pub(crate) struct Message {
 
 /// What is kept of a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kept<'a> {
+pub(crate) struct StoredMessage<'a> {
     pub(crate) topic: &'a str,
     pub(crate) payload: &'a [u8],
     pub(crate) properties: Properties<'a>,
@@ -68,7 +68,7 @@ impl Message {
     pub(crate) fn of(
         publish: &Publish<'_>,
         topic: &str,
-        (from, kept): (ClientKey, u64),
+        (from, durable_id): (ClientKey, u64),
         now: Duration,
     ) -> Self {
         let mut own = Self {
@@ -83,7 +83,7 @@ impl Message {
             begun: None,
             number: AtomicU64::new(0),
         };
-        own.fill(publish, topic, (from, kept), now);
+        own.fill(publish, topic, (from, durable_id), now);
         own
     }
 
@@ -100,7 +100,7 @@ impl Message {
         &mut self,
         publish: &Publish<'_>,
         topic: &str,
-        (from, kept): (ClientKey, u64),
+        (from, durable_id): (ClientKey, u64),
         now: Duration,
     ) {
         let Self { topic: own, payload, properties, .. } = self;
@@ -115,23 +115,27 @@ impl Message {
         self.retain = publish.retain;
         self.from = Some(from);
         self.begun = match publish.delivery {
-            Delivery::ExactlyOnce(id) => Some((kept, id)),
+            Delivery::ExactlyOnce(id) => Some((durable_id, id)),
             _ => None,
         };
         *self.number.get_mut() = 0;
     }
 
     /// What was kept by this number.
-    pub(crate) fn restored(number: u64, kept: &Kept<'_>, expires: Option<Duration>) -> Self {
+    pub(crate) fn from_stored(
+        number: u64,
+        stored: &StoredMessage<'_>,
+        expires: Option<Duration>,
+    ) -> Self {
         let mut properties = PropertyBuffer::new();
-        properties.append(kept.properties);
+        properties.append(stored.properties);
         Self {
-            topic: kept.topic.into(),
-            payload: kept.payload.into(),
+            topic: stored.topic.into(),
+            payload: stored.payload.into(),
             properties,
-            qos: kept.qos,
-            retain: kept.retain,
-            is_invalid: check(kept.topic, kept.properties, kept.payload).is_err(),
+            qos: stored.qos,
+            retain: stored.retain,
+            is_invalid: check(stored.topic, stored.properties, stored.payload).is_err(),
             expires,
             from: None,
             begun: None,
@@ -140,8 +144,8 @@ impl Message {
     }
 
     /// What there is to keep of it, but for when it expires.
-    pub(crate) fn kept(&self) -> Kept<'_> {
-        Kept {
+    pub(crate) fn stored(&self) -> StoredMessage<'_> {
+        StoredMessage {
             topic: &self.topic,
             payload: &self.payload,
             properties: self.properties.get(),
@@ -227,7 +231,7 @@ impl Message {
 
     /// The same, to be kept while this is on its way.
     pub(crate) fn again(&self) -> Self {
-        Self::restored(0, &self.kept(), self.expires)
+        Self::from_stored(0, &self.stored(), self.expires)
     }
 
     /// The same message, published `later`.

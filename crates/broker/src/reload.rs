@@ -10,14 +10,14 @@ use std::time::SystemTime;
 
 use phalanx_tls::{Certificates, Clients};
 
-use crate::access::Access;
+use crate::access::{self, Access};
 use crate::config::{Config, Tls};
 use crate::serve::{ServeError, source};
-use crate::terms::{Live, Terms};
+use crate::settings::{Settings, SharedSettings};
 
 /// Puts new configurations in the place of a running broker's.
 pub struct Reloader {
-    pub(crate) live: Live,
+    pub(crate) settings: SharedSettings,
     pub(crate) access: Access,
     pub(crate) tls: Option<(Arc<Certificates>, Option<Clients>)>,
     /// What cannot change is as it was when the broker started.
@@ -53,7 +53,7 @@ impl Reloader {
             }
         }
         let security = &followed.security;
-        let policy = self.access.prepare(security)?;
+        let policy = access::prepare(&self.access, security)?;
         let mut files: Vec<_> =
             [&security.password_file, &security.acl_file].into_iter().flatten().cloned().collect();
         let mut warnings = Vec::new();
@@ -71,9 +71,9 @@ impl Reloader {
         let needs_restart = new.left_out(&followed);
         followed.limits.connections =
             followed.runtime.room_for_connections(followed.limits.connections, 0);
-        self.access.put(policy);
-        let terms = Terms::new(followed, Some(self.live.current().get()));
-        self.live.put(terms);
+        self.access.store(Arc::new(policy));
+        let settings = Settings::new(followed, Some(&self.settings.load()));
+        self.settings.store(Arc::new(settings));
         Ok(Reloaded { files, needs_restart, warnings })
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use arc_swap::ArcSwap;
 use phalanx::net::{Listener, Listeners};
 use phalanx::runtime::{RunError, StartContext, Started};
 use phalanx::shutdown::draining;
@@ -17,23 +18,23 @@ use phalanx_service::{Hangups, port_hint};
 use phalanx_store::{Checked, OpenError, Options, Recovered, Store};
 use phalanx_tls::{CertificateError, Certificates, Clients, Source, TlsStages};
 
-use crate::access::Access;
+use crate::access::{self, Access};
 use crate::config::{Config, ConfigError, Tls};
 use crate::connection::accept::accept;
-use crate::connection::guest::Guard;
-use crate::connection::place::Places;
+use crate::connection::connection_limit::ConnectionLimit;
+use crate::connection::peer::Guard;
 use crate::connection::refused_logins::RefusedLogins;
 use crate::counters::Counters;
 use crate::drops::DropReason;
-use crate::durable::Ledger;
-use crate::durable::restored::Restored;
+use crate::durable::Wal;
+use crate::durable::recovery::RecoveredState;
 use crate::listen::Listen;
 use crate::log::log;
 use crate::reload::Reloader;
-use crate::routing::UnderWay;
+use crate::routing::DeliveryLimiter;
+use crate::settings::{Settings, SharedSettings};
 use crate::stages::Stages;
 use crate::system::tell;
-use crate::terms::{Live, Terms};
 
 /// Why a broker does not run.
 #[derive(Debug, thiserror::Error)]
@@ -106,14 +107,14 @@ pub(crate) struct Context {
     /// Where passwords are looked at, if there are any.
     pub(crate) passwords: Option<Passwords>,
     pub(crate) refused_logins: Arc<RefusedLogins>,
-    pub(crate) places: Arc<Places>,
-    /// Places for those who are told that there is none.
-    pub(crate) turned_away: Arc<Places>,
+    pub(crate) connection_limit: Arc<ConnectionLimit>,
+    /// ConnectionLimit for those who are told that there is none.
+    pub(crate) rejections: Arc<ConnectionLimit>,
     pub(crate) guard: Guard,
     /// Where hands are shaken, if any address has TLS.
     pub(crate) tls: Option<TlsStages>,
-    pub(crate) ledger: Ledger,
-    pub(crate) under_way: UnderWay,
+    pub(crate) wal: Wal,
+    pub(crate) delivery_limiter: DeliveryLimiter,
 }
 
 /// Names for clients that have none, which nobody else can guess.
@@ -138,7 +139,7 @@ impl Names {
 #[derive(Clone)]
 pub struct Broker {
     context: Context,
-    live: Live,
+    settings: SharedSettings,
 }
 
 impl Broker {
@@ -166,18 +167,18 @@ impl Broker {
         (store, recovered): (Store, Recovered),
         time_of_day: Duration,
     ) -> Result<Self, String> {
-        let restored = Restored::of(recovered, config.runtime.workers, time_of_day)?;
+        let restored = RecoveredState::of(recovered, config.runtime.workers, time_of_day)?;
         Ok(Self::declare_checked(graph, config, Some((store, restored))))
     }
 
     fn declare_checked(
         graph: &mut Graph,
         config: &Config,
-        store: Option<(Store, Restored)>,
+        store: Option<(Store, RecoveredState)>,
     ) -> Self {
-        let errors = config.check();
-        assert!(errors.is_empty(), "{}", lines(&errors));
-        let access = Access::open(&config.security).unwrap_or_else(|error| panic!("{error}"));
+        let mistakes = config.check();
+        assert!(mistakes.is_empty(), "{}", lines(&mistakes));
+        let access = access::open(&config.security).unwrap_or_else(|error| panic!("{error}"));
         Self::declare_with(graph, config, access, (store, None))
     }
 
@@ -185,17 +186,19 @@ impl Broker {
         graph: &mut Graph,
         config: &Config,
         access: Access,
-        (store, tls): (Option<(Store, Restored)>, Option<OfTls>),
+        (store, tls): (Option<(Store, RecoveredState)>, Option<OfTls>),
     ) -> Self {
-        let (counters, live) = (Counters::new(), Live::new(Terms::new(config.clone(), None)));
+        let (counters, settings) =
+            (Counters::new(), Arc::new(ArcSwap::from_pointee(Settings::new(config.clone(), None))));
         let passwords = config.security.password_file.as_ref().map(|_| Passwords::declare(graph));
         // No name for what is spoken: clients offer several, or none.
         let tls = tls.map(|(certificates, of)| TlsStages::declare(graph, certificates, &[], of));
-        let (stages, ledger, under_way) =
-            Stages::declare(graph, config, &live, (&access, &counters), store);
-        let (terms, names) = (live.current(), Arc::new(Names::new()));
-        let (config, guard) = (terms.get().config.clone(), terms.get().guard.clone());
-        let places = Arc::default();
+        let (stages, wal, delivery_limiter) =
+            Stages::declare(graph, config, &settings, (&access, &counters), store);
+        let names = Arc::new(Names::new());
+        let current = settings.load();
+        let (config, guard) = (current.config.clone(), current.guard.clone());
+        let connection_limit = Arc::default();
         let refused_logins = Arc::new(RefusedLogins::new(counters.logins_refused.clone()));
         let context = Context {
             stages,
@@ -205,14 +208,14 @@ impl Broker {
             names,
             access,
             passwords,
-            places,
-            turned_away: Arc::default(),
+            connection_limit,
+            rejections: Arc::default(),
             guard,
             tls,
-            ledger,
-            under_way,
+            wal,
+            delivery_limiter,
         };
-        Self { context, live }
+        Self { context, settings }
     }
 
     #[cfg(test)]
@@ -222,18 +225,18 @@ impl Broker {
 
     /// What is under way from the router to the sessions.
     #[cfg(test)]
-    pub(crate) fn under_way(&self) -> &UnderWay {
-        &self.context.under_way
+    pub(crate) fn delivery_limiter(&self) -> &DeliveryLimiter {
+        &self.context.delivery_limiter
     }
 
     /// Begins to look after what was kept: on each processor, before it [accepts](Self::accept).
     pub fn begin(&self, start: &StartContext) {
-        let Context { stages, config, ledger, .. } = &self.context;
-        if start.processor() == 0 && ledger.keeps() {
-            ledger.begin();
+        let Context { stages, config, wal, .. } = &self.context;
+        if start.processor() == 0 && wal.is_enabled() {
+            wal.begin();
             for partition in 0..config.runtime.workers {
                 // At the beginning there is room.
-                let _ = stages.sessions.take_up(partition, stages.routing).detach();
+                let _ = stages.sessions.resume(partition, stages.routing).detach();
             }
         }
     }
@@ -253,9 +256,9 @@ impl Broker {
     }
 
     fn accept_at(&self, listener: Listener, listen: Listen) -> Result<(), CallError> {
-        let (context, live) = (self.context.clone(), self.live.clone());
+        let (context, settings) = (self.context.clone(), self.settings.clone());
         let control = context.stages.control;
-        control.dispatch(move |_| accept(listener, listen, context, live))
+        control.dispatch(move |_| accept(listener, listen, context, settings))
     }
 }
 
@@ -286,13 +289,13 @@ pub(crate) fn run(
     };
     let listeners = config.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
     let addresses: Vec<_> = listeners.iter().map(Listeners::local_addr).collect();
-    let access = Access::open(&config.security)?;
+    let access = access::open(&config.security)?;
     let (tls, warnings) = certificates(&config)?;
     let mut graph = Graph::new();
     let store = config.persistence_dir.as_ref().map(|path| open(&config, path)).transpose()?;
     let broker = Broker::declare_with(&mut graph, &config, access.clone(), (store, tls.clone()));
-    let live = broker.live.clone();
-    let hangups = on_reload(Reloader { live, access, tls, running: config.clone() });
+    let settings = broker.settings.clone();
+    let hangups = on_reload(Reloader { settings, access, tls, running: config.clone() });
     let start = |start: &StartContext| {
         broker.begin(start);
         if let Some(ends) = hangups.as_ref().filter(|_| start.processor() == 0).map(Hangups::ends) {
@@ -306,9 +309,9 @@ pub(crate) fn run(
             broker.accept_at(listeners.listener(start)?, *listen)?;
         }
         if start.processor() == 0 {
-            let Context { stages, counters, ledger, .. } = &broker.context;
-            let (drops, ledger) = (counters.drops.clone(), ledger.clone());
-            stages.control.dispatch(move |_| log(drops, ledger))?;
+            let Context { stages, counters, wal, .. } = &broker.context;
+            let (drops, wal) = (counters.drops.clone(), wal.clone());
+            stages.control.dispatch(move |_| log(drops, wal))?;
         }
         if start.processor() == 0 && !config.system_interval.is_zero() {
             let (context, interval) = (broker.context.clone(), config.system_interval);
@@ -321,7 +324,7 @@ pub(crate) fn run(
         ready(&Serving { addresses: &addresses, warnings: &warnings, up, listen: &config.listen });
     };
     broker.context.counters.show(runtime).run_and(graph, start, up)?;
-    match broker.context.ledger.broken() {
+    match broker.context.wal.broken() {
         Some(what) => Err(ServeError::Broken(what.to_owned())),
         None => Ok(()),
     }
@@ -344,9 +347,9 @@ pub(crate) fn source(Tls { certificate, key, .. }: &Tls) -> Source {
 }
 
 /// Opens what is kept at `path`, and says what there is to say of it.
-fn open(config: &Config, path: &Path) -> Result<(Store, Restored), ServeError> {
+fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredState), ServeError> {
     let begun = Instant::now();
-    // The ledger has bounds of its own, and refuses before anything has happened.
+    // The wal has bounds of its own, and refuses before anything has happened.
     let (most_bytes, most_waiting) = (u64::MAX, usize::MAX);
     let accept_loss = config.accept_loss;
     let options = Options { most_bytes, most_waiting, accept_loss, ..Options::for_directory(path) };
@@ -358,7 +361,7 @@ fn open(config: &Config, path: &Path) -> Result<(Store, Restored), ServeError> {
     let (sessions, messages) = (recovered.sessions.len(), recovered.messages.len());
     let segments = store.segments();
     let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let restored = Restored::of(recovered, config.runtime.workers, day)
+    let restored = RecoveredState::of(recovered, config.runtime.workers, day)
         .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
     let (shown, took) = (path.display(), begun.elapsed().as_secs_f64());
     match segments {
@@ -377,7 +380,7 @@ fn open(config: &Config, path: &Path) -> Result<(Store, Restored), ServeError> {
 /// As [`serve`]; also when the directory is not there.
 pub fn check_persistence_dir(path: &Path) -> Result<Checked, ServeError> {
     let (checked, recovered) = phalanx_store::check(path)?;
-    Restored::of(recovered, 1, Duration::ZERO)
+    RecoveredState::of(recovered, 1, Duration::ZERO)
         .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
     Ok(checked)
 }

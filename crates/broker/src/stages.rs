@@ -8,12 +8,12 @@ use phalanx_store::Store;
 use crate::access::Access;
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::durable::Ledger;
-use crate::durable::restored::Restored;
-use crate::routing::{Router, UnderWay, stage};
+use crate::durable::Wal;
+use crate::durable::recovery::RecoveredState;
+use crate::routing::{DeliveryLimiter, Router, stage};
 use crate::session::table::Sessions;
 use crate::session::{Routes, SessionStage};
-use crate::terms::{Followed, Live};
+use crate::settings::{LiveLimits, SharedSettings};
 
 /// A cohort of operations that touch sockets: beyond this their kernel state, some 10 KiB each,
 /// leaves the cache again.
@@ -35,40 +35,40 @@ impl Stages {
     pub(crate) fn declare(
         graph: &mut Graph,
         config: &Config,
-        live: &Live,
+        settings: &SharedSettings,
         (access, counters): (&Access, &Counters),
-        store: Option<(Store, Restored)>,
-    ) -> (Self, Ledger, UnderWay) {
+        store: Option<(Store, RecoveredState)>,
+    ) -> (Self, Wal, DeliveryLimiter) {
         let partitions = config.runtime.workers;
         let control =
             graph.stage("control").max_cohort(SOCKET_COHORT).capacity(CONTROL_QUEUE).shared(());
         let sessions = graph.keep("sessions");
         let routing = graph.keep("routing");
         let delivery = graph.stage("delivery").shared(());
-        let (ledger, restored) = match store {
-            None => (Ledger::default(), Restored::nothing(partitions)),
+        let (wal, restored) = match store {
+            None => (Wal::default(), RecoveredState::nothing(partitions)),
             Some((store, restored)) => {
                 let journal = store.declare(graph);
                 let most = config.limits.persistence_bytes;
-                (Ledger::new(journal, delivery, most, restored.next_session), restored)
+                (Wal::new(journal, delivery, most, restored.next_session), restored)
             }
         };
-        let Restored { sessions: all, routes, .. } = restored;
+        let RecoveredState { sessions: all, routes, .. } = restored;
         let all: Vec<_> = all.into_iter().map(Some).collect();
         // Each partition takes its own.
         let all = Mutex::new(all);
-        let (of_sessions, of_all, own) = (live.clone(), counters.clone(), ledger.clone());
-        let under_way = UnderWay::new(config.limits.inflight_deliveries);
-        let awaited = under_way.clone();
+        let (of_sessions, of_all, own) = (settings.clone(), counters.clone(), wal.clone());
+        let delivery_limiter = DeliveryLimiter::new(config.limits.inflight_deliveries);
+        let awaited = delivery_limiter.clone();
         // In order, so that messages of one publisher stay in theirs.
         let sessions =
             graph.stage_at(sessions).partitions(partitions).partitioned(move |partition| {
                 let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                 let restored = all[partition].take().unwrap_or_default();
-                let (live, counters) = (of_sessions.clone(), of_all.clone());
+                let (settings, counters) = (of_sessions.clone(), of_all.clone());
                 Sessions::new(
                     (partition, partitions),
-                    Followed::new(live),
+                    LiveLimits::new(settings),
                     counters,
                     (own.clone(), awaited.clone()),
                     restored,
@@ -77,13 +77,13 @@ impl Stages {
         let sessions = SessionStage::new(sessions, partitions);
         let router = Router::new(
             &config.limits,
-            ledger.clone(),
+            wal.clone(),
             routes,
-            (access.current().get(), counters.drops.clone()),
+            (&access.load(), counters.drops.clone()),
         );
         let (router, of_routing) =
-            ((router, access, counters), (sessions, ledger.clone(), under_way.clone()));
+            ((router, access, counters), (sessions, wal.clone(), delivery_limiter.clone()));
         let routing = stage::declare(graph, routing, router, partitions, delivery, of_routing);
-        (Self { control, sessions, routing }, ledger, under_way)
+        (Self { control, sessions, routing }, wal, delivery_limiter)
     }
 }

@@ -1,16 +1,16 @@
 //! A tree by the levels of topics: what is filed under a filter is found by a name, and the other way round.
 //!
 //! Each level that occurs is an edge; wildcards have edges of their own, so that a look-up asks no table for them.
-//! Look-ups descend by recursion: whoever lets topics in sees to it that they have few levels ([`MOST_LEVELS`]).
+//! Look-ups descend by recursion: whoever lets topics in sees to it that they have few levels ([`MAX_LEVELS`]).
 
 use indexmap::IndexMap;
 
 /// The most levels of a topic or a filter.
-pub(crate) const MOST_LEVELS: usize = 200;
+pub(crate) const MAX_LEVELS: usize = 200;
 
 /// Whether a topic or a filter has few enough.
 pub(crate) fn is_shallow(path: &str) -> bool {
-    path.bytes().filter(|byte| *byte == b'/').count() < MOST_LEVELS
+    path.bytes().filter(|byte| *byte == b'/').count() < MAX_LEVELS
 }
 
 /// In an order that only what was filed and taken out decides, since all that lie beneath are told in it: a simulation is
@@ -63,15 +63,15 @@ impl<T> Default for Trie<T> {
 }
 
 /// What an edge takes in its table, about, its name's own memory included but for its letters.
-const EDGE: usize = 80;
+const EDGE_BYTES: usize = 80;
 
 impl<T> Trie<T> {
     /// What a level takes that nothing shares, in bytes, but for its name.
-    pub(crate) const LEVEL: usize = size_of::<Node<T>>() + EDGE;
+    pub(crate) const LEVEL_BYTES: usize = size_of::<Node<T>>() + EDGE_BYTES;
 
     /// Bytes of memory that it takes, about, but for what its values have elsewhere.
     pub(crate) fn bytes(&self) -> usize {
-        (self.nodes.len() - self.free.len() - 1) * Self::LEVEL + self.names
+        (self.nodes.len() - self.free.len() - 1) * Self::LEVEL_BYTES + self.names
     }
 
     /// By how many bytes it would grow by a value under `path`.
@@ -80,7 +80,7 @@ impl<T> Trie<T> {
         for level in path.split('/') {
             at = at.and_then(|at| self.nodes[at as usize].edge(level));
             if at.is_none() {
-                growth += Self::LEVEL + level.len();
+                growth += Self::LEVEL_BYTES + level.len();
             }
         }
         growth

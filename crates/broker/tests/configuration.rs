@@ -84,7 +84,7 @@ fn mistakes_name_their_place() {
         ("connect-timeout = '0s'", "b.toml:1:19: connect-timeout: ", "serve nobody"),
         ("send-timeout = 5", "b.toml:1:16: send-timeout: found 5, expected", "30s"),
         ("sys-interval = '10'", "b.toml:1:16: sys-interval: ", "30s"),
-        ("[runtime]\nworkers = 0", "b.toml:2:14: runtime.workers: ", "1 to 1024"),
+        ("[runtime]\nworkers = 0", "b.toml:2:11: runtime.workers: ", "1 to 1024"),
         ("[runtime]\ndriver = 'epoll'", "b.toml:2:10: runtime.driver: ", "\"poll\""),
         ("[runtime]\nadmin = '0.0.0.0:1'", "b.toml:2:9: runtime.admin: ", "admin-public"),
         (

@@ -4,7 +4,7 @@ use phalanx_config::ConfigError;
 use phalanx_service::listed_twice;
 
 use crate::config::Config;
-use crate::routing::MOST_PACKET;
+use crate::routing::MAX_DURABLE_PACKET;
 
 impl Config {
     /// All that is wrong with the sense of this configuration, as far as it can be told without opening a file;
@@ -67,7 +67,7 @@ impl Config {
         );
         // What is kept together has a bound.
         let most = if self.persistence_dir.is_some() {
-            MOST_PACKET
+            MAX_DURABLE_PACKET
         } else {
             phalanx_mqtt::Frame::MAX_BODY
         };

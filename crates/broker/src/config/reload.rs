@@ -3,7 +3,7 @@
 use phalanx_config::differences;
 
 use crate::config::{Config, Limits, Security, Tls};
-use crate::routing::MOST_PACKET;
+use crate::routing::MAX_DURABLE_PACKET;
 
 impl Config {
     /// This one as far as a broker can take it over that was started with `running`. Who adds a field says here on
@@ -44,7 +44,7 @@ impl Config {
             subscription_bytes,
             // What is kept goes on to be.
             packet_size: if running.persistence_dir.is_some() {
-                packet_size.min(MOST_PACKET)
+                packet_size.min(MAX_DURABLE_PACKET)
             } else {
                 packet_size
             },

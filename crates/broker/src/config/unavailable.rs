@@ -14,8 +14,8 @@ impl Config {
     /// of what is kept. Lines for each, none if all is there. Opens what is looked for, and changes nothing; what is
     /// kept is not read, as a broker may be at work there ([`check_persistence_dir`](crate::check_persistence_dir) does). May block.
     pub fn unavailable(&self) -> Vec<String> {
-        let mut missing = Vec::new();
-        let mut wrong = |error: String| missing.extend(error.lines().map(str::to_owned));
+        let mut unavailable = Vec::new();
+        let mut wrong = |error: String| unavailable.extend(error.lines().map(str::to_owned));
         let security = &self.security;
         if let Some(Err(error)) = security.password_file.as_deref().map(Users::open) {
             wrong(error.to_string());
@@ -36,7 +36,7 @@ impl Config {
         {
             wrong(format!("cannot keep anything in {}: {error}", data.display()));
         }
-        missing
+        unavailable
     }
 
     /// What somebody should know of the certificate that this configuration names, one line each: that it

@@ -12,8 +12,8 @@ use phalanx_mqtt::{
 
 use crate::access::{Identity, Login};
 use crate::config::Limits;
-use crate::connection::guest::Guest;
 use crate::connection::outbox::Outbox;
+use crate::connection::peer::Peer;
 use crate::connection::sender::{LINGER, send};
 use crate::connection::transport::Transport;
 use crate::message::{self, Message};
@@ -23,22 +23,22 @@ use crate::session::open::Opening;
 use crate::trie::is_shallow;
 
 /// A client that was let in.
-pub(super) struct Welcome {
+pub(super) struct Accepted {
     pub(super) stream: Rc<Transport>,
     pub(super) version: Version,
     pub(super) key: ClientKey,
-    pub(super) link: u64,
+    pub(super) connection_id: u64,
     pub(super) identity: Identity,
     /// The number that its session is kept by; 0 if it is not.
-    pub(super) kept: u64,
+    pub(super) durable_id: u64,
     pub(super) outbox: Rc<Outbox>,
     /// Seconds.
     pub(super) keep_alive: u16,
     pub(super) wants_reasons: bool,
-    /// Whether its session outlives the connection.
-    pub(super) outlives: bool,
+    /// Whether its session persistent the connection.
+    pub(super) persistent: bool,
     /// Free when both who listens and who sends have ended.
-    pub(super) guest: Rc<Guest>,
+    pub(super) peer: Rc<Peer>,
 }
 
 /// Why a client is not let in.
@@ -51,16 +51,16 @@ struct Refusal {
 }
 
 /// A client identifier is no longer than this, in bytes.
-const LONGEST_ID: usize = 1024;
+const MAX_CLIENT_ID_BYTES: usize = 1024;
 
 /// Waits for CONNECT, and answers it. None where the client is not let in, or gone. What has come behind it stays
 /// in `input`.
-pub(super) async fn welcome(
+pub(super) async fn accept_client(
     stream: Transport,
     context: &Context,
     input: &mut Vec<u8>,
-    guest: Guest,
-) -> Option<Welcome> {
+    peer: Peer,
+) -> Option<Accepted> {
     let limits = &context.config.limits;
     let stream = Rc::new(stream);
     let connect = loop {
@@ -76,7 +76,7 @@ pub(super) async fn welcome(
                 return None;
             }
         }
-        let timeout = IoTimeout::after(guest.left(limits.connect)).until_shutdown();
+        let timeout = IoTimeout::after(peer.left(limits.connect)).until_shutdown();
         match stream.read(input, timeout).await {
             Ok(1..) => (),
             _ => return None,
@@ -84,7 +84,7 @@ pub(super) async fn welcome(
     };
     let length = connect.length();
     let read = match Packet::decode(connect, Version::V5) {
-        Ok(Packet::Connect(connect)) => match guest.refused {
+        Ok(Packet::Connect(connect)) => match peer.refused {
             Some(reason) => Err(Refusal::of(&connect, reason, "")),
             None => read(&connect, context),
         },
@@ -92,16 +92,16 @@ pub(super) async fn welcome(
         Ok(_) => return None,
     };
     input.drain(..length);
-    let Asked { mut opening, login, keep_alive, wants_reasons, assigned, asked_expiry } = match read
-    {
-        Ok(asked) => asked,
-        Err(refusal) => {
-            refuse(&stream, limits, refusal).await;
-            return None;
-        }
-    };
+    let ConnectRequest { mut opening, login, keep_alive, wants_reasons, assigned, asked_expiry } =
+        match read {
+            Ok(asked) => asked,
+            Err(refusal) => {
+                refuse(&stream, limits, refusal).await;
+                return None;
+            }
+        };
     let (version, most, expiry) = (opening.version, opening.most, opening.expiry);
-    let policy = context.access.current().get().clone();
+    let policy = context.access.load_full();
     let user = match (stream.client_name(), asks_for_certificates(&stream, context)) {
         (Some(name), _) => Ok(Some(name)),
         // Its certificate names nobody.
@@ -181,39 +181,38 @@ pub(super) async fn welcome(
     stream.has_sender(&outbox);
     ack.session_present = opened.present;
     outbox.push(&Packet::ConnAck(ack));
-    let guest = Rc::new(guest);
-    let of_guest = guest.clone();
+    let peer = Rc::new(peer);
+    let peer_of_sender = peer.clone();
     let sent = context.counters.bytes_sent.clone();
-    let (of_sender, key, link) = (outbox.clone(), opened.key, opened.link);
+    let (of_sender, key, connection_id) = (outbox.clone(), opened.key, opened.connection_id);
     let (to, sessions, timeout) =
         (stream.clone(), context.stages.sessions, IoTimeout::after(limits.send));
-    let sender = context
-        .stages
-        .control
-        .dispatch(move |_| send(to, of_sender, sessions, (key, link), timeout, (sent, of_guest)));
+    let sender = context.stages.control.dispatch(move |_| {
+        send(to, of_sender, sessions, (key, connection_id), timeout, (sent, peer_of_sender))
+    });
     if sender.is_err() {
         // Full: the client tries again. Its session is left to whoever comes.
         outbox.close();
     }
-    let outlives = expiry > 0;
-    let kept = opened.kept;
-    Some(Welcome {
+    let persistent = expiry > 0;
+    let durable_id = opened.durable_id;
+    Some(Accepted {
         stream,
         version,
         key,
-        link,
-        kept,
+        connection_id,
+        durable_id,
         identity,
         outbox,
         keep_alive,
         wants_reasons,
-        outlives,
-        guest,
+        persistent,
+        peer,
     })
 }
 
 /// What a CONNECT asks for.
-struct Asked {
+struct ConnectRequest {
     opening: Opening,
     login: Login,
     keep_alive: u16,
@@ -223,7 +222,7 @@ struct Asked {
     asked_expiry: u32,
 }
 
-fn read(connect: &Connect<'_>, context: &Context) -> Result<Asked, Refusal> {
+fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refusal> {
     let limits = &context.config.limits;
     let version = connect.version;
     let refuse = |reason, what| Err(Refusal::of(connect, reason, what));
@@ -246,12 +245,12 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<Asked, Refusal> {
         expiry = if connect.clean_start { 0 } else { u32::MAX };
         wants_reasons = false;
     }
-    if connect.client_id.len() > LONGEST_ID {
+    if connect.client_id.len() > MAX_CLIENT_ID_BYTES {
         return refuse(Reason::CLIENT_IDENTIFIER_NOT_VALID, "it is longer than 1024 bytes");
     }
     let assigned = connect.client_id.is_empty();
     if assigned && version == Version::V3 && !connect.clean_start {
-        let what = "a session that is kept needs a name";
+        let what = "a session that is durable_id needs a name";
         return refuse(Reason::CLIENT_IDENTIFIER_NOT_VALID, what);
     }
     let mut will = None;
@@ -286,7 +285,7 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<Asked, Refusal> {
     };
     let name = connect.username.map(str::to_owned);
     let login = Login { name, password: connect.password.unwrap_or_default().to_vec(), client: 0 };
-    Ok(Asked {
+    Ok(ConnectRequest {
         opening,
         login,
         keep_alive: connect.keep_alive,

@@ -5,14 +5,14 @@
 
 pub(crate) mod accept;
 mod connect;
-mod door;
+pub(crate) mod connection_limit;
 #[cfg(test)]
-mod goodbye;
-pub(crate) mod guest;
+mod disconnect_race;
+mod handshake;
 mod outbox;
-mod pace;
-pub(crate) mod place;
+pub(crate) mod peer;
 mod publishing;
+mod rate_limit;
 pub(crate) mod refused_logins;
 mod sender;
 mod subscribing;
@@ -24,6 +24,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
+use arc_swap::Cache;
 use phalanx::net::IoTimeout;
 use phalanx::shutdown::is_draining;
 use phalanx::task::Either;
@@ -34,15 +35,15 @@ use phalanx_mqtt::{
     Reason, Version,
 };
 
-use crate::access::{Current, Identity};
-use crate::connection::connect::Welcome;
-use crate::connection::guest::Guest;
+use crate::access::{CachedPolicy, Identity};
+use crate::connection::connect::Accepted;
 use crate::connection::outbox::Outbox;
-use crate::connection::pace::Pace;
+use crate::connection::peer::Peer;
 use crate::connection::publishing::{Publishing, TAKES_NOTHING};
+use crate::connection::rate_limit::RateLimit;
 use crate::connection::transport::Transport;
 use crate::serve::Context;
-use crate::session::AGAIN;
+use crate::session::RETRY_DELAY;
 use crate::session::close::Closing;
 use crate::session::key::ClientKey;
 use crate::session::outgoing::Answered;
@@ -53,10 +54,10 @@ pub(crate) struct Connection {
     context: Context,
     version: Version,
     key: ClientKey,
-    link: u64,
+    connection_id: u64,
     identity: Identity,
     /// What it may do, as of when it was last looked at.
-    policy: Current,
+    policy: CachedPolicy,
     outbox: Rc<Outbox>,
     /// How long the client may be silent.
     timeout: IoTimeout,
@@ -66,13 +67,13 @@ pub(crate) struct Connection {
     releases: Vec<PacketId>,
     wants_reasons: bool,
     /// How often it may publish, if that is bounded.
-    pace: Option<Box<Pace>>,
+    rate_limit: Option<Box<RateLimit>>,
 }
 
 /// Why a connection ends.
 pub(crate) enum End {
     /// The client has said goodbye: what becomes of its will, and how long its session is to last.
-    Left(Closing),
+    Disconnected(Closing),
     /// It is gone without a word, or was taken over.
     Lost,
     /// It is to be told why.
@@ -92,36 +93,37 @@ impl From<Reason> for End {
 }
 
 /// Serves a client from its CONNECT to its end.
-pub(crate) async fn serve(stream: Transport, context: Context, guest: Guest) {
+pub(crate) async fn serve(stream: Transport, context: Context, peer: Peer) {
     let mut input = Vec::new();
     // Boxed, as what a connection begins with is not to be held for all its life.
-    let welcome = Box::pin(connect::welcome(stream, &context, &mut input, guest)).await;
-    let Some(welcome) = welcome else {
+    let accepted = Box::pin(connect::accept_client(stream, &context, &mut input, peer)).await;
+    let Some(accepted) = accepted else {
         return;
     };
-    let Welcome { stream, version, key, link, kept, identity, outbox, .. } = welcome;
-    let Welcome { keep_alive, wants_reasons, outlives, guest: _guest, .. } = welcome;
+    let Accepted { stream, version, key, connection_id, durable_id, identity, outbox, .. } =
+        accepted;
+    let Accepted { keep_alive, wants_reasons, persistent, peer: _peer, .. } = accepted;
     let timeout = match keep_alive {
         0 => IoTimeout::NONE,
         // One and a half times of it is what the standard grants.
         seconds => IoTimeout::after(Duration::from_millis(1500 * u64::from(seconds))),
     };
     let most_aliases = context.config.limits.topic_alias;
-    let pace = context.config.limits.message_rate.map(|rate| Box::new(Pace::new(rate)));
+    let rate_limit = context.config.limits.message_rate.map(|rate| Box::new(RateLimit::new(rate)));
     let mut connection = Connection {
         stream,
         version,
         key,
-        link,
+        connection_id,
         identity,
-        policy: context.access.current(),
+        policy: Cache::new(context.access.clone()),
         outbox,
         timeout: timeout.until_shutdown(),
-        publishing: Publishing::new(most_aliases, outlives, (key, kept)),
+        publishing: Publishing::new(most_aliases, persistent, (key, durable_id)),
         answers: Vec::new(),
         releases: Vec::new(),
         wants_reasons,
-        pace,
+        rate_limit,
         context,
     };
     let end = connection.listen(&mut input).await;
@@ -143,12 +145,12 @@ impl Connection {
                 return end;
             }
             input.drain(..taken);
-            if input.is_empty() && input.capacity() > KEPT {
+            if input.is_empty() && input.capacity() > IDLE_INPUT_BYTES {
                 *input = Vec::new();
             }
             self.outbox.room().await;
-            if self.pace.is_some() {
-                self.keep_pace().await;
+            if self.rate_limit.is_some() {
+                self.wait_for_rate().await;
             }
             if self.outbox.is_closed() {
                 return End::Lost;
@@ -166,29 +168,28 @@ impl Connection {
 
     /// Waits while the client is ahead of its rate.
     #[cold]
-    async fn keep_pace(&mut self) {
-        while let Some(pace) = &self.pace
-            && let wait = pace.wait(now())
+    async fn wait_for_rate(&mut self) {
+        while let Some(rate_limit) = &self.rate_limit
+            && let wait = rate_limit.wait(now())
             && !wait.is_zero()
             && !self.outbox.is_closed()
             && !is_draining()
         {
-            sleep(wait.min(GLANCE)).await;
+            sleep(wait.min(RATE_POLL_INTERVAL)).await;
         }
     }
 
     /// Takes all whole packets at the front of `input`, and says how many bytes they were.
     async fn take(&mut self, input: &[u8], taken: &mut usize) -> Result<(), End> {
         let most = self.context.config.limits.packet_size;
-        self.policy.refresh(&self.context.access);
         while let Some(frame) = Frame::split(&input[*taken..], most)? {
             *taken += frame.length();
             match Packet::decode(frame, self.version)? {
                 Packet::Publish(publish) => {
-                    let policy = self.policy.get();
+                    let policy = self.policy.load();
                     let drops = &self.context.counters.drops;
                     self.publishing.add(&publish, (policy, &self.identity, drops))?;
-                    if self.publishing.is_much() {
+                    if self.publishing.is_full() {
                         self.flush().await?;
                     }
                 }
@@ -218,7 +219,7 @@ impl Connection {
             // Boxed, as what is seldom is not to be held by all.
             Packet::Subscribe(subscribe) => Box::pin(self.subscribe(subscribe)).await?,
             Packet::Unsubscribe(unsubscribe) => Box::pin(self.unsubscribe(unsubscribe)).await?,
-            Packet::Disconnect(disconnect) => return Err(self.left(disconnect)),
+            Packet::Disconnect(disconnect) => return Err(self.disconnected(disconnect)),
             Packet::Auth(_) => {
                 let what = "there is no authentication in several steps here";
                 return Err(End::Because(Reason::PROTOCOL_ERROR, what));
@@ -231,19 +232,19 @@ impl Connection {
         Ok(())
     }
 
-    fn left(&self, disconnect: Disconnect<'_>) -> End {
+    fn disconnected(&self, disconnect: Disconnect<'_>) -> End {
         let mut expiry = None;
         for property in disconnect.properties {
             if let Property::SessionExpiry(seconds) = property {
                 expiry = Some(seconds.min(self.context.config.limits.session_expiry));
             }
         }
-        if expiry.is_some_and(|seconds| seconds > 0) && !self.publishing.outlives {
+        if expiry.is_some_and(|seconds| seconds > 0) && !self.publishing.persistent {
             let what = "a session that was to end with its connection cannot be kept";
             return End::Because(Reason::PROTOCOL_ERROR, what);
         }
         let will = disconnect.reason != Reason::SUCCESS;
-        End::Left(Closing { will, expiry })
+        End::Disconnected(Closing { will, expiry })
     }
 
     /// Routes and answers what was gathered.
@@ -257,7 +258,7 @@ impl Connection {
         }
         if !self.answers.is_empty() {
             let answers = std::mem::take(&mut self.answers);
-            let told = self.context.stages.sessions.answered(self.key, self.link, answers);
+            let told = self.context.stages.sessions.answered(self.key, self.connection_id, answers);
             told.await.map_err(|_| Reason::SERVER_BUSY)?;
         }
         Ok(())
@@ -267,7 +268,7 @@ impl Connection {
     async fn release(&mut self) -> Result<(), End> {
         let ids = std::mem::take(&mut self.releases);
         let sessions = self.context.stages.sessions;
-        let known = match sessions.release(self.key, self.link, ids.clone()).await {
+        let known = match sessions.release(self.key, self.connection_id, ids.clone()).await {
             Ok(Some(known)) => known,
             Ok(None) => return Err(TAKES_NOTHING),
             Err(_) => return Err(Reason::SERVER_BUSY.into()),
@@ -284,9 +285,9 @@ impl Connection {
 
     /// The connection is over: says why, and leaves the session.
     async fn end(self, end: End) {
-        let has_left = matches!(end, End::Left(_));
+        let is_disconnect = matches!(end, End::Disconnected(_));
         let closing = match end {
-            End::Left(closing) => closing,
+            End::Disconnected(closing) => closing,
             End::Lost => Closing { will: true, expiry: None },
             End::Because(reason, what) => {
                 if self.version == Version::V5 {
@@ -306,19 +307,20 @@ impl Connection {
         counters.connected.add(-1);
         let mut left = pin!(async {
             loop {
-                let close = stages.sessions.close(self.key, self.link, closing, stages.routing);
+                let close =
+                    stages.sessions.close(self.key, self.connection_id, closing, stages.routing);
                 match close.await {
                     // There is room for nothing. A session that is not left would be nobody's.
-                    Err(CallError::Full { .. }) => sleep(AGAIN).await,
+                    Err(CallError::Full { .. }) => sleep(RETRY_DELAY).await,
                     _ => return,
                 }
             }
         });
-        if has_left {
+        if is_disconnect {
             // Who waits until its connection is closed may be back at once, on another processor: it is not to find its session
             // before its goodbye has, which would have its will published. For a will that it asks for it does not wait long.
-            self.outbox.leave();
-            if let Either::Left(()) = select(left.as_mut(), sleep(GOODBYE)).await {
+            self.outbox.disconnect();
+            if let Either::Left(()) = select(left.as_mut(), sleep(DISCONNECT_TIMEOUT)).await {
                 return self.outbox.close();
             }
         }
@@ -337,10 +339,10 @@ impl Connection {
 }
 
 /// Who has said goodbye waits for no longer until its connection is closed.
-const GOODBYE: Duration = Duration::from_secs(1);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Who waits for its rate looks after so long whether there is anything to wait for.
-const GLANCE: Duration = Duration::from_millis(250);
+const RATE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Memory that an idle connection keeps for its input.
-const KEPT: usize = 4096;
+const IDLE_INPUT_BYTES: usize = 4096;

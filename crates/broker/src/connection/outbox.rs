@@ -5,10 +5,10 @@ use std::cell::{Cell, RefCell};
 
 use phalanx_mqtt::{Packet, Version};
 
-use crate::bell::{Bell, Rung};
+use crate::notify::{Notified, Notify};
 
 /// So many bytes of answers may wait for a client that does not read; then nothing more is read of it.
-const MOST: usize = 64 * 1024;
+const MAX_QUEUED_BYTES: usize = 64 * 1024;
 
 /// Answers that are to be sent.
 pub(crate) struct Outbox {
@@ -17,14 +17,14 @@ pub(crate) struct Outbox {
     most: usize,
     bytes: RefCell<Vec<u8>>,
     /// The client has said goodbye: what is here is sent, and then nothing is said until it is closed.
-    is_left: Cell<bool>,
+    is_disconnected: Cell<bool>,
     /// Nothing comes behind them.
     is_closed: Cell<bool>,
     /// And the client is to have time to read them.
     lingers: Cell<bool>,
     /// The sender waits for answers; the reader for fewer of them.
-    sender: Bell,
-    reader: Bell,
+    sender: Notify,
+    reader: Notify,
 }
 
 impl Outbox {
@@ -33,11 +33,11 @@ impl Outbox {
             version,
             most,
             bytes: RefCell::default(),
-            is_left: Cell::new(false),
+            is_disconnected: Cell::new(false),
             is_closed: Cell::new(false),
             lingers: Cell::new(false),
-            sender: Bell::default(),
-            reader: Bell::default(),
+            sender: Notify::default(),
+            reader: Notify::default(),
         }
     }
 
@@ -60,29 +60,29 @@ impl Outbox {
         // Those that would be too long even so were refused before, and 3.1.1 has those that are asked for.
         let _ = packet.encode_within(self.version, self.most, &mut bytes);
         drop(bytes);
-        self.sender.ring();
+        self.sender.notify();
     }
 
     /// Wakes the sender, which has something to send that is not here.
     pub(crate) fn nudge(&self) {
-        self.sender.ring();
+        self.sender.notify();
     }
 
     /// The client has said goodbye. The connection stays until its session knows of that.
-    pub(crate) fn leave(&self) {
-        self.is_left.set(true);
-        self.sender.ring();
+    pub(crate) fn disconnect(&self) {
+        self.is_disconnected.set(true);
+        self.sender.notify();
     }
 
-    pub(crate) fn is_left(&self) -> bool {
-        self.is_left.get()
+    pub(crate) fn is_disconnected(&self) -> bool {
+        self.is_disconnected.get()
     }
 
     /// Nothing more comes.
     pub(crate) fn close(&self) {
         self.is_closed.set(true);
-        self.sender.ring();
-        self.reader.ring();
+        self.sender.notify();
+        self.reader.notify();
     }
 
     /// Nothing more comes, and the last is why: the client is to have time to read it.
@@ -101,7 +101,7 @@ impl Outbox {
 
     /// Takes all there is, in exchange for memory.
     pub(crate) fn take(&self, spare: Vec<u8>) -> Vec<u8> {
-        self.reader.ring();
+        self.reader.notify();
         std::mem::replace(&mut self.bytes.borrow_mut(), spare)
     }
 
@@ -110,14 +110,14 @@ impl Outbox {
     }
 
     /// Happens when there is something, or nothing more will be.
-    pub(crate) fn filled(&self) -> Rung<'_> {
-        self.sender.rung()
+    pub(crate) fn filled(&self) -> Notified<'_> {
+        self.sender.notified()
     }
 
     /// Waits until not too many wait.
     pub(crate) async fn room(&self) {
-        while self.bytes.borrow().len() > MOST && !self.is_closed.get() {
-            self.reader.rung().await;
+        while self.bytes.borrow().len() > MAX_QUEUED_BYTES && !self.is_closed.get() {
+            self.reader.notified().await;
         }
     }
 }

@@ -12,21 +12,21 @@ use crate::access::{Identity, Policy};
 use crate::connection::{Connection, End};
 use crate::drops::{DropReason, Drops};
 use crate::message::{self, Message};
+use crate::message_pool;
 use crate::routing::{Answer, Item, Publication};
-use crate::session::AGAIN;
+use crate::session::RETRY_DELAY;
 use crate::session::key::ClientKey;
-use crate::session::state::Begun;
-use crate::spare;
+use crate::session::qos2::Qos2InFlight;
 use crate::trie::is_shallow;
 
 /// So many messages at most, or bytes of them, are routed before more are read: as many as come to so many deliveries,
 /// by what the last have come to, and few at first.
-const MANY: usize = 1024;
-const FEW: usize = 16;
-const DELIVERIES: usize = 65_536;
-const MUCH: usize = 1 << 20;
+const MAX_BATCH: usize = 1024;
+const INITIAL_BATCH: usize = 16;
+const MAX_BATCH_DELIVERIES: usize = 65_536;
+const MAX_BATCH_BYTES: usize = 1 << 20;
 /// Memory for so many is kept while there are none.
-const KEPT: usize = 64;
+const IDLE_BATCH_CAPACITY: usize = 64;
 
 /// What a client publishes on one connection.
 pub(super) struct Publishing {
@@ -45,13 +45,13 @@ pub(super) struct Publishing {
     /// What each of the last has come to.
     each: usize,
     /// Whether the client's session was to outlive its connection when that began.
-    pub(super) outlives: bool,
+    pub(super) persistent: bool,
     /// Its session, and the number that this is kept by; 0 if it is not.
     session: (ClientKey, u64),
 }
 
 impl Publishing {
-    pub(super) fn new(most_aliases: u16, outlives: bool, session: (ClientKey, u64)) -> Self {
+    pub(super) fn new(most_aliases: u16, persistent: bool, session: (ClientKey, u64)) -> Self {
         Self {
             aliases: Vec::new(),
             most_aliases: most_aliases.into(),
@@ -60,9 +60,9 @@ impl Publishing {
             reasons: Vec::new(),
             refused: Vec::new(),
             bytes: 0,
-            most: FEW,
+            most: INITIAL_BATCH,
             each: 1,
-            outlives,
+            persistent,
             session,
         }
     }
@@ -142,7 +142,7 @@ impl Publishing {
             }
             return Ok(());
         }
-        let message = spare::message(publish, topic, self.session, now());
+        let message = message_pool::get(publish, topic, self.session, now());
         self.bytes += message.size();
         self.messages.push(message);
         self.deliveries.push(publish.delivery);
@@ -154,14 +154,14 @@ impl Publishing {
     }
 
     /// The last messages have come to so many deliveries each.
-    fn come_to(&mut self, each: usize) {
+    fn adapt_batch(&mut self, each: usize) {
         self.each = each;
-        let fits = DELIVERIES / each.max(1);
-        self.most = fits.clamp(1, (self.most * 2).min(MANY));
+        let fits = MAX_BATCH_DELIVERIES / each.max(1);
+        self.most = fits.clamp(1, (self.most * 2).min(MAX_BATCH));
     }
 
-    pub(super) fn is_much(&self) -> bool {
-        self.deliveries.len() >= self.most || self.bytes >= MUCH
+    pub(super) fn is_full(&self) -> bool {
+        self.deliveries.len() >= self.most || self.bytes >= MAX_BATCH_BYTES
     }
 }
 
@@ -178,8 +178,8 @@ impl Connection {
         };
         let is_allowed = |n: &usize| refused.is_empty() || refusal(*n).is_none();
         self.context.counters.received.add(deliveries.len() as u64);
-        if let Some(pace) = &mut self.pace {
-            pace.published(deliveries.len(), now());
+        if let Some(rate_limit) = &mut self.rate_limit {
+            rate_limit.published(deliveries.len(), now());
         }
         let (begun, together) = match deliveries.iter().any(|own| exactly_once(own).is_some()) {
             // Boxed, as what few need is not to be held by all.
@@ -214,7 +214,7 @@ impl Connection {
                         let (left, client) = (deliveries.len() - answered, &self.identity.client);
                         let example = || format!("from client {client:?}");
                         self.context.counters.drops.add(DropReason::Busy, left, example);
-                        self.give_up_all(&together, &deliveries, (&begun, answered)).await;
+                        self.abandon_rest(&together, &deliveries, (&begun, answered)).await;
                         return Err(Reason::SERVER_BUSY.into());
                     }
                 };
@@ -224,9 +224,9 @@ impl Connection {
             // either: the client comes back and sends it again, and what is of QoS 2 is known then.
             let is_late = own.is_late && !deliveries.iter().all(is_at_most_once);
             if !own.messages.is_empty() {
-                self.publishing.come_to(own.each);
+                self.publishing.adapt_batch(own.each);
             }
-            spare::take_back(&mut own.messages);
+            message_pool::recycle(&mut own.messages);
             let mut reasons = own.reasons.drain(..);
             for (n, delivery) in deliveries.iter().enumerate().skip(answered) {
                 let is_new = begun.as_ref().is_none_or(|begun| begun[n]);
@@ -254,26 +254,26 @@ impl Connection {
                 break;
             }
             if done.is_err() {
-                self.give_up_all(&together, &deliveries, (&begun, answered)).await;
+                self.abandon_rest(&together, &deliveries, (&begun, answered)).await;
                 return done;
             }
             let (messages, each) = (left.len(), self.publishing.each);
             own.messages = left;
             // Boxed, as what is seldom is not to be held by all.
-            own.share = Box::pin(self.context.under_way.wait(messages, each)).await;
+            own.permit = Box::pin(self.context.delivery_limiter.acquire(messages, each)).await;
         }
         deliveries.clear();
-        self.publishing.messages = kept(own.messages);
-        self.publishing.deliveries = kept(deliveries);
-        self.publishing.reasons = kept(own.reasons);
+        self.publishing.messages = without_excess(own.messages);
+        self.publishing.deliveries = without_excess(deliveries);
+        self.publishing.reasons = without_excess(own.reasons);
         done
     }
 
     /// None of the messages has arrived behind those that were `answered`: those of QoS 2 are new when they come again.
     #[cold]
-    async fn give_up_all(
+    async fn abandon_rest(
         &self,
-        together: &Option<Arc<Begun>>,
+        together: &Option<Arc<Qos2InFlight>>,
         deliveries: &[Delivery],
         (begun, answered): (&Option<Vec<bool>>, usize),
     ) {
@@ -284,33 +284,34 @@ impl Connection {
             // Those before them have come.
             together.set_routed();
         }
-        self.give_up(refused).await;
+        self.abandon(refused).await;
     }
 
     /// Messages of QoS 2 have not arrived: when they come again, they are new.
-    async fn give_up(&self, ids: Vec<PacketId>) {
+    async fn abandon(&self, ids: Vec<PacketId>) {
         if !ids.is_empty() {
-            let _ = self.context.stages.sessions.give_up(self.key, self.link, ids).await;
+            let _ = self.context.stages.sessions.abandon(self.key, self.connection_id, ids).await;
         }
     }
 
     /// Waits until all that was noted is on the disk.
     async fn wait_for_all(&self) -> Result<(), End> {
-        let ledger = &self.context.ledger;
-        ledger.durable_while_written(ledger.latest()).await.map_err(|_| TAKES_NOTHING)
+        let wal = &self.context.wal;
+        wal.durable_with_progress(wal.latest()).await.map_err(|_| TAKES_NOTHING)
     }
 
     /// Notes which messages of QoS 2 were begun, of which there are some. For each message whether it is to be routed; and
     /// what says when it was.
-    async fn begin(&self, deliveries: &[Delivery]) -> Result<BegunTogether, End> {
+    async fn begin(&self, deliveries: &[Delivery]) -> Result<Qos2Begin, End> {
         let ids: Vec<_> = deliveries.iter().filter_map(exactly_once).collect();
         let mut tries = 0;
         let (begun, together) = loop {
-            let begun = self.context.stages.sessions.begin(self.key, self.link, ids.clone()).await;
+            let begun =
+                self.context.stages.sessions.begin(self.key, self.connection_id, ids.clone()).await;
             match begun.map_err(|_| Reason::SERVER_BUSY)? {
                 Ok(begun) => break begun,
                 // The connection before has begun it, and does not know yet what becomes of it.
-                Err(Reason::SERVER_BUSY) if tries < 1000 => sleep(AGAIN).await,
+                Err(Reason::SERVER_BUSY) if tries < 1000 => sleep(RETRY_DELAY).await,
                 Err(reason) => return Err(reason.into()),
             }
             tries += 1;
@@ -326,7 +327,7 @@ impl Connection {
     async fn acknowledge(&self, delivery: Delivery, reason: Reason) -> Result<(), End> {
         let Some(id) = delivery.id() else { return Ok(()) };
         if reason.is_failure() {
-            self.give_up(exactly_once(&delivery).into_iter().collect()).await;
+            self.abandon(exactly_once(&delivery).into_iter().collect()).await;
         }
         if reason.is_failure() && self.version == Version::V3 {
             // Which has no word for it but the end.
@@ -350,12 +351,16 @@ impl Connection {
 }
 
 /// Memory for what is gathered next, if it is little.
-fn kept<T>(memory: Vec<T>) -> Vec<T> {
-    if memory.capacity() > KEPT { Vec::new() } else { memory }
+fn without_excess<T>(memory: Vec<T>) -> Vec<T> {
+    if memory.capacity() > IDLE_BATCH_CAPACITY { Vec::new() } else { memory }
 }
 
 /// Says that none of those messages of QoS 2 has arrived that are `new`. Their numbers.
-fn refuse(together: &Option<Arc<Begun>>, deliveries: &[Delivery], new: &[bool]) -> Vec<PacketId> {
+fn refuse(
+    together: &Option<Arc<Qos2InFlight>>,
+    deliveries: &[Delivery],
+    new: &[bool],
+) -> Vec<PacketId> {
     let new = deliveries.iter().zip(new).filter(|(_, new)| **new);
     let ids: Vec<_> = new.filter_map(|(delivery, _)| exactly_once(delivery)).collect();
     if let Some(together) = together {
@@ -365,7 +370,7 @@ fn refuse(together: &Option<Arc<Begun>>, deliveries: &[Delivery], new: &[bool]) 
 }
 
 /// See [`Connection::begin`].
-type BegunTogether = (Option<Vec<bool>>, Option<Arc<Begun>>);
+type Qos2Begin = (Option<Vec<bool>>, Option<Arc<Qos2InFlight>>);
 
 /// Who waits for an acknowledgement cannot have one.
 pub(super) const TAKES_NOTHING: End = End::Because(

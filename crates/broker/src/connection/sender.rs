@@ -10,8 +10,8 @@ use phalanx::task::Either;
 use phalanx::{select, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Version};
 
-use crate::connection::guest::Guest;
 use crate::connection::outbox::Outbox;
+use crate::connection::peer::Peer;
 use crate::connection::transport::Transport;
 use crate::session::key::ClientKey;
 use crate::session::{Pulled, SessionStage};
@@ -25,9 +25,9 @@ pub(crate) async fn send(
     stream: Rc<Transport>,
     outbox: Rc<Outbox>,
     sessions: SessionStage,
-    (key, link): (ClientKey, u64),
+    (key, connection_id): (ClientKey, u64),
     timeout: IoTimeout,
-    (sent, _guest): (Counter, Rc<Guest>),
+    (sent, _peer): (Counter, Rc<Peer>),
 ) {
     // Asked for again only when the last is sent, so that more comes at once.
     let (mut pull, mut spare) = (None, Vec::new());
@@ -37,20 +37,23 @@ pub(crate) async fn send(
             bytes = outbox.take(std::mem::take(&mut spare));
         } else if outbox.is_closed() {
             break;
-        } else if outbox.is_left() {
+        } else if outbox.is_disconnected() {
             outbox.filled().await;
             continue;
         } else {
             let filled = outbox.filled();
             let spare = &mut spare;
-            let asked = pull.get_or_insert_with(|| sessions.pull(key, link, std::mem::take(spare)));
+            let asked = pull
+                .get_or_insert_with(|| sessions.pull(key, connection_id, std::mem::take(spare)));
             match select(asked, filled).await {
                 Either::Left(Ok(Pulled::Bytes(pulled))) => {
                     pull = None;
                     bytes = pulled;
                 }
                 // The reader has ended it, and has said why, if the client has not.
-                Either::Left(Ok(Pulled::Closed(_))) if outbox.is_closed() || outbox.is_left() => {
+                Either::Left(Ok(Pulled::Closed(_)))
+                    if outbox.is_closed() || outbox.is_disconnected() =>
+                {
                     pull = None;
                 }
                 Either::Left(Ok(Pulled::Closed(reason))) => {

@@ -10,9 +10,9 @@ use phalanx_mqtt::{
 
 use crate::access::Covered;
 use crate::connection::{Connection, End};
+use crate::content::parse::{self, PacketFilter, ParsedSubscription};
 use crate::content::path::path;
-use crate::content::wanted::{self, Asked, OfPacket};
-use crate::routing::Wanted;
+use crate::routing::SubscriptionRequest;
 use crate::trie::is_shallow;
 
 /// Why something cannot be subscribed to, in words.
@@ -21,24 +21,27 @@ type Why = Cow<'static, str>;
 /// A long packet is done in pieces of so many subscriptions, or bytes of what they are known by: one that asks for
 /// millions holds up others no longer than that, takes no memory for all of them at once, and is kept in entries
 /// that the journal takes. A filter in a property is part of each, so that a short packet can come to gigabytes.
-const MANY: usize = 4096;
-const MUCH: usize = 1 << 20;
+const MAX_CHUNK_SUBSCRIPTIONS: usize = 4096;
+const MAX_CHUNK_BYTES: usize = 1 << 20;
 
-const _: () = assert!(MANY * 64 + MUCH + 3 * 65_535 < phalanx_store::Entry::MOST_BYTES);
+const _: () = assert!(
+    MAX_CHUNK_SUBSCRIPTIONS * 64 + MAX_CHUNK_BYTES + 3 * 65_535 < phalanx_store::Entry::MOST_BYTES
+);
 
-/// How much a piece comes to.
+/// How much a chunk comes to.
 #[derive(Default)]
-struct Piece {
+struct Chunk {
     subscriptions: usize,
     bytes: usize,
 }
 
-impl Piece {
-    /// One more, known by so many bytes. Whether that is enough, and another piece begins.
+impl Chunk {
+    /// One more, known by so many bytes. Whether that is enough, and another chunk begins.
     fn is_full(&mut self, bytes: usize) -> bool {
         self.subscriptions += 1;
         self.bytes += bytes;
-        let is_full = self.subscriptions >= MANY || self.bytes >= MUCH;
+        let is_full =
+            self.subscriptions >= MAX_CHUNK_SUBSCRIPTIONS || self.bytes >= MAX_CHUNK_BYTES;
         if is_full {
             *self = Self::default();
         }
@@ -55,18 +58,18 @@ impl Connection {
         // Before anything is done: an answer that cannot be sent would leave the client waiting.
         let reasons = &vec![0; subscribe.filters.iter().count()];
         let ack = SubAck { id: subscribe.id, reasons, properties: Properties::NONE };
-        self.look_at_length(&Packet::SubAck(ack))?;
-        let of_packet = OfPacket::of(subscribe.properties);
+        self.check_ack_size(&Packet::SubAck(ack))?;
+        let of_packet = PacketFilter::of(subscribe.properties);
         let mut why = Why::Borrowed("");
-        let (mut all, mut reasons, mut piece) = (Vec::new(), Vec::new(), Piece::default());
+        let (mut all, mut reasons, mut chunk) = (Vec::new(), Vec::new(), Chunk::default());
         for (filter, options) in subscribe.filters.iter() {
             let asked = of_packet.clone().map_err(Why::Owned);
-            let asked = asked.and_then(|own| wanted::take_apart(filter, own).map_err(Why::Owned));
-            let asked = asked.and_then(|asked| look(&asked).map(|()| asked));
+            let asked = asked.and_then(|own| parse::parse(filter, own).map_err(Why::Owned));
+            let asked = asked.and_then(|asked| check(&asked).map(|()| asked));
             let asked = asked.map_err(|what| (Reason::TOPIC_FILTER_INVALID, what));
-            let well = asked.and_then(|Asked { key, content }| {
+            let well = asked.and_then(|ParsedSubscription { key, content }| {
                 let covered = self.covered(&key)?;
-                Ok(Wanted { key, content, options, identifier, covered })
+                Ok(SubscriptionRequest { key, content, options, identifier, covered })
             });
             let bytes = well.as_ref().map_or(0, |wanted| wanted.key.len());
             all.push(well.map_err(|(reason, what)| {
@@ -77,12 +80,12 @@ impl Connection {
                 let what = "a shared subscription cannot leave out its client's own messages";
                 return Err(End::Because(Reason::PROTOCOL_ERROR, what));
             }
-            if piece.is_full(bytes) {
-                self.ask(std::mem::take(&mut all), &mut reasons).await?;
+            if chunk.is_full(bytes) {
+                self.subscribe_chunk(std::mem::take(&mut all), &mut reasons).await?;
             }
         }
         if !all.is_empty() {
-            self.ask(all, &mut reasons).await?;
+            self.subscribe_chunk(all, &mut reasons).await?;
         }
         let mut buffer = PropertyBuffer::new();
         let properties = self.reason(&mut buffer, &why);
@@ -91,30 +94,30 @@ impl Connection {
         Ok(())
     }
 
-    /// Subscribes to a piece of what is asked for, and adds how that went to `reasons`.
-    async fn ask(
+    /// Subscribes to a chunk of what is asked for, and adds how that went to `reasons`.
+    async fn subscribe_chunk(
         &self,
-        piece: Vec<Result<Wanted, Reason>>,
+        chunk: Vec<Result<SubscriptionRequest, Reason>>,
         reasons: &mut Vec<u8>,
     ) -> Result<(), End> {
         let stages = self.context.stages;
-        let asked = stages.sessions.subscribe(self.key, self.link, piece, stages.routing);
+        let asked = stages.sessions.subscribe(self.key, self.connection_id, chunk, stages.routing);
         let asked = asked.await.map_err(|_| Reason::SERVER_BUSY)?;
         reasons.extend(asked.into_iter().map(|reason| reason.0));
         Ok(())
     }
 
     /// Whether the client takes this answer (MQTT-3.1.2-24).
-    fn look_at_length(&self, answer: &Packet<'_>) -> Result<(), End> {
+    fn check_ack_size(&self, answer: &Packet<'_>) -> Result<(), End> {
         let what = "the answer would be longer than the client's maximum packet size";
         let takes = self.outbox.takes(answer);
         takes.then_some(()).ok_or(End::Because(Reason::PACKET_TOO_LARGE, what))
     }
 
     /// How much of what a subscription matches this client may receive.
-    fn covered(&self, key: &str) -> Result<Covered, (Reason, Why)> {
+    fn covered(&mut self, key: &str) -> Result<Covered, (Reason, Why)> {
         let filter = path(key).map_or("", |path| path.filter);
-        let covered = self.policy.get().may_subscribe(&self.identity, filter);
+        let covered = self.policy.load().may_subscribe(&self.identity, filter);
         let why = "this client may receive nothing of what it asks for";
         covered.ok_or((Reason::NOT_AUTHORIZED, Why::Borrowed(why)))
     }
@@ -122,18 +125,18 @@ impl Connection {
     pub(super) async fn unsubscribe(&mut self, unsubscribe: Unsubscribe<'_>) -> Result<(), End> {
         let reasons = &vec![0; unsubscribe.filters.iter().count()];
         let ack = UnsubAck { id: unsubscribe.id, reasons, properties: Properties::NONE };
-        self.look_at_length(&Packet::UnsubAck(ack))?;
-        let Ok(of_packet) = OfPacket::of(unsubscribe.properties) else {
+        self.check_ack_size(&Packet::UnsubAck(ack))?;
+        let Ok(of_packet) = PacketFilter::of(unsubscribe.properties) else {
             // Nothing was subscribed to with these.
             let reasons = &vec![Reason::TOPIC_FILTER_INVALID.0; reasons.len()];
             self.outbox.push(&Packet::UnsubAck(UnsubAck { reasons, ..ack }));
             return Ok(());
         };
-        let (stages, mut reasons, mut piece) = (self.context.stages, Vec::new(), Piece::default());
+        let (stages, mut reasons, mut chunk) = (self.context.stages, Vec::new(), Chunk::default());
         let (mut keys, mut left) = (Vec::new(), unsubscribe.filters.iter().peekable());
         while let Some((filter, _)) = left.next() {
-            keys.push(wanted::key(filter, of_packet));
-            if piece.is_full(keys.last().map_or(0, |key| key.len())) || left.peek().is_none() {
+            keys.push(parse::key(filter, of_packet));
+            if chunk.is_full(keys.last().map_or(0, |key| key.len())) || left.peek().is_none() {
                 let keys = std::mem::take(&mut keys);
                 let asked = stages.sessions.unsubscribe(self.key, keys, stages.routing);
                 let asked = asked.await.map_err(|_| Reason::SERVER_BUSY)?;
@@ -148,7 +151,7 @@ impl Connection {
 }
 
 /// Whether this can be subscribed to; why not, if not.
-fn look(asked: &Asked) -> Result<(), Why> {
+fn check(asked: &ParsedSubscription) -> Result<(), Why> {
     let Some(path) = path(&asked.key) else { return Err("there is no topic filter".into()) };
     if !topic::is_filter(path.filter) {
         return Err("a wildcard stands alone in its level, and # at the end".into());

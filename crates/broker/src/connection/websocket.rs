@@ -15,7 +15,7 @@ use crate::connection::transport::Transport;
 /// What is spoken within (MQTT 5 §6).
 const PROTOCOL: &str = "mqtt";
 /// So many bytes of answers wait for a client that does not read; what it asks for then is not answered.
-const MOST_ANSWERS: usize = 4096;
+const MAX_QUEUED_ANSWERS: usize = 4096;
 
 /// The server's end of a WebSocket.
 pub(crate) struct WebSocket {
@@ -119,7 +119,7 @@ impl WebSocket {
             // Nothing is said behind the end.
             true if self.closing.get() => answers.truncate(before),
             true => self.closing.set(true),
-            false if before > MOST_ANSWERS => answers.truncate(before),
+            false if before > MAX_QUEUED_ANSWERS => answers.truncate(before),
             false => (),
         }
     }

@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 
 use phalanx_matcher::{Attribute, Event, Index, Matches, Options, Snapshot, Value};
 
-use crate::content::wanted::{Content, NUMBER};
+use crate::content::parse::{Content, NUMBER};
 use crate::routing::subscribers::{ClientIndex, Group, Subscription};
 
 /// Whose filter it is, and its subscription's key. A group has one for all its members.
@@ -42,9 +42,9 @@ pub(crate) struct ContentIndex {
 
 /// What is paid with each filter that comes or goes for arranging all anew, in filters that are looked at: some
 /// microseconds. As it begins when as much has changed as there was, four would do.
-const PER_CHANGE: usize = 8;
+const ADAPT_PER_CHANGE: usize = 8;
 /// And with each cohort while it goes on, so that it comes to its end: about a tenth of a millisecond.
-const PER_COHORT: usize = 128;
+const ADAPT_PER_COHORT: usize = 128;
 
 impl ContentIndex {
     pub(crate) fn new() -> Self {
@@ -99,7 +99,7 @@ impl ContentIndex {
             }
         });
         of_key.insert(key, (subscription, content.json));
-        self.is_arranging = self.index.adapt_some(PER_CHANGE);
+        self.is_arranging = self.index.adapt_some(ADAPT_PER_CHANGE);
         (false, true)
     }
 
@@ -120,14 +120,14 @@ impl ContentIndex {
         let (subscription, json) = of_key.remove(&key)?;
         self.index.remove(subscription);
         self.owners[subscription.index()] = None;
-        self.is_arranging = self.index.adapt_some(PER_CHANGE);
+        self.is_arranging = self.index.adapt_some(ADAPT_PER_CHANGE);
         Some(json)
     }
 
     /// Goes on with arranging the filters anew, if that has begun: for a moment.
     pub(crate) fn arrange(&mut self) {
         if self.is_arranging {
-            self.is_arranging = self.index.adapt_some(PER_COHORT);
+            self.is_arranging = self.index.adapt_some(ADAPT_PER_COHORT);
         }
     }
 
@@ -172,26 +172,26 @@ impl ContentIndex {
     }
 }
 
-type KnownShare = HashMap<Key, (phalanx_matcher::Subscription, bool), foldhash::fast::RandomState>;
+type KnownShard = HashMap<Key, (phalanx_matcher::Subscription, bool), foldhash::fast::RandomState>;
 
-/// A table in shares: when one needs more room, only what is in it is moved, and nobody waits for the move of a million.
+/// A table in shards: when one needs more room, only what is in it is moved, and nobody waits for the move of a million.
 struct Known {
-    shares: Box<[KnownShare]>,
+    shards: Box<[KnownShard]>,
     hasher: foldhash::fast::RandomState,
 }
 
 /// A power of two: each has some thousands of a million.
-const SHARES: usize = 256;
+const SHARDS: usize = 256;
 
 impl Known {
     fn new() -> Self {
-        let shares = (0..SHARES).map(|_| KnownShare::default()).collect();
-        Self { shares, hasher: foldhash::fast::RandomState::default() }
+        let shards = (0..SHARDS).map(|_| KnownShard::default()).collect();
+        Self { shards, hasher: foldhash::fast::RandomState::default() }
     }
 
     /// The share that a key is in.
-    fn of(&mut self, key: &Key) -> &mut KnownShare {
-        &mut self.shares[self.hasher.hash_one(key) as usize % SHARES]
+    fn of(&mut self, key: &Key) -> &mut KnownShard {
+        &mut self.shards[self.hasher.hash_one(key) as usize % SHARDS]
     }
 }
 
@@ -206,10 +206,10 @@ struct Names {
 }
 
 /// Every so many messages the names are those of another: where messages differ, the others do not pay for it.
-const RENEWED: usize = 16;
+const RELEARN_INTERVAL: usize = 16;
 /// Longer names, and those in later places, are found each time.
-const SHORT: usize = 64;
-const EARLY: usize = 256;
+const MAX_CACHED_NAME_BYTES: usize = 64;
+const MAX_CACHED_NAMES: usize = 256;
 
 impl Names {
     /// Another message.
@@ -230,7 +230,10 @@ impl Names {
             return *attribute;
         }
         let attribute = snapshot.attribute(name);
-        if self.messages.is_multiple_of(RENEWED) && name.len() <= SHORT && at < EARLY {
+        if self.messages.is_multiple_of(RELEARN_INTERVAL)
+            && name.len() <= MAX_CACHED_NAME_BYTES
+            && at < MAX_CACHED_NAMES
+        {
             if at < self.known.len() {
                 self.known[at] = (name.into(), attribute);
             } else if at == self.known.len() {
@@ -253,10 +256,10 @@ mod tests {
         let mut index = Index::new(Options::default());
         index.insert(&Filter::parse("a = 1 AND b = 2").unwrap());
         let mut names = Names::default();
-        let long = "l".repeat(SHORT + 1);
+        let long = "l".repeat(MAX_CACHED_NAME_BYTES + 1);
         let messages =
             [vec!["a", "b"], vec!["b", "a"], vec![&long, "", "a"], vec!["c"], vec!["", "b"]];
-        for round in 0..3 * RENEWED {
+        for round in 0..3 * RELEARN_INTERVAL {
             for (n, message) in messages.iter().enumerate() {
                 names.next(&index);
                 for (at, name) in message.iter().enumerate() {

@@ -3,5 +3,5 @@
 
 pub(crate) mod attributes;
 pub(crate) mod index;
+pub(crate) mod parse;
 pub(crate) mod path;
-pub(crate) mod wanted;

@@ -11,7 +11,7 @@ const WHERE: &str = "$where/";
 const WHERE_JSON: &str = "$where-json/";
 
 /// Stands in a key between a topic filter and the filter of a property: in no topic filter there is one.
-pub(super) const BEHIND: char = '\0';
+pub(super) const KEY_SEPARATOR: char = '\0';
 
 /// The condition of `$where/`, escaped, and whether it is `$where-json/`.
 type Condition<'a> = (&'a str, bool);
@@ -102,12 +102,12 @@ pub(crate) fn path(key: &str) -> Option<Shared<'_>> {
 /// Whether a subscription with this key has a filter on what messages carry.
 pub(crate) fn has_content(key: &str) -> bool {
     let is_within = |parts: Parts<'_>| parts.condition.is_some() || parts.query.is_some();
-    key.contains(BEHIND) || Parts::of(key).is_ok_and(is_within)
+    key.contains(KEY_SEPARATOR) || Parts::of(key).is_ok_and(is_within)
 }
 
 /// The client's own text in a key, without the filter of a property.
 fn own_text(key: &str) -> &str {
-    key.split(BEHIND).next().unwrap_or(key)
+    key.split(KEY_SEPARATOR).next().unwrap_or(key)
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ impl DiskState {
 }
 
 /// In looks: no change of the state waits longer for its line.
-const LONGEST: u32 = 2;
+const MAX_LOG_PAUSE: u32 = 2;
 
 /// The log of a [`DiskState`].
 #[derive(Default)]
@@ -80,7 +80,7 @@ impl DiskLog {
         let mut lines = Vec::new();
         let mut line = |limit: &mut LogLimit, flag: &Flag, text: &dyn Fn(bool) -> String| {
             let changes = flag.changes.load(Ordering::Relaxed);
-            match limit.due(changes, LONGEST, is_last) {
+            match limit.due(changes, MAX_LOG_PAUSE, is_last) {
                 None => (),
                 Some(1) => lines.push(text(flag.is_set())),
                 Some(many) => lines.push(format!(

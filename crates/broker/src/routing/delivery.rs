@@ -61,21 +61,21 @@ impl Identifiers {
 
 /// What one partition's clients get of a cohort.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
+pub(crate) struct DeliveryBatch {
     pub(crate) messages: Vec<Arc<Message>>,
     pub(crate) deliveries: Vec<Delivery>,
 }
 
 /// Memory for so many messages, and deliveries, is used again.
-const KEPT: usize = 4096;
+const POOL_ITEM_CAP: usize = 4096;
 
-impl Batch {
+impl DeliveryBatch {
     /// Forgets what it has, and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.messages.clear();
-        self.messages.shrink_to(KEPT);
+        self.messages.shrink_to(POOL_ITEM_CAP);
         self.deliveries.clear();
-        self.deliveries.shrink_to(KEPT);
+        self.deliveries.shrink_to(POOL_ITEM_CAP);
     }
 
     /// Adds a message for one client. Those of one message come one behind the other.

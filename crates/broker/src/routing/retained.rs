@@ -23,7 +23,7 @@ pub(crate) struct Retained {
 
 /// So many that have expired go for each that comes: so they are gone before they take room from others, and nobody waits
 /// for that.
-const SWEPT: usize = 4;
+const MAX_SWEPT: usize = 4;
 
 impl Retained {
     pub(crate) fn new(most: usize, most_bytes: usize) -> Self {
@@ -90,7 +90,7 @@ impl Retained {
 
     /// Forgets some of those that have expired at `now`, and shows them to `forgotten`.
     pub(crate) fn sweep(&mut self, now: Duration, mut forgotten: impl FnMut(&Message)) {
-        for _ in 0..SWEPT {
+        for _ in 0..MAX_SWEPT {
             let Some(first) = self.expiring.first_entry().filter(|first| first.key().0 <= now)
             else {
                 return;

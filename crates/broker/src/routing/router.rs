@@ -1,6 +1,6 @@
 //! The table of subscriptions and of retained messages, and what is asked of it.
 
-mod owing;
+mod send_retained;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -15,13 +15,13 @@ use crate::content::attributes;
 use crate::content::index::{ContentIndex, Owner};
 use crate::content::path::{has_content, path};
 use crate::drops::{DropReason, Drops};
-use crate::durable::restored::RestoredRoutes;
-use crate::durable::{Ledger, Ticket};
+use crate::durable::recovery::RecoveredRoutes;
+use crate::durable::{Lsn, Wal};
 use crate::message::Message;
-use crate::routing::delivery::{Batch, How, Identifiers};
+use crate::routing::delivery::{DeliveryBatch, How, Identifiers};
 use crate::routing::retained::Retained;
 use crate::routing::subscribers::{ClientIndex, Group, Subscribers, Subscription};
-use crate::routing::{Keeping, Owing, Subscriber, Wanted};
+use crate::routing::{PendingRetained, RouterWal, Subscriber, SubscriptionRequest};
 use crate::session::key::ClientKey;
 use crate::trie::Trie;
 
@@ -42,29 +42,29 @@ pub(crate) struct Router {
     /// Whom the messages at hand are for: their places, and those who get them.
     found: Vec<(u32, ClientIndex, Subscription)>,
     alone: Vec<(u32, ClientIndex, Subscription)>,
-    keeping: Keeping,
+    wal: RouterWal,
     drops: Drops,
     /// Whom the message at hand is for that keep it: the numbers that their sessions are kept by, and the places of the
     /// deliveries.
-    kept: Vec<(u64, u16, u32)>,
+    durable: Vec<(u64, u16, u32)>,
     /// So many events are asked for filters on what they carry before it is known how many those are: as many as there
     /// was room for by what the last have come to, and few at first.
     events_at_once: usize,
 }
 
 /// Cohorts of so many events have all that comes of cohorts; and of few.
-const EVENTS: usize = 4096;
-const FEW_EVENTS: usize = 64;
+const MAX_EVENTS: usize = 4096;
+const INITIAL_EVENTS: usize = 64;
 
 /// So many of the smallest messages are written to a client before any waits.
-const WRITTEN: usize = 16 * 1024;
+const SENT_IMMEDIATELY: usize = 16 * 1024;
 
 struct Client {
     key: ClientKey,
     identity: Identity,
     online: bool,
     /// The number that its session is kept by; 0 if it is not.
-    kept: u64,
+    durable_id: u64,
     /// The last message that was for it, and where that stands in its partition's batch: so that a
     /// message is delivered once however many subscriptions want it.
     last: Cell<(u64, usize)>,
@@ -74,16 +74,16 @@ impl Router {
     /// With what was there before, as far as `policy` lets its owners have it.
     pub(crate) fn new(
         limits: &Limits,
-        ledger: Ledger,
-        restored: RestoredRoutes,
+        wal: Wal,
+        restored: RecoveredRoutes,
         (policy, drops): (&Policy, Drops),
     ) -> Self {
-        let RestoredRoutes { clients, retained, next_message, next_delivery } = restored;
+        let RecoveredRoutes { clients, retained, next_message, next_delivery } = restored;
         let mut router = Self {
             subscribers: Trie::default(),
             retained: Retained::new(limits.retained, limits.retained_bytes),
             system: Retained::new(usize::MAX, usize::MAX),
-            most: limits.queued_messages.saturating_add(WRITTEN),
+            most: limits.queued_messages.saturating_add(SENT_IMMEDIATELY),
             content: ContentIndex::new(),
             clients: Vec::new(),
             free: Vec::new(),
@@ -91,19 +91,19 @@ impl Router {
             routed: 0,
             found: Vec::new(),
             alone: Vec::new(),
-            keeping: Keeping::new(ledger, next_message, next_delivery),
+            wal: RouterWal::new(wal, next_message, next_delivery),
             drops,
-            kept: Vec::new(),
-            events_at_once: FEW_EVENTS,
+            durable: Vec::new(),
+            events_at_once: INITIAL_EVENTS,
         };
         retained.into_iter().for_each(|message| router.retained.restore(message));
-        for (client, wanted) in clients {
+        for (client, requests) in clients {
             let identity = client.identity.clone();
             let index = router.index(client);
-            for wanted in &wanted {
-                let filter = path(&wanted.key).map_or("", |path| path.filter);
-                let covered = policy.may_subscribe(&identity, filter).unwrap_or(wanted.covered);
-                router.file(index, wanted, covered);
+            for request in &requests {
+                let filter = path(&request.key).map_or("", |path| path.filter);
+                let covered = policy.may_subscribe(&identity, filter).unwrap_or(request.covered);
+                router.file(index, request, covered);
             }
             // Nobody is connected yet.
             router.clients[index as usize].online = false;
@@ -116,9 +116,9 @@ impl Router {
         self.content.arrange();
     }
 
-    /// Notes in the ledger what was done since the last time.
-    pub(crate) fn note(&mut self) -> Ticket {
-        self.keeping.end()
+    /// Notes in the wal what was done since the last time.
+    pub(crate) fn end_cohort(&mut self) -> Lsn {
+        self.wal.end()
     }
 
     /// Adds `messages`, of which there are some, to the batches of those whom they are for: by the partitions' numbers. No
@@ -127,13 +127,13 @@ impl Router {
     pub(crate) fn publish(
         &mut self,
         messages: &[Arc<Message>],
-        batches: &mut [Batch],
+        batches: &mut [DeliveryBatch],
         (policy, now): (&Policy, Duration),
         (room, all_reasons): (usize, &mut Vec<Reason>),
     ) -> usize {
         let Self { subscribers, retained, content, clients, found, alone, routed, .. } = self;
-        let Self { keeping, kept, events_at_once, drops, .. } = self;
-        let (keeps, is_full) = (keeping.is_on(), keeping.is_full());
+        let Self { wal, durable, events_at_once, drops, .. } = self;
+        let (keeps, is_full) = (wal.is_on(), wal.is_full());
         let before = all_reasons.len();
         all_reasons.resize(before + messages.len(), Reason::NO_MATCHING_SUBSCRIBERS);
         let reasons = &mut all_reasons[before..];
@@ -145,12 +145,12 @@ impl Router {
             end = n + 1;
             if is_full && message.wants_keeping() {
                 reasons[n] = Reason::QUOTA_EXCEEDED;
-                drops.add(keeping.full_reason(), 1, || example(message));
+                drops.add(wal.full_reason(), 1, || example(message));
                 continue;
             }
             if message.retain {
                 retained.sweep(now, |message| {
-                    keeping.forget(message);
+                    wal.forget(message);
                     drops.add(DropReason::RetainedExpired, 1, || example(message));
                 });
                 if let Err(refused) = retained.keep(message) {
@@ -187,7 +187,7 @@ impl Router {
             });
             let come_to = found.len() + alone.len() - before;
             let fit = room / come_to.div_ceil(asked).max(1);
-            *events_at_once = fit.clamp(1, (*events_at_once * 2).min(EVENTS));
+            *events_at_once = fit.clamp(1, (*events_at_once * 2).min(MAX_EVENTS));
             found.sort_by_key(|(n, ..)| *n);
             alone.sort_by_key(|(n, ..)| *n);
         }
@@ -213,8 +213,12 @@ impl Router {
                     continue;
                 }
                 client.last.set((*routed, batch.deliveries.len()));
-                if client.kept != 0 {
-                    kept.push((client.kept, client.key.partition, batch.deliveries.len() as u32));
+                if client.durable_id != 0 {
+                    durable.push((
+                        client.durable_id,
+                        client.key.partition,
+                        batch.deliveries.len() as u32,
+                    ));
                 }
                 batch.add(client.key, message, how(own, message));
             }
@@ -223,22 +227,26 @@ impl Router {
                 reasons[n] = Reason::SUCCESS;
                 let client = &clients[client as usize];
                 let batch = &mut batches[usize::from(client.key.partition)];
-                if client.kept != 0 {
-                    kept.push((client.kept, client.key.partition, batch.deliveries.len() as u32));
+                if client.durable_id != 0 {
+                    durable.push((
+                        client.durable_id,
+                        client.key.partition,
+                        batch.deliveries.len() as u32,
+                    ));
                 }
                 batch.add(client.key, message, how(own, message));
             }
             if keeps && !reasons[n].is_failure() {
                 if message.retain {
-                    keeping.retain(message);
+                    wal.retain(message);
                 }
-                for (session, partition, at) in kept.drain(..) {
+                for (session, partition, at) in durable.drain(..) {
                     let delivery = &mut batches[usize::from(partition)].deliveries[at as usize];
                     if delivery.how.qos != QoS::AtMostOnce {
-                        keeping.queue(session, message, delivery);
+                        wal.queue(session, message, delivery);
                     }
                 }
-                keeping.come(message);
+                wal.come(message);
             }
         }
         all_reasons.truncate(before + end);
@@ -249,7 +257,7 @@ impl Router {
     pub(crate) fn tell(
         &mut self,
         messages: &[Arc<Message>],
-        batches: &mut [Batch],
+        batches: &mut [DeliveryBatch],
         (policy, now): (&Policy, Duration),
     ) {
         for message in messages {
@@ -269,44 +277,48 @@ impl Router {
     }
 
     /// Files subscriptions, and says of which retained messages are to be [sent](Self::send_retained).
-    pub(crate) fn subscribe(&mut self, client: Subscriber, mut wanted: Vec<Wanted>) -> Owing {
+    pub(crate) fn subscribe(
+        &mut self,
+        client: Subscriber,
+        mut requests: Vec<SubscriptionRequest>,
+    ) -> PendingRetained {
         let key = client.key;
         let index = self.index(client);
-        wanted.retain(|wanted| {
-            let Some((path, existed)) = self.file(index, wanted, wanted.covered) else {
+        requests.retain(|request| {
+            let Some((path, existed)) = self.file(index, request, request.covered) else {
                 return false;
             };
-            let send = match wanted.options.retain_handling {
+            let send = match request.options.retain_handling {
                 RetainHandling::Send => true,
                 RetainHandling::SendIfNew => !existed,
                 RetainHandling::DoNotSend => false,
             };
             send && path.group.is_none()
         });
-        Owing { client: key, wanted }
+        PendingRetained { client: key, requests }
     }
 
     /// Whether what waits for this client is kept.
-    pub(crate) fn is_kept(&self, client: ClientKey) -> bool {
-        self.indices.get(&client).is_some_and(|index| self.clients[*index as usize].kept != 0)
+    pub(crate) fn is_durable(&self, client: ClientKey) -> bool {
+        self.indices.get(&client).is_some_and(|index| self.clients[*index as usize].durable_id != 0)
     }
 
     /// Files a subscription, and says what it is for and whether it was there.
     fn file<'w>(
         &mut self,
         client: ClientIndex,
-        wanted: &'w Wanted,
+        request: &'w SubscriptionRequest,
         covered: Covered,
     ) -> Option<(topic::Shared<'w>, bool)> {
-        let path = path(&wanted.key)?;
-        let Wanted { options, identifier, .. } = *wanted;
+        let path = path(&request.key)?;
+        let SubscriptionRequest { options, identifier, .. } = *request;
         let own = Subscription { options, identifier, covered };
         let here = self.subscribers.entry(path.filter, Subscribers::default);
-        let existed = match &wanted.content {
+        let existed = match &request.content {
             None => here.add(path.group, client, own),
             Some(content) => {
                 let numbered = here.number(content.json, || self.content.number());
-                let of = (client, path.group, &*wanted.key);
+                let of = (client, path.group, &*request.key);
                 let (existed, is_new) = self.content.add(of, numbered.number, content, own);
                 numbered.count += usize::from(is_new);
                 existed
@@ -352,9 +364,10 @@ impl Router {
     }
 
     fn index(&mut self, subscriber: Subscriber) -> ClientIndex {
-        let Subscriber { key, kept, identity } = subscriber;
+        let Subscriber { key, durable_id, identity } = subscriber;
         *self.indices.entry(key).or_insert_with(|| {
-            let client = Client { key, identity, online: true, kept, last: Cell::new((0, 0)) };
+            let client =
+                Client { key, identity, online: true, durable_id, last: Cell::new((0, 0)) };
             match self.free.pop() {
                 Some(index) => {
                     self.clients[index as usize] = client;

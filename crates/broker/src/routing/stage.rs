@@ -4,16 +4,17 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
+use arc_swap::Cache;
 use phalanx::stage::{Cohort, CohortStage, Place};
 use phalanx::time::now;
 use phalanx::{Graph, SharedStage};
 
 use crate::access::{Access, Policy};
 use crate::counters::Counters;
-use crate::durable::ledger::Broken;
-use crate::durable::{Ledger, Ticket};
-use crate::routing::pass::Pass;
-use crate::routing::{Answer, Item, Owing, Router, UnderWay};
+use crate::durable::wal::NotDurable;
+use crate::durable::{Lsn, Wal};
+use crate::routing::routing_batch::RoutingBatch;
+use crate::routing::{Answer, DeliveryLimiter, Item, PendingRetained, Router};
 use crate::session::SessionStage;
 
 /// Declares the stage; what it routes is handed to the sessions' partitions, a batch for each and cohort.
@@ -23,19 +24,19 @@ pub(crate) fn declare(
     (router, access, counters): (Router, &Access, &Counters),
     partitions: usize,
     delivery: SharedStage<()>,
-    (sessions, ledger, under_way): (SessionStage, Ledger, UnderWay),
+    (sessions, wal, delivery_limiter): (SessionStage, Wal, DeliveryLimiter),
 ) -> CohortStage<Item, Answer> {
-    let state = (router, access.current());
-    let (access, counters) = (access.clone(), counters.clone());
+    let state = (router, Cache::new(access.clone()));
+    let counters = counters.clone();
     graph.stage_at(place).exclusive_cohort(state, move |(router, policy), cohort| {
-        let policy = policy.refresh(&access);
-        let kept = (sessions, &ledger, &under_way);
-        route(router, cohort, policy, partitions, delivery, kept);
+        let policy = policy.load();
+        let context = (sessions, &wal, &delivery_limiter);
+        route(router, cohort, policy, partitions, delivery, context);
         counters.retained.set(router.retained());
     })
 }
 
-/// One pass over a cohort. Callers are answered once what they have published is with those whom it is for, and on
+/// One batch over a cohort. Callers are answered once what they have published is with those whom it is for, and on
 /// the disk if anything is promised of it that may be kept.
 fn route(
     router: &mut Router,
@@ -43,12 +44,12 @@ fn route(
     policy: &Policy,
     partitions: usize,
     delivery: SharedStage<()>,
-    (sessions, ledger, under_way): (SessionStage, &Ledger, &UnderWay),
+    (sessions, wal, delivery_limiter): (SessionStage, &Wal, &DeliveryLimiter),
 ) {
     let now = now();
-    let mut pass = Pass::new(partitions, under_way);
+    let mut batch = RoutingBatch::new(partitions, delivery_limiter);
     // What is noted has happened and cannot be refused: so whoever delivers it has its place before.
-    let place = ledger.keeps().then(|| Reserved::new(delivery, sessions, ledger));
+    let place = wal.is_enabled().then(|| Reserved::new(delivery, sessions, wal));
     let has_none = place.as_ref().is_some_and(Option::is_none);
     for (item, reply) in cohort.drain() {
         if has_none && item.may_be_noted() {
@@ -56,119 +57,119 @@ fn route(
             continue;
         }
         if let Item::Publish(own) = item {
-            pass.add(own, reply, under_way);
+            batch.add(own, reply, delivery_limiter);
             continue;
         }
         // What was published before is for those who have subscribed before.
-        pass.route(router, (policy, now));
-        let mut is_kept = false;
+        batch.route(router, (policy, now));
+        let mut is_durable = false;
         match item {
             Item::Publish(_) => (),
-            Item::System(messages) => router.tell(&messages, &mut pass.batches, (policy, now)),
-            Item::Subscribe { client, wanted } => {
-                is_kept = client.kept != 0;
-                let owing = router.subscribe(client, wanted);
-                if !owing.wanted.is_empty() {
-                    if under_way.holds_back(None) || pass.room() == 0 {
-                        reply.send(Answer::Owing(owing));
+            Item::System(messages) => router.tell(&messages, &mut batch.batches, (policy, now)),
+            Item::Subscribe { client, requests } => {
+                is_durable = client.durable_id != 0;
+                let pending = router.subscribe(client, requests);
+                if !pending.requests.is_empty() {
+                    if delivery_limiter.must_wait(None) || batch.room() == 0 {
+                        reply.send(Answer::PendingRetained(pending));
                         continue;
                     }
-                    retained(router, &mut pass, &owing, (now, policy));
+                    retained(router, &mut batch, &pending, (now, policy));
                 }
             }
-            Item::Retained(owing, share) => {
-                pass.is_let_in(share);
-                if pass.room() == 0 {
-                    reply.send(Answer::Owing(owing));
+            Item::Retained(pending, permit) => {
+                batch.is_let_in(permit);
+                if batch.room() == 0 {
+                    reply.send(Answer::PendingRetained(pending));
                     continue;
                 }
-                is_kept = router.is_kept(owing.client);
-                retained(router, &mut pass, &owing, (now, policy));
+                is_durable = router.is_durable(pending.client);
+                retained(router, &mut batch, &pending, (now, policy));
             }
             Item::Unsubscribe { client, keys } => router.unsubscribe(client, &keys),
             Item::Forget { client, keys } => router.forget(client, &keys),
             Item::Presence { client, online } => router.present(client, online),
         }
-        pass.is_done(reply, is_kept);
+        batch.is_done(reply, is_durable);
     }
-    pass.route(router, (policy, now));
-    pass.begin();
+    batch.route(router, (policy, now));
+    batch.begin();
     router.tend();
     // Before anybody is handed anything: what sessions do then is noted behind it.
-    let ticket = router.note();
-    if ledger.is_durable(ticket) && pass.is_for_nobody() {
-        pass.set_routed();
-        return pass.answer();
+    let lsn = router.end_cohort();
+    if wal.is_durable(lsn) && batch.is_for_nobody() {
+        batch.set_routed();
+        return batch.answer();
     }
     match place.flatten() {
-        Some(place) => place.begin(pass, ticket),
+        Some(place) => place.begin(batch, lsn),
         // Refused where the processor is full: the replies are dropped, so nobody takes a message for delivered.
         None => drop(delivery.dispatch({
-            let ledger = ledger.clone();
-            move |_| deliver(pass, ticket, sessions, ledger)
+            let wal = wal.clone();
+            move |_| deliver(batch, lsn, sessions, wal)
         })),
     }
 }
 
-/// Delivers what a pass has come to, and answers.
-async fn deliver(mut pass: Box<Pass>, ticket: Ticket, sessions: SessionStage, ledger: Ledger) {
-    if !pass.deliver(sessions).await {
+/// Delivers what a batch has come to, and answers.
+async fn deliver(mut batch: Box<RoutingBatch>, lsn: Lsn, sessions: SessionStage, wal: Wal) {
+    if !batch.deliver(sessions).await {
         return;
     }
     // Not before: what a client that is back sends next is to come behind these.
-    pass.set_routed();
-    if !ledger.is_durable(ticket) {
-        pass.answer_unkept(ledger.is_long());
+    batch.set_routed();
+    if !wal.is_durable(lsn) {
+        batch.answer_unkept(wal.is_backlogged());
     }
-    match ledger.durable_while_written(ticket).await {
-        Ok(()) => pass.answer(),
-        Err(Broken) => pass.answer_late(),
+    match wal.durable_with_progress(lsn).await {
+        Ok(()) => batch.answer(),
+        Err(NotDurable) => batch.answer_late(),
     }
 }
 
-/// The place of an operation that will deliver what a pass comes to, if that is anything.
+/// The place of an operation that will deliver what a batch comes to, if that is anything.
 struct Reserved(Handed);
 
-type Handed = Rc<Cell<Option<(Box<Pass>, Ticket)>>>;
+type Handed = Rc<Cell<Option<(Box<RoutingBatch>, Lsn)>>>;
 
 /// So many are used again.
-const KEPT: usize = 8;
+const POOL_CAP: usize = 8;
 
 thread_local! {
-    static IDLE: RefCell<Vec<Handed>> = const { RefCell::new(Vec::new()) };
+    static POOL: RefCell<Vec<Handed>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Reserved {
     /// None if there is no room for it.
-    fn new(stage: SharedStage<()>, sessions: SessionStage, ledger: &Ledger) -> Option<Self> {
-        let handed = IDLE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        let (own, ledger) = (Self(handed.clone()), ledger.clone());
+    fn new(stage: SharedStage<()>, sessions: SessionStage, wal: &Wal) -> Option<Self> {
+        let handed = POOL.with_borrow_mut(Vec::pop).unwrap_or_default();
+        let (own, wal) = (Self(handed.clone()), wal.clone());
         let delivers = stage.dispatch(move |_| async move {
-            let pass = handed.take();
-            IDLE.with_borrow_mut(|idle| {
-                if idle.len() < KEPT {
+            let batch = handed.take();
+            POOL.with_borrow_mut(|idle| {
+                if idle.len() < POOL_CAP {
                     idle.push(handed);
                 }
             });
-            if let Some((pass, ticket)) = pass {
-                deliver(pass, ticket, sessions, ledger).await;
+            if let Some((batch, lsn)) = batch {
+                deliver(batch, lsn, sessions, wal).await;
             }
         });
         delivers.is_ok().then_some(own)
     }
 
-    fn begin(self, pass: Box<Pass>, ticket: Ticket) {
-        self.0.set(Some((pass, ticket)));
+    fn begin(self, batch: Box<RoutingBatch>, lsn: Lsn) {
+        self.0.set(Some((batch, lsn)));
     }
 }
 
-/// Adds the retained messages to a pass that somebody is to be sent.
+/// Adds the retained messages to a batch that somebody is to be sent.
 fn retained(
     router: &mut Router,
-    pass: &mut Pass,
-    owing: &Owing,
+    batch: &mut RoutingBatch,
+    pending: &PendingRetained,
     (now, policy): (Duration, &Policy),
 ) {
-    let batch = &mut pass.batches[usize::from(owing.client.partition)];
-    router.send_retained(owing, (now, policy), batch);
+    let deliveries = &mut batch.batches[usize::from(pending.client.partition)];
+    router.send_retained(pending, (now, policy), deliveries);
 }

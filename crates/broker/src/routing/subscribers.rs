@@ -15,7 +15,7 @@ use crate::trie::Trie;
 pub(crate) fn cost(key: &str) -> usize {
     const OWN: usize = 256;
     let levels = path(key).map_or(1, |path| path.filter.split('/').count());
-    OWN + levels * Trie::<Subscribers>::LEVEL + 4 * key.len()
+    OWN + levels * Trie::<Subscribers>::LEVEL_BYTES + 4 * key.len()
 }
 
 /// A client's number in the router.

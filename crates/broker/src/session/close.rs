@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use phalanx_store::{Record, SessionId};
 
-use crate::durable::restored::RestoredSessions;
-use crate::durable::{Clocks, PIECE, put_session};
+use crate::durable::recovery::RecoveredSessions;
+use crate::durable::{Clocks, MAX_COMMIT_BYTES, put_session};
 use crate::session::key::ClientKey;
-use crate::session::parting::Parting;
+use crate::session::pending_wills::PendingWill;
 use crate::session::table::Sessions;
 
 /// What a change of sessions has others do, once it is made.
 #[derive(Default)]
-pub(crate) struct After {
+pub(crate) struct Effects {
     /// Wills to publish.
-    pub(crate) wills: Vec<Parting>,
+    pub(crate) wills: Vec<PendingWill>,
     /// A client whose subscriptions are no more.
     pub(crate) forget: Vec<(ClientKey, Arc<[Box<str>]>)>,
     /// A client with shared subscriptions that has come or gone.
@@ -36,17 +36,17 @@ impl Sessions {
     pub(crate) fn close(
         &mut self,
         key: ClientKey,
-        link: u64,
+        connection_id: u64,
         closing: Closing,
         now: Duration,
-    ) -> After {
-        let mut after = After::default();
+    ) -> Effects {
+        let mut effects = Effects::default();
         let drops = self.counters.drops.clone();
-        let Some(session) = self.get(key) else { return after };
-        if session.on(link).is_none() {
-            return after;
+        let Some(session) = self.get(key) else { return effects };
+        if session.on(connection_id).is_none() {
+            return effects;
         }
-        session.unlink(&drops);
+        session.detach(&drops);
         if session.number != 0 {
             session.left = Clocks::read().to_day(now);
         }
@@ -58,15 +58,15 @@ impl Sessions {
         }
         if session.expiry == 0 {
             let will = session.will.take().map(|will| will.message);
-            self.remove(key.slot, will, &mut after);
-            return after;
+            self.remove(key.slot, will, &mut effects);
+            return effects;
         }
         if session.expiry < u32::MAX {
             session.ends = Some(now + Duration::from_secs(session.expiry.into()));
         }
         // With its will, which is gone only when it is published.
         self.put(key);
-        let Some(session) = self.get(key) else { return after };
+        let Some(session) = self.get(key) else { return effects };
         if let Some(will) = &mut session.will {
             // The end of the session is the latest.
             let due = now + will.delay;
@@ -74,31 +74,31 @@ impl Sessions {
         }
         let will = session.will.take_if(|will| will.delay.is_zero()).map(|will| will.message);
         if session.shared > 0 {
-            after.present = Some((key, false));
+            effects.present = Some((key, false));
         }
-        after.wills.extend(self.part(key, will));
+        effects.wills.extend(self.enqueue_will_for(key, will));
         self.watch(key);
-        after
+        effects
     }
 
     /// Looks after the sessions that there were when the program began: their connections have ended, and so may they
     /// have.
-    pub(super) fn take_up(&mut self, now: Duration) -> After {
-        let mut after = After::default();
-        let Some(RestoredSessions { count, ended, .. }) = self.restored.take() else {
-            return after;
+    pub(super) fn resume(&mut self, now: Duration) -> Effects {
+        let mut effects = Effects::default();
+        let Some(RecoveredSessions { count, ended, .. }) = self.restored.take() else {
+            return effects;
         };
         for number in ended {
             // The others' ends are noted with their last wills.
-            if self.partings.of(number).next().is_none() {
-                self.notes.push(&Record::SessionEnd { session: SessionId(number) });
+            if self.pending_wills.of(number).next().is_none() {
+                self.records.push(&Record::SessionEnd { session: SessionId(number) });
             }
         }
-        after.wills.extend(self.partings.restored());
+        effects.wills.extend(self.pending_wills.restored());
         let clocks = Clocks::read();
         for slot in 0..count {
             let key = self.key(slot);
-            let session = self.get(key).filter(|session| session.link.is_none());
+            let session = self.get(key).filter(|session| session.attachment.is_none());
             let Some(session) = session.filter(|session| session.number != 0) else { continue };
             let was_there = session.left == 0;
             if was_there {
@@ -116,24 +116,24 @@ impl Sessions {
             }
             if was_there {
                 self.put(key);
-                if self.notes.len() >= PIECE {
-                    self.note();
+                if self.records.len() >= MAX_COMMIT_BYTES {
+                    self.append();
                 }
             }
             self.watch(key);
         }
-        self.note();
-        after
+        self.append();
+        effects
     }
 
     /// Notes a session as it is now, if it is kept.
     pub(super) fn put(&mut self, key: ClientKey) {
-        let mut notes = std::mem::take(&mut self.notes);
-        let partings = std::mem::take(&mut self.partings);
+        let mut records = std::mem::take(&mut self.records);
+        let pending_wills = std::mem::take(&mut self.pending_wills);
         if let Some(session) = self.get(key).filter(|session| session.number != 0) {
-            put_session(&mut notes, session, partings.of(session.number));
+            put_session(&mut records, session, pending_wills.of(session.number));
         }
-        (self.notes, self.partings) = (notes, partings);
+        (self.records, self.pending_wills) = (records, pending_wills);
     }
 
     /// Has this session looked after at its next time, if it has one, and at no other.
@@ -156,8 +156,8 @@ impl Sessions {
     }
 
     /// Does what is due at `now`.
-    pub(crate) fn expire(&mut self, now: Duration) -> After {
-        let mut after = After::default();
+    pub(crate) fn expire(&mut self, now: Duration) -> Effects {
+        let mut effects = Effects::default();
         while let Some((due, slot, generation)) = self.due.first().copied()
             && due <= now
         {
@@ -165,7 +165,7 @@ impl Sessions {
             let key = ClientKey { partition: self.partition, slot, generation };
             let Some(session) = self.get(key) else { continue };
             session.watched = None;
-            if session.link.is_some() {
+            if session.attachment.is_some() {
                 continue;
             }
             let is_due = session.will.as_ref().is_some_and(|will| will.due <= Some(now));
@@ -175,13 +175,13 @@ impl Sessions {
                 false => None,
             };
             if ends {
-                self.remove(slot, will, &mut after);
+                self.remove(slot, will, &mut effects);
                 continue;
             }
-            after.wills.extend(self.part(key, will));
+            effects.wills.extend(self.enqueue_will_for(key, will));
             self.watch(key);
         }
-        self.note();
-        after
+        self.append();
+        effects
     }
 }

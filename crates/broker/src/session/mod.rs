@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `table.rs` | a partition: its sessions, by name and by place |
 //! | `open.rs`, `close.rs` | a client comes; it leaves, its will is done, its session ends |
-//! | `parting.rs` | wills on their way to the router |
+//! | `pending_wills.rs` | wills on their way to the router |
 //! | `state.rs` | one session |
 //! | `outgoing.rs` | messages to its client: queued, written, in flight, answered |
 //! | `refused.rs` | counts of what cannot be kept |
@@ -16,11 +16,12 @@ pub(crate) mod key;
 pub(crate) mod open;
 mod operations;
 pub(crate) mod outgoing;
-pub(crate) mod parting;
-mod refused;
+pub(crate) mod pending_wills;
+pub(crate) mod qos2;
+mod rejections;
 pub(crate) mod state;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use operations::{AGAIN, Pulled, Routes, SessionStage};
+pub(crate) use operations::{Pulled, RETRY_DELAY, Routes, SessionStage};

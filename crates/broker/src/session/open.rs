@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use phalanx_mqtt::{Reason, Version};
 
-use crate::bell::Bell;
-use crate::durable::Ticket;
+use crate::durable::Lsn;
 use crate::message::Message;
-use crate::session::close::After;
+use crate::notify::Notify;
+use crate::session::close::Effects;
 use crate::session::key::ClientKey;
-use crate::session::state::{Link, Session, Will};
+use crate::session::state::{Attachment, Session, Will};
 use crate::session::table::Sessions;
 
 /// What a client asks for by CONNECT.
@@ -33,11 +33,11 @@ pub(crate) struct Opening {
 pub(crate) struct Opened {
     pub(crate) key: ClientKey,
     /// The number of its connection.
-    pub(crate) link: u64,
+    pub(crate) connection_id: u64,
     /// Whether its session goes on.
     pub(crate) present: bool,
     /// The number that what its session has is kept by; 0 if it is not.
-    pub(crate) kept: u64,
+    pub(crate) durable_id: u64,
 }
 
 impl Sessions {
@@ -46,49 +46,49 @@ impl Sessions {
         &mut self,
         opening: Opening,
         now: Duration,
-    ) -> (Result<Opened, Reason>, After, Ticket) {
-        self.limits.follow();
+    ) -> (Result<Opened, Reason>, Effects, Lsn) {
+        self.limits.refresh();
         let most = self.limits.sessions.div_ceil(self.partitions);
-        let mut after = After::default();
+        let mut effects = Effects::default();
         let known = self.names.get(&opening.client_id).copied();
         let lasts = opening.expiry > 0;
         // A will is to be published even if nothing else outlives the connection.
-        let is_kept = self.ledger.keeps() && (lasts || opening.will.is_some());
+        let is_durable = self.wal.is_enabled() && (lasts || opening.will.is_some());
         // A session that somebody may come back to is its user's alone, not to be ended by others either.
         if let Some(session) = known.and_then(|slot| self.at(slot))
             && session.ends.is_none_or(|ends| ends > now)
             && session.user != opening.user
         {
-            return (Err(Reason::NOT_AUTHORIZED), after, Ticket::default());
+            return (Err(Reason::NOT_AUTHORIZED), effects, Lsn::default());
         }
-        let was_kept = known.and_then(|slot| self.at(slot)).is_some_and(|own| own.number != 0);
-        if (is_kept || was_kept) && self.ledger.is_behind() {
+        let was_durable = known.and_then(|slot| self.at(slot)).is_some_and(|own| own.number != 0);
+        if (is_durable || was_durable) && self.wal.is_behind() {
             self.refused_session(&opening.client_id);
-            return (Err(Reason::SERVER_UNAVAILABLE), after, Ticket::default());
+            return (Err(Reason::SERVER_UNAVAILABLE), effects, Lsn::default());
         }
-        let known = known.filter(|slot| self.take_over(*slot, &opening, now, &mut after));
+        let known = known.filter(|slot| self.take_over(*slot, &opening, now, &mut effects));
         let slot = match known {
             Some(slot) => slot,
             None if self.names.len() >= most => {
-                return (Err(Reason::QUOTA_EXCEEDED), after, self.note());
+                return (Err(Reason::QUOTA_EXCEEDED), effects, self.append());
             }
-            None if is_kept && self.ledger.is_full() => {
+            None if is_durable && self.wal.is_full() => {
                 self.refused_session(&opening.client_id);
-                return (Err(Reason::QUOTA_EXCEEDED), after, self.note());
+                return (Err(Reason::QUOTA_EXCEEDED), effects, self.append());
             }
             None => {
-                let number = if is_kept { self.ledger.session() } else { 0 };
+                let number = if is_durable { self.wal.session() } else { 0 };
                 let session = Session::new(opening.client_id.clone(), opening.user.clone());
                 self.add(Session { number, lasts, ..session })
             }
         };
-        self.links += 1;
-        let number = self.links;
+        self.connections += 1;
+        let number = self.connections;
         let key = self.key(slot);
         // Each is a topic that is kept.
         let most_aliases = self.limits.topic_alias;
         let Some(session) = self.at(slot) else {
-            return (Err(Reason::UNSPECIFIED_ERROR), after, Ticket::default());
+            return (Err(Reason::UNSPECIFIED_ERROR), effects, Lsn::default());
         };
         session.left = 0;
         session.expiry = opening.expiry;
@@ -97,7 +97,7 @@ impl Sessions {
         let mut again: Vec<_> =
             session.inflight.iter().map(|(id, own)| (own.sequence, *id)).collect();
         again.sort_unstable();
-        session.link = Some(Link {
+        session.attachment = Some(Attachment {
             number,
             version: opening.version,
             receive_maximum: opening.receive_maximum.into(),
@@ -108,19 +108,19 @@ impl Sessions {
             unsent: 0,
             is_fenced: false,
             again: again.into_iter().map(|(_, id)| id).collect(),
-            waiting: Bell::default(),
+            waiting: Notify::default(),
         });
         if session.shared > 0 {
-            after.present = Some((key, true));
+            effects.present = Some((key, true));
         }
-        let kept = session.kept();
+        let durable_id = session.durable_id();
         self.watch(key);
         self.put(key);
-        let opened = Opened { key, link: number, present: known.is_some(), kept };
-        let ticket = self.note();
+        let opened = Opened { key, connection_id: number, present: known.is_some(), durable_id };
+        let lsn = self.append();
         // Who has nothing that is kept is only told that there is no session of its name: so it does not wait for what
         // others have changed.
-        (Ok(opened), after, if is_kept || was_kept { ticket } else { self.ended })
+        (Ok(opened), effects, if is_durable || was_durable { lsn } else { self.ended })
     }
 
     /// The session in `slot` is asked for by another connection. Whether it goes on: one that was to end with
@@ -130,23 +130,23 @@ impl Sessions {
         slot: u32,
         opening: &Opening,
         now: Duration,
-        after: &mut After,
+        effects: &mut Effects,
     ) -> bool {
         let drops = self.counters.drops.clone();
         let Some(session) = self.at(slot) else { return false };
         let lasts = session.expiry > 0 && session.ends.is_none_or(|ends| ends > now);
         let goes_on = lasts && !opening.clean_start;
         // Who waits on the connection from before is woken, and finds that it is no more.
-        session.unlink(&drops);
+        session.detach(&drops);
         // It is published where the session has ended, or its connection and it is too late to come back.
         let will = session.will.take().filter(|will| !(goes_on && will.is_in_time(now)));
         let will = will.map(|will| will.message);
         match goes_on {
             true => {
                 let key = self.key(slot);
-                after.wills.extend(self.part(key, will));
+                effects.wills.extend(self.enqueue_will_for(key, will));
             }
-            false => self.remove(slot, will, after),
+            false => self.remove(slot, will, effects),
         }
         goes_on
     }

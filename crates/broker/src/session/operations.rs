@@ -14,16 +14,17 @@ use phalanx::{Call, PartitionedStage, select, sleep};
 use phalanx_mqtt::{PacketId, Reason};
 
 use crate::drops::DropReason;
-use crate::durable::ledger::Broken;
-use crate::durable::{Ticket, patience};
-use crate::routing::delivery::Batch;
-use crate::routing::{Answer, Item, Owing, Publication, Wanted};
-use crate::session::close::{After, Closing};
+use crate::durable::wal::NotDurable;
+use crate::durable::{Lsn, disk_timeout};
+use crate::routing::delivery::DeliveryBatch;
+use crate::routing::{Answer, Item, PendingRetained, Publication, SubscriptionRequest};
+use crate::session::close::{Closing, Effects};
 use crate::session::key::{ClientKey, partition_of};
 use crate::session::open::{Opened, Opening};
 use crate::session::outgoing::Answered;
-use crate::session::parting::Parting;
-use crate::session::table::{Beginning, Sessions};
+use crate::session::pending_wills::PendingWill;
+use crate::session::qos2::Qos2Begun;
+use crate::session::table::Sessions;
 
 /// A handle on the routing stage.
 pub(crate) type Routes = CohortStage<Item, Answer>;
@@ -41,10 +42,10 @@ pub(crate) enum Pulled {
 }
 
 /// So many wills are published at once.
-const WILLS: usize = 256;
+const MAX_WILLS_AT_ONCE: usize = 256;
 
 /// What could not be handed over for want of room is tried again after so long.
-pub(crate) const AGAIN: Duration = Duration::from_millis(10);
+pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(10);
 
 impl SessionStage {
     /// Of so many partitions.
@@ -53,10 +54,10 @@ impl SessionStage {
     }
 
     /// Looks after what there was when the program began.
-    pub(crate) fn take_up(self, partition: usize, routes: Routes) -> Call<()> {
+    pub(crate) fn resume(self, partition: usize, routes: Routes) -> Call<()> {
         self.0.call_partition(partition, move |sessions| async move {
-            let after = sessions.with(|sessions| sessions.take_up(now()));
-            self.settle(&sessions, after, routes).await;
+            let effects = sessions.with(|sessions| sessions.resume(now()));
+            self.apply_effects(&sessions, effects, routes).await;
         })
     }
 
@@ -66,13 +67,13 @@ impl SessionStage {
         let partition = partition_of(&opening.client_id, self.1);
         self.0.call_partition(partition, move |sessions| async move {
             let client = opening.client_id.clone();
-            let (opened, after, ticket) = sessions.with(|sessions| sessions.open(opening, now()));
-            self.settle(&sessions, after, routes).await;
+            let (opened, effects, lsn) = sessions.with(|sessions| sessions.open(opening, now()));
+            self.apply_effects(&sessions, effects, routes).await;
             let opened = opened?;
-            if soon_durable(&sessions, ticket).await.is_err() {
+            if durable_within_timeout(&sessions, lsn).await.is_err() {
                 sessions.with(|sessions| sessions.refused_session(&client));
                 let closing = Closing { will: false, expiry: None };
-                self.leave(&sessions, (opened.key, opened.link), closing, routes).await;
+                self.leave(&sessions, (opened.key, opened.connection_id), closing, routes).await;
                 return Err(Reason::SERVER_UNAVAILABLE);
             }
             Ok(opened)
@@ -82,32 +83,32 @@ impl SessionStage {
     pub(crate) fn close(
         self,
         key: ClientKey,
-        link: u64,
+        connection_id: u64,
         closing: Closing,
         routes: Routes,
     ) -> Call<()> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            self.leave(&sessions, (key, link), closing, routes).await;
+            self.leave(&sessions, (key, connection_id), closing, routes).await;
         })
     }
 
     async fn leave(
         self,
         sessions: &Partition<Sessions>,
-        (key, link): (ClientKey, u64),
+        (key, connection_id): (ClientKey, u64),
         closing: Closing,
         routes: Routes,
     ) {
-        let after = sessions.with(|sessions| {
-            let after = sessions.close(key, link, closing, now());
-            sessions.note();
-            after
+        let effects = sessions.with(|sessions| {
+            let effects = sessions.close(key, connection_id, closing, now());
+            sessions.append();
+            effects
         });
-        self.settle(sessions, after, routes).await;
+        self.apply_effects(sessions, effects, routes).await;
     }
 
     /// Hands a batch to a partition's sessions. Nobody has it any more when that is answered.
-    pub(crate) fn deliver(self, partition: usize, batch: Arc<Batch>) -> Call<()> {
+    pub(crate) fn deliver(self, partition: usize, batch: Arc<DeliveryBatch>) -> Call<()> {
         self.0.call_partition(partition, move |sessions| async move {
             sessions.with(|sessions| sessions.deliver(&batch, now()));
             drop(batch);
@@ -115,24 +116,36 @@ impl SessionStage {
     }
 
     /// Waits for something to send, and takes it into memory that the connection had before.
-    pub(crate) fn pull(self, key: ClientKey, link: u64, mut spare: Vec<u8>) -> Call<Pulled> {
+    pub(crate) fn pull(
+        self,
+        key: ClientKey,
+        connection_id: u64,
+        mut spare: Vec<u8>,
+    ) -> Call<Pulled> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             let pull = poll_fn(|context| {
                 let waiting = context.waker();
-                sessions.with(|sessions| sessions.pull((key, link), &mut spare, now(), waiting))
+                sessions.with(|sessions| {
+                    sessions.pull((key, connection_id), &mut spare, now(), waiting)
+                })
             });
-            let (pulled, ticket) = pull.await;
-            match durable(&sessions, ticket).await {
+            let (pulled, lsn) = pull.await;
+            match durable(&sessions, lsn).await {
                 Ok(()) => pulled,
-                Err(Broken) => Pulled::Closed(Reason::SERVER_UNAVAILABLE),
+                Err(NotDurable) => Pulled::Closed(Reason::SERVER_UNAVAILABLE),
             }
         })
     }
 
     /// What a client says of messages that were sent to it.
-    pub(crate) fn answered(self, key: ClientKey, link: u64, answers: Vec<Answered>) -> Call<()> {
+    pub(crate) fn answered(
+        self,
+        key: ClientKey,
+        connection_id: u64,
+        answers: Vec<Answered>,
+    ) -> Call<()> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            sessions.with(|sessions| sessions.answered(key, link, &answers));
+            sessions.with(|sessions| sessions.answered(key, connection_id, &answers));
         })
     }
 
@@ -140,11 +153,11 @@ impl SessionStage {
     pub(crate) fn begin(
         self,
         key: ClientKey,
-        link: u64,
+        connection_id: u64,
         ids: Vec<PacketId>,
-    ) -> Call<Result<Beginning, Reason>> {
+    ) -> Call<Result<Qos2Begun, Reason>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            sessions.with(|sessions| sessions.begin(key, link, &ids))
+            sessions.with(|sessions| sessions.begin(key, connection_id, &ids))
         })
     }
 
@@ -153,21 +166,26 @@ impl SessionStage {
     pub(crate) fn release(
         self,
         key: ClientKey,
-        link: u64,
+        connection_id: u64,
         ids: Vec<PacketId>,
     ) -> Call<Option<Vec<bool>>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            let (known, ticket) = sessions.with(|sessions| sessions.release(key, link, &ids));
-            let ledger = sessions.with(|sessions| sessions.ledger.clone());
-            ledger.durable_while_written(ticket).await.ok().map(|()| known)
+            let (known, lsn) = sessions.with(|sessions| sessions.release(key, connection_id, &ids));
+            let wal = sessions.with(|sessions| sessions.wal.clone());
+            wal.durable_with_progress(lsn).await.ok().map(|()| known)
         })
     }
 
     /// Messages of QoS 2 that a client has begun have not arrived: when they come again, they are new. Nothing of that
     /// was noted, so there is nothing to wait for.
-    pub(crate) fn give_up(self, key: ClientKey, link: u64, ids: Vec<PacketId>) -> Call<()> {
+    pub(crate) fn abandon(
+        self,
+        key: ClientKey,
+        connection_id: u64,
+        ids: Vec<PacketId>,
+    ) -> Call<()> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            sessions.with(|sessions| sessions.release(key, link, &ids));
+            sessions.with(|sessions| sessions.release(key, connection_id, &ids));
         })
     }
 
@@ -175,23 +193,25 @@ impl SessionStage {
     pub(crate) fn subscribe(
         self,
         key: ClientKey,
-        link: u64,
-        wanted: Vec<Result<Wanted, Reason>>,
+        connection_id: u64,
+        requests: Vec<Result<SubscriptionRequest, Reason>>,
         routes: Routes,
     ) -> Call<Vec<Reason>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             let (reasons, granted) =
-                sessions.with(|sessions| sessions.subscribe(key, link, wanted));
-            let Some((client, wanted)) = granted else { return reasons };
-            let ticket = sessions.with(Sessions::note);
+                sessions.with(|sessions| sessions.subscribe(key, connection_id, requests));
+            let Some((client, requests)) = granted else { return reasons };
+            let lsn = sessions.with(Sessions::append);
             // Asked for before anything else runs here, so that a session's end comes behind it.
-            let routed = routes.call(Item::Subscribe { client, wanted });
+            let routed = routes.call(Item::Subscribe { client, requests });
             let is_routed = match soon(routed).await {
                 // Boxed, as what is seldom is not to be held by all.
-                Some(Answer::Owing(owing)) => Box::pin(owed(&sessions, owing, routes)).await,
+                Some(Answer::PendingRetained(pending)) => {
+                    Box::pin(send_pending_retained(&sessions, pending, routes)).await
+                }
                 routed => routed.is_some(),
             };
-            match is_routed && soon_durable(&sessions, ticket).await.is_ok() {
+            match is_routed && durable_within_timeout(&sessions, lsn).await.is_ok() {
                 true => reasons,
                 // The router may have them or not: the session keeps what they are known by, so that it is
                 // asked to forget them in the end.
@@ -221,17 +241,19 @@ impl SessionStage {
             let reasons = sessions.with(|sessions| sessions.unsubscribe(key, &keys));
             let routed = soon(routes.call(Item::Unsubscribe { client: key, keys: keys.clone() }));
             let is_routed = routed.await.is_some();
-            let ticket = sessions.with(|sessions| match is_routed {
+            let lsn = sessions.with(|sessions| match is_routed {
                 true => sessions.unsubscribed(key, &keys, &reasons),
-                false => sessions.note(),
+                false => sessions.append(),
             });
-            match is_routed && soon_durable(&sessions, ticket).await.is_ok() {
+            match is_routed && durable_within_timeout(&sessions, lsn).await.is_ok() {
                 true => reasons,
                 // The router may have them still.
                 false => {
                     let gone = keys.into_iter().zip(&reasons);
                     let gone = gone.filter(|(_, reason)| **reason == Reason::SUCCESS);
-                    sessions.with(|sessions| sessions.keep(key, gone.map(|(name, _)| name)));
+                    sessions.with(|sessions| {
+                        sessions.restore_subscriptions(key, gone.map(|(name, _)| name))
+                    });
                     vec![Reason::SERVER_BUSY; reasons.len()]
                 }
             }
@@ -239,52 +261,52 @@ impl SessionStage {
     }
 
     /// Does what a change of sessions has made necessary.
-    async fn settle(self, sessions: &Partition<Sessions>, after: After, routes: Routes) {
-        let After { wills, forget, present } = after;
+    async fn apply_effects(self, sessions: &Partition<Sessions>, effects: Effects, routes: Routes) {
+        let Effects { wills, forget, present } = effects;
         for (client, keys) in forget {
             loop {
                 let item = Item::Forget { client, keys: keys.clone() };
                 if routes.dispatch(item).is_ok() {
                     break;
                 }
-                sleep(AGAIN).await;
+                sleep(RETRY_DELAY).await;
             }
         }
         if let Some((client, online)) = present {
             // Only which member of a group is better asked first depends on it.
             let _ = routes.dispatch(Item::Presence { client, online });
         }
-        self.keep(sessions, routes);
+        self.ensure_timers(sessions, routes);
         if wills.is_empty() {
             return;
         }
-        let mut wills = wills.into_iter().map(|Parting { message, of }| {
+        let mut wills = wills.into_iter().map(|PendingWill { message, id }| {
             let messages = vec![Arc::new(message.postponed(now()))];
-            (Publication { messages, ..Publication::default() }, of)
+            (Publication { messages, ..Publication::default() }, id)
         });
-        let (under_way, mut left) =
-            (sessions.with(|sessions| sessions.under_way.clone()), Vec::new());
+        let (delivery_limiter, mut left) =
+            (sessions.with(|sessions| sessions.delivery_limiter.clone()), Vec::new());
         loop {
-            left.extend(wills.by_ref().take(WILLS - left.len()));
+            left.extend(wills.by_ref().take(MAX_WILLS_AT_ONCE - left.len()));
             if left.is_empty() {
                 return;
             }
             // Each by itself, so that each is taken or not.
-            let calls = left.drain(..).map(|(own, of): (Publication, _)| {
+            let calls = left.drain(..).map(|(own, id): (Publication, _)| {
                 let topic = own.messages.first().cloned();
-                (routes.call(Item::Publish(own)), of, topic)
+                (routes.call(Item::Publish(own)), id, topic)
             });
             let calls: Vec<_> = calls.collect();
-            let mut patience = pin!(patience());
-            for (call, of, message) in calls {
-                let is_routed = match select(call, patience.as_mut()).await {
+            let mut timeout = pin!(disk_timeout());
+            for (call, id, message) in calls {
+                let is_routed = match select(call, timeout.as_mut()).await {
                     // There was no room for it, which is said at once.
                     Either::Left(Ok(Answer::Published(own))) if own.reasons.is_empty() => {
-                        left.push((own, of));
+                        left.push((own, id));
                         continue;
                     }
                     // Refused where there is room for nothing: a will is sent at most once then, or by the next broker
-                    // that finds it in the ledger.
+                    // that finds it in the wal.
                     Either::Left(routed) => routed.is_ok(),
                     // Where the disk takes long the router has it, and has noted it before what is noted here.
                     Either::Right(()) => true,
@@ -294,50 +316,50 @@ impl SessionStage {
                     sessions
                         .with(|sessions| sessions.counters.drops.add(DropReason::Will, 1, example));
                 }
-                sessions.with(|sessions| match of {
-                    Some(of) if is_routed => sessions.parted(of),
-                    Some(of) => sessions.not_parted(of),
+                sessions.with(|sessions| match id {
+                    Some(id) if is_routed => sessions.will_published(id),
+                    Some(id) => sessions.will_rejected(id),
                     None => (),
                 });
             }
             // One for all of them, as nobody may wait who has one.
             if !left.is_empty() {
-                left[0].0.share = under_way.wait(left.len(), 1).await;
+                left[0].0.permit = delivery_limiter.acquire(left.len(), 1).await;
             }
         }
     }
 
     /// Sees to it that somebody looks after what is due later.
-    fn keep(self, sessions: &Partition<Sessions>, routes: Routes) {
+    fn ensure_timers(self, sessions: &Partition<Sessions>, routes: Routes) {
         let begin = sessions.with(|sessions| {
             // It looks again, and waits for whatever is next.
-            drop(sessions.keeper.take());
-            let begin = !sessions.is_kept && sessions.next_due().is_some();
-            sessions.is_kept |= begin;
+            drop(sessions.timer_wake.take());
+            let begin = !sessions.has_timer_task && sessions.next_due().is_some();
+            sessions.has_timer_task |= begin;
             begin
         });
         let partition = sessions.index();
         if begin
             && self
                 .0
-                .call_partition(partition, move |sessions| self.keep_on(sessions, routes))
+                .call_partition(partition, move |sessions| self.run_timers(sessions, routes))
                 .detach()
                 .is_err()
         {
             // The next client that leaves tries again.
-            sessions.with(|sessions| sessions.is_kept = false);
+            sessions.with(|sessions| sessions.has_timer_task = false);
         }
     }
 
     /// Waits for what is due later, until nothing is.
-    async fn keep_on(self, partition: Partition<Sessions>, routes: Routes) {
+    async fn run_timers(self, partition: Partition<Sessions>, routes: Routes) {
         let mut drained = std::pin::pin!(draining());
         loop {
             let next = partition.with(|sessions| {
                 let next = sessions.next_due();
-                sessions.is_kept = next.is_some();
+                sessions.has_timer_task = next.is_some();
                 let (trigger, event) = event();
-                sessions.keeper = next.map(|_| trigger);
+                sessions.timer_wake = next.map(|_| trigger);
                 next.map(|next| (next, event))
             });
             let Some((next, changed)) = next else { return };
@@ -345,49 +367,56 @@ impl SessionStage {
                 select(sleep(next.saturating_sub(now())), changed).await;
             };
             if let Either::Right(()) = select(wait, drained.as_mut()).await {
-                return partition.with(|sessions| sessions.is_kept = false);
+                return partition.with(|sessions| sessions.has_timer_task = false);
             }
-            let after = partition.with(|sessions| sessions.expire(now()));
+            let effects = partition.with(|sessions| sessions.expire(now()));
             // Boxed: it would have itself within it.
-            Box::pin(self.settle(&partition, after, routes)).await;
+            Box::pin(self.apply_effects(&partition, effects, routes)).await;
         }
     }
 }
 
 /// Waits until the router has done something, or for as long as a client waits for the disk. None if it has not.
 async fn soon(routed: Call<Answer>) -> Option<Answer> {
-    match select(routed, patience()).await {
+    match select(routed, disk_timeout()).await {
         Either::Left(Ok(answer)) => Some(answer),
         _ => None,
     }
 }
 
 /// Waits until there is room for the retained messages that a client has subscribed to. Whether it is sent them.
-async fn owed(sessions: &Partition<Sessions>, mut owing: Owing, routes: Routes) -> bool {
-    let under_way = sessions.with(|sessions| sessions.under_way.clone());
+async fn send_pending_retained(
+    sessions: &Partition<Sessions>,
+    mut pending: PendingRetained,
+    routes: Routes,
+) -> bool {
+    let delivery_limiter = sessions.with(|sessions| sessions.delivery_limiter.clone());
     loop {
-        let share = under_way.wait(1, 1).await;
-        match soon(routes.call(Item::Retained(owing, share))).await {
-            Some(Answer::Owing(again)) => owing = again,
+        let permit = delivery_limiter.acquire(1, 1).await;
+        match soon(routes.call(Item::Retained(pending, permit))).await {
+            Some(Answer::PendingRetained(again)) => pending = again,
             routed => return routed.is_some(),
         }
     }
 }
 
 /// Waits until a change is on the disk, and not for long.
-async fn soon_durable(sessions: &Partition<Sessions>, ticket: Ticket) -> Result<(), Broken> {
-    if ticket == Ticket::default() {
+async fn durable_within_timeout(
+    sessions: &Partition<Sessions>,
+    lsn: Lsn,
+) -> Result<(), NotDurable> {
+    if lsn == Lsn::default() {
         return Ok(());
     }
-    let ledger = sessions.with(|sessions| sessions.ledger.clone());
-    ledger.soon_durable(ticket).await
+    let wal = sessions.with(|sessions| sessions.wal.clone());
+    wal.durable_within_timeout(lsn).await
 }
 
 /// Waits until a change is on the disk.
-async fn durable(sessions: &Partition<Sessions>, ticket: Ticket) -> Result<(), Broken> {
-    if ticket == Ticket::default() {
+async fn durable(sessions: &Partition<Sessions>, lsn: Lsn) -> Result<(), NotDurable> {
+    if lsn == Lsn::default() {
         return Ok(());
     }
-    let ledger = sessions.with(|sessions| sessions.ledger.clone());
-    ledger.durable(ticket).await
+    let wal = sessions.with(|sessions| sessions.wal.clone());
+    wal.durable(lsn).await
 }

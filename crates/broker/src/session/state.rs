@@ -1,17 +1,17 @@
 //! One session.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_mqtt::{PacketId, Version};
 
 use crate::access::Identity;
-use crate::bell::Bell;
 use crate::drops::{DropReason, Drops};
 use crate::message::Message;
+use crate::notify::Notify;
 use crate::routing::delivery::How;
+use crate::session::qos2::Qos2InFlight;
 
 /// What a client has beyond a connection.
 pub(crate) struct Session {
@@ -23,7 +23,7 @@ pub(crate) struct Session {
     /// Whether more of it than its will is to outlive its connection.
     pub(crate) lasts: bool,
     /// The connection that it is on, if any.
-    pub(crate) link: Option<Link>,
+    pub(crate) attachment: Option<Attachment>,
     /// Its subscriptions, by what they are known by.
     pub(crate) keys: BTreeSet<Box<str>>,
     /// How many of them are shared.
@@ -40,7 +40,7 @@ pub(crate) struct Session {
     pub(crate) next_id: u16,
     pub(crate) sequence: u64,
     /// Messages of QoS 2 that the client has begun and not yet released.
-    pub(crate) received: HashMap<PacketId, Option<Arc<Begun>>, foldhash::fast::RandomState>,
+    pub(crate) received: HashMap<PacketId, Option<Arc<Qos2InFlight>>, foldhash::fast::RandomState>,
     /// Seconds that it outlives its connection; `u32::MAX` is for ever.
     pub(crate) expiry: u32,
     /// When its connection has ended, in seconds since 1970; 0 while it has one, or is not kept.
@@ -50,39 +50,6 @@ pub(crate) struct Session {
     /// When its partition looks after it next.
     pub(crate) watched: Option<Duration>,
     pub(crate) will: Option<Will>,
-}
-
-/// Messages of QoS 2 that one connection has begun together, in a session that may outlive it.
-#[derive(Debug, Default)]
-pub(crate) struct Begun {
-    is_routed: AtomicBool,
-    /// Those that have not arrived, whatever comes of the others: few, and seldom.
-    refused: Mutex<Vec<PacketId>>,
-}
-
-impl Begun {
-    /// Whether they have come, and are with those whom they are for.
-    pub(crate) fn is_routed(&self) -> bool {
-        self.is_routed.load(Ordering::Acquire)
-    }
-
-    /// They have come: it is noted, and they are with those whom they are for.
-    pub(crate) fn set_routed(&self) {
-        self.is_routed.store(true, Ordering::Release);
-    }
-
-    /// These have not arrived: when they come again, on whichever connection, they are new.
-    pub(crate) fn refuse(&self, ids: impl IntoIterator<Item = PacketId>) {
-        self.refused().extend(ids);
-    }
-
-    pub(crate) fn has_refused(&self, id: PacketId) -> bool {
-        self.refused().contains(&id)
-    }
-
-    fn refused(&self) -> MutexGuard<'_, Vec<PacketId>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A client's will.
@@ -119,7 +86,7 @@ pub(crate) struct Inflight {
 }
 
 /// A connection, as its session sees it.
-pub(crate) struct Link {
+pub(crate) struct Attachment {
     /// Which of the partition's connections it is.
     pub(crate) number: u64,
     pub(crate) version: Version,
@@ -138,7 +105,7 @@ pub(crate) struct Link {
     /// Those in flight that are to be written again.
     pub(crate) again: VecDeque<PacketId>,
     /// Who waits for `out` to have something in it.
-    pub(crate) waiting: Bell,
+    pub(crate) waiting: Notify,
 }
 
 impl Session {
@@ -148,7 +115,7 @@ impl Session {
             user,
             number: 0,
             lasts: false,
-            link: None,
+            attachment: None,
             keys: BTreeSet::new(),
             shared: 0,
             routed: false,
@@ -168,10 +135,10 @@ impl Session {
     }
 
     /// Its connection is over. What was to be sent on it of QoS 0 is dropped.
-    pub(crate) fn unlink(&mut self, drops: &Drops) {
-        if let Some(link) = self.link.take() {
+    pub(crate) fn detach(&mut self, drops: &Drops) {
+        if let Some(attachment) = self.attachment.take() {
             let example = || format!("for client {:?}", self.client_id);
-            drops.add(DropReason::ConnectionLost, link.unsent, example);
+            drops.add(DropReason::ConnectionLost, attachment.unsent, example);
         }
     }
 
@@ -192,24 +159,24 @@ impl Session {
     }
 
     /// The number that what it has is kept by; 0 if it is not.
-    pub(crate) fn kept(&self) -> u64 {
+    pub(crate) fn durable_id(&self) -> u64 {
         if self.lasts { self.number } else { 0 }
     }
 
     /// Whether it is on the connection of this number.
     pub(crate) fn is_on(&self, number: u64) -> bool {
-        self.link.as_ref().is_some_and(|link| link.number == number)
+        self.attachment.as_ref().is_some_and(|attachment| attachment.number == number)
     }
 
     /// The connection of this number, if the session is on it.
-    pub(crate) fn on(&mut self, number: u64) -> Option<&mut Link> {
-        self.link.as_mut().filter(|link| link.number == number)
+    pub(crate) fn on(&mut self, number: u64) -> Option<&mut Attachment> {
+        self.attachment.as_mut().filter(|attachment| attachment.number == number)
     }
 }
 
-impl Link {
+impl Attachment {
     /// Wakes whoever waits for something to send.
     pub(crate) fn wake(&mut self) {
-        self.waiting.ring();
+        self.waiting.notify();
     }
 }

@@ -8,32 +8,29 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use phalanx::sync::Trigger;
-use phalanx_mqtt::{PacketId, PropertyBuffer, Reason};
-use phalanx_store::{Entry as Notes, Record, SessionId};
+use phalanx_mqtt::{PropertyBuffer, Reason};
+use phalanx_store::{Entry as WalEntry, Record, SessionId};
 
 use crate::counters::Counters;
-use crate::durable::restored::RestoredSessions;
-use crate::durable::{Ledger, Ticket};
+use crate::durable::recovery::RecoveredSessions;
+use crate::durable::{Lsn, Wal};
 use crate::message::Message;
-use crate::routing::delivery::Batch;
+use crate::routing::delivery::DeliveryBatch;
 use crate::routing::subscribers::cost;
-use crate::routing::{Subscriber, UnderWay, Wanted};
-use crate::session::close::After;
+use crate::routing::{DeliveryLimiter, Subscriber, SubscriptionRequest};
+use crate::session::close::Effects;
 use crate::session::key::ClientKey;
 use crate::session::operations::Pulled;
-use crate::session::outgoing::{Answered, Desk};
-use crate::session::parting::Partings;
-use crate::session::state::{Begun, Session};
-use crate::terms::Followed;
+use crate::session::outgoing::{Answered, SendContext};
+use crate::session::pending_wills::PendingWills;
+use crate::session::state::Session;
+use crate::settings::LiveLimits;
 
 /// What somebody is subscribed to.
-pub(super) type Granted = (Subscriber, Vec<Wanted>);
-
-/// For each message of QoS 2 whether it is new; and what says when they are noted, where another connection may ask.
-pub(crate) type Beginning = (Vec<bool>, Option<Arc<Begun>>);
+pub(super) type Granted = (Subscriber, Vec<SubscriptionRequest>);
 
 /// Memory that a connection keeps for what it sends, while there is nothing, in bytes; and as much again.
-const IDLE: usize = 16 * 1024;
+const IDLE_BUFFER_BYTES: usize = 16 * 1024;
 
 /// The sessions of one partition.
 pub(crate) struct Sessions {
@@ -43,26 +40,26 @@ pub(crate) struct Sessions {
     free: Vec<u32>,
     pub(super) names: HashMap<Arc<str>, u32>,
     /// Connections so far.
-    pub(super) links: u64,
+    pub(super) connections: u64,
     /// When sessions that have no connection are to be looked after: the time, and which.
     pub(super) due: BTreeSet<(Duration, u32, u32)>,
     /// Whether an operation waits for that; and how it is told to look again.
-    pub(super) is_kept: bool,
-    pub(super) keeper: Option<Trigger<()>>,
-    pub(super) limits: Followed,
+    pub(super) has_timer_task: bool,
+    pub(super) timer_wake: Option<Trigger<()>>,
+    pub(super) limits: LiveLimits,
     pub(super) counters: Counters,
     scratch: PropertyBuffer,
-    pub(super) ledger: Ledger,
-    pub(super) under_way: UnderWay,
-    /// What is to be kept of what was changed just now, and the ticket of what was last.
-    pub(super) notes: Notes,
-    ticket: Ticket,
-    /// The ticket of the last session's end, and whether one is noted that has none yet.
-    pub(super) ended: Ticket,
+    pub(super) wal: Wal,
+    pub(super) delivery_limiter: DeliveryLimiter,
+    /// What is to be kept of what was changed just now, and the lsn of what was last.
+    pub(super) records: WalEntry,
+    lsn: Lsn,
+    /// The lsn of the last session's end, and whether one is noted that has none yet.
+    pub(super) ended: Lsn,
     pub(super) ends: bool,
-    pub(super) partings: Partings,
+    pub(super) pending_wills: PendingWills,
     /// What was there when the program began, and is not looked after yet.
-    pub(super) restored: Option<RestoredSessions>,
+    pub(super) restored: Option<RecoveredSessions>,
 }
 
 #[derive(Default)]
@@ -74,13 +71,13 @@ struct Slot {
 impl Sessions {
     pub(crate) fn new(
         (partition, partitions): (usize, usize),
-        limits: Followed,
+        limits: LiveLimits,
         counters: Counters,
-        (ledger, under_way): (Ledger, UnderWay),
-        mut restored: RestoredSessions,
+        (wal, delivery_limiter): (Wal, DeliveryLimiter),
+        mut restored: RecoveredSessions,
     ) -> Self {
         let sessions = std::mem::take(&mut restored.sessions);
-        let parting = std::mem::take(&mut restored.partings);
+        let pending_wills = std::mem::take(&mut restored.pending_wills);
         restored.count = sessions.len() as u32;
         let mut table = Self {
             partition: u16::try_from(partition).expect("no more partitions than processors"),
@@ -88,47 +85,49 @@ impl Sessions {
             slots: Vec::new(),
             free: Vec::new(),
             names: HashMap::new(),
-            links: 0,
+            connections: 0,
             due: BTreeSet::new(),
-            is_kept: false,
-            keeper: None,
+            has_timer_task: false,
+            timer_wake: None,
             limits,
             counters,
             scratch: PropertyBuffer::new(),
-            ledger,
-            under_way,
-            notes: Notes::new(),
-            ticket: Ticket::default(),
-            ended: Ticket::default(),
+            wal,
+            delivery_limiter,
+            records: WalEntry::new(),
+            lsn: Lsn::default(),
+            ended: Lsn::default(),
             ends: false,
-            partings: Partings::default(),
+            pending_wills: PendingWills::default(),
             restored: Some(restored),
         };
-        for (number, will) in parting {
-            table.partings.restore(number, None, will);
+        for (number, will) in pending_wills {
+            table.pending_wills.restore(number, None, will);
         }
         for mut session in sessions {
-            let partings = std::mem::take(&mut session.partings);
+            let pending_wills = std::mem::take(&mut session.pending_wills);
             let session = session.into_session();
             let number = session.number;
             session.keys.iter().for_each(|key| table.counters.subscribed(key));
             let slot = table.add(session);
             let key = Some(table.key(slot));
-            partings.into_iter().for_each(|will| table.partings.restore(number, key, will));
+            pending_wills
+                .into_iter()
+                .for_each(|will| table.pending_wills.restore(number, key, will));
         }
         table
     }
 
-    /// Notes what was changed, and gives the ticket that all changes here have so far: at the end of each operation
+    /// Notes what was changed, and gives the lsn that all changes here have so far: at the end of each operation
     /// on the table.
-    pub(super) fn note(&mut self) -> Ticket {
-        if !self.notes.is_empty() {
-            self.ticket = self.ledger.note(&mut self.notes);
+    pub(super) fn append(&mut self) -> Lsn {
+        if !self.records.is_empty() {
+            self.lsn = self.wal.append(&mut self.records);
             if std::mem::take(&mut self.ends) {
-                self.ended = self.ticket;
+                self.ended = self.lsn;
             }
         }
-        self.ticket
+        self.lsn
     }
 
     pub(super) fn at(&mut self, slot: u32) -> Option<&mut Session> {
@@ -158,7 +157,7 @@ impl Sessions {
     }
 
     /// Ends a session, whose will is published if there is one.
-    pub(super) fn remove(&mut self, number: u32, will: Option<Message>, after: &mut After) {
+    pub(super) fn remove(&mut self, number: u32, will: Option<Message>, effects: &mut Effects) {
         let key = self.key(number);
         let slot = &mut self.slots[number as usize];
         let Some(session) = slot.session.take() else { return };
@@ -170,9 +169,9 @@ impl Sessions {
         self.counters.sessions.add(-1);
         session.keys.iter().for_each(|key| self.counters.unsubscribed(key));
         if session.routed {
-            after.forget.push((key, session.keys.into_iter().collect()));
+            effects.forget.push((key, session.keys.into_iter().collect()));
         }
-        after.wills.extend(will.map(|will| self.part_of(session.number, None, will)));
+        effects.wills.extend(will.map(|will| self.enqueue_will(session.number, None, will)));
         if session.number != 0 {
             self.ends = true;
             self.end(session.number);
@@ -180,8 +179,8 @@ impl Sessions {
     }
 
     /// Hands messages to their sessions; those that are no more need none.
-    pub(crate) fn deliver(&mut self, batch: &Batch, now: Duration) {
-        self.limits.follow();
+    pub(crate) fn deliver(&mut self, batch: &DeliveryBatch, now: Duration) {
+        self.limits.refresh();
         let mut delivered = 0;
         for delivery in &batch.deliveries {
             let message = &batch.messages[delivery.message as usize];
@@ -189,63 +188,66 @@ impl Sessions {
             if let Some(session) = &mut slot.session
                 && slot.generation == delivery.client.generation
             {
-                let Self { limits, scratch, notes, counters, .. } = self;
-                let desk = &mut Desk { limits, scratch, notes, now, drops: &counters.drops };
-                let is_accepted = session.deliver(message, &delivery.how, delivery.number, desk);
+                let Self { limits, scratch, records, counters, .. } = self;
+                let context =
+                    &mut SendContext { limits, scratch, records, now, drops: &counters.drops };
+                let is_accepted = session.deliver(message, &delivery.how, delivery.number, context);
                 delivered += u64::from(is_accepted);
             }
         }
         self.counters.delivered.add(delivered);
-        self.note();
+        self.append();
     }
 
     /// What a client says on the connection numbered `link` of messages that were sent to it.
-    pub(super) fn answered(&mut self, key: ClientKey, link: u64, answers: &[Answered]) {
-        let mut notes = std::mem::take(&mut self.notes);
-        if let Some(session) = self.get(key).filter(|session| session.is_on(link)) {
-            session.answered(answers, &mut notes);
+    pub(super) fn answered(&mut self, key: ClientKey, connection_id: u64, answers: &[Answered]) {
+        let mut records = std::mem::take(&mut self.records);
+        if let Some(session) = self.get(key).filter(|session| session.is_on(connection_id)) {
+            session.answered(answers, &mut records);
         }
-        self.notes = notes;
-        self.note();
+        self.records = records;
+        self.append();
     }
 
     /// What the connection numbered `link` is to send, into memory that it had before; where there is nothing,
     /// `waiting` is woken when there is.
     pub(super) fn pull(
         &mut self,
-        (key, link): (ClientKey, u64),
+        (key, connection_id): (ClientKey, u64),
         spare: &mut Vec<u8>,
         now: Duration,
         waiting: &Waker,
-    ) -> Poll<(Pulled, Ticket)> {
-        let closed = |reason| Poll::Ready((Pulled::Closed(reason), Ticket::default()));
+    ) -> Poll<(Pulled, Lsn)> {
+        let closed = |reason| Poll::Ready((Pulled::Closed(reason), Lsn::default()));
         let Some(slot) = self.slots.get_mut(key.slot as usize) else {
             return closed(Reason::UNSPECIFIED_ERROR);
         };
         let session = slot.session.as_mut().filter(|_| slot.generation == key.generation);
         // Whoever has it now has taken it over: who ends a session on its own does not ask any more.
-        let Some(session) = session.filter(|session| session.is_on(link)) else {
+        let Some(session) = session.filter(|session| session.is_on(connection_id)) else {
             return closed(Reason::SESSION_TAKEN_OVER);
         };
-        let Self { limits, scratch, notes, counters, .. } = self;
-        session.fill(&mut Desk { limits, scratch, notes, now, drops: &counters.drops });
-        let Some(link) = session.on(link) else { return closed(Reason::SESSION_TAKEN_OVER) };
-        if !link.out.is_empty() {
-            let bytes = std::mem::replace(&mut link.out, std::mem::take(spare));
-            link.unsent = 0;
-            let is_fenced = std::mem::take(&mut link.is_fenced);
-            let ticket = self.note();
-            let ticket = if is_fenced { ticket } else { Ticket::default() };
-            return Poll::Ready((Pulled::Bytes(bytes), ticket));
+        let Self { limits, scratch, records, counters, .. } = self;
+        session.fill(&mut SendContext { limits, scratch, records, now, drops: &counters.drops });
+        let Some(attachment) = session.on(connection_id) else {
+            return closed(Reason::SESSION_TAKEN_OVER);
+        };
+        if !attachment.out.is_empty() {
+            let bytes = std::mem::replace(&mut attachment.out, std::mem::take(spare));
+            attachment.unsent = 0;
+            let is_fenced = std::mem::take(&mut attachment.is_fenced);
+            let lsn = self.append();
+            let lsn = if is_fenced { lsn } else { Lsn::default() };
+            return Poll::Ready((Pulled::Bytes(bytes), lsn));
         }
         // Who waits holds little.
-        for memory in [spare, &mut link.out] {
-            if memory.capacity() > IDLE {
+        for memory in [spare, &mut attachment.out] {
+            if memory.capacity() > IDLE_BUFFER_BYTES {
                 *memory = Vec::new();
             }
         }
-        link.waiting.wakes(waiting);
-        self.note();
+        attachment.waiting.register(waiting);
+        self.append();
         Poll::Pending
     }
 
@@ -253,70 +255,70 @@ impl Sessions {
     pub(super) fn subscribe(
         &mut self,
         key: ClientKey,
-        link: u64,
-        wanted: Vec<Result<Wanted, Reason>>,
+        connection_id: u64,
+        requests: Vec<Result<SubscriptionRequest, Reason>>,
     ) -> (Vec<Reason>, Option<Granted>) {
-        self.limits.follow();
+        self.limits.refresh();
         let (most, most_bytes) = (self.limits.subscriptions, self.limits.subscription_bytes as u64);
         let counters = self.counters.clone();
-        let mut granted: Vec<Wanted> = Vec::with_capacity(wanted.len());
-        let (is_full, is_behind) = (self.ledger.is_full(), self.ledger.is_behind());
-        let mut notes = std::mem::take(&mut self.notes);
-        let Some(session) = self.get(key).filter(|session| session.is_on(link)) else {
-            return (vec![Reason::UNSPECIFIED_ERROR; wanted.len()], None);
+        let mut granted: Vec<SubscriptionRequest> = Vec::with_capacity(requests.len());
+        let (is_full, is_behind) = (self.wal.is_full(), self.wal.is_behind());
+        let mut records = std::mem::take(&mut self.records);
+        let Some(session) = self.get(key).filter(|session| session.is_on(connection_id)) else {
+            return (vec![Reason::UNSPECIFIED_ERROR; requests.len()], None);
         };
-        let kept = session.kept();
-        if is_behind && kept != 0 {
-            self.refused_subscriptions(key, wanted.iter().flatten().count());
-            return (vec![Reason::QUOTA_EXCEEDED; wanted.len()], None);
+        let durable_id = session.durable_id();
+        if is_behind && durable_id != 0 {
+            self.refused_subscriptions(key, requests.iter().flatten().count());
+            return (vec![Reason::QUOTA_EXCEEDED; requests.len()], None);
         }
         let (mut places, mut refused) = (HashMap::new(), 0);
-        let mut file = |wanted: Result<Wanted, Reason>| {
-            let wanted = match wanted {
-                Ok(wanted) => wanted,
+        let mut file = |requests: Result<SubscriptionRequest, Reason>| {
+            let requests = match requests {
+                Ok(requests) => requests,
                 Err(refused) => return refused,
             };
-            if !session.keys.contains(&wanted.key) {
+            if !session.keys.contains(&requests.key) {
                 // One that is there already adds nothing to what is kept: clients repeat theirs when they are back.
-                if is_full && kept != 0 {
+                if is_full && durable_id != 0 {
                     refused += 1;
                     return Reason::QUOTA_EXCEEDED;
                 }
-                let bytes = counters.subscription_bytes.get() + cost(&wanted.key) as u64;
+                let bytes = counters.subscription_bytes.get() + cost(&requests.key) as u64;
                 if session.keys.len() >= most || bytes > most_bytes {
                     return Reason::QUOTA_EXCEEDED;
                 }
-                counters.subscribed(&wanted.key);
-                session.shared += usize::from(is_shared(&wanted.key));
-                session.keys.insert(wanted.key.clone());
+                counters.subscribed(&requests.key);
+                session.shared += usize::from(is_shared(&requests.key));
+                session.keys.insert(requests.key.clone());
             }
-            if kept != 0 {
-                notes.push(&Record::Subscribe {
-                    session: SessionId(kept),
-                    filter: &wanted.key,
-                    options: wanted.options.to_byte(),
-                    identifier: wanted.identifier.map_or(0, NonZero::get),
+            if durable_id != 0 {
+                records.push(&Record::Subscribe {
+                    session: SessionId(durable_id),
+                    filter: &requests.key,
+                    options: requests.options.to_byte(),
+                    identifier: requests.identifier.map_or(0, NonZero::get),
                     // It is in the key.
                     condition: "",
                 });
             }
-            let reason = Reason(wanted.options.qos as u8);
+            let reason = Reason(requests.options.qos as u8);
             // Named twice in a packet, it is one subscription, as it is named last.
-            match places.entry(wanted.key.clone()) {
-                Entry::Occupied(place) => granted[*place.get()] = wanted,
+            match places.entry(requests.key.clone()) {
+                Entry::Occupied(place) => granted[*place.get()] = requests,
                 Entry::Vacant(place) => {
                     place.insert(granted.len());
-                    granted.push(wanted);
+                    granted.push(requests);
                 }
             }
             reason
         };
-        let reasons = wanted.into_iter().map(&mut file).collect();
+        let reasons = requests.into_iter().map(&mut file).collect();
         session.routed |= !granted.is_empty();
-        let client = Subscriber { key, kept, identity: session.identity() };
+        let client = Subscriber { key, durable_id, identity: session.identity() };
         let granted = (!granted.is_empty()).then_some((client, granted));
-        self.notes = notes;
-        self.note();
+        self.records = records;
+        self.append();
         self.refused_subscriptions(key, refused);
         (reasons, granted)
     }
@@ -344,22 +346,26 @@ impl Sessions {
         key: ClientKey,
         keys: &[Box<str>],
         reasons: &[Reason],
-    ) -> Ticket {
-        let mut notes = std::mem::take(&mut self.notes);
-        if let Some(session) = self.get(key).filter(|session| session.kept() != 0) {
+    ) -> Lsn {
+        let mut records = std::mem::take(&mut self.records);
+        if let Some(session) = self.get(key).filter(|session| session.durable_id() != 0) {
             let session_id = SessionId(session.number);
             let gone = keys.iter().zip(reasons).filter(|(_, reason)| **reason == Reason::SUCCESS);
             // One may have been asked for again.
             for (filter, _) in gone.filter(|(filter, _)| !session.keys.contains(*filter)) {
-                notes.push(&Record::Unsubscribe { session: session_id, filter });
+                records.push(&Record::Unsubscribe { session: session_id, filter });
             }
         }
-        self.notes = notes;
-        self.note()
+        self.records = records;
+        self.append()
     }
 
     /// Has subscriptions again that were taken away here and maybe nowhere else.
-    pub(super) fn keep(&mut self, key: ClientKey, keys: impl Iterator<Item = Box<str>>) {
+    pub(super) fn restore_subscriptions(
+        &mut self,
+        key: ClientKey,
+        keys: impl Iterator<Item = Box<str>>,
+    ) {
         let counters = self.counters.clone();
         let Some(session) = self.get(key) else { return };
         for key in keys {
@@ -369,74 +375,6 @@ impl Sessions {
                 session.keys.insert(key);
             }
         }
-    }
-
-    /// Notes that messages of QoS 2 were begun on the connection numbered `link`, and says for each whether that
-    /// is new. None is begun where there are too many, or where one is that another connection has begun just now.
-    pub(super) fn begin(
-        &mut self,
-        key: ClientKey,
-        link: u64,
-        ids: &[PacketId],
-    ) -> Result<Beginning, Reason> {
-        let most = usize::from(self.limits.receive_maximum);
-        let session = self.get(key).filter(|session| session.is_on(link));
-        let Some(session) = session else { return Err(Reason::SESSION_TAKEN_OVER) };
-        let is_open = |id: &PacketId| {
-            let begun = session.received.get(id).and_then(Option::as_ref);
-            begun.is_some_and(|begun| !begun.is_routed() && !begun.has_refused(*id))
-        };
-        if ids.iter().any(is_open) {
-            return Err(Reason::SERVER_BUSY);
-        }
-        let outlives = session.expiry > 0 || session.kept() != 0;
-        let own = outlives.then(|| Arc::new(Begun::default()));
-        let mut begin = |id: &PacketId| match session.received.entry(*id) {
-            // The connection that has begun it has ended before it could say that it was refused.
-            Entry::Occupied(mut place)
-                if place.get().as_ref().is_some_and(|begun| begun.has_refused(*id)) =>
-            {
-                place.insert(own.clone());
-                true
-            }
-            Entry::Occupied(_) => false,
-            Entry::Vacant(place) => {
-                place.insert(own.clone());
-                true
-            }
-        };
-        let begun: Vec<_> = ids.iter().map(&mut begin).collect();
-        if session.received.len() <= most {
-            return Ok((begun, own));
-        }
-        for (id, _) in ids.iter().zip(&begun).filter(|(_, new)| **new) {
-            session.received.remove(id);
-        }
-        Err(Reason::RECEIVE_MAXIMUM_EXCEEDED)
-    }
-
-    /// Notes that messages of QoS 2 will not be sent again. For each whether it was begun.
-    pub(super) fn release(
-        &mut self,
-        key: ClientKey,
-        link: u64,
-        ids: &[PacketId],
-    ) -> (Vec<bool>, Ticket) {
-        let mut notes = std::mem::take(&mut self.notes);
-        let session = self.get(key).filter(|session| session.is_on(link));
-        let Some(session) = session else { return (vec![false; ids.len()], Ticket::default()) };
-        let kept = session.kept();
-        let mut release = |id: &PacketId| {
-            let is_known = session.received.remove(id).is_some();
-            if is_known && kept != 0 {
-                let (session, packet) = (SessionId(kept), id.get());
-                notes.push(&Record::IncomingDone { session, packet });
-            }
-            is_known
-        };
-        let known = ids.iter().map(&mut release).collect();
-        self.notes = notes;
-        (known, self.note())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use phalanx_mqtt::{
     Delivery, Kind, PacketId, Property, PropertyBuffer, Publish, QoS, Reason, SubscribeOptions,
     Version,
@@ -12,18 +13,18 @@ use crate::access::Covered;
 use crate::config::{Config, Limits, WhenFull};
 use crate::counters::Counters;
 use crate::drops::DropReason;
-use crate::durable::Ledger;
-use crate::durable::restored::RestoredSessions;
-use crate::message::{Kept, Message};
-use crate::routing::delivery::{Batch, How, Identifiers};
-use crate::routing::{UnderWay, Wanted};
-use crate::session::close::{After, Closing};
+use crate::durable::Wal;
+use crate::durable::recovery::RecoveredSessions;
+use crate::message::{Message, StoredMessage};
+use crate::routing::delivery::{DeliveryBatch, How, Identifiers};
+use crate::routing::{DeliveryLimiter, SubscriptionRequest};
+use crate::session::close::{Closing, Effects};
 use crate::session::key::ClientKey;
 use crate::session::open::{Opened, Opening};
 use crate::session::outgoing::Answered;
 use crate::session::state::{Queued, Will};
 use crate::session::table::Sessions;
-use crate::terms::{Followed, Live, Terms};
+use crate::settings::{LiveLimits, Settings};
 
 fn sessions() -> Sessions {
     with(Limits::default())
@@ -32,10 +33,10 @@ fn sessions() -> Sessions {
 fn with(limits: Limits) -> Sessions {
     let mut config = Config::new();
     config.limits = limits;
-    let live = Live::new(Terms::new(config, None));
-    let nothing = RestoredSessions::default();
-    let kept = (Ledger::default(), UnderWay::new(1));
-    Sessions::new((0, 1), Followed::new(live), Counters::new(), kept, nothing)
+    let settings = Arc::new(ArcSwap::from_pointee(Settings::new(config, None)));
+    let nothing = RecoveredSessions::default();
+    let durable = (Wal::default(), DeliveryLimiter::new(1));
+    Sessions::new((0, 1), LiveLimits::new(settings), Counters::new(), durable, nothing)
 }
 
 fn at(seconds: u64) -> Duration {
@@ -48,7 +49,7 @@ fn open(sessions: &mut Sessions, clean_start: bool, now: Duration) -> Opened {
 }
 
 /// As [`open`], with what is to be done then.
-fn come(sessions: &mut Sessions, clean_start: bool, now: Duration) -> (Opened, After) {
+fn come(sessions: &mut Sessions, clean_start: bool, now: Duration) -> (Opened, Effects) {
     let opening = Opening {
         client_id: "c".into(),
         user: None,
@@ -60,8 +61,8 @@ fn come(sessions: &mut Sessions, clean_start: bool, now: Duration) -> (Opened, A
         most_aliases: 0,
         will: None,
     };
-    let (opened, after, _) = sessions.open(opening, now);
-    (opened.expect("it is let in"), after)
+    let (opened, effects, _) = sessions.open(opening, now);
+    (opened.expect("it is let in"), effects)
 }
 
 fn message(delivery: Delivery, payload: &[u8]) -> Arc<Message> {
@@ -92,15 +93,15 @@ fn id(number: u16) -> PacketId {
 #[test]
 fn a_receipt_said_again_and_again_is_not_answered_without_end() {
     let mut sessions = sessions();
-    let Opened { key, link, .. } = open(&mut sessions, true, at(0));
-    let mut batch = Batch::default();
+    let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
+    let mut batch = DeliveryBatch::default();
     let how = How { qos: QoS::ExactlyOnce, retain: false, identifiers: Identifiers::of(None) };
     batch.add(key, &message(Delivery::ExactlyOnce(id(1)), b"x"), how);
     sessions.deliver(&batch, at(0));
     let receipts = vec![Answered { kind: Kind::PubRec, id: id(1), failed: false }; 1000];
     let mut written = || {
-        sessions.answered(key, link, &receipts);
-        sessions.get(key).unwrap().link.as_ref().unwrap().out.len()
+        sessions.answered(key, connection_id, &receipts);
+        sessions.get(key).unwrap().attachment.as_ref().unwrap().out.len()
     };
     assert!(written() >= 1000, "each is answered while there is room");
     (0..200).for_each(|_| _ = written());
@@ -110,8 +111,8 @@ fn a_receipt_said_again_and_again_is_not_answered_without_end() {
 #[test]
 fn who_comes_and_goes_is_looked_after_once() {
     let mut sessions = sessions();
-    let leave = |sessions: &mut Sessions, Opened { key, link, .. }: Opened, now| {
-        sessions.close(key, link, Closing { will: true, expiry: None }, now);
+    let leave = |sessions: &mut Sessions, Opened { key, connection_id, .. }: Opened, now| {
+        sessions.close(key, connection_id, Closing { will: true, expiry: None }, now);
     };
     for second in 0..10 {
         let opened = open(&mut sessions, second % 3 == 0, at(second));
@@ -135,22 +136,22 @@ fn what_nobody_has_subscribed_to_is_not_noted() {
     session.keys.insert("known".into());
     let keys: [Box<str>; 3] = ["known", "unknown", "known"].map(Into::into);
     let reasons = sessions.unsubscribe(key, &keys);
-    let before = sessions.notes.len();
+    let before = sessions.records.len();
     sessions.unsubscribed(key, &keys[1..], &reasons[1..]);
-    assert_eq!(sessions.notes.len(), before);
+    assert_eq!(sessions.records.len(), before);
     sessions.unsubscribed(key, &keys, &reasons);
-    assert!(sessions.notes.len() > before);
+    assert!(sessions.records.len() > before);
 }
 
 #[test]
 fn what_was_refused_while_its_client_came_back_is_new() {
     let mut sessions = sessions();
-    let Opened { key, link, .. } = open(&mut sessions, true, at(0));
+    let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
     let ids = [id(1), id(2)];
-    let (new, first) = sessions.begin(key, link, &ids).unwrap();
+    let (new, first) = sessions.begin(key, connection_id, &ids).unwrap();
     assert_eq!(new, [true, true]);
-    let Opened { key, link, .. } = open(&mut sessions, false, at(1));
-    let begin = |sessions: &mut Sessions| sessions.begin(key, link, &ids);
+    let Opened { key, connection_id, .. } = open(&mut sessions, false, at(1));
+    let begin = |sessions: &mut Sessions| sessions.begin(key, connection_id, &ids);
     assert_eq!(begin(&mut sessions).err(), Some(Reason::SERVER_BUSY), "nobody knows yet");
     let first = first.expect("its session outlives its connection");
     first.refuse([id(2)]);
@@ -168,11 +169,11 @@ fn what_was_refused_while_its_client_came_back_is_new() {
 #[test]
 fn what_has_expired_while_it_waited_takes_no_room() {
     let mut sessions = with(Limits { queued_messages: 3, ..Limits::default() });
-    let Opened { key, link, .. } = open(&mut sessions, true, at(0));
-    sessions.close(key, link, Closing { will: false, expiry: None }, at(0));
+    let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
+    sessions.close(key, connection_id, Closing { will: false, expiry: None }, at(0));
     let mut come = |expires, now| {
         let how = How { qos: QoS::AtLeastOnce, retain: false, identifiers: Identifiers::of(None) };
-        let mut batch = Batch::default();
+        let mut batch = DeliveryBatch::default();
         batch.add(key, &expiring(Delivery::AtLeastOnce(id(1)), b"x", expires), how);
         sessions.deliver(&batch, at(now));
         let session = sessions.get(key).unwrap();
@@ -193,16 +194,16 @@ fn what_has_expired_while_it_waited_takes_no_room() {
 #[test]
 fn all_subscriptions_have_a_bound() {
     let mut sessions = with(Limits { subscription_bytes: 10_000, ..Limits::default() });
-    let Opened { key, link, .. } = open(&mut sessions, true, at(0));
+    let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
     let subscribe = |sessions: &mut Sessions, filter: &str| {
-        let wanted = Wanted {
+        let wanted = SubscriptionRequest {
             key: filter.into(),
             content: None,
             options: SubscribeOptions::default(),
             identifier: None,
             covered: Covered::UNKNOWN,
         };
-        sessions.subscribe(key, link, vec![Ok(wanted)]).0[0]
+        sessions.subscribe(key, connection_id, vec![Ok(wanted)]).0[0]
     };
     let deep = "x/".repeat(190);
     assert_eq!(subscribe(&mut sessions, &deep), Reason::QUOTA_EXCEEDED, "its levels count");
@@ -212,7 +213,7 @@ fn all_subscriptions_have_a_bound() {
     assert_eq!(subscribe(&mut sessions, "t/0"), Reason::SUCCESS, "it is there");
     sessions.unsubscribe(key, &["t/0".into(), "t/1".into()]);
     assert_eq!(subscribe(&mut sessions, "t/new"), Reason::SUCCESS);
-    sessions.close(key, link, Closing { will: false, expiry: Some(0) }, at(0));
+    sessions.close(key, connection_id, Closing { will: false, expiry: Some(0) }, at(0));
     assert_eq!(sessions.counters.subscription_bytes.get(), 0);
 }
 
@@ -229,15 +230,15 @@ fn a_will_is_kept_until_the_router_has_it() {
     let session = sessions.get(key).unwrap();
     (session.number, session.lasts, session.will) = (7, true, Some(will(0, None)));
     // Taken over, and its session ended, before the router has it.
-    let after = come(&mut sessions, false, at(0)).1;
-    let of = after.wills[0].of.expect("its session is kept");
-    assert_eq!((after.wills.len(), sessions.partings.of(7).count()), (1, 1));
-    let before = sessions.notes.len();
+    let effects = come(&mut sessions, false, at(0)).1;
+    let id = effects.wills[0].id.expect("its session is kept");
+    assert_eq!((effects.wills.len(), sessions.pending_wills.of(7).count()), (1, 1));
+    let before = sessions.records.len();
     open(&mut sessions, true, at(0));
-    assert_eq!(sessions.notes.len(), before, "it has not ended without its will");
-    sessions.parted(of);
-    assert!(sessions.notes.len() > before);
-    assert_eq!(sessions.partings.of(7).count(), 0);
+    assert_eq!(sessions.records.len(), before, "it has not ended without its will");
+    sessions.will_published(id);
+    assert!(sessions.records.len() > before);
+    assert_eq!(sessions.pending_wills.of(7).count(), 0);
 }
 
 #[test]
@@ -263,7 +264,7 @@ fn dropped(sessions: &Sessions) -> Vec<(DropReason, u64)> {
 
 /// Hands these to the session, each with the QoS that it was published with.
 fn deliver(sessions: &mut Sessions, key: ClientKey, messages: &[Arc<Message>], now: Duration) {
-    let mut batch = Batch::default();
+    let mut batch = DeliveryBatch::default();
     for message in messages {
         batch.add(key, message, How { qos: message.qos, ..How::default() });
     }
@@ -272,7 +273,7 @@ fn deliver(sessions: &mut Sessions, key: ClientKey, messages: &[Arc<Message>], n
 
 fn away(sessions: &mut Sessions, opened: &Opened, now: Duration) {
     let closing = Closing { will: false, expiry: None };
-    sessions.close(opened.key, opened.link, closing, now);
+    sessions.close(opened.key, opened.connection_id, closing, now);
 }
 
 #[test]
@@ -315,14 +316,14 @@ fn what_is_too_old_to_be_valid_is_sent_to_nobody() {
     let opened = open(&mut sessions, false, at(0));
     let mut properties = PropertyBuffer::new();
     properties.push(Property::ResponseTopic("a/#")).unwrap();
-    let kept = Kept {
+    let stored = StoredMessage {
         topic: "t",
         payload: b"x",
         properties: properties.get(),
         qos: QoS::AtLeastOnce,
         retain: false,
     };
-    let poison = Arc::new(Message::restored(1, &kept, None));
+    let poison = Arc::new(Message::from_stored(1, &stored, None));
     deliver(&mut sessions, opened.key, &[poison], at(0));
     assert_eq!(dropped(&sessions), [(DropReason::Invalid, 1)]);
     let session = sessions.get(opened.key).unwrap();

@@ -22,9 +22,9 @@ const MESSAGES: u16 = 30;
 
 /// The most that were under way at once, where so many may be, while each publisher is a subscriber, too, and some
 /// subscribers read nothing until all is published.
-fn highest(seed: u64, most: usize) -> usize {
-    let highest = Rc::new(Cell::new(0));
-    let of_world = highest.clone();
+fn peak(seed: u64, most: usize) -> usize {
+    let peak = Rc::new(Cell::new(0));
+    let of_world = peak.clone();
     sim::run(seed, move |world| {
         world.set_most_steps(4_000_000);
         let mut config = Config::new();
@@ -63,10 +63,10 @@ fn highest(seed: u64, most: usize) -> usize {
         }
         world.client(async move {
             until(|| received.get() == SUBSCRIBERS && published.get() == PUBLISHERS).await;
-            of_world.set(looked_at.under_way().highest());
+            of_world.set(looked_at.delivery_limiter().peak());
         });
     });
-    highest.get()
+    peak.get()
 }
 
 async fn subscribe(wire: &mut Wire) {
@@ -157,10 +157,10 @@ fn what_is_under_way_is_bounded() {
     let unbounded = Cell::new(0);
     sim::explore_each(6, |seed| {
         for most in [1, 20] {
-            let highest = highest(seed, most);
-            assert!((1..=most + beyond).contains(&highest), "{highest} of {most}");
+            let peak = peak(seed, most);
+            assert!((1..=most + beyond).contains(&peak), "{peak} of {most}");
         }
-        unbounded.set(unbounded.get().max(highest(seed, usize::MAX / 2)));
+        unbounded.set(unbounded.get().max(peak(seed, usize::MAX / 2)));
     });
     let unbounded = unbounded.get();
     assert!(unbounded > 20 + beyond, "so much was never under way: {unbounded}");

@@ -10,38 +10,38 @@ use phalanx_mqtt::{PacketId, SubscribeOptions};
 use phalanx_store::{Delivery, MessageId, Phase, Recovered, SessionId};
 
 use crate::access::{Covered, Identity};
-use crate::content::wanted::{self, Asked};
-use crate::durable::kept::{Clocks, Extras, of_flags, read_message};
+use crate::content::parse::{self, ParsedSubscription};
+use crate::durable::encode::{Clocks, Extras, of_flags, read_message};
 use crate::message::Message;
 use crate::routing::delivery::How;
-use crate::routing::{Subscriber, Wanted};
+use crate::routing::{Subscriber, SubscriptionRequest};
 use crate::session::key::{ClientKey, partition_of};
 use crate::session::state::{Inflight, Queued, Session, Will};
 
 /// All that there was.
 #[derive(Default)]
-pub(crate) struct Restored {
+pub(crate) struct RecoveredState {
     /// By the partitions' numbers.
-    pub(crate) sessions: Vec<RestoredSessions>,
-    pub(crate) routes: RestoredRoutes,
+    pub(crate) sessions: Vec<RecoveredSessions>,
+    pub(crate) routes: RecoveredRoutes,
     /// Sessions have free numbers from here on.
     pub(crate) next_session: u64,
 }
 
 /// The sessions of one partition.
 #[derive(Default)]
-pub(crate) struct RestoredSessions {
+pub(crate) struct RecoveredSessions {
     /// In the order of their places.
-    pub(crate) sessions: Vec<RestoredSession>,
+    pub(crate) sessions: Vec<RecoveredSession>,
     /// How many those are, once they are in their places.
     pub(crate) count: u32,
     /// Sessions that had ended: their numbers. And the wills that they had not ended without.
     pub(crate) ended: Vec<u64>,
-    pub(crate) partings: Vec<(u64, Message)>,
+    pub(crate) pending_wills: Vec<(u64, Message)>,
 }
 
 /// A session that is on no processor yet.
-pub(crate) struct RestoredSession {
+pub(crate) struct RecoveredSession {
     client_id: Arc<str>,
     user: Option<Arc<str>>,
     number: u64,
@@ -49,7 +49,7 @@ pub(crate) struct RestoredSession {
     left: u64,
     will: Option<Will>,
     /// Wills of connections before, which were on their way to the router.
-    pub(crate) partings: Vec<Message>,
+    pub(crate) pending_wills: Vec<Message>,
     keys: BTreeSet<Box<str>>,
     queue: VecDeque<Queued>,
     /// In the order in which they were sent.
@@ -57,7 +57,7 @@ pub(crate) struct RestoredSession {
     received: Vec<PacketId>,
 }
 
-impl RestoredSession {
+impl RecoveredSession {
     /// The session, in its partition.
     pub(crate) fn into_session(self) -> Session {
         let Self { client_id, user, number, expiry, left, will, .. } = self;
@@ -86,19 +86,19 @@ impl RestoredSession {
 
 /// What the router has.
 #[derive(Default)]
-pub(crate) struct RestoredRoutes {
+pub(crate) struct RecoveredRoutes {
     /// Clients and their subscriptions.
-    pub(crate) clients: Vec<(Subscriber, Vec<Wanted>)>,
+    pub(crate) clients: Vec<(Subscriber, Vec<SubscriptionRequest>)>,
     pub(crate) retained: Vec<Arc<Message>>,
     /// Free from here on.
     pub(crate) next_message: u64,
     pub(crate) next_delivery: u64,
 }
 
-impl Restored {
+impl RecoveredState {
     /// Nothing, for so many partitions.
     pub(crate) fn nothing(partitions: usize) -> Self {
-        let sessions = (0..partitions).map(|_| RestoredSessions::default()).collect();
+        let sessions = (0..partitions).map(|_| RecoveredSessions::default()).collect();
         Self { sessions, ..Self::default() }
     }
 
@@ -130,38 +130,41 @@ impl Restored {
         for (number, session) in &recovered.sessions {
             last.insert(session.client.as_str(), *number);
         }
-        for (number, kept) in &recovered.sessions {
+        for (number, stored) in &recovered.sessions {
             let unknown = |what: &str| {
                 format!(
                     "the session of client {:?}: {what} is written in a way unknown here",
-                    kept.client
+                    stored.client
                 )
             };
-            let extras = Extras::read(&kept.will).ok_or_else(|| unknown("its will"))?;
-            let partition = partition_of(&kept.client, partitions);
+            let extras = Extras::read(&stored.will).ok_or_else(|| unknown("its will"))?;
+            let partition = partition_of(&stored.client, partitions);
             let place = &mut all.sessions[partition];
-            if last[kept.client.as_str()] != *number {
+            if last[stored.client.as_str()] != *number {
                 place.ended.push(number.0);
-                let wills = extras.partings.into_iter().chain(extras.will.map(|own| own.message));
-                place.partings.extend(wills.map(|will| (number.0, will)));
+                let wills =
+                    extras.pending_wills.into_iter().chain(extras.will.map(|own| own.message));
+                place.pending_wills.extend(wills.map(|will| (number.0, will)));
                 continue;
             }
-            let mut session = session(*number, kept, &messages).map_err(|what| unknown(&what))?;
+            let mut session = session(*number, stored, &messages).map_err(|what| unknown(&what))?;
             (session.will, session.user) = (extras.will, extras.user);
-            session.partings = extras.partings;
-            let highest = kept.queue.last_key_value().map_or(0, |(delivery, _)| delivery.0);
+            session.pending_wills = extras.pending_wills;
+            let highest = stored.queue.last_key_value().map_or(0, |(delivery, _)| delivery.0);
             all.routes.next_delivery = all.routes.next_delivery.max(highest + 1);
             let key = ClientKey {
                 partition: partition as u16,
                 slot: place.sessions.len() as u32,
                 generation: 0,
             };
-            let wanted = wanted_of(kept).map_err(|what| unknown(&what))?;
-            session.keys = wanted.iter().map(|wanted| wanted.key.clone()).collect();
-            if !wanted.is_empty() {
-                let (user, client) = (session.user.clone(), kept.client.as_str().into());
+            let requests = requests_of(stored).map_err(|what| unknown(&what))?;
+            session.keys = requests.iter().map(|requests| requests.key.clone()).collect();
+            if !requests.is_empty() {
+                let (user, client) = (session.user.clone(), stored.client.as_str().into());
                 let identity = Identity { user, client };
-                all.routes.clients.push((Subscriber { key, kept: number.0, identity }, wanted));
+                all.routes
+                    .clients
+                    .push((Subscriber { key, durable_id: number.0, identity }, requests));
             }
             place.sessions.push(session);
         }
@@ -172,27 +175,27 @@ impl Restored {
 /// A session, but for its will and what it is subscribed to.
 fn session(
     SessionId(number): SessionId,
-    kept: &phalanx_store::Session,
+    stored: &phalanx_store::Session,
     messages: &HashMap<u64, Arc<Message>>,
-) -> Result<RestoredSession, String> {
-    let mut session = RestoredSession {
-        client_id: kept.client.as_str().into(),
+) -> Result<RecoveredSession, String> {
+    let mut session = RecoveredSession {
+        client_id: stored.client.as_str().into(),
         user: None,
         number,
-        expiry: kept.expiry,
-        left: kept.left,
+        expiry: stored.expiry,
+        left: stored.left,
         will: None,
-        partings: Vec::new(),
+        pending_wills: Vec::new(),
         keys: BTreeSet::new(),
         queue: VecDeque::new(),
         inflight: Vec::new(),
         received: Vec::new(),
     };
     let packet_id = |packet| PacketId::new(packet).ok_or("a packet identifier");
-    for packet in &kept.incoming {
+    for packet in &stored.incoming {
         session.received.push(packet_id(*packet)?);
     }
-    for (delivery, own) in &kept.queue {
+    for (delivery, own) in &stored.queue {
         let how = how(own).ok_or("a message's delivery")?;
         let message = || messages.get(&own.message.0).cloned().ok_or("a message that waits");
         let (packet, message) = match own.phase {
@@ -211,15 +214,15 @@ fn session(
 }
 
 /// The subscriptions of a session.
-fn wanted_of(kept: &phalanx_store::Session) -> Result<Vec<Wanted>, String> {
-    let mut all = Vec::with_capacity(kept.subscriptions.len());
-    for (key, own) in &kept.subscriptions {
+fn requests_of(stored: &phalanx_store::Session) -> Result<Vec<SubscriptionRequest>, String> {
+    let mut all = Vec::with_capacity(stored.subscriptions.len());
+    for (key, own) in &stored.subscriptions {
         let what = |error: String| format!("the subscription {key:?} ({error})");
-        let asked = match wanted::of_key(key) {
+        let asked = match parse::parse_key(key) {
             Ok(asked) => asked,
             // A version before this one has taken it for something else than it was meant for.
             Err(error) => {
-                let client = &kept.client;
+                let client = &stored.client;
                 eprintln!(
                     "phalanx: client {client:?} is not subscribed to {key:?} any more: {error}"
                 );
@@ -229,8 +232,14 @@ fn wanted_of(kept: &phalanx_store::Session) -> Result<Vec<Wanted>, String> {
         let options = SubscribeOptions::of_byte(own.options);
         let options = options.map_err(|error| what(error.what().to_owned()))?;
         let identifier = NonZero::new(own.identifier);
-        let Asked { key, content } = asked;
-        all.push(Wanted { key, content, options, identifier, covered: Covered::UNKNOWN });
+        let ParsedSubscription { key, content } = asked;
+        all.push(SubscriptionRequest {
+            key,
+            content,
+            options,
+            identifier,
+            covered: Covered::UNKNOWN,
+        });
     }
     Ok(all)
 }

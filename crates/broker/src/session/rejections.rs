@@ -8,7 +8,7 @@ impl Sessions {
     /// A client is not let in as its session cannot be kept.
     pub(super) fn refused_session(&self, client: &str) {
         let (disk_full, store_full) = (DropReason::SessionDiskFull, DropReason::SessionStoreFull);
-        let reason = self.ledger.reason(disk_full, store_full);
+        let reason = self.wal.reason(disk_full, store_full);
         self.counters.drops.add(reason, 1, || format!("of client {client:?}"));
     }
 
@@ -16,8 +16,7 @@ impl Sessions {
     pub(super) fn refused_subscriptions(&mut self, key: ClientKey, count: usize) {
         let (disk_full, store_full) =
             (DropReason::SubscriptionDiskFull, DropReason::SubscriptionStoreFull);
-        let (reason, drops) =
-            (self.ledger.reason(disk_full, store_full), self.counters.drops.clone());
+        let (reason, drops) = (self.wal.reason(disk_full, store_full), self.counters.drops.clone());
         let client = self.get(key).map(|session| &*session.client_id);
         drops.add(reason, count, || format!("of client {:?}", client.unwrap_or_default()));
     }

@@ -5,8 +5,8 @@
 //! and hands back what it has not routed; whoever has published it waits here, and reads nothing more meanwhile. Sessions
 //! take what is for them without waiting for anybody, be it a client or the disk, so there is always room again.
 //!
-//! Who waits stands in a line, and is let in with a share of the room, by what it says it will come to; what it comes to
-//! is counted when it was routed. While somebody waits, nobody gets by without a share.
+//! Who waits stands in a line, and is let in with a permit of the room, by what it says it will come to; what it comes to
+//! is counted when it was routed. While somebody waits, nobody gets by without a permit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use phalanx::sync::{RemoteTrigger, remote_event};
 
-/// What is under way, and may be. Clones share it.
+/// What is under way, and may be. Clones permit it.
 #[derive(Clone)]
-pub(crate) struct UnderWay(Arc<Shared>);
+pub(crate) struct DeliveryLimiter(Arc<Shared>);
 
 struct Shared {
     most: usize,
@@ -24,7 +24,7 @@ struct Shared {
     count: AtomicUsize,
     /// The most that were under way at once.
     #[cfg(test)]
-    highest: AtomicUsize,
+    peak: AtomicUsize,
     /// How many wait: looked at by who makes room, behind `count`, as who waits looks at `count` behind this.
     waiting: AtomicUsize,
     line: Mutex<VecDeque<Waiting>>,
@@ -32,36 +32,36 @@ struct Shared {
 
 struct Waiting {
     expected: usize,
-    lets_in: RemoteTrigger<Share>,
+    grant: RemoteTrigger<Permit>,
 }
 
 /// A part of what may be under way; dropped, it is others'.
-pub(crate) struct Share {
-    of: UnderWay,
+pub(crate) struct Permit {
+    of: DeliveryLimiter,
     count: usize,
 }
 
-impl UnderWay {
+impl DeliveryLimiter {
     /// With a bound, in deliveries.
     pub(crate) fn new(most: usize) -> Self {
         Self(Arc::new(Shared {
             most,
             count: AtomicUsize::new(0),
             #[cfg(test)]
-            highest: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             line: Mutex::default(),
         }))
     }
 
     /// None of it.
-    pub(crate) fn nothing(&self) -> Share {
-        Share { of: self.clone(), count: 0 }
+    pub(crate) fn empty_permit(&self) -> Permit {
+        Permit { of: self.clone(), count: 0 }
     }
 
-    /// Whether who comes with this share of it, or with none, is to wait before anything else: others do.
-    pub(crate) fn holds_back(&self, share: Option<&Share>) -> bool {
-        share.is_none() && self.has_waiting()
+    /// Whether who comes with this permit of it, or with none, is to wait before anything else: others do.
+    pub(crate) fn must_wait(&self, permit: Option<&Permit>) -> bool {
+        permit.is_none() && self.has_waiting()
     }
 
     fn has_waiting(&self) -> bool {
@@ -70,45 +70,45 @@ impl UnderWay {
 
     /// The most that were under way at once so far.
     #[cfg(test)]
-    pub(crate) fn highest(&self) -> usize {
-        self.0.highest.load(Ordering::Relaxed)
+    pub(crate) fn peak(&self) -> usize {
+        self.0.peak.load(Ordering::Relaxed)
     }
 
     /// Waits for room for so many messages, which come to about so many deliveries each. None at the end of the program.
-    pub(crate) async fn wait(&self, messages: usize, each: usize) -> Option<Share> {
-        let (lets_in, is_let_in) = remote_event();
+    pub(crate) async fn acquire(&self, messages: usize, each: usize) -> Option<Permit> {
+        let (grant, granted) = remote_event();
         let expected = messages.saturating_mul(each).clamp(1, self.0.most);
         {
             let mut line = self.0.line();
-            line.push_back(Waiting { expected, lets_in });
+            line.push_back(Waiting { expected, grant });
             self.0.waiting.store(line.len(), Ordering::SeqCst);
         }
-        self.let_in();
-        is_let_in.await
+        self.admit_waiting();
+        granted.await
     }
 
     /// Lets those in whom there is room for: whoever is first when nothing is under way.
-    fn let_in(&self) {
+    fn admit_waiting(&self) {
         let mut chosen = Vec::new();
         {
             let mut line = self.0.line();
             while let Some(first) = line.front() {
                 let count = self.0.count.load(Ordering::SeqCst);
-                let is_gone = first.lets_in.is_abandoned();
+                let is_gone = first.grant.is_abandoned();
                 if !is_gone && count > 0 && count + first.expected > self.0.most {
                     break;
                 }
-                let Some(Waiting { expected, lets_in }) = line.pop_front() else { break };
+                let Some(Waiting { expected, grant }) = line.pop_front() else { break };
                 if !is_gone {
                     self.0.count.fetch_add(expected, Ordering::SeqCst);
-                    chosen.push((lets_in, expected));
+                    chosen.push((grant, expected));
                 }
             }
             self.0.waiting.store(line.len(), Ordering::SeqCst);
         }
-        // Not under the lock: a share that nobody takes any more lets others in.
-        for (lets_in, count) in chosen {
-            lets_in.fire(Share { of: self.clone(), count });
+        // Not under the lock: a permit that nobody takes any more lets others in.
+        for (grant, count) in chosen {
+            grant.fire(Permit { of: self.clone(), count });
         }
     }
 }
@@ -119,48 +119,48 @@ impl Shared {
     }
 }
 
-impl Share {
+impl Permit {
     /// How much room there is for whoever has this and has come to so many deliveries: the rest of this, and what nobody
     /// has.
-    pub(crate) fn room_beside(&self, deliveries: usize) -> usize {
+    pub(crate) fn available(&self, deliveries: usize) -> usize {
         let others = self.of.0.count.load(Ordering::SeqCst) - self.count;
         self.of.0.most.saturating_sub(others).saturating_sub(deliveries)
     }
 
     /// Takes another's place, too.
-    pub(crate) fn join(&mut self, mut other: Self) {
+    pub(crate) fn merge(&mut self, mut other: Self) {
         self.count += std::mem::take(&mut other.count);
     }
 
     /// It has come to so many deliveries.
-    pub(crate) fn has_come_to(&mut self, deliveries: usize) {
+    pub(crate) fn resize(&mut self, deliveries: usize) {
         let before = std::mem::replace(&mut self.count, deliveries);
         let shared = &self.of.0;
         if before < deliveries {
             let more = deliveries - before;
             let _before = shared.count.fetch_add(more, Ordering::SeqCst);
             #[cfg(test)]
-            shared.highest.fetch_max(_before + more, Ordering::Relaxed);
+            shared.peak.fetch_max(_before + more, Ordering::Relaxed);
         } else {
-            self.of.less_by(before - deliveries);
+            self.of.release(before - deliveries);
         }
     }
 }
 
-impl UnderWay {
-    fn less_by(&self, count: usize) {
+impl DeliveryLimiter {
+    fn release(&self, count: usize) {
         if count > 0 {
             self.0.count.fetch_sub(count, Ordering::SeqCst);
         }
         if self.has_waiting() {
-            self.let_in();
+            self.admit_waiting();
         }
     }
 }
 
-impl Drop for Share {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.of.less_by(self.count);
+        self.of.release(self.count);
     }
 }
 
@@ -173,56 +173,60 @@ mod tests {
 
     use super::*;
 
-    fn poll(wait: Pin<&mut impl Future<Output = Option<Share>>>) -> Option<Share> {
+    fn poll(wait: Pin<&mut impl Future<Output = Option<Permit>>>) -> Option<Permit> {
         match wait.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(share) => share,
+            Poll::Ready(permit) => permit,
             Poll::Pending => None,
         }
     }
 
     #[test]
     fn who_waits_is_let_in_in_order_as_there_is_room() {
-        let under_way = UnderWay::new(100);
-        let mut pass = under_way.nothing();
-        assert_eq!((pass.room_beside(0), pass.room_beside(30)), (100, 70));
-        pass.has_come_to(130);
-        assert_eq!((pass.room_beside(0), under_way.nothing().room_beside(0)), (100, 0));
-        let (mut one, mut two) = (pin!(under_way.wait(6, 10)), pin!(under_way.wait(6, 10)));
-        let mut gone = Box::pin(under_way.wait(100, 1));
-        let mut last = pin!(under_way.wait(1, 1));
+        let delivery_limiter = DeliveryLimiter::new(100);
+        let mut batch = delivery_limiter.empty_permit();
+        assert_eq!((batch.available(0), batch.available(30)), (100, 70));
+        batch.resize(130);
+        assert_eq!((batch.available(0), delivery_limiter.empty_permit().available(0)), (100, 0));
+        let (mut one, mut two) =
+            (pin!(delivery_limiter.acquire(6, 10)), pin!(delivery_limiter.acquire(6, 10)));
+        let mut gone = Box::pin(delivery_limiter.acquire(100, 1));
+        let mut last = pin!(delivery_limiter.acquire(1, 1));
         assert!(poll(one.as_mut()).is_none() && poll(two.as_mut()).is_none());
         assert!(poll(gone.as_mut()).is_none() && poll(last.as_mut()).is_none());
         drop(gone);
-        pass.has_come_to(40);
+        batch.resize(40);
         let mut first = poll(one.as_mut()).expect("there is room for it");
-        assert!(poll(two.as_mut()).is_none() && under_way.has_waiting(), "there is none");
-        // It comes to less than it has said, and to a part of that in this pass.
-        first.has_come_to(30);
+        assert!(poll(two.as_mut()).is_none() && delivery_limiter.has_waiting(), "there is none");
+        // It comes to less than it has said, and to a part of that in this batch.
+        first.resize(30);
         assert!(poll(two.as_mut()).is_none());
-        pass.join(first);
-        drop(pass);
+        batch.merge(first);
+        drop(batch);
         let second = poll(two.as_mut()).expect("nothing else is under way");
         assert!(poll(last.as_mut()).is_some(), "who is no more does not stand in the way");
-        assert!(!under_way.has_waiting());
+        assert!(!delivery_limiter.has_waiting());
         drop(second);
-        assert_eq!((under_way.nothing().room_beside(0), under_way.highest()), (100, 130));
+        assert_eq!(
+            (delivery_limiter.empty_permit().available(0), delivery_limiter.peak()),
+            (100, 130)
+        );
     }
 
     #[test]
     fn what_is_more_than_may_be_goes_alone() {
-        let under_way = UnderWay::new(10);
-        let mut pass = under_way.nothing();
-        pass.has_come_to(1);
-        let mut much = pin!(under_way.wait(10, 100));
+        let delivery_limiter = DeliveryLimiter::new(10);
+        let mut batch = delivery_limiter.empty_permit();
+        batch.resize(1);
+        let mut much = pin!(delivery_limiter.acquire(10, 100));
         assert!(poll(much.as_mut()).is_none());
-        drop(pass);
+        drop(batch);
         assert!(poll(much.as_mut()).is_some());
     }
 
     /// Nobody is forgotten who begins to wait while room is made: threads that wait for each other's shares all end.
     #[test]
     fn nobody_waits_in_vain() {
-        let under_way = UnderWay::new(3);
+        let delivery_limiter = DeliveryLimiter::new(3);
         let wait = |expected| {
             let is_woken = Arc::new((AtomicBool::new(false), thread::current()));
             struct Wake(Arc<(AtomicBool, thread::Thread)>);
@@ -233,10 +237,10 @@ mod tests {
                 }
             }
             let waker = Waker::from(Arc::new(Wake(is_woken.clone())));
-            let mut wait = pin!(under_way.wait(1, expected));
+            let mut wait = pin!(delivery_limiter.acquire(1, expected));
             loop {
-                if let Poll::Ready(share) = wait.as_mut().poll(&mut Context::from_waker(&waker)) {
-                    return share;
+                if let Poll::Ready(permit) = wait.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    return permit;
                 }
                 while !is_woken.0.swap(false, Ordering::SeqCst) {
                     thread::park();
@@ -247,12 +251,12 @@ mod tests {
             for n in 0..4 {
                 scope.spawn(move || {
                     for turn in 0..2000 {
-                        let mut share = wait(1 + (n + turn) % 3).expect("it is let in");
-                        share.has_come_to(turn % 5);
+                        let mut permit = wait(1 + (n + turn) % 3).expect("it is let in");
+                        permit.resize(turn % 5);
                     }
                 });
             }
         });
-        assert_eq!(under_way.nothing().room_beside(0), 3);
+        assert_eq!(delivery_limiter.empty_permit().available(0), 3);
     }
 }

@@ -2,7 +2,7 @@
 
 use phalanx::net::{IoTimeout, Stream};
 
-use crate::connection::guest::Guest;
+use crate::connection::peer::Peer;
 use crate::connection::serve;
 use crate::connection::transport::Transport;
 use crate::connection::websocket::upgrade;
@@ -10,22 +10,27 @@ use crate::listen::Listen;
 use crate::serve::Context;
 
 /// Serves a client that has come to an address which is more than a socket.
-pub(super) async fn enter(stream: Stream, listen: Listen, context: Context, guest: Guest) {
+pub(super) async fn serve_encapsulated(
+    stream: Stream,
+    listen: Listen,
+    context: Context,
+    peer: Peer,
+) {
     // Boxed, as what a connection begins with is not to be held for all its life.
-    if let Some(transport) = Box::pin(open(stream, listen, &context, &guest)).await {
+    if let Some(transport) = Box::pin(handshake(stream, listen, &context, &peer)).await {
         // And so that the two together fit a slot.
-        Box::pin(serve(transport, context, guest)).await;
+        Box::pin(serve(transport, context, peer)).await;
     }
 }
 
-async fn open(
+async fn handshake(
     stream: Stream,
     listen: Listen,
     context: &Context,
-    guest: &Guest,
+    peer: &Peer,
 ) -> Option<Transport> {
     // One limit for all that comes before a client is let in.
-    let left = || guest.left(context.config.limits.connect);
+    let left = || peer.left(context.config.limits.connect);
     let mut transport = Transport::Plain(stream);
     if listen.tls
         && let Transport::Plain(stream) = transport

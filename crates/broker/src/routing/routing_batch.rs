@@ -1,7 +1,7 @@
-//! What one pass over a cohort works with: messages of several publishers, and what they come to. Its memory is the
-//! next pass's of the same processor, so that passing on calls no allocator.
+//! What one batch over a cohort works with: messages of several publishers, and what they come to. Its memory is the
+//! next batch's of the same processor, so that passing on calls no allocator.
 
-#![expect(clippy::vec_box, reason = "a pass is handed on in its box, which is kept with it")]
+#![expect(clippy::vec_box, reason = "a batch is handed on in its box, which is kept with it")]
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use phalanx_mqtt::Reason;
 
 use crate::access::Policy;
 use crate::message::Message;
-use crate::routing::delivery::Batch;
-use crate::routing::under_way::Share;
-use crate::routing::{Answer, Publication, Router, UnderWay};
-use crate::session::{AGAIN, SessionStage};
+use crate::routing::delivery::DeliveryBatch;
+use crate::routing::delivery_limiter::Permit;
+use crate::routing::{Answer, DeliveryLimiter, Publication, Router};
+use crate::session::{RETRY_DELAY, SessionStage};
 
 /// So many are kept for later: one is routed while others are delivered, or wait for the disk.
-const KEPT: usize = 8;
+const POOL_CAP: usize = 8;
 /// And of each, memory for so many messages, publishers or answers.
-const KEPT_ITEMS: usize = 4096;
+const POOL_ITEM_CAP: usize = 4096;
 
 thread_local! {
-    static IDLE: RefCell<Vec<Box<Pass>>> = const { RefCell::new(Vec::new()) };
+    static POOL: RefCell<Vec<Box<RoutingBatch>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One pass.
+/// One batch.
 #[derive(Default)]
-pub(crate) struct Pass {
+pub(crate) struct RoutingBatch {
     /// By the partitions' numbers.
-    pub(crate) batches: Vec<Batch>,
+    pub(crate) batches: Vec<DeliveryBatch>,
     /// Those that partitions have just now.
-    lent: Vec<Arc<Batch>>,
+    lent: Vec<Arc<DeliveryBatch>>,
     answers: Vec<(Reply<Answer>, Answer)>,
     /// Who has asked for something else, of which nothing is kept here.
     done: Vec<Reply<Answer>>,
@@ -42,69 +42,74 @@ pub(crate) struct Pass {
     /// Who has published them, and how many.
     owed: Vec<(Reply<Answer>, Publication, usize)>,
     reasons: Vec<Reason>,
-    /// Of what may be under way.
-    share: Option<Share>,
+    /// The permit.
+    permit: Option<Permit>,
 }
 
-impl Pass {
+impl RoutingBatch {
     /// One with nothing in it, for so many partitions.
-    pub(crate) fn new(partitions: usize, under_way: &UnderWay) -> Box<Self> {
-        let mut pass = IDLE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        pass.batches.resize_with(partitions, Batch::default);
-        pass.share = Some(under_way.nothing());
-        pass
+    pub(crate) fn new(partitions: usize, delivery_limiter: &DeliveryLimiter) -> Box<Self> {
+        let mut batch = POOL.with_borrow_mut(Vec::pop).unwrap_or_default();
+        batch.batches.resize_with(partitions, DeliveryBatch::default);
+        batch.permit = Some(delivery_limiter.empty_permit());
+        batch
     }
 
     /// It is over: its memory is for the next.
     fn end(mut self: Box<Self>) {
         fn clear<T>(all: &mut Vec<T>) {
             all.clear();
-            all.shrink_to(KEPT_ITEMS);
+            all.shrink_to(POOL_ITEM_CAP);
         }
-        self.batches.iter_mut().for_each(Batch::clear);
+        self.batches.iter_mut().for_each(DeliveryBatch::clear);
         clear(&mut self.answers);
         clear(&mut self.done);
         clear(&mut self.messages);
         clear(&mut self.owed);
         clear(&mut self.reasons);
-        self.share = None;
-        IDLE.with_borrow_mut(|idle| {
-            if idle.len() < KEPT {
+        self.permit = None;
+        POOL.with_borrow_mut(|idle| {
+            if idle.len() < POOL_CAP {
                 idle.push(self);
             }
         });
     }
 
     /// Messages of one more publisher. Handed back at once if others wait before it.
-    pub(crate) fn add(&mut self, mut own: Publication, reply: Reply<Answer>, under_way: &UnderWay) {
-        if under_way.holds_back(own.share.as_ref()) {
+    pub(crate) fn add(
+        &mut self,
+        mut own: Publication,
+        reply: Reply<Answer>,
+        delivery_limiter: &DeliveryLimiter,
+    ) {
+        if delivery_limiter.must_wait(own.permit.as_ref()) {
             return reply.send(Answer::Published(own));
         }
-        self.is_let_in(own.share.take());
+        self.is_let_in(own.permit.take());
         let count = own.messages.len();
         self.messages.append(&mut own.messages);
         self.owed.push((reply, own, count));
     }
 
-    /// Something else was done that somebody has asked for, who waits for the disk if anything `is_kept` of it.
-    pub(crate) fn is_done(&mut self, reply: Reply<Answer>, is_kept: bool) {
-        match is_kept {
+    /// Something else was done that somebody has asked for, who waits for the disk if anything `is_durable` of it.
+    pub(crate) fn is_done(&mut self, reply: Reply<Answer>, is_durable: bool) {
+        match is_durable {
             true => self.answers.push((reply, Answer::Done)),
             false => self.done.push(reply),
         }
     }
 
-    /// Somebody was let in with this, and is a part of the pass.
-    pub(crate) fn is_let_in(&mut self, share: Option<Share>) {
-        if let (Some(own), Some(share)) = (&mut self.share, share) {
-            own.join(share);
+    /// Somebody was let in with this, and is a part of the batch.
+    pub(crate) fn is_let_in(&mut self, permit: Option<Permit>) {
+        if let (Some(own), Some(permit)) = (&mut self.permit, permit) {
+            own.merge(permit);
         }
     }
 
     /// How many more deliveries there is room for.
     pub(crate) fn room(&self) -> usize {
         let deliveries = self.deliveries();
-        self.share.as_ref().map_or(usize::MAX, |share| share.room_beside(deliveries))
+        self.permit.as_ref().map_or(usize::MAX, |permit| permit.available(deliveries))
     }
 
     /// Routes what was added, as far as there is room.
@@ -146,8 +151,8 @@ impl Pass {
     /// All is routed that is: it is under way from now on.
     pub(crate) fn begin(&mut self) {
         let deliveries = self.deliveries();
-        if let Some(share) = &mut self.share {
-            share.has_come_to(deliveries);
+        if let Some(permit) = &mut self.permit {
+            permit.resize(deliveries);
         }
     }
 
@@ -175,7 +180,7 @@ impl Pass {
     /// Hands each partition its batch, and is under way no more. Whether all have theirs then.
     pub(crate) async fn deliver(&mut self, sessions: SessionStage) -> bool {
         let is_delivered = self.hand_over(sessions).await;
-        self.share = None;
+        self.permit = None;
         is_delivered
     }
 
@@ -203,7 +208,7 @@ impl Pass {
             }
             if !self.is_for_nobody() {
                 // The others have theirs, and for these there is no place yet.
-                sleep(AGAIN).await;
+                sleep(RETRY_DELAY).await;
             }
         }
     }
@@ -236,7 +241,7 @@ impl Pass {
         true
     }
 
-    /// Answers those who do not wait for the disk, as others in this pass do; `much` waits for it or not. What they publish next
+    /// Answers those who do not wait for the disk, as others in this batch do; `much` waits for it or not. What they publish next
     /// comes behind these messages, which are with the sessions.
     pub(crate) fn answer_unkept(&mut self, much: bool) {
         let unkept = |(_, answer): &mut (_, Answer)| match answer {

@@ -8,7 +8,7 @@ use phalanx::time::{now, time_of_day};
 use phalanx_mqtt::{Properties, QoS};
 use phalanx_store::{Entry, MessageId, Record, SessionId};
 
-use crate::message::{Kept, Message};
+use crate::message::{Message, StoredMessage};
 use crate::session::state::{Session, Will};
 
 /// What is kept of a session beyond what the store knows of it.
@@ -16,7 +16,7 @@ use crate::session::state::{Session, Will};
 pub(crate) struct Extras {
     pub(crate) will: Option<Will>,
     /// Wills of connections before, which are on their way to the router.
-    pub(crate) partings: Vec<Message>,
+    pub(crate) pending_wills: Vec<Message>,
     /// Whose it is, if any user's.
     pub(crate) user: Option<Arc<str>>,
 }
@@ -71,13 +71,13 @@ pub(crate) fn of_flags(flags: u8) -> Option<(QoS, bool)> {
 
 /// Notes a message by a number.
 pub(crate) fn put_message(entry: &mut Entry, number: u64, message: &Message) {
-    let kept = message.kept();
+    let stored = message.stored();
     entry.push(&Record::Message {
         message: MessageId(number),
-        topic: kept.topic,
-        payload: kept.payload,
-        properties: kept.properties.as_bytes(),
-        flags: flags(kept.qos, kept.retain),
+        topic: stored.topic,
+        payload: stored.payload,
+        properties: stored.properties.as_bytes(),
+        flags: flags(stored.qos, stored.retain),
         expires: message.expires().map_or(0, |at| Clocks::read().to_day_ms(at)),
     });
 }
@@ -89,7 +89,7 @@ pub(crate) fn read_message(
     clocks: Clocks,
 ) -> Option<Message> {
     let (qos, retain) = of_flags(from.flags)?;
-    let kept = Kept {
+    let stored = StoredMessage {
         topic: &from.topic,
         payload: &from.payload,
         properties: Properties::of_message(&from.properties).ok()?,
@@ -97,28 +97,28 @@ pub(crate) fn read_message(
         retain,
     };
     let expires = (from.expires > 0).then(|| clocks.of_day_ms(from.expires));
-    Some(Message::restored(number, &kept, expires))
+    Some(Message::from_stored(number, &stored, expires))
 }
 
 /// Notes a session as it is, one that is kept, and its wills that are on their way.
 pub(crate) fn put_session<'m>(
     entry: &mut Entry,
     session: &Session,
-    partings: impl Iterator<Item = &'m Message>,
+    pending_wills: impl Iterator<Item = &'m Message>,
 ) {
     entry.push(&Record::Session {
         session: SessionId(session.number),
         client: &session.client_id,
         expiry: session.expiry,
         left: session.left,
-        will: &Extras::write(session.will.as_ref(), session.user.as_deref(), partings),
+        will: &Extras::write(session.will.as_ref(), session.user.as_deref(), pending_wills),
     });
 }
 
 mod tag {
     pub(super) const WILL: u8 = 1;
     pub(super) const USER: u8 = 2;
-    pub(super) const PARTING: u8 = 3;
+    pub(super) const PENDING_WILL: u8 = 3;
 }
 
 /// Says of a will that its message does not expire.
@@ -128,7 +128,7 @@ impl Extras {
     fn write<'m>(
         will: Option<&Will>,
         user: Option<&str>,
-        partings: impl Iterator<Item = &'m Message>,
+        pending_wills: impl Iterator<Item = &'m Message>,
     ) -> Vec<u8> {
         let mut out = Vec::new();
         if let Some(user) = user {
@@ -137,8 +137,8 @@ impl Extras {
         if let Some(Will { message, delay, .. }) = will {
             field(&mut out, tag::WILL, |out| write_will(message, *delay, out));
         }
-        for message in partings {
-            field(&mut out, tag::PARTING, |out| write_will(message, Duration::ZERO, out));
+        for message in pending_wills {
+            field(&mut out, tag::PENDING_WILL, |out| write_will(message, Duration::ZERO, out));
         }
         out
     }
@@ -151,7 +151,7 @@ impl Extras {
             let field = take(&mut bytes)?;
             match *tag {
                 tag::WILL => extras.will = Some(read_will(field)?),
-                tag::PARTING => extras.partings.push(read_will(field)?.message),
+                tag::PENDING_WILL => extras.pending_wills.push(read_will(field)?.message),
                 tag::USER => extras.user = Some(str::from_utf8(field).ok()?.into()),
                 _ => return None,
             }
@@ -161,13 +161,13 @@ impl Extras {
 }
 
 fn write_will(message: &Message, delay: Duration, out: &mut Vec<u8>) {
-    let kept = message.kept();
+    let stored = message.stored();
     // Its clock begins when it is published.
     let expires = message.expires().map_or(NEVER, |at| at.as_secs());
     out.extend_from_slice(&delay.as_secs().to_le_bytes());
     out.extend_from_slice(&expires.to_le_bytes());
-    out.push(flags(kept.qos, kept.retain));
-    for bytes in [kept.topic.as_bytes(), kept.payload, kept.properties.as_bytes()] {
+    out.push(flags(stored.qos, stored.retain));
+    for bytes in [stored.topic.as_bytes(), stored.payload, stored.properties.as_bytes()] {
         put(out, bytes);
     }
 }
@@ -177,7 +177,7 @@ fn read_will(mut bytes: &[u8]) -> Option<Will> {
     let (delay, expires) = (number()?, number()?);
     let (qos, retain) = of_flags(*bytes.split_off_first()?)?;
     let [topic, payload, properties] = [take(&mut bytes)?, take(&mut bytes)?, take(&mut bytes)?];
-    let kept = Kept {
+    let stored = StoredMessage {
         topic: str::from_utf8(topic).ok()?,
         payload,
         properties: Properties::of_message(properties).ok()?,
@@ -185,7 +185,7 @@ fn read_will(mut bytes: &[u8]) -> Option<Will> {
         retain,
     };
     let expires = (expires != NEVER).then(|| Duration::from_secs(expires));
-    let message = Message::restored(0, &kept, expires);
+    let message = Message::from_stored(0, &stored, expires);
     Some(Will { message, delay: Duration::from_secs(delay), due: None })
 }
 
@@ -235,14 +235,14 @@ mod tests {
         for expires in [None, Some(0), Some(u32::MAX)] {
             let will = will(expires);
             let bytes = Extras::write(Some(&will), None, [&will.message; 2].into_iter());
-            let Extras { will: read, partings, .. } = Extras::read(&bytes).unwrap();
+            let Extras { will: read, pending_wills, .. } = Extras::read(&bytes).unwrap();
             let read = read.unwrap();
             let topics: Vec<_> =
-                partings.iter().map(|own| (own.topic.as_str(), own.expires())).collect();
+                pending_wills.iter().map(|own| (own.topic.as_str(), own.expires())).collect();
             assert_eq!(topics, [("t", read.message.expires()); 2]);
             assert_eq!((read.delay, read.due), (will.delay, None));
             assert_eq!(read.message.expires(), expires.map(|s| Duration::from_secs(s.into())));
-            let [a, b] = [&read.message, &will.message].map(Message::kept);
+            let [a, b] = [&read.message, &will.message].map(Message::stored);
             assert_eq!(
                 (a.topic, a.payload, a.qos, a.retain),
                 (b.topic, b.payload, b.qos, b.retain)

@@ -1,7 +1,7 @@
-//! The ledger: one order of all changes, over all processors, and when they are on the disk.
+//! The wal: one order of all changes, over all processors, and when they are on the disk.
 //!
-//! What is noted goes to the end of one line, under a lock that is held for a copy; so a change that was made after
-//! another, by whomever, stands behind it. One operation at a time hands the line to the journal, piece by piece. Nothing
+//! What is noted goes to the end of one pending, under a lock that is held for a copy; so a change that was made after
+//! another, by whomever, stands behind it. One operation at a time hands the pending to the journal, piece by piece. Nothing
 //! that was noted is ever refused, since it has happened: where the disk does not take it, it is tried again, and
 //! whoever asks for more meanwhile is told that there is no room.
 
@@ -21,25 +21,25 @@ use phalanx_store::{AppendError, Entry, Journal};
 use crate::drops::DropReason;
 use crate::durable::bounds::Bounds;
 use crate::durable::disk_state::DiskState;
-use crate::durable::patience::{Awake, PATIENCE, SLICE, patience};
+use crate::durable::disk_timeout::{AwakeClock, DISK_TIMEOUT, MAX_TICK, disk_timeout};
 
-/// A change's place in the line. All up to it are on the disk when it is. 0 for nothing to wait for.
+/// A change's place in the pending. All up to it are on the disk when it is. 0 for nothing to wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct Lsn(u64);
 
-/// The ledger has come to its end, or the disk takes long: nobody knows what is on it.
+/// The wal has come to its end, or the disk takes long: nobody knows what is on it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Broken;
+pub(crate) struct NotDurable;
 
-/// A handle on the ledger, or on none where nothing is kept.
+/// A handle on the wal, or on none where nothing is kept.
 #[derive(Clone, Default)]
-pub(crate) struct Ledger(Option<Arc<Shared>>);
+pub(crate) struct Wal(Option<Arc<Shared>>);
 
 struct Shared {
     journal: Journal,
     /// Where the operation runs that commits.
     stage: SharedStage<()>,
-    line: Mutex<Line>,
+    pending: Mutex<Pending>,
     /// Changes up to this one are on the disk.
     durable: AtomicU64,
     /// There is no room for more: the disk does not take it, or has as much as it may, or is behind.
@@ -47,9 +47,9 @@ struct Shared {
     /// The disk does not take it, or is behind: as far as that is known.
     is_behind: AtomicBool,
     /// Much waits for the disk.
-    is_long: AtomicBool,
+    is_backlogged: AtomicBool,
     /// How long the disk has taken nothing of what is to be committed, in milliseconds in which the broker was awake.
-    taken_nothing: AtomicU64,
+    stalled_ms: AtomicU64,
     disk: DiskState,
     /// Whether an operation looks for room.
     is_watching: AtomicBool,
@@ -61,24 +61,24 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Line {
+struct Pending {
     /// Not yet with the journal, in order.
     open: VecDeque<Entry>,
-    /// The ticket of the first of them.
+    /// The lsn of the first of them.
     first: u64,
     bytes: usize,
     is_committing: bool,
-    waiting: Vec<(Ticket, RemoteTrigger<()>)>,
+    waiting: Vec<(Lsn, RemoteTrigger<()>)>,
 }
 
 /// What the disk has not taken is tried again after so long; and so often when the program is to end.
-const AGAIN: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The time between two looks for room on a full disk.
 const ROOM_POLL_INTERVAL: Duration = Duration::from_secs(1);
-const AT_THE_END: u32 = 10;
+const MAX_SHUTDOWN_RETRIES: u32 = 10;
 
-impl Ledger {
+impl Wal {
     pub(crate) fn new(
         journal: Journal,
         stage: SharedStage<()>,
@@ -90,12 +90,12 @@ impl Ledger {
         Self(Some(Arc::new(Shared {
             journal,
             stage,
-            line: Mutex::new(Line { first: 1, ..Line::default() }),
+            pending: Mutex::new(Pending { first: 1, ..Pending::default() }),
             durable: AtomicU64::new(0),
             is_full,
             is_behind: AtomicBool::new(false),
-            is_long: AtomicBool::new(false),
-            taken_nothing: AtomicU64::new(0),
+            is_backlogged: AtomicBool::new(false),
+            stalled_ms: AtomicU64::new(0),
             disk: DiskState::default(),
             is_watching: AtomicBool::new(false),
             most_bytes,
@@ -113,7 +113,7 @@ impl Ledger {
     }
 
     /// Whether anything is kept at all.
-    pub(crate) fn keeps(&self) -> bool {
+    pub(crate) fn is_enabled(&self) -> bool {
         self.0.is_some()
     }
 
@@ -135,17 +135,17 @@ impl Ledger {
         }
     }
 
-    /// Whether the disk does not take what is noted, or has not for [`PATIENCE`]. Who would only wait for it is refused
-    /// before anything is noted: else those who come again and again would have the line grow without end.
+    /// Whether the disk does not take what is noted, or has not for [`DISK_TIMEOUT`]. Who would only wait for it is refused
+    /// before anything is noted: else those who come again and again would have the pending grow without end.
     pub(crate) fn is_behind(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| {
-            shared.is_behind.load(Ordering::Relaxed) || shared.left().is_zero()
+            shared.is_behind.load(Ordering::Relaxed) || shared.timeout_left().is_zero()
         })
     }
 
     /// Whether so much waits for the disk that even those who are promised nothing wait with it.
-    pub(crate) fn is_long(&self) -> bool {
-        self.0.as_ref().is_some_and(|shared| shared.is_long.load(Ordering::Relaxed))
+    pub(crate) fn is_backlogged(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| shared.is_backlogged.load(Ordering::Relaxed))
     }
 
     /// A number for a session; 0 if none is kept.
@@ -153,70 +153,70 @@ impl Ledger {
         self.0.as_ref().map_or(0, |shared| shared.next_session.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Why the ledger has ended, if it has.
+    /// Why the wal has ended, if it has.
     pub(crate) fn broken(&self) -> Option<&str> {
         self.0.as_ref()?.broken.get().map(String::as_str)
     }
 
     /// Notes what is in `entry`, which is empty then.
-    pub(crate) fn note(&self, entry: &mut Entry) -> Ticket {
+    pub(crate) fn append(&self, entry: &mut Entry) -> Lsn {
         let Some(shared) = self.0.as_ref().filter(|_| !entry.is_empty()) else {
-            return Ticket::default();
+            return Lsn::default();
         };
-        let mut line = shared.line();
-        line.bytes += entry.len();
-        match line.open.back_mut() {
-            Some(last) if last.len() + entry.len() <= shared.bounds.piece => last.append(entry),
-            _ => line.open.push_back(std::mem::take(entry)),
+        let mut pending = shared.pending();
+        pending.bytes += entry.len();
+        match pending.open.back_mut() {
+            Some(last) if last.len() + entry.len() <= shared.bounds.commit => last.append(entry),
+            _ => pending.open.push_back(std::mem::take(entry)),
         }
-        let ticket = Ticket(line.first + line.open.len() as u64 - 1);
-        if line.bytes > shared.bounds.long {
-            shared.is_long.store(true, Ordering::Relaxed);
+        let lsn = Lsn(pending.first + pending.open.len() as u64 - 1);
+        if pending.bytes > shared.bounds.backlog {
+            shared.is_backlogged.store(true, Ordering::Relaxed);
         }
-        if line.bytes > shared.bounds.most {
+        if pending.bytes > shared.bounds.pending {
             shared.is_full.store(true, Ordering::Relaxed);
             shared.is_behind.store(true, Ordering::Relaxed);
         }
-        shared.begin(line);
-        ticket
+        shared.begin(pending);
+        lsn
     }
 
     /// The last change so far.
-    pub(crate) fn latest(&self) -> Ticket {
-        self.0.as_ref().map_or(Ticket::default(), |shared| {
-            let line = shared.line();
-            Ticket(line.first + line.open.len() as u64 - 1)
+    pub(crate) fn latest(&self) -> Lsn {
+        self.0.as_ref().map_or(Lsn::default(), |shared| {
+            let pending = shared.pending();
+            Lsn(pending.first + pending.open.len() as u64 - 1)
         })
     }
 
     /// Whether all changes up to this one are on the disk.
-    pub(crate) fn is_durable(&self, ticket: Ticket) -> bool {
-        let durable = |shared: &Arc<Shared>| shared.durable.load(Ordering::Acquire) >= ticket.0;
-        ticket.0 == 0 || self.0.as_ref().is_none_or(durable)
+    pub(crate) fn is_durable(&self, lsn: Lsn) -> bool {
+        let durable = |shared: &Arc<Shared>| shared.durable.load(Ordering::Acquire) >= lsn.0;
+        lsn.0 == 0 || self.0.as_ref().is_none_or(durable)
     }
 
     /// As [`durable`](Self::durable), but not for long: what is noted goes on to the disk without anybody who waits.
-    pub(crate) async fn soon_durable(&self, ticket: Ticket) -> Result<(), Broken> {
-        if self.is_durable(ticket) {
+    pub(crate) async fn durable_within_timeout(&self, lsn: Lsn) -> Result<(), NotDurable> {
+        if self.is_durable(lsn) {
             return Ok(());
         }
-        match select(self.durable(ticket), patience()).await {
+        match select(self.durable(lsn), disk_timeout()).await {
             Either::Left(result) => result,
-            Either::Right(()) => Err(Broken),
+            Either::Right(()) => Err(NotDurable),
         }
     }
 
     /// As [`durable`](Self::durable), as long as the disk takes anything: not once it has taken nothing for
-    /// [`PATIENCE`]. For those who may wait for much that is before them, but not without end.
-    pub(crate) async fn durable_while_written(&self, ticket: Ticket) -> Result<(), Broken> {
-        let Some(shared) = self.0.as_ref().filter(|_| !self.is_durable(ticket)) else {
+    /// [`DISK_TIMEOUT`]. For those who may wait for much that is before them, but not without end.
+    pub(crate) async fn durable_with_progress(&self, lsn: Lsn) -> Result<(), NotDurable> {
+        let Some(shared) = self.0.as_ref().filter(|_| !self.is_durable(lsn)) else {
             return Ok(());
         };
-        let mut durable = pin!(self.durable(ticket));
+        let mut durable = pin!(self.durable(lsn));
         loop {
-            let left = shared.left();
+            let left = shared.timeout_left();
             if left.is_zero() {
-                return Err(Broken);
+                return Err(NotDurable);
             }
             if let Either::Left(result) = select(durable.as_mut(), sleep(left)).await {
                 return result;
@@ -225,94 +225,94 @@ impl Ledger {
     }
 
     /// Waits until all changes up to this one are on the disk.
-    pub(crate) async fn durable(&self, ticket: Ticket) -> Result<(), Broken> {
-        let Some(shared) = self.0.as_ref().filter(|_| ticket.0 > 0) else { return Ok(()) };
+    pub(crate) async fn durable(&self, lsn: Lsn) -> Result<(), NotDurable> {
+        let Some(shared) = self.0.as_ref().filter(|_| lsn.0 > 0) else { return Ok(()) };
         loop {
-            if shared.durable.load(Ordering::Acquire) >= ticket.0 {
+            if shared.durable.load(Ordering::Acquire) >= lsn.0 {
                 return Ok(());
             }
             let (trigger, event) = remote_event();
             let is_under_way = {
-                let mut line = shared.line();
+                let mut pending = shared.pending();
                 if shared.broken.get().is_some() {
-                    return Err(Broken);
+                    return Err(NotDurable);
                 }
                 // It may have come about just now; who commits fires under the lock what it finds there.
-                if shared.durable.load(Ordering::Acquire) >= ticket.0 {
+                if shared.durable.load(Ordering::Acquire) >= lsn.0 {
                     return Ok(());
                 }
-                line.waiting.push((ticket, trigger));
-                shared.begin(line)
+                pending.waiting.push((lsn, trigger));
+                shared.begin(pending)
             };
             match is_under_way {
                 true => drop(event.await),
                 // There was no room for the operation that commits: it is asked for again.
-                false => drop(select(event, sleep(AGAIN)).await),
+                false => drop(select(event, sleep(RETRY_DELAY)).await),
             }
         }
     }
 }
 
 impl Shared {
-    fn line(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sees to it that somebody commits. Whether somebody does.
-    fn begin(self: &Arc<Self>, mut line: MutexGuard<'_, Line>) -> bool {
-        if std::mem::replace(&mut line.is_committing, true) {
+    fn begin(self: &Arc<Self>, mut pending: MutexGuard<'_, Pending>) -> bool {
+        if std::mem::replace(&mut pending.is_committing, true) {
             return true;
         }
-        drop(line);
-        let committing = Committing { shared: self.clone(), is_over: false };
+        drop(pending);
+        let committing = Committing { shared: self.clone(), is_done: false };
         self.stage.dispatch(move |_| commit(committing)).is_ok()
     }
 
-    /// How much of [`PATIENCE`] is left for what the disk is at.
-    fn left(&self) -> Duration {
-        let taken_nothing = Duration::from_millis(self.taken_nothing.load(Ordering::Relaxed));
-        PATIENCE.saturating_sub(taken_nothing)
+    /// How much of [`DISK_TIMEOUT`] is left for what the disk is at.
+    fn timeout_left(&self) -> Duration {
+        let stalled_ms = Duration::from_millis(self.stalled_ms.load(Ordering::Relaxed));
+        DISK_TIMEOUT.saturating_sub(stalled_ms)
     }
 
     /// Does what the disk is to take, and counts how long it takes nothing meanwhile.
     async fn watched<T>(&self, work: impl Future<Output = T>) -> T {
-        let (mut work, mut awake) = (pin!(work), Awake::since(now()));
+        let (mut work, mut awake) = (pin!(work), AwakeClock::since(now()));
         loop {
-            let taken_nothing = match select(work.as_mut(), sleep(SLICE)).await {
+            let stalled_ms = match select(work.as_mut(), sleep(MAX_TICK)).await {
                 Either::Left(done) => {
-                    self.taken_nothing.store(0, Ordering::Relaxed);
+                    self.stalled_ms.store(0, Ordering::Relaxed);
                     return done;
                 }
-                Either::Right(()) => awake.look(now()),
+                Either::Right(()) => awake.tick(now()),
             };
-            self.taken_nothing.store(taken_nothing.as_millis() as u64, Ordering::Relaxed);
+            self.stalled_ms.store(stalled_ms.as_millis() as u64, Ordering::Relaxed);
         }
     }
 
-    /// All up to `ticket` are on the disk: whoever waits for one of them is told.
-    fn made_durable(&self, ticket: u64) {
-        let mut line = self.line();
-        self.durable.store(ticket, Ordering::Release);
-        let there = line.waiting.extract_if(.., |(until, _)| until.0 <= ticket);
+    /// All up to `lsn` are on the disk: whoever waits for one of them is told.
+    fn set_durable(&self, lsn: u64) {
+        let mut pending = self.pending();
+        self.durable.store(lsn, Ordering::Release);
+        let there = pending.waiting.extract_if(.., |(until, _)| until.0 <= lsn);
         let there: Vec<_> = there.collect();
-        drop(line);
+        drop(pending);
         there.into_iter().for_each(|(_, trigger)| trigger.fire(()));
     }
 
     /// Nothing is kept any more: the program ends, and nobody is told that anything was kept.
-    fn breaks(&self, error: &AppendError) {
+    fn close(&self, error: &AppendError) {
         let _ = self.broken.set(error.to_string());
         self.is_full.store(true, Ordering::Relaxed);
-        let waiting = std::mem::take(&mut self.line().waiting);
+        let waiting = std::mem::take(&mut self.pending().waiting);
         drop(waiting);
         drain();
     }
 
     /// Looks whether there is room for more.
-    fn look(self: &Arc<Self>) {
-        let (bytes, status) = (self.line().bytes, self.journal.status());
-        let is_behind = bytes > self.bounds.most;
-        self.is_long.store(bytes > self.bounds.long, Ordering::Relaxed);
+    fn update_full(self: &Arc<Self>) {
+        let (bytes, status) = (self.pending().bytes, self.journal.status());
+        let is_behind = bytes > self.bounds.pending;
+        self.is_backlogged.store(bytes > self.bounds.backlog, Ordering::Relaxed);
         self.is_behind.store(is_behind, Ordering::Relaxed);
         let is_full = is_behind || status.is_low || status.live >= self.most_bytes;
         self.is_full.store(is_full, Ordering::Relaxed);
@@ -342,7 +342,7 @@ impl Watching {
         loop {
             // Nothing is in it: the journal does what else is due.
             if shared.journal.append(Entry::new()).await.is_ok() {
-                shared.look();
+                shared.update_full();
             }
             let is_low = shared.journal.status().is_low;
             if !is_low || is_draining() || shared.broken.get().is_some() {
@@ -363,13 +363,13 @@ impl Drop for Watching {
 struct Committing {
     shared: Arc<Shared>,
     /// Another may have begun already.
-    is_over: bool,
+    is_done: bool,
 }
 
 impl Drop for Committing {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.shared.line().is_committing = false;
+        if !self.is_done {
+            self.shared.pending().is_committing = false;
         }
     }
 }
@@ -377,31 +377,31 @@ impl Drop for Committing {
 /// Commits until nothing is left.
 async fn commit(mut committing: Committing) {
     let shared = committing.shared.clone();
-    while let Some((ticket, entry)) = shared.take() {
+    while let Some((lsn, entry)) = shared.take() {
         let length = entry.len();
         if let Err(error) = shared.watched(shared.commit(entry)).await {
-            return shared.breaks(&error);
+            return shared.close(&error);
         }
-        shared.line().bytes -= length;
-        shared.look();
-        shared.made_durable(ticket);
+        shared.pending().bytes -= length;
+        shared.update_full();
+        shared.set_durable(lsn);
     }
-    committing.is_over = true;
+    committing.is_done = true;
 }
 
 impl Shared {
-    /// The next piece of the line, and its ticket; none when the operation that commits is to end.
+    /// The next piece of the pending, and its lsn; none when the operation that commits is to end.
     fn take(&self) -> Option<(u64, Entry)> {
-        let mut line = self.line();
-        let entry = line.open.pop_front().filter(|_| self.broken.get().is_none());
+        let mut pending = self.pending();
+        let entry = pending.open.pop_front().filter(|_| self.broken.get().is_none());
         match entry {
             Some(entry) => {
-                line.first += 1;
-                Some((line.first - 1, entry))
+                pending.first += 1;
+                Some((pending.first - 1, entry))
             }
             None => {
                 // Under the lock: what is noted next begins another.
-                line.is_committing = false;
+                pending.is_committing = false;
                 None
             }
         }
@@ -419,14 +419,14 @@ impl Shared {
                 Err(error) => error,
             };
             tries += 1;
-            let is_over = matches!(error, AppendError::Broken { .. } | AppendError::TooLong { .. });
-            if is_over || is_draining() && tries >= AT_THE_END {
+            let is_done = matches!(error, AppendError::Broken { .. } | AppendError::TooLong { .. });
+            if is_done || is_draining() && tries >= MAX_SHUTDOWN_RETRIES {
                 return Err(error);
             }
             self.disk.failed(&error);
             self.is_full.store(true, Ordering::Relaxed);
             self.is_behind.store(true, Ordering::Relaxed);
-            sleep(AGAIN).await;
+            sleep(RETRY_DELAY).await;
         }
     }
 }

@@ -14,15 +14,15 @@ use crate::message::Message;
 use crate::session::key::ClientKey;
 
 /// So many at most, as many as are routed at once and as many again; and bytes of memory that each has.
-const MOST: usize = 2048;
-const LARGEST: usize = 1024;
+const POOL_CAP: usize = 2048;
+const MAX_POOLED_BYTES: usize = 1024;
 
 thread_local! {
-    static SPARE: RefCell<Vec<Arc<Message>>> = const { RefCell::new(Vec::new()) };
+    static POOL: RefCell<Vec<Arc<Message>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What a client has published, as [`Message::of`] makes it.
-pub(crate) fn message(
+pub(crate) fn get(
     publish: &Publish<'_>,
     topic: &str,
     session: (ClientKey, u64),
@@ -30,7 +30,7 @@ pub(crate) fn message(
 ) -> Arc<Message> {
     // What is to be kept for long has no more memory than it needs.
     if !publish.retain
-        && let Some(mut spare) = SPARE.with_borrow_mut(Vec::pop)
+        && let Some(mut spare) = POOL.with_borrow_mut(Vec::pop)
         && let Some(own) = Arc::get_mut(&mut spare)
         && own.fits(publish, topic)
     {
@@ -41,10 +41,12 @@ pub(crate) fn message(
 }
 
 /// Takes messages back that nobody else has, and forgets the others.
-pub(crate) fn take_back(messages: &mut Vec<Arc<Message>>) {
-    SPARE.with_borrow_mut(|spare| {
+pub(crate) fn recycle(messages: &mut Vec<Arc<Message>>) {
+    POOL.with_borrow_mut(|spare| {
         for message in messages.drain(..) {
-            if spare.len() < MOST && Arc::strong_count(&message) == 1 && message.memory() <= LARGEST
+            if spare.len() < POOL_CAP
+                && Arc::strong_count(&message) == 1
+                && message.memory() <= MAX_POOLED_BYTES
             {
                 spare.push(message);
             }

@@ -11,7 +11,7 @@ use phalanx_guard::{AddressKey, Addresses, Bounds, Open, client};
 use phalanx_mqtt::Reason;
 
 use crate::config::Limits;
-use crate::connection::place::Place;
+use crate::connection::connection_limit::ConnectionPermit;
 use crate::connection::sender::LINGER;
 
 /// What each address has open, and how often it connects. Nothing where there is no limit on either: then nobody asks
@@ -20,8 +20,8 @@ use crate::connection::sender::LINGER;
 pub(crate) struct Guard(Option<(Arc<Addresses>, RandomState)>);
 
 /// A connection, counted until it is dropped.
-pub(crate) struct Guest {
-    _place: Place,
+pub(crate) struct Peer {
+    _permit: ConnectionPermit,
     _open: Option<Open>,
     /// Why it is not let in, if it is not.
     pub(super) refused: Option<Reason>,
@@ -29,10 +29,10 @@ pub(crate) struct Guest {
     since: Duration,
 }
 
-impl Guest {
+impl Peer {
     /// One for whom there is no place, and who is to be told so.
-    pub(super) fn turned_away(place: Place) -> Self {
-        Self { _place: place, _open: None, refused: Some(Reason::SERVER_BUSY), since: now() }
+    pub(super) fn rejected(permit: ConnectionPermit) -> Self {
+        Self { _permit: permit, _open: None, refused: Some(Reason::SERVER_BUSY), since: now() }
     }
 
     /// How long it may still take to say CONNECT, and all that comes before, of so long altogether.
@@ -52,9 +52,9 @@ impl Guard {
         Self(Addresses::new(bounds).map(|addresses| (addresses, RandomState::new())))
     }
 
-    pub(super) fn guest(&self, stream: &Stream, place: Place) -> Guest {
+    pub(super) fn peer(&self, stream: &Stream, permit: ConnectionPermit) -> Peer {
         let Some((addresses, hashes)) = &self.0 else {
-            return Guest { _place: place, _open: None, refused: None, since: now() };
+            return Peer { _permit: permit, _open: None, refused: None, since: now() };
         };
         // Where it has gone already it does not matter whose it was.
         let address =
@@ -65,6 +65,6 @@ impl Guard {
             None => Some(Reason::QUOTA_EXCEEDED),
             Some(open) => open.request(now()).is_err().then_some(Reason::CONNECTION_RATE_EXCEEDED),
         };
-        Guest { _place: place, _open: open, refused, since: now() }
+        Peer { _permit: permit, _open: open, refused, since: now() }
     }
 }

@@ -4,7 +4,7 @@
 use phalanx_matcher::{Filter, FilterError, Literal, Number};
 use phalanx_mqtt::Properties;
 
-use crate::content::path::{BEHIND, Parts, is_nearly, unescaped};
+use crate::content::path::{KEY_SEPARATOR, Parts, is_nearly, unescaped};
 
 /// A filter on what messages carry.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +32,7 @@ impl Content {
 
 /// A subscription as it was asked for, taken apart.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct ParsedSubscription {
     /// What it is known by: asked for again it is replaced, and so it is unsubscribed from.
     pub(crate) key: Box<str>,
     pub(crate) content: Option<Content>,
@@ -46,12 +46,12 @@ const JSON: &str = "$json";
 
 /// The filter that the properties of a SUBSCRIBE or UNSUBSCRIBE have for all its topic filters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct OfPacket<'a> {
+pub(crate) struct PacketFilter<'a> {
     text: Option<&'a str>,
     json: bool,
 }
 
-impl<'a> OfPacket<'a> {
+impl<'a> PacketFilter<'a> {
     /// # Errors
     /// A sentence on what is wrong.
     pub(crate) fn of(properties: Properties<'a>) -> Result<Self, String> {
@@ -77,14 +77,14 @@ impl<'a> OfPacket<'a> {
 }
 
 /// The key of a subscription, its content's text not looked at: for what was subscribed to before.
-pub(crate) fn key(filter: &str, own: OfPacket<'_>) -> Box<str> {
+pub(crate) fn key(filter: &str, own: PacketFilter<'_>) -> Box<str> {
     match own {
-        OfPacket { text: Some(text), json } => {
+        PacketFilter { text: Some(text), json } => {
             let json = if json { JSON } else { "" };
-            format!("{filter}{BEHIND}{json}{BEHIND}{text}").into()
+            format!("{filter}{KEY_SEPARATOR}{json}{KEY_SEPARATOR}{text}").into()
         }
-        OfPacket { text: None, json: true } => format!("{filter}{BEHIND}{JSON}").into(),
-        OfPacket { text: None, json: false } => filter.into(),
+        PacketFilter { text: None, json: true } => format!("{filter}{KEY_SEPARATOR}{JSON}").into(),
+        PacketFilter { text: None, json: false } => filter.into(),
     }
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn key(filter: &str, own: OfPacket<'_>) -> Box<str> {
 ///
 /// # Errors
 /// A sentence on what is wrong, which names the column where that is in its filter.
-pub(crate) fn take_apart(filter: &str, own: OfPacket<'_>) -> Result<Asked, String> {
+pub(crate) fn parse(filter: &str, own: PacketFilter<'_>) -> Result<ParsedSubscription, String> {
     let Parts { condition, query, .. } = Parts::of(filter)?;
     let content = match (condition, query, own.text) {
         (None, None, None) if own.json => {
@@ -111,18 +111,18 @@ pub(crate) fn take_apart(filter: &str, own: OfPacket<'_>) -> Result<Asked, Strin
         (None, None, Some(text)) => Some(Content::of(Filter::parse(text), own.json)?),
         _ => return Err("there are two filters: of $where/, ? and a property only one".into()),
     };
-    Ok(Asked { key: key(filter, own), content })
+    Ok(ParsedSubscription { key: key(filter, own), content })
 }
 
 /// Takes a subscription apart that was asked for before, by what it is known by.
 ///
 /// # Errors
-/// As [`take_apart`].
-pub(crate) fn of_key(key: &str) -> Result<Asked, String> {
-    let mut parts = key.splitn(3, BEHIND);
+/// As [`parse`].
+pub(crate) fn parse_key(key: &str) -> Result<ParsedSubscription, String> {
+    let mut parts = key.splitn(3, KEY_SEPARATOR);
     let filter = parts.next().unwrap_or_default();
     let json = parts.next() == Some(JSON);
-    take_apart(filter, OfPacket { text: parts.next(), json })
+    parse(filter, PacketFilter { text: parts.next(), json })
 }
 
 #[cfg(test)]
@@ -138,8 +138,8 @@ mod tests {
         buffer
     }
 
-    fn apart(filter: &str, user: &[(&str, &str)]) -> Result<Asked, String> {
-        take_apart(filter, OfPacket::of(properties(user).get())?)
+    fn apart(filter: &str, user: &[(&str, &str)]) -> Result<ParsedSubscription, String> {
+        parse(filter, PacketFilter::of(properties(user).get())?)
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
         let escaped = apart("$where-json/n > %2B5/a", &[]).unwrap();
         assert_eq!(escaped.content, fields.content);
         for asked in [plain_again(), query, sql, before, json, fields, escaped] {
-            assert_eq!(of_key(&asked.key).unwrap(), asked);
+            assert_eq!(parse_key(&asked.key).unwrap(), asked);
         }
         assert!(apart("a?$json&n>5", &[]).unwrap().content.unwrap().json);
         assert!(
@@ -170,7 +170,7 @@ mod tests {
         );
     }
 
-    fn plain_again() -> Asked {
+    fn plain_again() -> ParsedSubscription {
         apart("a/#", &[]).unwrap()
     }
 

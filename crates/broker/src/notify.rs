@@ -1,65 +1,65 @@
-//! A bell: one operation waits for it, and others of its processor ring it. It says that something has changed, and
-//! whoever hears it looks what. Unlike an event it is used again, so that waiting calls no allocator.
+//! A notify: one operation waits for it, and others of its processor ring it. It says that something has changed, and
+//! whoever on_reload it looks what. Unlike an event it is used again, so that waiting calls no allocator.
 
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// A bell. Dropped it rings, so that nobody waits in vain.
+/// A notify. Dropped it rings, so that nobody waits in vain.
 #[derive(Default)]
-pub(crate) struct Bell(Cell<Option<Waker>>);
+pub(crate) struct Notify(Cell<Option<Waker>>);
 
-impl Bell {
+impl Notify {
     /// Wakes whoever waits.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         if let Some(waiting) = self.0.take() {
             waiting.wake();
         }
     }
 
     /// Has this one woken, in place of whoever was to be.
-    pub(crate) fn wakes(&self, waiting: &Waker) {
+    pub(crate) fn register(&self, waiting: &Waker) {
         self.0.set(Some(waiting.clone()));
     }
 
-    /// Happens when it is rung after this was polled first.
-    pub(crate) fn rung(&self) -> Rung<'_> {
-        Rung { bell: self, waits: false }
+    /// Happens when it is notified after this was polled first.
+    pub(crate) fn notified(&self) -> Notified<'_> {
+        Notified { notify: self, waits: false }
     }
 }
 
-impl Drop for Bell {
+impl Drop for Notify {
     fn drop(&mut self) {
-        self.ring();
+        self.notify();
     }
 }
 
-/// See [`Bell::rung`].
-pub(crate) struct Rung<'b> {
-    bell: &'b Bell,
+/// See [`Notify::notified`].
+pub(crate) struct Notified<'b> {
+    notify: &'b Notify,
     waits: bool,
 }
 
-impl Future for Rung<'_> {
+impl Future for Notified<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let before = self.bell.0.take();
+        let before = self.notify.0.take();
         if self.waits && before.is_none() {
             self.waits = false;
             return Poll::Ready(());
         }
         self.waits = true;
-        self.bell.wakes(context.waker());
+        self.notify.register(context.waker());
         Poll::Pending
     }
 }
 
-impl Drop for Rung<'_> {
+impl Drop for Notified<'_> {
     fn drop(&mut self) {
         if self.waits {
-            self.bell.0.take();
+            self.notify.0.take();
         }
     }
 }
@@ -86,23 +86,23 @@ mod tests {
         let count = Arc::new(Count::default());
         let waker = Waker::from(count.clone());
         let mut context = Context::from_waker(&waker);
-        let bell = Bell::default();
-        bell.ring();
-        let mut rung = bell.rung();
-        let mut poll = |rung: &mut Rung<'_>| Pin::new(rung).poll(&mut context);
-        assert!(poll(&mut rung).is_pending(), "it was rung before");
-        assert!(poll(&mut rung).is_pending(), "woken by something else");
-        (0..2).for_each(|_| bell.ring());
-        assert!(poll(&mut rung).is_ready());
+        let notify = Notify::default();
+        notify.notify();
+        let mut notified = notify.notified();
+        let mut poll = |notified: &mut Notified<'_>| Pin::new(notified).poll(&mut context);
+        assert!(poll(&mut notified).is_pending(), "it was notified before");
+        assert!(poll(&mut notified).is_pending(), "woken by something else");
+        (0..2).for_each(|_| notify.notify());
+        assert!(poll(&mut notified).is_ready());
         assert_eq!(count.0.load(Ordering::Relaxed), 1);
-        let mut other = bell.rung();
+        let mut other = notify.notified();
         assert!(poll(&mut other).is_pending());
         drop(other);
-        bell.ring();
+        notify.notify();
         assert_eq!(count.0.load(Ordering::Relaxed), 1, "nobody waits any more");
-        bell.wakes(&waker);
-        drop(rung);
-        drop(bell);
+        notify.register(&waker);
+        drop(notified);
+        drop(notify);
         assert_eq!(count.0.load(Ordering::Relaxed), 2);
     }
 }

@@ -7,13 +7,13 @@ const BURST: Duration = Duration::from_secs(1);
 
 /// One client's rate, as the moment at which what it has published will be paid for (the generic cell rate
 /// algorithm).
-pub(super) struct Pace {
+pub(super) struct RateLimit {
     /// What a message costs.
     cost: Duration,
     paid: Duration,
 }
 
-impl Pace {
+impl RateLimit {
     /// Messages in a second.
     pub(super) fn new(rate: u32) -> Self {
         Self { cost: Duration::from_secs(1) / rate.max(1), paid: Duration::ZERO }
@@ -41,14 +41,14 @@ mod tests {
 
     #[test]
     fn a_second_at_once_and_then_the_rate() {
-        let mut pace = Pace::new(10);
-        assert_eq!(pace.wait(at(5000)), at(0));
-        pace.published(10, at(5000));
-        assert_eq!(pace.wait(at(5000)), at(0));
-        pace.published(3, at(5000));
-        assert_eq!((pace.wait(at(5000)), pace.wait(at(5100))), (at(300), at(200)));
+        let mut rate_limit = RateLimit::new(10);
+        assert_eq!(rate_limit.wait(at(5000)), at(0));
+        rate_limit.published(10, at(5000));
+        assert_eq!(rate_limit.wait(at(5000)), at(0));
+        rate_limit.published(3, at(5000));
+        assert_eq!((rate_limit.wait(at(5000)), rate_limit.wait(at(5100))), (at(300), at(200)));
         // A rest makes good for no more than a second.
-        pace.published(11, at(60_000));
-        assert_eq!(pace.wait(at(60_000)), at(100));
+        rate_limit.published(11, at(60_000));
+        assert_eq!(rate_limit.wait(at(60_000)), at(100));
     }
 }

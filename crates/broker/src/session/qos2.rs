@@ -1,0 +1,122 @@
+//! QoS 2 messages from a client: registered until the client releases their packet identifiers.
+
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use phalanx_mqtt::{PacketId, Reason};
+use phalanx_store::{Record, SessionId};
+
+use crate::durable::Lsn;
+use crate::session::key::ClientKey;
+use crate::session::table::Sessions;
+
+/// For each QoS 2 message whether it is new; and their shared state, if another connection may ask about them.
+pub(crate) type Qos2Begun = (Vec<bool>, Option<Arc<Qos2InFlight>>);
+
+/// QoS 2 messages that one connection received together, shared with the router. The session may outlive the
+/// connection.
+#[derive(Debug, Default)]
+pub(crate) struct Qos2InFlight {
+    is_routed: AtomicBool,
+    /// Messages that were not accepted. Usually empty.
+    refused: Mutex<Vec<PacketId>>,
+}
+
+impl Qos2InFlight {
+    /// Whether the messages were delivered to their subscribers' sessions.
+    pub(crate) fn is_routed(&self) -> bool {
+        self.is_routed.load(Ordering::Acquire)
+    }
+
+    /// Records that the messages are in the WAL and were delivered to their subscribers' sessions.
+    pub(crate) fn set_routed(&self) {
+        self.is_routed.store(true, Ordering::Release);
+    }
+
+    /// Records that these messages were not accepted: a retransmission on any connection is a new message.
+    pub(crate) fn refuse(&self, ids: impl IntoIterator<Item = PacketId>) {
+        self.refused().extend(ids);
+    }
+
+    pub(crate) fn has_refused(&self, id: PacketId) -> bool {
+        self.refused().contains(&id)
+    }
+
+    fn refused(&self) -> MutexGuard<'_, Vec<PacketId>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sessions {
+    /// Registers QoS 2 messages received on connection `connection_id`. Returns for each whether it is new.
+    ///
+    /// # Errors
+    /// A reason code, and no message is registered, if the client exceeds its receive maximum, or if another
+    /// connection of the client is still routing one of the messages.
+    pub(super) fn begin(
+        &mut self,
+        key: ClientKey,
+        connection_id: u64,
+        ids: &[PacketId],
+    ) -> Result<Qos2Begun, Reason> {
+        let most = usize::from(self.limits.receive_maximum);
+        let session = self.get(key).filter(|session| session.is_on(connection_id));
+        let Some(session) = session else { return Err(Reason::SESSION_TAKEN_OVER) };
+        let is_open = |id: &PacketId| {
+            let begun = session.received.get(id).and_then(Option::as_ref);
+            begun.is_some_and(|begun| !begun.is_routed() && !begun.has_refused(*id))
+        };
+        if ids.iter().any(is_open) {
+            return Err(Reason::SERVER_BUSY);
+        }
+        let persistent = session.expiry > 0 || session.durable_id() != 0;
+        let own = persistent.then(|| Arc::new(Qos2InFlight::default()));
+        let mut begin = |id: &PacketId| match session.received.entry(*id) {
+            // Refused, but the connection ended before it could abandon the message.
+            Entry::Occupied(mut place)
+                if place.get().as_ref().is_some_and(|begun| begun.has_refused(*id)) =>
+            {
+                place.insert(own.clone());
+                true
+            }
+            Entry::Occupied(_) => false,
+            Entry::Vacant(place) => {
+                place.insert(own.clone());
+                true
+            }
+        };
+        let begun: Vec<_> = ids.iter().map(&mut begin).collect();
+        if session.received.len() <= most {
+            return Ok((begun, own));
+        }
+        for (id, _) in ids.iter().zip(&begun).filter(|(_, new)| **new) {
+            session.received.remove(id);
+        }
+        Err(Reason::RECEIVE_MAXIMUM_EXCEEDED)
+    }
+
+    /// Forgets QoS 2 messages that the client will not send again. Returns for each whether it was registered.
+    pub(super) fn release(
+        &mut self,
+        key: ClientKey,
+        connection_id: u64,
+        ids: &[PacketId],
+    ) -> (Vec<bool>, Lsn) {
+        let mut records = std::mem::take(&mut self.records);
+        let session = self.get(key).filter(|session| session.is_on(connection_id));
+        let Some(session) = session else { return (vec![false; ids.len()], Lsn::default()) };
+        let durable_id = session.durable_id();
+        let mut release = |id: &PacketId| {
+            let is_known = session.received.remove(id).is_some();
+            if is_known && durable_id != 0 {
+                let (session, packet) = (SessionId(durable_id), id.get());
+                records.push(&Record::IncomingDone { session, packet });
+            }
+            is_known
+        };
+        let known = ids.iter().map(&mut release).collect();
+        self.records = records;
+        (known, self.append())
+    }
+}
