@@ -386,6 +386,7 @@ impl Io {
     }
 
     /// Requests that were not answered, or whose answer was not fetched.
+    #[cfg(feature = "sim")]
     pub(crate) fn in_flight(&self) -> usize {
         self.flights.borrow().len()
     }

@@ -53,17 +53,28 @@
 //! | [`sim`] | deterministic simulation of a whole program |
 //! | [`embed`] | the scheduler without the runtime |
 //!
+//! Features, all on by default except `tracing`:
+//!
+//! | feature | contents |
+//! |---|---|
+//! | `admin` | the admin pages: [`Runtime::admin`]; implies `serde` |
+//! | `serde` | `Serialize` and `Deserialize` for the snapshots in [`metrics`] |
+//! | `sim` | the module [`sim`] |
+//! | `tracing` | events for the crate `tracing` |
+//!
 //! The scheduler is the crate `phalanx-core`; the drivers for io_uring, epoll and kqueue are in `phalanx-driver`.
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "admin")]
 mod admin;
+#[cfg(not(feature = "admin"))]
+mod admin_disabled;
 mod affinity;
 pub mod blocking;
 mod cache;
 mod clock;
 mod coalescing;
-mod counter;
 #[cfg(doctest)]
 mod docs;
 pub mod embed;
@@ -82,7 +93,10 @@ mod select;
 pub mod shutdown;
 mod shutdown_signal;
 mod signals;
+#[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(not(feature = "sim"))]
+mod sim_disabled;
 mod sleep_cost;
 pub mod stage;
 mod stall_detector;
@@ -102,5 +116,9 @@ pub use phalanx_core::{
     sleep, timeout, yield_now,
 };
 
+#[cfg(not(feature = "admin"))]
+use admin_disabled as admin;
 pub use runtime::Runtime;
 pub use select::select;
+#[cfg(not(feature = "sim"))]
+use sim_disabled as sim;

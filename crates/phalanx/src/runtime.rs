@@ -5,6 +5,7 @@
 //! to finish; at the deadline, or at a second signal, what is left is ended. What does not end then is
 //! reported, and the process exited if it is the runtime's ([`crate::stuck`]).
 
+#[cfg(feature = "admin")]
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::Arc;
@@ -19,11 +20,13 @@ use phalanx_driver::Config;
 #[doc(inline)]
 pub use phalanx_driver::{DriverChoice, DriverKind};
 
-use crate::admin::{self, Admin};
+#[cfg(feature = "admin")]
+use crate::admin;
+use crate::admin::Admin;
 use crate::cache;
-use crate::counter::Counter;
 pub use crate::error::{RunError, StartError};
 pub use crate::exit_report::{ExitReport, Leaks};
+use crate::metrics::Counter;
 use crate::panics::PanicHook;
 pub use crate::rlimit::raise_open_files;
 use crate::signals::Signals;
@@ -70,7 +73,9 @@ pub struct Runtime {
     pub(crate) gather: Duration,
     drain: Duration,
     signals: bool,
+    #[cfg(feature = "admin")]
     admin: Option<SocketAddr>,
+    #[cfg(feature = "admin")]
     admin_hosts: Vec<String>,
     shown: Vec<Counter>,
     stall_threshold: Duration,
@@ -95,6 +100,7 @@ pub struct Started {
     /// Why it is not the driver that would be preferred, in a line for the log.
     pub fallback: Option<String>,
     /// Where the admin pages are.
+    #[cfg(feature = "admin")]
     pub admin: Option<SocketAddr>,
 }
 
@@ -110,7 +116,9 @@ impl Runtime {
             gather: Duration::ZERO,
             drain: DEFAULT_DRAIN,
             signals: true,
+            #[cfg(feature = "admin")]
             admin: None,
+            #[cfg(feature = "admin")]
             admin_hosts: Vec::new(),
             shown: Vec::new(),
             stall_threshold: DEFAULT_STALL_THRESHOLD,
@@ -258,6 +266,7 @@ impl Runtime {
     /// Shows the program at this address: live at `/`, and as `/snapshot.json`, `/metrics`,
     /// `/graph.dot` and `/trace.json`. They tell whoever can connect all about the program's load, so
     /// keep it to the loopback.
+    #[cfg(feature = "admin")]
     #[must_use]
     pub fn admin(mut self, address: Option<SocketAddr>) -> Self {
         self.admin = address;
@@ -268,6 +277,7 @@ impl Runtime {
     /// ports, such as the one by which a scraper reaches this program. Requests for another host are
     /// answered with 403, as a web page could read the admin pages by having its own name lead to them (DNS
     /// rebinding). The default is none.
+    #[cfg(feature = "admin")]
     #[must_use]
     pub fn admin_hosts<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.admin_hosts = names.into_iter().map(Into::into).collect();
@@ -311,11 +321,14 @@ impl Runtime {
     where
         F: Fn(&StartContext) -> Result<(), StartError> + Send + Sync,
     {
-        if crate::io::try_with(|_| ()).is_some() {
+        if crate::io::is_entered() {
             return Err(RunError::Nested);
         }
         let (kind, fallback) = phalanx_driver::choose(self.driver).map_err(RunError::Driver)?;
+        #[cfg(feature = "admin")]
         let admin = self.admin.map(|address| Admin::declare(&mut graph, address)).transpose()?;
+        #[cfg(not(feature = "admin"))]
+        let admin: Option<Admin> = None;
         graph.measured_cache_bytes(match self.cache_bytes {
             0 => cache::second_level(),
             bytes => bytes,
@@ -327,6 +340,7 @@ impl Runtime {
             control: control.clone(),
             driver: kind,
             fallback,
+            #[cfg(feature = "admin")]
             admin: admin.as_ref().map(Admin::address),
         };
         let epoch = Instant::now();
@@ -335,6 +349,7 @@ impl Runtime {
             let watch = StallDetector::new(self.stall_threshold, &control, long.clone());
             (watch, SupervisorIdle::new(self.processors))
         });
+        #[cfg(feature = "admin")]
         if let Some(admin) = &admin {
             admin.describe(admin::Source {
                 control: control.clone(),

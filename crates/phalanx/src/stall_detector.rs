@@ -31,6 +31,7 @@ impl StallCounts {
         Arc::new(Self { stages, counts })
     }
 
+    #[cfg(any(feature = "admin", test))]
     pub(crate) fn of(&self, processor: usize, stage: usize) -> u64 {
         self.counts[processor * self.stages + stage].load(Ordering::Relaxed)
     }

@@ -14,7 +14,7 @@
 //!     let (trigger, answer) = remote_event();
 //!     std::thread::spawn(move || trigger.fire(42));
 //!     stage.dispatch(move |_| async move {
-//!         assert_eq!(answer.await, Ok(42));
+//!         assert_eq!(answer.await, Some(42));
 //!         control.drain();
 //!     })?;
 //!     Ok(())

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use super::human::{count, percent, time};
-use super::interval::{Interval, StageInterval};
+use crate::metrics::human::{count, percent, time};
+use crate::metrics::{Interval, StageInterval};
 
 /// More processors than this are drawn as one.
 const APART: usize = 16;

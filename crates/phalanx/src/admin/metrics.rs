@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use phalanx_core::{COHORT_BUCKETS, TIME_BUCKETS, Times, bucket_end_ns, yield_now};
 
-use super::snapshot::{CounterSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot};
+use crate::metrics::{CounterSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot};
 
 /// What Prometheus is told that it gets.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

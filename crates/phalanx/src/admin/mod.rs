@@ -8,16 +8,13 @@
 //! suspended. `snapshot.rs` is the one source of all; `interval.rs` what happened between two;
 //! `picture/`, `graph.rs`, `metrics.rs` and `timeline.rs` are pure functions of these.
 
-mod bytes;
 mod graph;
 mod hosts;
 mod http;
-pub mod human;
-mod interval;
 mod metrics;
 mod pages;
 mod picture;
-mod snapshot;
+mod take;
 mod timeline;
 
 use std::net::{SocketAddr, TcpListener};
@@ -28,20 +25,13 @@ use std::time::{Duration, Instant};
 use phalanx_core::{Control, Graph, Session, SharedStage, sleep};
 use phalanx_driver::DriverKind;
 
-use crate::counter::Counter;
 use crate::error::{RunError, StartError};
+use crate::metrics::Counter;
 use crate::net::{Listener, bind};
 use crate::shutdown::is_draining;
 use crate::stall_detector::StallCounts;
 
 pub(crate) use hosts::Hosts;
-
-pub use bytes::{BytesSnapshot, ObjectBytesSnapshot, OperationBytesSnapshot};
-pub use interval::{Arc as ArcInterval, Interval, ProcessorInterval, StageInterval};
-pub use snapshot::{
-    ArcSnapshot, ColumnSnapshot, CounterSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot,
-    TimesSnapshot, VERSION,
-};
 
 /// So many clients at once; more are turned away.
 const MAX_CONNECTIONS: usize = 64;

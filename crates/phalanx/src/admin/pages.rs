@@ -6,9 +6,9 @@ use phalanx_core::sleep;
 
 use super::hosts::Hosts;
 use super::http::{Answer, Connection, Method, Request};
-use super::interval::Interval;
-use super::snapshot::Snapshot;
 use super::{Source, graph, metrics, picture, timeline};
+use crate::metrics::Interval;
+use crate::metrics::Snapshot;
 use crate::select::{Either, select};
 use crate::shutdown::draining;
 

@@ -18,7 +18,9 @@ use std::sync::Arc;
 use phalanx_core::{CallError, Graph, SharedStage};
 
 pub use self::call::BlockingCall;
-pub(crate) use self::pool::{Job, Pool, Pools, awaited_stages, contain};
+#[cfg(feature = "sim")]
+pub(crate) use self::pool::Job;
+pub(crate) use self::pool::{Pool, Pools, awaited_stages, contain};
 
 /// The threads of a blocking stage that declares nothing else.
 pub const DEFAULT_BLOCKING_THREADS: usize = 4;

@@ -95,21 +95,6 @@ impl Pool {
         contain(|| drop(job));
     }
 
-    /// The call that has waited longest, for a simulated thread.
-    pub(crate) fn take(&self) -> Option<Job> {
-        self.lock().jobs.pop_front().map(|(_, job)| job)
-    }
-
-    /// Whether a call waits for a thread.
-    pub(crate) fn has_jobs(&self) -> bool {
-        !self.lock().jobs.is_empty()
-    }
-
-    /// The most threads.
-    pub(crate) fn most_threads(&self) -> usize {
-        self.most_threads
-    }
-
     /// A thread's life.
     fn serve(&self) {
         let mut state = self.lock();
@@ -157,6 +142,25 @@ impl Pool {
     /// No code that may panic runs under the lock, and the state is always whole.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Access of the simulated threads.
+#[cfg(feature = "sim")]
+impl Pool {
+    /// The call that has waited longest, for a simulated thread.
+    pub(crate) fn take(&self) -> Option<Job> {
+        self.lock().jobs.pop_front().map(|(_, job)| job)
+    }
+
+    /// Whether a call waits for a thread.
+    pub(crate) fn has_jobs(&self) -> bool {
+        !self.lock().jobs.is_empty()
+    }
+
+    /// The most threads.
+    pub(crate) fn most_threads(&self) -> usize {
+        self.most_threads
     }
 }
 

@@ -10,8 +10,8 @@ use std::fmt::Write;
 
 use super::escape;
 use super::layout::{BOX_HEIGHT, BOX_WIDTH, Layout, Place};
-use crate::admin::human::count;
-use crate::admin::interval::Interval;
+use crate::metrics::Interval;
+use crate::metrics::human::count;
 
 /// More crossing arcs than this would hide each other.
 const CROSSING: usize = 40;

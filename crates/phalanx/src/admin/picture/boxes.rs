@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 use super::escape;
 use super::layout::{BOX_HEIGHT, BOX_WIDTH, Place};
-use crate::admin::human::{count, percent, time};
-use crate::admin::interval::StageInterval;
+use crate::metrics::StageInterval;
+use crate::metrics::human::{count, percent, time};
 
 /// Where the columns end.
 const COLUMNS: [u32; 4] = [94, 160, 226, 292];

@@ -11,9 +11,9 @@ mod style;
 
 use std::fmt::Write;
 
-use super::human::{count, percent};
-use super::interval::{Interval, ProcessorInterval};
-use super::snapshot::Snapshot;
+use crate::metrics::Snapshot;
+use crate::metrics::human::{count, percent};
+use crate::metrics::{Interval, ProcessorInterval};
 use layout::Layout;
 pub(super) use page::{Shown, fragment, page};
 

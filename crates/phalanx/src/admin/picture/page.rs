@@ -1,9 +1,9 @@
 //! The page around the picture.
 
-use super::super::human::{cohorts, count, percent, time};
-use super::super::interval::Interval;
-use super::super::snapshot::Snapshot;
 use super::{drawing, escape, style};
+use crate::metrics::Interval;
+use crate::metrics::Snapshot;
+use crate::metrics::human::{cohorts, count, percent, time};
 
 /// For which screens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

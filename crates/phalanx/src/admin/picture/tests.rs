@@ -1,7 +1,7 @@
 //! The picture of a made-up program.
 
 use super::*;
-use crate::admin::interval::{Arc, StageInterval};
+use crate::metrics::{ArcInterval, StageInterval};
 
 fn stage(ran: u64) -> StageInterval {
     StageInterval {
@@ -84,7 +84,7 @@ fn a_box_for_each_stage_on_each_processor() {
 #[test]
 fn arcs_are_as_wide_as_they_are_many() {
     let (snapshot, mut interval) = program(2, &["a", "b", "c", "d"]);
-    let arc = |from, to, count| Arc { from, to, count };
+    let arc = |from, to, count| ArcInterval { from, to, count };
     interval.arcs = vec![
         arc(None, (0, 0), 5),
         arc(Some((0, 0)), (0, 1), 10),
@@ -137,7 +137,7 @@ fn the_busier_the_warmer() {
 #[test]
 fn names_are_text_and_nothing_else() {
     let (snapshot, mut interval) = program(1, &["<script>\"&\u{1}"]);
-    interval.arcs = vec![Arc { from: None, to: (0, 0), count: 1 }];
+    interval.arcs = vec![ArcInterval { from: None, to: (0, 0), count: 1 }];
     let page = page(&snapshot, &interval);
     assert!(page.contains("&lt;script&gt;&quot;&amp; "));
     assert_eq!(count_of(&page, "<script>"), 1, "the page's own");

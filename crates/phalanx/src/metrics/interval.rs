@@ -25,7 +25,7 @@ pub struct Interval {
     /// By processor.
     pub processors: Vec<ProcessorInterval>,
     /// Operations that stages invoked or re-enabled at each other; those with a count.
-    pub arcs: Vec<Arc>,
+    pub arcs: Vec<ArcInterval>,
 }
 
 /// One processor, or all together.
@@ -97,7 +97,7 @@ pub struct StageInterval {
 
 /// Operations from a stage on a processor to a stage on a processor.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Arc {
+pub struct ArcInterval {
     /// Processor and stage by number; none for the world outside.
     pub from: Option<(usize, usize)>,
     /// Processor and stage by number.
@@ -289,12 +289,12 @@ impl Interval {
     /// The same as if all ran on one processor.
     #[must_use]
     pub fn summed(&self) -> Self {
-        let mut arcs: Vec<Arc> = Vec::new();
+        let mut arcs: Vec<ArcInterval> = Vec::new();
         for arc in &self.arcs {
             let (from, to) = (arc.from.map(|(_, stage)| (0, stage)), (0, arc.to.1));
             match arcs.iter_mut().find(|sum| sum.from == from && sum.to == to) {
                 Some(sum) => sum.count += arc.count,
-                None => arcs.push(Arc { from, to, count: arc.count }),
+                None => arcs.push(ArcInterval { from, to, count: arc.count }),
             }
         }
         Self { processors: vec![self.total()], arcs, ..self.clone() }
@@ -305,7 +305,7 @@ fn arcs_since(
     names: &[Name],
     before: Option<&ProcessorSnapshot>,
     after: &ProcessorSnapshot,
-) -> Vec<Arc> {
+) -> Vec<ArcInterval> {
     let number = |name: &Name| names.iter().position(|stage| stage == name);
     let found = after.arcs.iter().filter_map(|arc| {
         let same = |old: &&super::snapshot::ArcSnapshot| {
@@ -316,7 +316,7 @@ fn arcs_since(
         let from = arc.from.as_ref().and_then(number);
         let from = from.map(|stage| (arc.from_processor.unwrap_or(after.processor), stage));
         let to = (after.processor, number(&arc.to)?);
-        (count > 0).then_some(Arc { from, to, count })
+        (count > 0).then_some(ArcInterval { from, to, count })
     });
     found.collect()
 }

@@ -5,26 +5,23 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 
-use phalanx_core::{
-    COHORT_BUCKETS, Column, LadderView, Phase, ProcessorView, ShedView, StageView, TIME_BUCKETS,
-    Times, bucket_end_ns, yield_now,
-};
+use phalanx_core::{COHORT_BUCKETS, LadderView, TIME_BUCKETS, Times};
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
-use super::Source;
-use super::bytes::BytesSnapshot;
-use crate::counter::Counter;
+use super::counter::Counter;
+use super::operation_sizes::BytesSnapshot;
 
 /// The version of the snapshot's form. It changes when a field changes its meaning or goes.
 pub const VERSION: u32 = 1;
 
 /// A name: of our own program, or read from another's snapshot.
-pub(super) type Name = Cow<'static, str>;
+pub(crate) type Name = Cow<'static, str>;
 
 /// A program at one moment: `/snapshot.json`. Read one back with `serde_json`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Snapshot {
     /// [`VERSION`].
     pub version: u32,
@@ -40,28 +37,29 @@ pub struct Snapshot {
     pub time_buckets_ns: Vec<u64>,
     /// Those of the program's own.
     // Programs that had none yet are read too.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub counters: Vec<CounterSnapshot>,
     /// Bytes of a processor's second-level cache, as the runtime was told or has asked the machine.
     // Programs that did not tell are read too.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub cache_bytes: u64,
     /// What operations take of it.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub bytes: BytesSnapshot,
     /// By processor. The last field: it is written piece by piece.
     pub processors: Vec<ProcessorSnapshot>,
 }
 
 /// A [`Counter`](crate::metrics::Counter).
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct CounterSnapshot {
     /// As declared.
     pub name: Name,
     /// What is counted, in a sentence.
     pub help: Name,
     /// The name and the value of its label, if it is one of several of its name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub label: Option<[Name; 2]>,
     /// How much so far.
     pub count: u64,
@@ -76,7 +74,8 @@ impl From<&Counter> for CounterSnapshot {
 }
 
 /// One processor.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct ProcessorSnapshot {
     /// From zero.
     pub processor: usize,
@@ -98,17 +97,17 @@ pub struct ProcessorSnapshot {
     pub memory_bytes: u64,
     /// Bytes of the pools of its requests' objects.
     // Programs that had none of these yet are read too.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub pooled_bytes: u64,
     /// Objects alive in these.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub pooled_objects: u64,
     /// Of both, bytes beyond its region of huge pages.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub spilled_bytes: u64,
     /// How large the cohorts are of stages that declare no size.
     // Programs that had no ladder yet are read too.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub ladder: LadderSnapshot,
     /// By stage.
     pub stages: Vec<StageSnapshot>,
@@ -117,7 +116,8 @@ pub struct ProcessorSnapshot {
 }
 
 /// What a processor has found about the size of cohorts; see [`phalanx_core::LadderView`].
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct LadderSnapshot {
     /// The size in use; at 1 calls run inside of their callers. Zero before the first trial.
     pub cohort: u64,
@@ -144,7 +144,8 @@ impl From<LadderView> for LadderSnapshot {
 }
 
 /// One stage on one processor: the columns of the 2002 paper's Figure 4.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct StageSnapshot {
     /// Its name.
     pub stage: Name,
@@ -165,7 +166,7 @@ pub struct StageSnapshot {
     /// How long operations ran, each time; each is counted at its cohort's mean.
     pub runs: TimesSnapshot,
     /// Of those completed, operations that ran inside of their callers.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub direct: u64,
     /// Times that operations suspended.
     pub suspended: u64,
@@ -179,19 +180,19 @@ pub struct StageSnapshot {
     pub refused: u64,
     /// Operations that ran for longer than [`Runtime::stall_threshold`](crate::Runtime::stall_threshold).
     // Programs that did not count these yet are read too.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub long_operations: u64,
     /// Cohorts that interrupted another stage's, a threshold being reached.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub interruptions: u64,
     /// Times that the stage was passed over so that its cohort could fill.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub held: u64,
     /// Turns in which nothing was begun, the cache being taken up by what is on its way.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub postponed: u64,
     /// Times that its state was made anew after a panic.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub rebuilt: u64,
     /// Work that was not begun, by reason: `deadline`, its session's had passed; `admission`, no
     /// credit for it at the stage that asked; `full`, a bound was reached (in `refused` too).
@@ -207,7 +208,8 @@ pub struct StageSnapshot {
 }
 
 /// A count with the mean and the maximum of a time.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct ColumnSnapshot {
     /// Operations.
     pub count: u64,
@@ -220,7 +222,8 @@ pub struct ColumnSnapshot {
 }
 
 /// Operations by a time of theirs.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct TimesSnapshot {
     /// Half of them took no longer, in nanoseconds.
     pub p50_ns: f64,
@@ -238,7 +241,8 @@ impl From<Times> for TimesSnapshot {
 }
 
 /// Operations that one stage invoked or re-enabled at another.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct ArcSnapshot {
     /// A stage, or none for the world outside: I/O, timers, other threads, and results from other
     /// processors.
@@ -251,111 +255,7 @@ pub struct ArcSnapshot {
     pub count: u64,
 }
 
-fn mean(total: u64, count: u64) -> f64 {
-    if count == 0 { 0.0 } else { total as f64 / count as f64 }
-}
-
-fn column(column: Column, per: u64) -> ColumnSnapshot {
-    ColumnSnapshot {
-        count: column.count,
-        total_ns: column.total_ns,
-        mean_ns: mean(column.total_ns, per),
-        max_ns: column.max_ns,
-    }
-}
-
-fn stage(name: &'static str, view: &StageView, long_operations: u64) -> StageSnapshot {
-    let ran = view.started.count + view.resumed.count;
-    StageSnapshot {
-        stage: name.into(),
-        queue_length: view.queue_length,
-        queue_length_mean: mean(view.queue_length_sum, view.cohorts),
-        queue_length_max: view.queue_length_max,
-        started: column(view.started, view.started.count),
-        resumed: column(view.resumed, view.resumed.count),
-        completed: column(view.completed, ran),
-        waits: view.waits.into(),
-        runs: view.runs.into(),
-        direct: view.direct,
-        suspended: view.suspended,
-        suspended_now: view.suspended_now(),
-        panicked: view.panicked,
-        ended: view.ended,
-        refused: view.refused,
-        long_operations,
-        interruptions: view.interruptions,
-        held: view.held,
-        postponed: view.postponed,
-        rebuilt: view.rebuilt,
-        shed: shed(view),
-        cohorts: view.cohorts,
-        cohort_mean: mean(ran.saturating_sub(view.direct), view.cohorts),
-        cohort_max: view.cohort_max,
-        cohort_sizes: view.cohort_sizes,
-    }
-}
-
-fn shed(view: &StageView) -> BTreeMap<Name, u64> {
-    let ShedView { deadline, admission, full } = view.shed;
-    [("deadline", deadline), ("admission", admission), ("full", full)]
-        .map(|(reason, count)| (reason.into(), count))
-        .into()
-}
-
-fn processor(source: &Source, names: &[&'static str], index: usize) -> ProcessorSnapshot {
-    let view = source.control.processor(index);
-    ProcessorSnapshot {
-        processor: index,
-        turns: view.turns,
-        parks: view.parks,
-        parked_ns: view.parked_ns,
-        busy_ns: view.busy_ns,
-        wakes_sent: view.wakes_sent,
-        system_calls: source.system_calls[index].load(Ordering::Relaxed),
-        operations: view.operations,
-        memory_bytes: view.memory_bytes,
-        pooled_bytes: view.pooled_bytes,
-        pooled_objects: view.pooled_objects,
-        spilled_bytes: view.spilled_bytes,
-        ladder: view.ladder.into(),
-        stages: names
-            .iter()
-            .zip(&view.stages)
-            .enumerate()
-            .map(|(number, (name, view))| stage(name, view, source.long.of(index, number)))
-            .collect(),
-        arcs: arcs(names, &view),
-    }
-}
-
 impl Snapshot {
-    /// This moment. The processor that asks does other things between the processors, since there
-    /// may be a thousand of them.
-    pub(super) async fn take(source: &Source) -> Self {
-        let names: Vec<_> = source.control.stages().collect();
-        let mut snapshot = Self {
-            version: VERSION,
-            uptime_ns: source.epoch.elapsed().as_nanos() as u64,
-            driver: source.driver.to_string(),
-            phase: match source.control.phase() {
-                Phase::Running => "running".into(),
-                Phase::Draining => "draining".into(),
-                Phase::Ending => "ending".into(),
-            },
-            stages: names.iter().map(|name| Name::from(*name)).collect(),
-            time_buckets_ns: (0..).map_while(bucket_end_ns).collect(),
-            counters: source.shown.iter().map(CounterSnapshot::from).collect(),
-            cache_bytes: source.control.cache_bytes() as u64,
-            bytes: BytesSnapshot::take(&source.control, &names),
-            processors: Vec::with_capacity(source.control.processors()),
-        };
-        for index in 0..source.control.processors() {
-            snapshot.processors.push(processor(source, &names, index));
-            yield_now().await;
-        }
-        snapshot
-    }
-
     /// The smallest and the largest size of cohorts that processors have found and use for the stages
     /// that declare none; none while no processor has found any.
     pub fn cohorts_found(&self) -> Option<(u64, u64)> {
@@ -366,42 +266,4 @@ impl Snapshot {
             Some((size.min(least), size.max(most)))
         })
     }
-
-    /// As JSON, written processor by processor for the same reason.
-    pub(super) async fn into_json(mut self) -> Vec<u8> {
-        let processors = std::mem::take(&mut self.processors);
-        let mut json = serde_json::to_vec(&self).expect("plain figures");
-        assert!(json.ends_with(b"[]}"), "the processors come last");
-        json.truncate(json.len() - 2);
-        for (index, processor) in processors.iter().enumerate() {
-            if index > 0 {
-                json.push(b',');
-            }
-            serde_json::to_writer(&mut json, processor).expect("plain figures");
-            yield_now().await;
-        }
-        json.extend(b"]}");
-        json
-    }
-}
-
-fn arcs(names: &[&'static str], view: &ProcessorView) -> Vec<ArcSnapshot> {
-    let name = |stage: usize| names.get(stage).map(|name| Name::from(*name));
-    let rows = view.arcs.iter().enumerate();
-    let here = rows.flat_map(|(from, row)| {
-        let cells = row.iter().zip(names).filter(|(count, _)| **count > 0);
-        cells.map(move |(count, to)| ArcSnapshot {
-            from: name(from),
-            from_processor: None,
-            to: Name::from(*to),
-            count: *count,
-        })
-    });
-    let crossed = view.crossings.iter().map(|crossing| ArcSnapshot {
-        from: crossing.from.and_then(name),
-        from_processor: Some(crossing.processor),
-        to: Name::from(names[crossing.to]),
-        count: crossing.count,
-    });
-    here.chain(crossed).collect()
 }

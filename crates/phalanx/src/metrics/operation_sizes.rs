@@ -1,12 +1,13 @@
 //! The byte table in a snapshot: what operations and their requests take of a cache.
 
-use phalanx_core::{ByteTable, Control};
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 use super::snapshot::Name;
 
 /// What operations and their requests take; see [`phalanx_core::ByteTable`].
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct BytesSnapshot {
     /// Types of operations that were seen, by stage, the widest first.
     pub operations: Vec<OperationBytesSnapshot>,
@@ -15,7 +16,8 @@ pub struct BytesSnapshot {
 }
 
 /// One type of operation at one stage, in bytes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct OperationBytesSnapshot {
     /// The stage's name.
     pub stage: Name,
@@ -34,7 +36,8 @@ pub struct OperationBytesSnapshot {
 }
 
 /// An object that each request of a stage has.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct ObjectBytesSnapshot {
     /// The stage's name.
     pub stage: Name,
@@ -42,28 +45,4 @@ pub struct ObjectBytesSnapshot {
     pub name: Name,
     /// Bytes of one.
     pub bytes: usize,
-}
-
-impl BytesSnapshot {
-    pub(super) fn take(control: &Control, names: &[&'static str]) -> Self {
-        let ByteTable { operations, objects, .. } = control.bytes();
-        let operation = |each: &phalanx_core::OperationBytes| OperationBytesSnapshot {
-            stage: names[each.stage].into(),
-            operation: each.operation.into(),
-            closure: each.closure(),
-            invocation: each.invocation,
-            future: each.future,
-            result: each.result,
-            slot: each.slot,
-        };
-        let object = |each: &phalanx_core::ObjectBytes| ObjectBytesSnapshot {
-            stage: names[each.stage].into(),
-            name: each.name.into(),
-            bytes: each.bytes,
-        };
-        Self {
-            operations: operations.iter().map(operation).collect(),
-            objects: objects.iter().map(object).collect(),
-        }
-    }
 }

@@ -14,6 +14,14 @@
 //! # let _ = runtime;
 //! ```
 
+mod counter;
+/// Formats figures as the admin pages do; for `phalanx top`.
+#[doc(hidden)]
+pub mod human;
+mod interval;
+mod operation_sizes;
+pub(crate) mod snapshot;
+
 #[doc(inline)]
 pub use phalanx_core::{
     ByteTable, COHORT_BUCKETS, CohortRecord, Column, Crossings, LadderView, ObjectBytes,
@@ -21,12 +29,10 @@ pub use phalanx_core::{
     Trace, bucket_end_ns,
 };
 
-/// Formats figures as the admin pages do; for `phalanx top`.
-#[doc(hidden)]
-pub use crate::admin::human;
-pub use crate::admin::{
-    ArcInterval, ArcSnapshot, BytesSnapshot, ColumnSnapshot, CounterSnapshot, Interval,
-    ObjectBytesSnapshot, OperationBytesSnapshot, ProcessorInterval, ProcessorSnapshot, Snapshot,
-    StageInterval, StageSnapshot, TimesSnapshot, VERSION as SNAPSHOT_VERSION,
+pub use counter::Counter;
+pub use interval::{ArcInterval, Interval, ProcessorInterval, StageInterval};
+pub use operation_sizes::{BytesSnapshot, ObjectBytesSnapshot, OperationBytesSnapshot};
+pub use snapshot::{
+    ArcSnapshot, ColumnSnapshot, CounterSnapshot, LadderSnapshot, ProcessorSnapshot, Snapshot,
+    StageSnapshot, TimesSnapshot, VERSION as SNAPSHOT_VERSION,
 };
-pub use crate::counter::Counter;

@@ -1,0 +1,12 @@
+//! Stand-in for the admin server when the feature `admin` is off.
+
+use crate::runtime::StartError;
+
+/// There is no admin server.
+pub(crate) enum Admin {}
+
+impl Admin {
+    pub(crate) fn start(&self) -> Result<(), StartError> {
+        match *self {}
+    }
+}
