@@ -1,22 +1,23 @@
-//! A static file server as stages.
+//! A static file server built of stages.
 //!
 //! The stages follow the web server of the 2002 paper (§3.6, §5.1): network, control logic, a partitioned
-//! file cache, an I/O aggregator that merges adjacent reads, and disk. An operation of the control stage
-//! here is a connection's whole life. A request travels down the stages and its answer back up:
+//! file cache, an I/O aggregator that merges adjacent reads, and disk. Here, one operation of the control
+//! stage serves a connection for its whole life. A request travels down the stages, and its response back up:
 //!
-//! | stage | file | what an operation does |
+//! | stage | file | an operation |
 //! |---|---|---|
 //! | network | `connection/network.rs`, `accept.rs` | accepts, receives or sends once |
-//! | refusals | `connection/refusal.rs` | tells a connection that there is no room for it |
-//! | handshakes | `crates/tls` | from a socket to a connection with TLS, where there is TLS |
-//! | streams | `http2/connection.rs` | drives a connection of HTTP/2 |
+//! | refusals | `connection/refusal.rs` | rejects a connection above a limit |
+//! | handshakes | `crates/tls` | performs a TLS handshake, where TLS is configured |
+//! | streams | `http2/connection.rs` | drives one HTTP/2 connection |
 //! | control | `connection/mod.rs`, `respond.rs` | serves one connection, request after request |
-//! | control too | `http2/stream.rs` | serves one request by HTTP/2 |
-//! | file cache | `files/lookup.rs`, `cache.rs`, `blocks.rs` | finds a file, or a block of a large one |
+//! | control | `http2/stream.rs` | serves one HTTP/2 request |
+//! | file cache | `files/lookup.rs`, `cache.rs`, `blocks.rs` | finds a file, or a block of a large file |
 //! | aggregator | `files/aggregator.rs` | a cohort operation: merges the reads of a cohort |
-//! | disk | `files/disk.rs` | opens a file; reads what was gathered, merged |
-//! | slow | `files/make.rs`, `list.rs` | compresses a file, or reads a directory, on threads of its own |
-//! | passwords | `auth/passwords.rs` | finds out whether a password is right, on threads of its own |
+//! | disk | `files/disk.rs` | opens a file, or performs a merged read |
+//! | slow | `files/list.rs` | reads a directory on a thread that may block |
+//! | compression | `files/make.rs` | compresses a file on a thread that may block |
+//! | passwords | `auth/passwords.rs` | verifies a password on a thread that may block |
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! From a configuration to a server that runs, and back.
+//! Server startup: from a configuration to a running server.
 
 use std::cell::Cell;
 use std::io;
@@ -26,44 +26,44 @@ use crate::reload::listeners::Listeners;
 use crate::site::{CurrentSite, Root, Site};
 use crate::stages::{AcceptStages, Stages};
 
-/// Why a directory cannot be served.
+/// Error of starting, running or reconfiguring a server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Config(Vec<ConfigError>),
-    /// There is no such directory, or it may not be read.
+    /// The root directory does not exist or is not readable.
     #[error("cannot serve {}: {source}", path.display())]
     Root {
-        /// As configured.
+        /// Path from the configuration.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// The address is taken, or is none of this machine.
+    /// The address is in use, or does not belong to this machine.
     #[error("cannot listen on {address}: {source}{}", port_hint(address, source))]
     Listen {
-        /// As configured.
+        /// Address from the configuration.
         address: SocketAddr,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// The access log cannot be opened.
     #[error("cannot write the access log{}: {source}", where_to(target))]
     Log {
-        /// As configured.
+        /// Target from the configuration.
         target: LogTarget,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// A certificate cannot be used.
+    /// A certificate is unusable.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    /// A file with users cannot be used.
+    /// A password file is unusable.
     #[error(transparent)]
     Users(#[from] UsersError),
-    /// A new configuration asks for something that a server cannot begin while it runs.
+    /// The new configuration contains a change that requires a restart.
     #[error("{0}: restart the server for it")]
     NeedsRestart(&'static str),
     /// The runtime failed.
@@ -71,54 +71,52 @@ pub enum ServeError {
     Run(#[from] RunError),
 }
 
-/// A server that is up.
+/// A running server.
 pub struct Serving<'a> {
-    /// Where it listens, in the order of [`Config::listen`].
+    /// Bound addresses, in the order of [`Config::listen`].
     pub addresses: &'a [SocketAddr],
-    /// What somebody should know of certificates and passwords, one line each: that one expires soon, or
-    /// is not for a name of its host; that passwords are asked for without TLS.
+    /// Warnings about certificates and passwords, one line each: for example, that a certificate expires soon
+    /// or does not cover a name of its host, or that passwords are requested without TLS.
     pub warnings: &'a [String],
-    /// What the runtime says.
+    /// Startup report of the runtime.
     pub up: &'a Started,
     listen: &'a [Listen],
 }
 
 impl Serving<'_> {
-    /// Where it is found, in the order of [`Config::listen`]: `https://127.0.0.1:8443`.
+    /// URLs of the server, such as `https://127.0.0.1:8443`, in the order of [`Config::listen`].
     pub fn urls(&self) -> impl Iterator<Item = String> {
         self.listen.iter().zip(self.addresses).map(|(listen, address)| url(*listen, *address))
     }
 }
 
-/// Where an address is found.
+/// URL of an address.
 pub(crate) fn url(listen: Listen, address: SocketAddr) -> String {
     let scheme = if listen.tls { "https" } else { "http" };
     format!("{scheme}://{address}")
 }
 
-/// The server's stages in a graph: what [`serve`] runs, for a program of one's own and for
-/// simulations.
+/// The server's stages in a graph, for embedding and for simulations. [`serve`] runs such a server.
 #[derive(Clone)]
 pub struct Server {
     current: CurrentSite,
     stages: Stages,
     accept_stages: AcceptStages,
-    /// In the order of [`Config::listen`].
+    /// One per entry of [`Config::listen`].
     kinds: Vec<ListenerKind>,
 }
 
 impl Server {
-    /// Declares the server's stages as the next of `graph`. Files come from `roots`, one for each
-    /// of the hosts in their order, and not from the roots that `config` names; what it says of
-    /// the runtime is for [`serve`]. Certificates and the access log are files of this machine, in a
-    /// simulation too.
+    /// Declares the server's stages as the next stages of `graph`. Files are read from `roots`, one for each
+    /// host in order, instead of the roots in `config`. The runtime settings in `config` apply only to
+    /// [`serve`]. Certificates and the access log are real files, also in a simulation.
     ///
     /// # Errors
-    /// When a certificate or the access log cannot be had.
+    /// If a certificate or the access log cannot be opened.
     ///
     /// # Panics
-    /// When there are not as many roots as hosts, [`Config::check`] finds a mistake, or a host asks for
-    /// passwords: users are [`serve`]'s.
+    /// If the numbers of roots and hosts differ, if [`Config::check`] finds an error, or if a host requires
+    /// passwords, which only [`serve`] supports.
     pub fn declare(
         graph: &mut Graph,
         config: &Config,
@@ -151,11 +149,11 @@ impl Server {
         Self { stages, accept_stages, current, kinds }
     }
 
-    /// Begins to accept on this processor, until the program drains: by listeners in the order of
-    /// [`Config::listen`], with TLS where it says so.
+    /// Accepts connections on this processor until the program shuts down. The listeners correspond to the
+    /// entries of [`Config::listen`]; an entry with TLS makes its listener use TLS.
     ///
     /// # Errors
-    /// When the operations that accept are refused.
+    /// If the accept operations are refused.
     pub fn accept(&self, listeners: impl IntoIterator<Item = Listener>) -> Result<(), CallError> {
         let context = self.context();
         let kinds = self.kinds.iter().copied().chain(std::iter::repeat(ListenerKind::Plain));
@@ -167,23 +165,23 @@ impl Server {
         Ok(())
     }
 
-    /// What the listeners of one processor share: to be asked for once on each.
+    /// State shared by the listeners of one processor; call it once per processor.
     fn context(&self) -> AcceptContext {
         AcceptContext::new(self.stages, self.accept_stages, self.current.clone())
     }
 }
 
-/// Serves until the process is asked to end, or until [`Started::control`] is; then finishes what is
-/// under way. `ready` is called once connections are accepted. SIGHUP is left to whoever has it: see
-/// [`operate`](crate::operate) for a server that reads its configuration again.
+/// Serves until the process receives a termination signal or [`Started::control`] ends the program; requests
+/// in progress are finished first. Calls `ready` once connections are accepted. SIGHUP is not handled; see
+/// [`operate`](crate::operate) for a server that reloads its configuration.
 ///
 /// # Errors
-/// [`ServeError`]; when the server was up before, only `Run`.
+/// [`ServeError`]; once the server has started, only `Run`.
 pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
     run(config, Inherited::default(), |_| None, ready)
 }
 
-/// As [`serve`]; `on_reload` may have a thread of its own for as long as the server runs.
+/// As [`serve`]; `on_reload` may start a thread that runs as long as the server.
 pub(crate) fn run(
     mut config: Config,
     inherited: Inherited,
@@ -236,7 +234,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Opens the hosts' directories, in their order.
+/// Opens the hosts' root directories, in order.
 pub(crate) fn open_roots(config: &Config) -> Result<Vec<Root>, ServeError> {
     config.hosts.iter().map(Root::open).collect()
 }
@@ -252,7 +250,7 @@ fn where_to(target: &LogTarget) -> String {
     }
 }
 
-/// Where the hosts' certificates lie.
+/// Paths of the hosts' certificates.
 pub(crate) fn sources(config: &Config) -> Vec<Source> {
     let hosts = config.hosts.iter().filter_map(|host| Some((host, host.tls.clone()?)));
     let sources = hosts.map(|(host, Tls { certificate, key })| Source {
@@ -263,7 +261,7 @@ pub(crate) fn sources(config: &Config) -> Vec<Source> {
     sources.collect()
 }
 
-/// The hosts' certificates, if any address has TLS, and what there is to say about them.
+/// Loads the hosts' certificates if any address uses TLS. Also returns warnings about them.
 fn certificates(
     config: &Config,
 ) -> Result<(Option<Arc<Certificates>>, Vec<String>), CertificateError> {

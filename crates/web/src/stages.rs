@@ -13,65 +13,65 @@ use crate::files::cache::FileCache;
 use crate::log::{Log, Sink};
 use crate::site::CurrentSite;
 
-/// A cohort of operations that touch sockets: beyond this their kernel state, some 10 KiB each,
-/// leaves the cache again.
+/// Largest cohort of socket operations. Each touches about 10 KiB of kernel state; a larger cohort would
+/// exceed the cache.
 const SOCKET_COHORT: usize = 64;
 
-/// Connections that may wait for the control stage on one processor, some tens of milliseconds of
-/// work. While there are more, none is accepted: those that come wait in the kernel, which costs
-/// less, and where another processor may take them.
+/// Connections queued for the control stage on one processor: some tens of milliseconds of work. Above this,
+/// the processor stops accepting; new connections wait in the kernel, where waiting is cheaper and another
+/// processor may accept them.
 const CONTROL_QUEUE: usize = 4096;
 
-/// What is spoken over TLS, the better first.
+/// ALPN protocols in order of preference.
 const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
-/// The name of HTTP/2 over TLS (RFC 9113 §3.2).
+/// ALPN identifier of HTTP/2 (RFC 9113 §3.2).
 pub(crate) const HTTP2: &[u8] = b"h2";
 
-/// A cohort of connections that are turned away, which is short.
+/// Largest cohort of rejected connections; each needs little work.
 const REFUSAL_COHORT: usize = 256;
 
-/// Threads for what takes long: they share the cores with the processors.
+/// Threads for slow operations; they share the cores with the processors.
 const SLOW_THREADS: usize = 2;
 
-/// Threads that compress files, and how many files may wait for them. How many bytes may is in
+/// Threads that compress files, and files that may wait for them. The bytes that may wait are bounded by
 /// [`Memory`](crate::files::memory::Memory).
 const COMPRESSION_THREADS: usize = 2;
 const COMPRESSION_QUEUE: usize = 64;
 
-/// Threads that find out whether passwords are right, tens of milliseconds each; and how many requests
-/// may wait for them, two seconds at most.
+/// Threads that verify passwords at tens of milliseconds each, and requests that may wait for them: at most
+/// two seconds of work.
 const PASSWORD_THREADS: usize = 2;
 const PASSWORD_QUEUE: usize = 64;
 
-/// Handles on all stages; copied wherever an operation may invoke others.
+/// Handles to all stages, copied to each operation that invokes others.
 #[derive(Clone, Copy)]
 pub(crate) struct Stages {
     pub(crate) network: SharedStage<()>,
-    /// Connections of HTTP/2. Before control, so that the requests of one turn are answered there, and
-    /// leave here together when it comes back.
+    /// HTTP/2 connections. This stage comes before control: the wavefront first answers the requests of a
+    /// turn there and sends their responses together when it returns here.
     pub(crate) http2: SharedStage<()>,
     pub(crate) control: SharedStage<CurrentSite>,
     pub(crate) cache: PartitionedStage<FileCache>,
     pub(crate) aggregator: PartitionedCohortStage<aggregator::Read, aggregator::Answer>,
     pub(crate) disk: SharedStage<()>,
-    /// Where requests are written down, if they are.
+    /// Access log, if configured.
     pub(crate) log: Option<Log>,
-    /// What takes long: reading directories.
+    /// Slow operations: reading directories.
     pub(crate) slow: BlockingStage<()>,
 }
 
-/// Handles on the stages that only those need who come in. Apart, as those of [`Stages`] are held by each
-/// request.
+/// Handles to the stages that only the accept loop needs. They are separate because every request holds a
+/// [`Stages`].
 #[derive(Clone, Copy)]
 pub(crate) struct AcceptStages {
-    /// Tells connections that there is no room for them.
+    /// Rejects connections above a limit.
     pub(crate) refusals: SharedStage<()>,
-    /// None without certificates.
+    /// `None` without certificates.
     pub(crate) tls: Option<TlsStages>,
 }
 
 impl Stages {
-    /// Declares all of them.
+    /// Declares all stages.
     pub(crate) fn declare(
         graph: &mut Graph,
         config: &Config,
@@ -82,8 +82,8 @@ impl Stages {
         let partitions = config.runtime.workers * phalanx::stage::DEFAULT_PARTITIONS_PER_PROCESSOR;
         let budget = config.cache_bytes / partitions;
         let open = config.open_files.div_ceil(partitions);
-        // What it does is begun by the driver for a whole turn at once, whoever asks for it: so it is
-        // a part of the connection that asks, and no operation that would be queued.
+        // The driver submits all I/O of a turn together, whichever operation requested it. Network operations
+        // therefore run as part of the connection instead of being queued.
         let network = graph.stage("network").max_cohort(SOCKET_COHORT).direct().shared(());
         let refusals = graph.stage("refusals").max_cohort(REFUSAL_COHORT).shared(());
         let tls = certificates

@@ -1,28 +1,29 @@
-//! A name and a password, as a request says them (RFC 7617).
+//! The name and password of a request (RFC 7617).
 
 use base64::Engine;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
-/// With the padding or without.
+/// Accepts Base64 with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Bytes of a name and a password together; more are nobody's.
+/// Longest accepted credentials in their encoded form, in bytes.
 const MAX_FIELD_BYTES: usize = 1024;
 
-/// Who somebody says to be. Neither part has control characters in it.
+/// A claimed name with its password. Neither contains control characters.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credentials {
     text: Vec<u8>,
-    /// Where the colon is.
+    /// Length of the name, which is the index of the colon.
     name: usize,
 }
 
 impl Credentials {
-    /// Of a field `Authorization`; none if it has no name and password, or is not in good order.
+    /// Parses the value of an `Authorization` field. Returns `None` unless it contains valid Basic
+    /// credentials.
     pub(crate) fn parse(field: &[u8]) -> Option<Self> {
         let space = field.iter().position(|byte| *byte == b' ')?;
         let (scheme, rest) = field.split_at(space);
@@ -36,7 +37,7 @@ impl Credentials {
         plain.then_some(Self { text, name })
     }
 
-    /// The name, which has no colon in it.
+    /// The name; it contains no colon.
     pub(crate) fn name(&self) -> &[u8] {
         &self.text[..self.name]
     }
@@ -46,7 +47,7 @@ impl Credentials {
         &self.text[self.name + 1..]
     }
 
-    /// Both, in a form that no others have.
+    /// Name and password joined by the colon, which is unambiguous.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.text
     }
@@ -63,7 +64,7 @@ mod tests {
             // The example of RFC 7617 §2.
             ("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", Some(("Aladdin", "open sesame"))),
             ("basic  QWxhZGRpbjpvcGVuIHNlc2FtZQ", Some(("Aladdin", "open sesame"))),
-            // And of §2.1: a pound sign in UTF-8.
+            // The example of §2.1: a pound sign in UTF-8.
             ("Basic dGVzdDoxMjPCow==", Some(("test", "123£"))),
             ("BASIC YTpiOmM=", Some(("a", "b:c"))),
             ("Basic Og==", Some(("", ""))),

@@ -1,4 +1,4 @@
-//! Opening the files with users that a configuration names.
+//! Loading the password files named in a configuration.
 
 use std::fs;
 use std::io;
@@ -9,24 +9,24 @@ use crate::auth::passwords::Passwords;
 use crate::auth::users::Users;
 use crate::config::{Config, HostConfig};
 
-/// Why a file with users cannot be used. Each names the file.
+/// A password file is unusable. The message names the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsersError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the users in {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// Lines of it are wrong.
+    /// The file contains invalid lines.
     #[error("{}", lines(path, wrong))]
     Wrong {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// The number of a line, from one, and what is wrong with it; 0 is for the whole.
+        /// Line numbers, counted from one, with the error of each line; 0 stands for the whole file.
         wrong: Vec<(usize, String)>,
     },
 }
@@ -40,7 +40,7 @@ fn lines(path: &Path, wrong: &[(usize, String)]) -> String {
     wrong.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Opens those of a host, in the order of its rules. May block.
+/// Loads a host's password files, in the order of its rules. May block.
 pub(crate) fn open(host: &HostConfig) -> Result<Vec<Arc<Passwords>>, UsersError> {
     host.auth.iter().map(|auth| read(&auth.users)).collect()
 }
@@ -52,8 +52,8 @@ fn read(path: &Path) -> Result<Arc<Passwords>, UsersError> {
     Ok(Arc::new(Passwords::new(users)))
 }
 
-/// What somebody should know of the passwords that a configuration asks for, one line each: that they
-/// can be read on their way, or by everybody.
+/// Warnings about the password protection in a configuration, one line each: passwords sent without
+/// encryption, and password files below a served root.
 pub(crate) fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     let rules = || config.hosts.iter().flat_map(|host| &host.auth);

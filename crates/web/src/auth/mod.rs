@@ -1,15 +1,14 @@
-//! Passwords: basic authentication (RFC 7617) by files as `htpasswd` writes them.
+//! Basic authentication (RFC 7617) with password files in `htpasswd` format.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `users` | a file's users and their passwords' hashes |
-//! | `credentials` | a name and a password, as a request says them |
-//! | `passwords` | whether they belong together, and those of whom that is known |
-//! | `files` | opening the files that a configuration names |
+//! | `users` | the users of a file and their password hashes |
+//! | `credentials` | the name and password in a request |
+//! | `passwords` | verification, and a cache of verified credentials |
+//! | `files` | loading the files named in a configuration |
 //!
-//! A hash that is worth having takes tens of milliseconds to compute. That is done on threads of its
-//! own, in the blocking stage `passwords`, and once in a while for each client: what was right is
-//! remembered for some minutes.
+//! A strong password hash takes tens of milliseconds to compute. The blocking stage `passwords` computes it
+//! on threads of its own. Verified credentials are cached for some minutes.
 
 pub(crate) mod credentials;
 pub(crate) mod files;

@@ -1,9 +1,9 @@
-//! Whether a name and a password belong together, and those of whom that is known.
+//! Password verification with a cache of verified credentials.
 //!
-//! What was right is remembered for a while, not as it is but as a keyed hash of it (HMAC with SHA-256,
-//! by a key that is drawn for each file and each time it is read): what lies in memory gives no password
-//! away, and nobody outside can compute what is looked up, so how long that takes tells nothing. What
-//! was wrong is not remembered: it costs its time again.
+//! The cache contains keyed hashes (HMAC-SHA-256) instead of credentials. The key is random and drawn
+//! whenever a file is read. A memory dump therefore does not reveal passwords, and a client cannot compute
+//! the hashes, so the time of a lookup reveals nothing. Failed attempts are not cached; each costs a full
+//! verification.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,18 +15,18 @@ use ring::rand::SystemRandom;
 use crate::auth::credentials::Credentials;
 use crate::auth::users::Users;
 
-/// How long what was right is taken for right: a password that was changed in the file is asked for
-/// again after a reload in any case.
+/// Time for which verified credentials stay valid without another verification. A reload always discards
+/// them.
 const KNOWN_FOR: Duration = Duration::from_secs(300);
-/// So many are known at once; of more, those are forgotten that were known first.
+/// Cached credentials per file. Above this, the oldest entry is evicted.
 const KNOWN: usize = 1024;
 
 /// The passwords of one file.
 pub(crate) struct Passwords {
     users: Users,
-    /// None where the system had no chance to give: then nothing is remembered.
+    /// Key of the cache; `None` if the system has no randomness, which disables the cache.
     key: Option<hmac::Key>,
-    /// Until when somebody is known.
+    /// Verified credentials with their expiry times.
     known: Mutex<HashMap<Tag, Duration>>,
 }
 
@@ -43,16 +43,16 @@ impl Passwords {
         self.users == other.users
     }
 
-    /// Whether somebody is known to be right.
+    /// Whether the credentials are in the cache and have not expired.
     pub(crate) fn knows(&self, credentials: &Credentials, now: Duration) -> bool {
         let Some(tag) = self.tag(credentials) else { return false };
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&tag).is_some_and(|until| now < *until)
     }
 
-    /// Finds out whether somebody is right, for a thread that may take its time.
+    /// Verifies the credentials. Takes tens of milliseconds unless they are cached.
     pub(crate) fn verify(&self, credentials: &Credentials, now: Duration) -> bool {
-        // Another thread may have found out meanwhile: browsers ask for several things at once.
+        // Another thread may have verified them meanwhile: browsers send several requests at once.
         if self.knows(credentials, now) {
             return true;
         }

@@ -1,33 +1,33 @@
-//! Users and their passwords' hashes, as `htpasswd` writes them: a line `name:hash` for each.
+//! Users and password hashes in `htpasswd` format: one line `name:hash` per user.
 //!
-//! Only bcrypt is taken (`htpasswd -B`). What else there is, a graphics card guesses at by the billion a
-//! second: apr1 and crypt are MD5 and DES, and {SHA} has no salt. A file that has come into other hands
-//! would then give the passwords away, which people use elsewhere too; so it is better refused, with a
-//! word on how to make it anew, than accepted with a warning that nobody reads.
+//! Only bcrypt is accepted (`htpasswd -B`). A graphics card tests billions of guesses per second against the
+//! other formats: apr1 and crypt are based on MD5 and DES, and {SHA} has no salt. A leaked file would reveal
+//! passwords that people also use elsewhere. Such a file is therefore rejected, with instructions how to
+//! recreate it, rather than accepted with a warning.
 
 use std::collections::HashMap;
 
 use bcrypt::HashParts;
 
-/// Costs that are taken: below, bcrypt has none; above, one look takes more than a second.
+/// Accepted bcrypt costs. Bcrypt starts at 4; above 14, one verification takes more than a second.
 const COSTS: std::ops::RangeInclusive<u32> = 4..=14;
 
-/// A file's users.
+/// The users of a file.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Users {
     hashes: HashMap<Box<[u8]>, Box<str>>,
-    /// A hash that no password has, as costly as the costliest: looked at for those who are unknown.
+    /// A hash that matches no password, with the highest cost in the file. Verified for unknown users.
     nobody: Box<str>,
 }
 
-/// What is wrong with a line: its number, from one, and what.
+/// An invalid line: its number, counted from one, and the error.
 pub(crate) type Wrong = (usize, String);
 
 impl Users {
-    /// Reads the lines. Empty ones and those that begin with `#` say nothing.
+    /// Parses the lines. Empty lines and lines that begin with `#` are ignored.
     ///
     /// # Errors
-    /// All that is wrong with them, at least one; a line 0 is about the whole.
+    /// All errors found, at least one; line 0 stands for the whole file.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, Vec<Wrong>> {
         let (mut hashes, mut wrong) = (HashMap::new(), Vec::new());
         let mut cost = *COSTS.start();
@@ -53,8 +53,8 @@ impl Users {
         if wrong.is_empty() { Ok(Self { hashes, nobody }) } else { Err(wrong) }
     }
 
-    /// Whether this is the user's password. Takes tens of milliseconds, and for somebody who is not
-    /// known as long as for the user who takes longest.
+    /// Whether this is the user's password. Takes tens of milliseconds. An unknown user takes as long as the
+    /// user with the highest cost, so that timing does not reveal which users exist.
     pub(crate) fn verify(&self, name: &[u8], password: &[u8]) -> bool {
         let known = self.hashes.get(name);
         let right = bcrypt::verify(password, known.unwrap_or(&self.nobody)).unwrap_or(false);
@@ -62,7 +62,7 @@ impl Users {
     }
 }
 
-/// A line's name and hash, and the hash's cost.
+/// Parses a line into name, hash and cost of the hash.
 fn user(line: &[u8]) -> Result<(&[u8], &str, u32), String> {
     let mut parts = line.split(|byte| *byte == b':');
     let name = parts.next().unwrap_or_default();
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// Somebody who is not known costs as much as who costs most.
+    /// Verifying an unknown user takes as long as the costliest known one.
     #[test]
     fn nobody_costs_what_somebody_costs() {
         let dear = hash("x").replacen("$04$", "$09$", 1);
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn what_is_not_taken_is_told() {
         let good = hash("x");
-        // (text, line, what is said)
+        // (text, line, message)
         let table = [
             ("".to_owned(), 0, "no user"),
             ("eve".to_owned(), 1, "expected a name, a colon"),

@@ -1,4 +1,4 @@
-//! What a configuration must be beyond its form.
+//! Semantic checks of a configuration.
 
 use phalanx_service::listed_twice;
 
@@ -6,8 +6,7 @@ use crate::config::{Config, ConfigError};
 use crate::site::rules::Rules;
 
 impl Config {
-    /// All that is wrong with the sense of this configuration, as far as it can be told without
-    /// opening a file.
+    /// Returns all semantic errors that can be found without opening a file.
     pub fn check(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
         let mut wrong = |key: String, what: String| errors.push(ConfigError::of(key, what));
@@ -104,7 +103,7 @@ impl Config {
     }
 }
 
-/// `example.org`, `*.example.org`, `127.0.0.1`, `[::1]`.
+/// Whether `name` is a host name such as `example.org`, `*.example.org`, `127.0.0.1` or `[::1]`.
 fn is_name(name: &str) -> bool {
     let name = name.strip_prefix("*.").unwrap_or(name);
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');

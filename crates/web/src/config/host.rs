@@ -1,4 +1,4 @@
-//! One host: its names, its files, and the rules by which they are served.
+//! Configuration of one virtual host.
 
 use std::path::PathBuf;
 
@@ -6,53 +6,53 @@ use crate::config::rules::{
     Auth, CacheRule, Cors, HeaderRule, Redirect, Rewrite, SecurityHeaders, TypeRule,
 };
 
-/// How the requests for some names are answered.
+/// A virtual host: its names, files and rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostConfig {
-    /// Its names, without ports: `example.org`, or `*.example.org` for all that end so. A host
-    /// without names is the default one.
+    /// Names without ports: `example.org`, or `*.example.org` for all subdomains. A host without names is the
+    /// default host.
     pub server_names: Vec<String>,
-    /// The directory of its files. Nothing outside of it is ever served.
+    /// Root directory of the files. Nothing outside it is ever served.
     pub root: PathBuf,
-    /// What stands for a directory: the first of these that is there.
+    /// Index files of a directory, in order of preference.
     pub index: Vec<String>,
-    /// Whether a directory without an index is listed.
+    /// Whether directories without an index file are listed.
     pub listing: bool,
-    /// The file that answers for paths that lead to nothing, with 200; as a program that runs in
-    /// the browser wants it.
+    /// File served with 200 for paths that do not exist, as single-page applications require.
     pub fallback: Option<String>,
-    /// Files that are shown with a status: 404 and `404.html`.
+    /// Error pages by status, for example 404 and `404.html`.
     pub error_pages: Vec<(u16, String)>,
     /// Which symbolic links are followed.
     pub symlinks: Symlinks,
-    /// Types of files, by path: the first rule that matches.
+    /// Content types by path; the first matching rule applies.
     pub content_types: Vec<TypeRule>,
-    /// The charset that text is said to be in; none to say nothing of it.
+    /// Charset declared for text; `None` declares none.
     pub charset: Option<String>,
-    /// Whether `file.br`, `file.zst` or `file.gz` is sent in the place of `file` to who takes it.
+    /// Whether to serve `file.br`, `file.zst` or `file.gz` instead of `file` to clients that accept the
+    /// encoding.
     pub precompressed: bool,
-    /// Whether text is compressed in the cache.
+    /// Whether to compress text and cache the result.
     pub compress: bool,
-    /// Fields for answers, by path.
+    /// Header fields by path.
     pub headers: Vec<HeaderRule>,
-    /// `Cache-Control` for files, by path: the first rule that matches.
+    /// `Cache-Control` by path; the first matching rule applies.
     pub cache_control: Vec<CacheRule>,
-    /// Who else may read answers from a page of theirs.
+    /// Cross-origin resource sharing.
     pub cors: Option<Cors>,
-    /// Fields that tell browsers to be careful.
+    /// Security header fields.
     pub security_headers: Option<SecurityHeaders>,
-    /// Paths that are elsewhere: the first that matches.
+    /// Redirects; the first matching rule applies.
     pub redirects: Vec<Redirect>,
-    /// Paths that are answered with others: the first that matches.
+    /// Rewrites; the first matching rule applies.
     pub rewrites: Vec<Rewrite>,
-    /// Paths that ask for a name and a password: the first that matches.
+    /// Paths that require a password; the first matching rule applies.
     pub auth: Vec<Auth>,
-    /// The certificate for its names.
+    /// The host's certificate.
     pub tls: Option<Tls>,
 }
 
 impl HostConfig {
-    /// The default host, with files from `root` and no rules.
+    /// The default host with root directory `root` and no rules.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             server_names: Vec::new(),
@@ -78,35 +78,35 @@ impl HostConfig {
     }
 }
 
-/// Which symbolic links beneath a root are followed. None leads out of it.
+/// Which symbolic links below the root are followed. A link never leads outside the root.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Symlinks {
-    /// None.
+    /// No links.
     #[default]
     Deny,
-    /// Those whose owner is the owner of what they lead to.
+    /// Links whose owner also owns the target.
     OwnerMatches,
-    /// All.
+    /// All links.
     Follow,
 }
 
-/// A certificate and its key.
+/// A certificate and its private key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// PEM file: the host's certificate, then those that lead to the root.
+    /// PEM file with the host's certificate followed by its intermediate certificates.
     pub certificate: PathBuf,
-    /// PEM file: the certificate's private key.
+    /// PEM file with the private key of the certificate.
     pub key: PathBuf,
 }
 
-/// What is answered to a request for a host that is not known, where there is no default host.
+/// Response to a request for an unknown host if there is no default host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownHost {
-    /// What the first host does.
+    /// The response of the first host.
     #[default]
     First,
     /// 404 (Not Found).
     NotFound,
-    /// 421 (Misdirected Request), by which a client learns to ask elsewhere (RFC 9110 §15.5.20).
+    /// 421 (Misdirected Request), which tells the client to retry on another connection (RFC 9110 §15.5.20).
     Misdirected,
 }

@@ -1,27 +1,28 @@
-//! How long to wait, how much one address may do, and what is written down of it.
+//! Timeouts, limits per client address, and the access log.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use phalanx_http::LogFormat;
 
-/// How long to wait for whom.
+/// Timeouts of a connection and of the file cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For the whole of a request's head, from its first byte; then it is answered with 408.
+    /// Time to receive a request head, from its first byte; afterwards the response is 408.
     pub request: Duration,
-    /// For the whole of a TLS handshake, from the connection on.
+    /// Time to complete the TLS handshake.
     pub handshake: Duration,
-    /// For the whole of a request's body.
+    /// Time to receive a request body.
     pub body: Duration,
-    /// For the next request on an idle connection.
+    /// Time that a connection may be idle between requests.
     pub idle: Duration,
-    /// For the client to take each 128 KiB of an answer; less is a piece of its own. Of a file that the
-    /// kernel sends, four such pieces leave at once and have the time of four.
+    /// Time to send each 128 KiB of a response, or the rest of it. The kernel sends four such blocks of a
+    /// large file at once; they have four times the limit.
     pub send: Duration,
-    /// Bytes a second that a client must take of a large answer; none lets it take its time.
+    /// Minimum rate at which a client must receive a large response, in bytes per second; `None` for no
+    /// minimum.
     pub min_send_rate: Option<u64>,
-    /// A file in the cache is looked at again when it was not for so long.
+    /// Age at which a cached file is checked for changes.
     pub revalidate: Duration,
 }
 
@@ -39,32 +40,32 @@ impl Default for Timeouts {
     }
 }
 
-/// What one client's address may do; an IPv6 client is known by its network of 64 bits.
+/// Limits per client address. IPv6 clients are identified by their /64 network.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PerAddress {
-    /// Connections at once; none for any number.
+    /// Concurrent connections; `None` for no limit.
     pub connections: Option<u32>,
-    /// Requests a second, in the long run; none for any number.
+    /// Sustained requests per second; `None` for no limit.
     pub requests_per_second: Option<f64>,
-    /// Requests at once beyond that.
+    /// Requests allowed in a burst above the sustained rate.
     pub burst: u32,
 }
 
-/// Where each request is written down.
+/// The access log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessLog {
-    /// How.
+    /// Line format.
     pub format: LogFormat,
-    /// Where.
+    /// Destination.
     pub target: LogTarget,
 }
 
-/// Where the access log is written to.
+/// Destination of the access log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LogTarget {
     /// Standard output.
     #[default]
     Stdout,
-    /// A file that is appended to.
+    /// A file, to which lines are appended.
     File(PathBuf),
 }

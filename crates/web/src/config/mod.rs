@@ -1,5 +1,4 @@
-//! What an operator can set, as plain data. The compiled form that requests are answered from is in
-//! `crate::site`.
+//! The configuration as plain data. `crate::site` contains the compiled form that requests are served from.
 
 mod check;
 mod file;
@@ -22,78 +21,75 @@ pub use rules::{
     Auth, CacheRule, Cors, HeaderRule, Redirect, RedirectStatus, Rewrite, SecurityHeaders, TypeRule,
 };
 
-/// How to serve files: where, for which hosts, within which limits.
+/// Configuration of a static file server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Where to listen; at least one.
+    /// Listen addresses; at least one.
     pub listen: Vec<Listen>,
-    /// The hosts; at least one. One of them may have no names: the default host.
+    /// Virtual hosts; at least one. One of them may have no names: the default host.
     pub hosts: Vec<HostConfig>,
-    /// What is answered to a request for a host that none of `hosts` has the name of, if none of
-    /// them is the default.
+    /// Response to a request for a host that is not in `hosts`, if there is no default host.
     pub unknown_host: UnknownHost,
-    /// How many processors, with which driver.
+    /// Workers, driver and other runtime settings.
     pub runtime: RuntimeConfig,
-    /// Bytes of file content kept in memory, over all processors.
+    /// Memory for cached file content over all processors, in bytes.
     pub cache_bytes: usize,
-    /// Large files kept open, over all processors: the most descriptors that are held without being
-    /// used at the moment.
+    /// Large files kept open while they are not in use, over all processors; each takes a descriptor.
     pub open_files: usize,
-    /// The most connections at once, over all processors; more are answered with 503 and closed.
+    /// Connections over all processors; further ones are answered with 503 and closed.
     pub max_connections: usize,
-    /// How long work may wait before requests are refused with 503
-    /// ([`Admission::with_target`](phalanx::overload::Admission::with_target)); none never refuses any.
+    /// Queue delay above which requests are refused with 503
+    /// ([`Admission::with_target`](phalanx::overload::Admission::with_target)); `None` never refuses a
+    /// request.
     pub max_queue_delay: Option<Duration>,
-    /// Whether HTTP/2 is spoken without TLS, to clients that begin with it ("prior knowledge"). With
-    /// TLS it always is, to those who want it.
+    /// Whether to accept HTTP/2 without TLS from clients with prior knowledge. Over TLS, clients can always
+    /// negotiate HTTP/2.
     pub h2c: bool,
-    /// Limits on requests.
+    /// Limits on the size of requests.
     pub limits: Limits,
-    /// Limits on waiting.
+    /// Timeouts.
     pub timeouts: Timeouts,
-    /// Limits on what one address may do.
+    /// Limits per client address.
     pub per_address: PerAddress,
-    /// Whether and where requests are logged.
+    /// Access log; `None` disables it.
     pub access_log: Option<AccessLog>,
-    /// The path that answers whether the server is well; none for no such path.
+    /// Path of the health check; `None` disables it.
     pub health: Option<String>,
-    /// What the hashes that place files in the cache begin with. None draws it, as it should be
-    /// where clients are not to choose collisions; a simulation gives it, to be repeatable. It is
-    /// no key of a configuration file.
+    /// Seed of the hashes that place files in the cache. `None` draws a random one, so that clients cannot
+    /// provoke collisions; a simulation sets it to be repeatable. Not a key of the configuration file.
     pub hash_seed: Option<u64>,
 }
 
-/// An address to listen on.
+/// A listen address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// Port 0 takes a free one.
+    /// Address; port 0 picks a free port.
     pub address: SocketAddr,
-    /// Whether connections there are TLS: by the certificates of the hosts.
+    /// Whether connections use TLS, with the hosts' certificates.
     pub tls: bool,
-    /// Whether all that is asked there is answered with a redirect to the first address with TLS.
-    /// Not together with `tls`.
+    /// Whether every request is redirected to the first TLS address. Excludes `tls`.
     pub redirect_https: bool,
 }
 
 impl Listen {
-    /// Without TLS.
+    /// A plain HTTP address.
     pub fn plain(address: impl Into<SocketAddr>) -> Self {
         Self { address: address.into(), tls: false, redirect_https: false }
     }
 
-    /// With TLS.
+    /// A TLS address.
     pub fn tls(address: impl Into<SocketAddr>) -> Self {
         Self { tls: true, ..Self::plain(address) }
     }
 
-    /// Without TLS, and only to say that the server is elsewhere: where it has TLS.
+    /// A plain HTTP address that redirects to TLS.
     pub fn redirect_https(address: impl Into<SocketAddr>) -> Self {
         Self { redirect_https: true, ..Self::plain(address) }
     }
 }
 
 impl Config {
-    /// The current directory at 127.0.0.1:8080, with one processor and a cache of 256 MiB.
+    /// Serves the current directory at 127.0.0.1:8080, with one processor and a cache of 256 MiB.
     pub fn new() -> Self {
         Self {
             listen: vec![Listen::plain((Ipv4Addr::LOCALHOST, 8080))],

@@ -1,11 +1,11 @@
-//! Which keys a running server can change.
+//! Keys that can change while the server runs.
 
 use phalanx_config::differences;
 
 use crate::config::Config;
 
-/// What is put in the place of the old while the server runs; all else is as it was at the start. A key
-/// that is new is not among them until somebody has seen to it.
+/// Keys that a reload applies; all others keep their values until a restart. A new key is not reloadable
+/// until it is added here.
 const CHANGE: [&str; 9] = [
     "listen",
     "h2c",
@@ -19,14 +19,14 @@ const CHANGE: [&str; 9] = [
 ];
 
 impl Config {
-    /// The keys that differ from those of a `running` server and that it cannot change.
+    /// Keys that differ from the `running` configuration and require a restart.
     pub(crate) fn needs_restart(&self, running: &Self) -> Vec<String> {
         let mut keys = differences(&self.to_table(), &running.to_table());
         keys.retain(|key| !CHANGE.contains(&key.split('.').next().unwrap_or_default()));
         keys
     }
 
-    /// This one as far as a `running` server can take it over.
+    /// This configuration, with the values of `running` for keys that require a restart.
     pub(crate) fn over(self, running: &Self) -> Self {
         Self {
             listen: self.listen,
@@ -63,7 +63,7 @@ mod tests {
         assert_eq!((&over.hosts, over.timeouts), (&new.hosts, new.timeouts));
     }
 
-    /// Each key is either taken over or told.
+    /// Each key is either reloadable or reported.
     #[test]
     fn every_key_is_one_or_the_other() {
         let mut keys = Config::keys();

@@ -1,55 +1,55 @@
-//! Rules of a host: which answers get which fields, and which paths are elsewhere.
+//! Rules of a host: header fields, content types, redirects, rewrites and access control by path.
 //!
-//! A `path` here is a glob over a request's path: `*` stands for anything within a segment, `**` for
-//! anything at all, `?` for one character, `{a,b}` for either.
+//! A `path` is a glob matched against the request path: `*` matches within a segment, `**` matches anything,
+//! `?` matches one character, and `{a,b}` matches either alternative.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A field for the answers to some paths.
+/// A header field for responses to some paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderRule {
-    /// Which paths, as a glob.
+    /// Glob of the paths.
     pub path: String,
-    /// The field's name.
+    /// Name of the field.
     pub name: String,
-    /// Its value.
+    /// Value of the field.
     pub value: String,
 }
 
-/// The type of some files, where the end of their names does not tell it, or tells another.
+/// Content type of some files, where the file extension is missing or misleading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeRule {
-    /// Which files, as a glob.
+    /// Glob of the paths.
     pub path: String,
-    /// The value of `Content-Type`: `text/plain; charset=iso-8859-1`. Without a charset, text has that of
-    /// its host.
+    /// Value of `Content-Type`: `text/plain; charset=iso-8859-1`. Text without a charset gets the host's
+    /// charset.
     pub value: String,
 }
 
-/// `Cache-Control` for some files.
+/// `Cache-Control` of some files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheRule {
-    /// Which files, as a glob.
+    /// Glob of the paths.
     pub path: String,
-    /// The value: `public, max-age=31536000, immutable`.
+    /// Value of the field: `public, max-age=31536000, immutable`.
     pub value: String,
 }
 
-/// Cross-origin resource sharing: which pages of others may read answers of this host.
+/// Cross-origin resource sharing: which other origins may read responses of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cors {
-    /// Their origins, as `https://app.example.org`; `*` is all.
+    /// Allowed origins, for example `https://app.example.org`; `*` allows all.
     pub origins: Vec<String>,
-    /// The methods they may use.
+    /// Allowed methods.
     pub methods: Vec<String>,
-    /// The fields they may send; `*` is all.
+    /// Allowed request fields; `*` allows all.
     pub headers: Vec<String>,
-    /// The fields of answers that they may read.
+    /// Response fields that scripts may read.
     pub expose: Vec<String>,
-    /// Whether they may send cookies and credentials. Not together with the origin `*`.
+    /// Whether requests may carry cookies and credentials. Excludes the origin `*`.
     pub credentials: bool,
-    /// How long a browser may remember the answer to its question.
+    /// Time for which browsers may cache a preflight response.
     pub max_age: Duration,
 }
 
@@ -66,20 +66,20 @@ impl Default for Cors {
     }
 }
 
-/// Fields that tell browsers to be careful with answers.
+/// Security header fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecurityHeaders {
-    /// `X-Content-Type-Options: nosniff`: types are taken as they are said.
+    /// `X-Content-Type-Options: nosniff`: browsers must not guess content types.
     pub nosniff: bool,
-    /// `X-Frame-Options`: who may show pages within a page.
+    /// `X-Frame-Options`: which pages may embed this one.
     pub frame_options: Option<String>,
-    /// `Referrer-Policy`: what other sites learn of where a visitor comes from.
+    /// `Referrer-Policy`: what other sites learn about a link's origin.
     pub referrer_policy: Option<String>,
-    /// `Content-Security-Policy`: none unless set, since only its author knows what a page needs.
+    /// `Content-Security-Policy`: unset by default, because it depends on the pages.
     pub content_security_policy: Option<String>,
     /// `Permissions-Policy`.
     pub permissions_policy: Option<String>,
-    /// `Strict-Transport-Security`: that the host is to be asked by TLS only. Sent over TLS only.
+    /// `Strict-Transport-Security`: browsers must use TLS for this host. Sent over TLS only.
     pub strict_transport_security: Option<String>,
 }
 
@@ -96,47 +96,47 @@ impl Default for SecurityHeaders {
     }
 }
 
-/// Paths that are elsewhere.
+/// A redirect of some paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     /// A path, a prefix that ends in `/**`, or another glob.
     pub from: String,
-    /// Where: a path or a URL. What `/**` stood for in `from` is put in the place of `$rest`.
+    /// Target path or URL. `$rest` stands for the part that `/**` matched in `from`.
     pub to: String,
-    /// With which status.
+    /// Status of the redirect.
     pub status: RedirectStatus,
 }
 
-/// The statuses of a redirect.
+/// Status of a redirect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RedirectStatus {
-    /// 301, for good.
+    /// 301, permanent.
     MovedPermanently,
-    /// 302, for now.
+    /// 302, temporary.
     Found,
-    /// 307, for now, and the method stays.
+    /// 307, temporary; the client keeps the method.
     Temporary,
-    /// 308, for good, and the method stays.
+    /// 308, permanent; the client keeps the method.
     #[default]
     Permanent,
 }
 
-/// Paths that are answered as others would be.
+/// An internal rewrite of some paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rewrite {
     /// As in [`Redirect::from`].
     pub from: String,
-    /// The path whose answer it is; `$rest` as in [`Redirect::to`].
+    /// The path served instead; `$rest` as in [`Redirect::to`].
     pub to: String,
 }
 
-/// Paths for those who have a password.
+/// Password protection of some paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Auth {
-    /// Which paths, as a glob.
+    /// Glob of the paths.
     pub path: String,
-    /// What the browser says it is for.
+    /// Realm, which browsers display.
     pub realm: String,
-    /// The users and their passwords' hashes, as `htpasswd` writes them.
+    /// Password file in `htpasswd` format.
     pub users: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! What a configuration names and the machine has not: for `phalanx web --check`, before anybody is served.
+//! Checks that the files of a configuration are available, for `phalanx web --check`.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,13 +12,12 @@ use crate::config::{Config, HostConfig, LogTarget, Symlinks, Tls};
 use crate::site::Root;
 
 impl Config {
-    /// What this configuration names and cannot be had: directories, error pages, fallbacks, certificates,
-    /// files of passwords, the access log's directory. One line each, empty if all is there. Opens what is
-    /// looked for, and changes nothing.
+    /// Returns one line for each unavailable directory, error page, fallback, certificate, password file or
+    /// access log directory of this configuration. Opens files but changes nothing.
     pub fn unavailable(&self) -> Vec<String> {
         let mut missing: Vec<String> = self.hosts.iter().flat_map(of_host).collect();
         if let Some(LogTarget::File(path)) = self.access_log.as_ref().map(|log| &log.target) {
-            // The file itself is made where there is none.
+            // The file itself is created if it does not exist.
             let directory = match path.parent() {
                 Some(parent) if parent != Path::new("") => parent,
                 _ => Path::new("."),
@@ -30,9 +29,9 @@ impl Config {
         missing
     }
 
-    /// What somebody should know of the certificates and passwords that this configuration names, one line
-    /// each: that a certificate expires soon, or is not for a name of its host. Says nothing of those that
-    /// cannot be used, which are [`unavailable`](Self::unavailable).
+    /// Warnings about the certificates and passwords of this configuration, one line each: for example, that
+    /// a certificate expires soon or does not cover a name of its host. Unusable files are reported by
+    /// [`unavailable`](Self::unavailable) instead.
     pub fn warnings(&self) -> Vec<String> {
         let of = |host: &HostConfig| {
             let Tls { certificate, key } = host.tls.as_ref()?;
@@ -46,7 +45,7 @@ impl Config {
 
 fn of_host(host: &HostConfig) -> Vec<String> {
     let mut missing = Vec::new();
-    // The directory, and the files of passwords.
+    // The root directory and the password files.
     match Root::open(host) {
         Err(error) => missing.extend(error.to_string().lines().map(str::to_owned)),
         Ok(_) => {
@@ -69,7 +68,7 @@ fn of_host(host: &HostConfig) -> Vec<String> {
     missing
 }
 
-/// Whether a path beneath a host's root leads to a file that the host shows.
+/// Whether a path below a host's root leads to a file that the host serves.
 fn servable(host: &HostConfig, page: &str) -> Result<(), String> {
     let text = |error: io::Error| error.to_string();
     let root = fs::canonicalize(&host.root).map_err(text)?;

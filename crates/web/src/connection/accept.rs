@@ -1,4 +1,4 @@
-//! Taking connections in.
+//! Accept loops, and the first steps of a connection.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -23,14 +23,14 @@ use crate::http2;
 use crate::site::CurrentSite;
 use crate::stages::{AcceptStages, HTTP2, Stages};
 
-/// What the listeners of one processor share.
+/// State shared by the listeners of one processor.
 #[derive(Clone)]
 pub(crate) struct AcceptContext {
     stages: Stages,
     accept_stages: AcceptStages,
     current: CurrentSite,
     entry: Option<Admission>,
-    /// Connections that are open, and those that are being turned away.
+    /// Open connections, and connections being rejected.
     open: Rc<Cell<usize>>,
     rejections: Rc<Cell<usize>>,
 }
@@ -49,32 +49,32 @@ impl AcceptContext {
     }
 }
 
-/// What those who come in by a listener are spoken to in.
+/// Protocol spoken on a listener.
 #[derive(Clone, Copy)]
 pub(crate) enum ListenerKind {
-    /// HTTP.
+    /// Plain HTTP.
     Plain,
-    /// TLS, and HTTP within it.
+    /// HTTP over TLS.
     Tls,
-    /// HTTP, to say that the server is at this port, with TLS.
+    /// Plain HTTP, where every request is redirected to this TLS port.
     RedirectHttps(u16),
 }
 
-/// Where connections come in on one processor.
+/// Controls of one listener on one processor.
 pub(crate) struct ListenerControl {
-    /// May be changed while it is open.
+    /// Protocol of new connections; may change while the listener is open.
     pub(crate) kind: Rc<Cell<ListenerKind>>,
-    /// Happens when it is to be shut; none if it never is.
+    /// Fires when the listener is to close; `None` if it stays open until shutdown.
     pub(crate) close: Option<Event<()>>,
 }
 
-/// So long a listener that is no longer wanted takes those in who had come before: what the kernel has
-/// connected and nobody has accepted, it resets when the listener is closed.
+/// Time during which a closing listener still accepts: the kernel resets connections that are in its backlog
+/// when the socket is closed.
 const CLOSE_GRACE: Duration = Duration::from_millis(50);
 
 impl ListenerKind {
-    /// Says no. Within TLS that would cost a handshake, which is what there is no room for: closed
-    /// without a word.
+    /// Rejects a connection with `status`. On a TLS listener the connection is closed without a response,
+    /// which would require a handshake that the server has no capacity for.
     fn reject(
         self,
         stream: Stream,
@@ -89,8 +89,8 @@ impl ListenerKind {
     }
 }
 
-/// Accepts until the program drains, or the entrance is shut. Each connection becomes an operation of
-/// the control stage.
+/// Accepts until the program shuts down or the listener closes. Each connection becomes an operation of the
+/// control stage.
 pub(crate) async fn accept(listener: Listener, control: ListenerControl, context: AcceptContext) {
     let AcceptContext {
         stages,
@@ -104,7 +104,7 @@ pub(crate) async fn accept(listener: Listener, control: ListenerControl, context
     let mut last = None;
     let mut site = current.load();
     loop {
-        // Rather than let a queue grow that is long already.
+        // Do not accept while the queue is full.
         stages.control.room().await;
         let Some(stream) = next(&listener, &mut close, &mut last).await else { return };
         current.refresh(&mut site);
@@ -131,13 +131,13 @@ pub(crate) async fn accept(listener: Listener, control: ListenerControl, context
         };
         let peer = Peer { gauge: Some(GaugeGuard::new(&open)), ..peer };
         let (current, entry) = (current.clone(), entry.clone());
-        // Refused at a bound of operations: the connection closes, and the next may fit again.
+        // If the operation limit is reached, the connection closes; a later one may fit.
         let _ = match kind {
             ListenerKind::Plain => {
                 let connection = Connection::new(stream.into(), stages, current, entry, peer);
                 stages.control.dispatch(move |_| connection.serve())
             }
-            // Apart, as connections without TLS are not to hold the room for it.
+            // A separate future, so that connections without TLS do not reserve its memory.
             ListenerKind::Tls => stages
                 .control
                 .dispatch(move |_| handshake(stream, tls, stages, current, entry, peer)),
@@ -149,8 +149,8 @@ pub(crate) async fn accept(listener: Listener, control: ListenerControl, context
     }
 }
 
-/// The next connection; none once the program drains, or the entrance is shut: `last` is until when
-/// those come in all the same who had come before.
+/// Returns the next connection, or `None` once the program shuts down or the listener closes. `last` is the
+/// time until which a closing listener still accepts.
 async fn next(
     listener: &Listener,
     close: &mut Option<Event<()>>,
@@ -167,7 +167,7 @@ async fn next(
     }
 }
 
-/// From a socket to a connection with TLS, in whichever protocol was agreed on.
+/// Performs the TLS handshake, then serves the negotiated protocol.
 async fn handshake(
     stream: Stream,
     tls: Option<TlsStages>,
@@ -187,9 +187,9 @@ async fn handshake(
             let transport = Transport::Tls(stream);
             Connection::new(transport, stages, current, entry, peer).serve().await;
         }
-        // A browser shows it to somebody who has typed `http`.
+        // A browser displays this to a user who typed `http`.
         Err(Some(Failed { stream, plain: true })) => {
-            // Boxed: each connection with TLS would have room for it.
+            // Boxed, so that not every TLS connection reserves its memory.
             Box::pin(
                 Connection::new(stream.into(), stages, current, entry, peer).reject_plain_http(),
             )

@@ -1,4 +1,4 @@
-//! What to answer: from a request and a file to the bytes of a head, and which bytes follow it.
+//! Response heads for files, and the content that follows them.
 
 use phalanx_http::{
     DateLine, Head, Outcome, Parts, Ranged, Reply, Request, Status, evaluate, path, range, redirect,
@@ -7,19 +7,19 @@ use phalanx_http::{
 use crate::files::entry::Entry;
 use crate::files::failure::Failure;
 
-/// The part of a file that follows the head.
+/// Range of a file's bytes that follows the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// The first byte.
+    /// Offset of the first byte.
     pub(crate) start: u64,
-    /// Behind the last byte.
+    /// Offset behind the last byte.
     pub(crate) end: u64,
 }
 
 impl Part {
     const NONE: Self = Self { start: 0, end: 0 };
 
-    /// All of a file.
+    /// The whole file.
     pub(crate) fn all(entry: &Entry) -> Self {
         Self { start: 0, end: entry.length }
     }
@@ -29,18 +29,18 @@ impl Part {
     }
 }
 
-/// What follows the head of a file's answer.
+/// Content that follows the head of a file's response.
 pub(crate) enum Follows {
-    /// Some of its bytes, or none.
+    /// One range, possibly empty.
     Part(Part),
-    /// Several parts of it; their head is still to be written, too.
+    /// Several ranges; the caller still has to write the head.
     Parts(Parts),
 }
 
-/// Writes the head for a file that exists, and says what of it follows.
+/// Writes the head for a file that exists, and returns the content to send.
 ///
 /// # Errors
-/// The status of the error to answer with; nothing is written then.
+/// The status of the error response; in this case nothing is written.
 pub(crate) fn file(
     out: &mut Vec<u8>,
     request: &Request<'_>,
@@ -77,7 +77,7 @@ pub(crate) fn file(
     Ok(Follows::Part(if reply.head_only { Part::NONE } else { part }))
 }
 
-/// Sends the client of a directory without its slash to the one with it.
+/// Redirects a directory's URL without a trailing slash to the URL with one.
 pub(crate) fn directory(
     out: &mut Vec<u8>,
     request: &Request<'_>,
@@ -90,7 +90,7 @@ pub(crate) fn directory(
     redirect(out, Status::MovedPermanently, &location, date, reply);
 }
 
-/// The status for a path that leads to nothing.
+/// Maps a lookup failure to a status.
 pub(crate) fn status(failure: Failure) -> Status {
     match failure {
         Failure::Missing => Status::NotFound,
@@ -100,8 +100,8 @@ pub(crate) fn status(failure: Failure) -> Status {
     }
 }
 
-/// The status for a method that is not served, or none for one that is: a known one is not allowed
-/// here, an unknown one is not implemented (RFC 9110 §15.5.6, §15.6.2).
+/// Status for an unsupported method: 405 for a known method, 501 for an unknown one (RFC 9110 §15.5.6,
+/// §15.6.2).
 pub(crate) fn refused_method(method: &str) -> Status {
     match method {
         "POST" | "PUT" | "DELETE" | "PATCH" | "TRACE" | "CONNECT" => Status::MethodNotAllowed,

@@ -1,26 +1,26 @@
-//! Buffers of connections that have something to do, lent by their processor. An idle connection holds
-//! none, so what a hundred thousand of them take does not depend on what they were sent before; and the
-//! buffer that was used last is used next, while the cache still has it.
+//! Pool of I/O buffers, one per processor. An idle connection holds no buffer, so the memory of a hundred
+//! thousand idle connections does not depend on their earlier traffic. The pool is a stack: the buffer used
+//! last is still in the cache and is reused first.
 
 use std::cell::RefCell;
 
-/// Buffers kept for the next connection that wants one, on each processor.
+/// Buffers kept in each processor's pool.
 const POOL_CAP: usize = 256;
-/// Larger ones are given back to the system, in bytes: they hold what was gathered, at most.
+/// Larger buffers are freed, in bytes. Gathered responses fit.
 const MAX_POOLED_BYTES: usize = 128 * 1024;
-/// Up to so many bytes a connection keeps what it has received into: an ordinary request's head.
+/// Input buffer that an idle connection may keep, in bytes: the head of an ordinary request.
 const MAX_IDLE_BYTES: usize = 1024;
 
 thread_local! {
     static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An empty buffer, with the memory of the last one that was given back.
+/// Takes an empty buffer from the pool, or creates one.
 pub(crate) fn get() -> Vec<u8> {
     POOL.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 
-/// Gives a buffer back.
+/// Returns a buffer to the pool.
 pub(crate) fn recycle(mut buffer: Vec<u8>) {
     if (1..=MAX_POOLED_BYTES).contains(&buffer.capacity()) {
         buffer.clear();
@@ -32,7 +32,7 @@ pub(crate) fn recycle(mut buffer: Vec<u8>) {
     }
 }
 
-/// Frees an empty buffer that an idle connection should not hold.
+/// Frees an empty buffer that is too large for an idle connection.
 pub(super) fn shrink_idle(buffer: &mut Vec<u8>) {
     if buffer.is_empty() && buffer.capacity() > MAX_IDLE_BYTES {
         *buffer = Vec::new();

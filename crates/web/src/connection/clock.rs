@@ -1,4 +1,4 @@
-//! The time of day, read a few times a second.
+//! The time of day, cached for a tenth of a second.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use phalanx::time::{now, time_of_day};
 use phalanx_http::DateLine;
 
-/// The time of day is read again after this long.
+/// Age at which the cached time is read again.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
 struct Clock {
@@ -18,7 +18,7 @@ thread_local! {
     static CLOCK: RefCell<Option<Clock>> = const { RefCell::new(None) };
 }
 
-/// Runs `f` with the line for the `Date` field.
+/// Calls `f` with the current `Date` field line.
 pub(crate) fn with_date<R>(f: impl FnOnce(&DateLine) -> R) -> R {
     CLOCK.with_borrow_mut(|clock| {
         let now = now();
@@ -26,7 +26,7 @@ pub(crate) fn with_date<R>(f: impl FnOnce(&DateLine) -> R) -> R {
             line: DateLine::new(time_of_day().as_secs()),
             read_at: now,
         });
-        // Another runtime on this thread may have had another beginning of time.
+        // Another runtime on this thread may have used a different clock origin.
         if now < clock.read_at || now - clock.read_at >= REFRESH_INTERVAL {
             clock.line.update(time_of_day().as_secs());
             clock.read_at = now;
@@ -35,7 +35,7 @@ pub(crate) fn with_date<R>(f: impl FnOnce(&DateLine) -> R) -> R {
     })
 }
 
-/// Seconds since 1970, of this tenth of a second.
+/// Seconds since 1970, at most [`REFRESH_INTERVAL`] old.
 pub(crate) fn unix_seconds() -> u64 {
     with_date(DateLine::second)
 }

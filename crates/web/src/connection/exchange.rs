@@ -1,5 +1,4 @@
-//! One request and its answer, whichever protocol it came by: whether it is let in, who answers it, and
-//! what is written down of it.
+//! Admission of one request and logging of its response, for both versions of HTTP.
 
 use std::sync::Arc;
 
@@ -15,22 +14,22 @@ use crate::connection::respond::redirect_to_https;
 use crate::log::AccessRecorder;
 use crate::site::Site;
 
-/// What decides on a request, apart from the request.
+/// Inputs of the admission decision, except the request.
 pub(crate) struct RequestContext<'a> {
     pub(crate) site: &'a Arc<Site>,
-    /// Who asks here is let in, or not.
+    /// Overload control; `None` admits every request.
     pub(crate) entry: &'a Option<Admission>,
-    /// What the client's address may do.
+    /// Limits of the client's address.
     pub(crate) open: Option<&'a Open>,
-    /// Everything is at this port, with TLS, and nothing here.
+    /// If set, every request is redirected to this TLS port.
     pub(crate) https: Option<u16>,
 }
 
-/// Decides on one request. True when it is let in, by `permit` or with one that is put there: then it is
-/// for [`respond`](crate::connection::respond::respond). Otherwise it is answered here. In
-/// both cases its answer is to be followed by [`log_response`].
+/// Decides whether to admit a request. Returns true if it is admitted, with a permit in `permit` where
+/// admission control is enabled; the caller then calls [`respond`](crate::connection::respond::respond).
+/// Otherwise the response is already written. In both cases the caller finishes with [`log_response`].
 ///
-/// No future of its own: it would be a part of each connection.
+/// Not an `async fn`, because its future would enlarge every connection.
 pub(crate) fn admit(
     bytes: &mut Vec<u8>,
     context: &RequestContext<'_>,
@@ -60,7 +59,7 @@ pub(crate) fn admit(
     false
 }
 
-/// Writes down how a request was answered, where requests are written down.
+/// Records the response for the access log, if there is one.
 pub(crate) fn log_response(out: &mut Outgoing, recorder: &mut Option<AccessRecorder>) {
     if let Some(recorder) = recorder {
         if let Some(user) = out.user.take() {

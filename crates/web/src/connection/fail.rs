@@ -1,4 +1,4 @@
-//! Answering with an error: by the host's own page for it, or by the one that is built in.
+//! Error responses: the host's own error page, or the built-in one.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::connection::outgoing::Outgoing;
 use crate::connection::respond::Ask;
 use crate::files::lookup::{Found, look_up};
 
-/// Answers with `status`. `whole` is the length of what was asked for, where it came so far.
+/// Responds with `status`. `whole` is the length of the requested representation, if it is known.
 pub(super) async fn fail(
     out: &mut Outgoing,
     ask: Ask<'_>,
@@ -20,7 +20,7 @@ pub(super) async fn fail(
     fail_with(out, ask, status, &error_lines(status, whole)).await
 }
 
-/// As [`fail`], with these `lines` in the head.
+/// As [`fail`], with additional header `lines`.
 pub(super) async fn fail_with(
     out: &mut Outgoing,
     ask: Ask<'_>,
@@ -41,7 +41,7 @@ pub(super) async fn fail_with(
     Ok(())
 }
 
-/// Answers with the host's page. False if it cannot be had: that is no further error.
+/// Responds with the host's error page. Returns false if the page cannot be loaded, which is not an error.
 async fn own_page(
     out: &mut Outgoing,
     ask: Ask<'_>,
@@ -56,7 +56,7 @@ async fn own_page(
     with_date(|date| {
         Head::new(&mut out.bytes, status, date, ask.reply)
             .block(lines)
-            // What is wrong now may be right in a moment.
+            // The error may be temporary.
             .block(b"Cache-Control: no-store\r\n")
             .block(entry.entity.type_line())
             .length(entry.length)

@@ -1,5 +1,5 @@
-//! What is answered where a path itself leads to no file: another index, a listing, or the one file
-//! that answers for all.
+//! Fallbacks for a path that is not a file: further index files, a directory listing, or the host's fallback
+//! file.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::files::list;
 use crate::files::lookup::{Found, look_up};
 use crate::listing::{Form, Order, View};
 
-/// Finds what stands for the path, and puts its path in the place of it. `directory` says that the
-/// path is of a directory, and its first index is not there.
+/// Finds the file to serve instead, and replaces `path` by its path. `directory` means that the request named
+/// a directory whose first index file does not exist.
 ///
 /// # Errors
-/// The status to answer with.
+/// The status of the error response.
 pub(super) async fn find_fallback(
     ask: Ask<'_>,
     path: &mut Vec<u8>,
@@ -42,7 +42,7 @@ pub(super) async fn find_fallback(
             }
         }
     }
-    // Only who asks for a page: a script or an image that is missing is better missed.
+    // Only for page requests: a missing script or image should stay an error.
     if let Some(fallback) = &config.fallback
         && names(ask.request, "text/html")
     {
@@ -54,7 +54,7 @@ pub(super) async fn find_fallback(
     Err(Status::NotFound)
 }
 
-/// The file at `path`; none if it is not there.
+/// Looks up the file at `path`; `None` if it does not exist.
 async fn file(ask: Ask<'_>, path: &mut Vec<u8>) -> Result<Option<Arc<Entry>>, Status> {
     let (own, looked) = look_up(ask.stages, ask.site, ask.host, std::mem::take(path)).await;
     *path = own;
@@ -65,11 +65,11 @@ async fn file(ask: Ask<'_>, path: &mut Vec<u8>) -> Result<Option<Arc<Entry>>, St
     }
 }
 
-/// As what the listing is asked for.
+/// Format and order of a listing, from the request.
 fn view(ask: Ask<'_>) -> View {
     let weight = |essence| accepts(ask.request, essence);
     let (json, page) = (weight("application/json"), weight("text/html"));
-    // Who takes anything gets the page; who names JSON, and no page before it, gets that.
+    // `*/*` gets the HTML page; JSON requires that the client names it and does not prefer HTML.
     let wants_json = names(ask.request, "application/json")
         && (json > page || json == page && !names(ask.request, "text/html"));
     let form = if wants_json { Form::Json } else { Form::Page };

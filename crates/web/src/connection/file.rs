@@ -1,7 +1,7 @@
-//! A large file's content on its way out of a connection whose bytes leave as they are: copied by the
-//! kernel from its own memory of the file, with none of ours. Only what is not there is read.
+//! Sending large files over plain connections: the kernel copies from its page cache to the socket. Only
+//! bytes that are not in the page cache are read into a buffer.
 //!
-//! Such a file is not kept in the cache of blocks either: the kernel keeps it already.
+//! These files bypass the block cache, because the page cache already holds them.
 
 use std::io;
 use std::rc::Rc;
@@ -19,15 +19,15 @@ use crate::files::blocks::BLOCK;
 use crate::files::entry::FileId;
 use crate::site::Site;
 
-/// Bytes of a file that one operation sends: with a block each, what it does besides costs as much as
-/// the sending. Not more, since a client has so many times [`Timeouts::send`] to take it.
+/// Bytes of a file that one operation sends. Four blocks amortize the cost of the operation; more would
+/// stretch the time limit, which is [`Timeouts::send`] per block.
 ///
 /// [`Timeouts::send`]: crate::config::Timeouts::send
 const MAX_SEND_BYTES: u64 = 4 * BLOCK;
 
 impl Outgoing {
-    /// The connection, if `part` of a file is to leave it so. What is smaller is sent from the cache, by
-    /// a call less.
+    /// Returns the connection if `part` should be sent from the page cache. Smaller parts are sent from the
+    /// server's cache with one system call less.
     pub(super) fn sends_files(&self, part: Part) -> Option<Rc<Transport>> {
         match &self.to {
             To::Connection(transport) if part.length() > BLOCK && !transport.is_sealed() => {
@@ -37,11 +37,11 @@ impl Outgoing {
         }
     }
 
-    /// Sends part of a file. What was gathered leaves before it.
+    /// Sends part of a file, after the gathered bytes.
     ///
     /// # Errors
-    /// As [`Outgoing::send`]; `UnexpectedEof` when the file was cut off under us. The head promised more,
-    /// so all that is left to say is by closing.
+    /// As [`Outgoing::send`]; `UnexpectedEof` if the file was truncated meanwhile. The head has promised more
+    /// bytes, so the connection must close.
     pub(super) async fn file(
         &mut self,
         transport: &Rc<Transport>,
@@ -67,7 +67,8 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Sends what was gathered, and of the `piece` of the file at `at` what is in memory: so many bytes.
+    /// Sends the gathered bytes and the cached bytes of the `piece` at offset `at`. Returns how many of the
+    /// piece were sent.
     async fn file_piece(
         &mut self,
         transport: &Rc<Transport>,

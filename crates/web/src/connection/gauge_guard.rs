@@ -1,13 +1,13 @@
-//! How many of something there are on a processor: connections, or requests of one.
+//! A guard that counts live objects on a processor, for example connections.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// One of them, until it is dropped.
+/// Counts as one until it is dropped.
 pub(crate) struct GaugeGuard(Rc<Cell<usize>>);
 
 impl GaugeGuard {
-    /// One more.
+    /// Increments `count`.
     pub(crate) fn new(count: &Rc<Cell<usize>>) -> Self {
         count.set(count.get() + 1);
         Self(count.clone())

@@ -1,17 +1,17 @@
-//! The path that says whether the server is well, for who decides whether to send it requests. It is
-//! answered before any limit is looked at: a server that is busy is well.
+//! Health check for load balancers. It is answered before any limit applies, because a busy server is
+//! healthy.
 
 use phalanx::shutdown::is_draining;
 use phalanx_http::{Head, Method, Reply, Request, Status};
 
 use crate::connection::clock::with_date;
 
-/// Whether this asks for it.
+/// Whether `request` is a health check.
 pub(super) fn is_asked(path: Option<&str>, request: &Request<'_>) -> bool {
     path == Some(request.path) && matches!(request.method, Method::Get | Method::Head)
 }
 
-/// Adds the answer: 200, or 503 once the program drains.
+/// Appends the response: 200, or 503 during shutdown.
 pub(super) fn answer(out: &mut Vec<u8>, reply: Reply) {
     let (status, body) = match is_draining() {
         false => (Status::Ok, "ok\n"),

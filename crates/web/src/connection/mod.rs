@@ -1,8 +1,7 @@
-//! The control stage: an operation that is a connection's whole life.
+//! The control stage: one operation per connection, for the connection's whole life.
 //!
-//! Requests that have arrived are answered one after the other, their answers gathered in one
-//! buffer, and sent together when no whole request is left: a pipelining client costs one send for
-//! all that it asked at once.
+//! Requests that have arrived are answered in order. Their responses are gathered in one buffer and sent
+//! together when no complete request is left, so a pipelining client costs one send per batch.
 
 pub(crate) mod accept;
 mod answer;
@@ -50,45 +49,45 @@ use crate::log::{AccessRecorder, Flush};
 use crate::site::{CurrentSite, Site};
 use crate::stages::Stages;
 
-/// After an error the client is listened to for so long, so that it gets to read the answer before
-/// the connection is reset under it (RFC 9112 §9.6).
+/// Time for which the server keeps reading after an error response, so that the client can read the response
+/// before the connection is reset (RFC 9112 §9.6).
 const LINGER: Duration = Duration::from_secs(1);
-/// And for so many bytes.
+/// Bytes that the server reads during [`LINGER`].
 const LINGER_BYTES: usize = 256 * 1024;
 
-/// One client's connection.
+/// A client's HTTP/1.1 connection.
 pub(crate) struct Connection {
     transport: Rc<Transport>,
     stages: Stages,
     current: CurrentSite,
-    /// The version of it that the request at hand is answered from.
+    /// Version of the site that serves the current request.
     site: Arc<Site>,
-    /// Who asks here is let in, or not.
+    /// Overload control; `None` admits every request.
     entry: Option<Admission>,
-    /// Held from a request's admission until its answer is sent: a connection works on one request
-    /// at a time, so it needs no second.
+    /// Admission permit, held until the response is sent. A connection handles one request at a time, so it
+    /// needs only one.
     permit: Option<Permit>,
-    /// What was received; the first `taken` bytes are done with.
+    /// Received bytes; the first `taken` have been processed.
     input: Vec<u8>,
     taken: usize,
     scan: Scan,
-    /// When the first bytes came of a request that is not whole yet.
+    /// Arrival time of the first bytes of an incomplete request.
     begun: Option<Duration>,
     out: Outgoing,
-    /// Kept for its memory.
+    /// Buffer for the decoded path, reused between requests.
     path: Vec<u8>,
     peer: Peer,
-    /// Everything is at this port, with TLS, and nothing here.
+    /// If set, every request is redirected to this TLS port.
     https: Option<u16>,
 }
 
-/// What becomes of the connection.
+/// Next step of the connection.
 enum Next {
     Request,
     Close,
-    /// The client speaks HTTP/2, and this is as far as HTTP/1.1 goes.
+    /// Continue as HTTP/2: the client sent its preface.
     Http2,
-    /// Close, but let the client read first.
+    /// Close after the client had time to read the response.
     Linger,
 }
 
@@ -128,12 +127,12 @@ impl Connection {
         }
     }
 
-    /// Only to say that everything is at `port`, with TLS.
+    /// Redirects every request to TLS port `port`.
     pub(crate) fn redirecting_to_https(self, port: u16) -> Self {
         Self { https: Some(port), ..self }
     }
 
-    /// Tells a client that TLS is spoken here, as it did not.
+    /// Responds to a plain HTTP request on a TLS port with an error page, then closes.
     pub(crate) async fn reject_plain_http(mut self) {
         if let Ok(Next::Linger) = self.refuse(Status::BadRequest, refusal::plain_http_page).await {
             Flush::submit(self.take_records());
@@ -141,14 +140,14 @@ impl Connection {
         }
     }
 
-    /// Serves until the client leaves, errs or is told to leave.
+    /// Serves until the connection closes.
     #[expect(clippy::manual_async_fn, reason = "which would have room for the connection twice")]
     pub(crate) fn serve(mut self) -> impl Future<Output = ()> {
         async move {
             loop {
                 match self.turn().await {
                     Ok(Next::Request) => (),
-                    // Boxed: few come here, and all would hold the memory for it.
+                    // Boxed: this path is rare, and its future would enlarge every connection.
                     Ok(Next::Linger) => {
                         Flush::submit(self.take_records());
                         return Box::pin(self.linger()).await;
@@ -171,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// Answers one request, or waits for more of it.
+    /// Handles one request, or waits for more input.
     async fn turn(&mut self) -> io::Result<Next> {
         let Self {
             input,
@@ -196,7 +195,7 @@ impl Connection {
         let (request, length) = match scan.parse(&input[*taken..], &site.limits) {
             Ok(Parse::Complete(request, length)) => (request, length),
             Ok(Parse::Incomplete) => {
-                // What is left of the input is the beginning of a request.
+                // The rest of the input is the start of a request.
                 begun.get_or_insert_with(now);
                 return self.receive().await;
             }
@@ -217,7 +216,8 @@ impl Connection {
             Body::None => None,
             body => match Discard::new(body, &site.limits) {
                 Ok(discard) => Some(discard),
-                // Too large to be passed over: said now, for after the answer it could not be.
+                // The body is too large to discard. Report it now: a response to the request may not precede
+                // it.
                 Err(reject) => return self.refuse(reject.status, page).await,
             },
         };
@@ -246,7 +246,7 @@ impl Connection {
         }
     }
 
-    /// Answers with an error of the request itself; the connection cannot go on after it.
+    /// Responds with a protocol error; the connection cannot continue.
     async fn refuse(
         &mut self,
         status: Status,
@@ -266,19 +266,19 @@ impl Connection {
         Ok(Next::Linger)
     }
 
-    /// What is written down of the requests that were answered.
+    /// Takes the log records of the requests answered so far.
     fn take_records(&mut self) -> Option<Flush> {
         self.peer.recorder.as_mut().and_then(AccessRecorder::take)
     }
 
-    /// Sends what was gathered, then waits for more of the client's bytes.
+    /// Sends the gathered responses, then waits for input.
     async fn receive(&mut self) -> io::Result<Next> {
         self.input.drain(..self.taken);
         self.taken = 0;
         buffers::shrink_idle(&mut self.input);
         buffers::shrink_idle(&mut self.path);
         let timeouts = &self.site.timeouts;
-        // One limit for all bytes of a request, however they come.
+        // One time limit covers all bytes of a request.
         let timeout = match self.begun {
             None => IoTimeout::after(timeouts.idle).until_shutdown(),
             Some(begun) => IoTimeout::after(timeouts.request.saturating_sub(now() - begun)),
@@ -295,7 +295,7 @@ impl Connection {
         }
     }
 
-    /// Sends what was gathered, then appends to the input what the client sends next.
+    /// Sends the gathered responses, then appends received bytes to the input.
     async fn more(&mut self, timeout: IoTimeout) -> Received {
         let out = std::mem::take(&mut self.out.bytes);
         let (input, permit) = (std::mem::take(&mut self.input), self.permit.take());
@@ -311,15 +311,15 @@ impl Connection {
         received
     }
 
-    /// Reads the body of a request that is answered already. A malformed body is answered with an error of
-    /// its own: the client has to learn that the server reads no request behind it.
+    /// Reads and discards the body of a request that is already answered. A malformed body gets an error
+    /// response, which tells the client that no later request will be read.
     async fn pass_over(&mut self, mut body: Discard) -> io::Result<Next> {
         let begun = now();
         loop {
             match body.feed(&self.input[self.taken..]) {
                 Ok(bytes) => self.taken += bytes,
                 Err(reject) => {
-                    // The rest is no request line, and is not logged as one.
+                    // The rest is not a request line and is not logged as one.
                     self.taken = self.input.len();
                     return self.refuse(reject.status, page).await;
                 }
@@ -337,7 +337,7 @@ impl Connection {
         }
     }
 
-    /// Goes on by HTTP/2, which the client has begun with.
+    /// Continues as an HTTP/2 connection.
     fn http2(&mut self) {
         let (transport, current, entry) =
             (self.transport.clone(), self.current.clone(), self.entry.clone());
@@ -345,7 +345,7 @@ impl Connection {
         http2::connection::dispatch(transport, self.stages, current, entry, peer, input);
     }
 
-    /// Says that nothing more comes, and reads on for a moment.
+    /// Shuts down the sending side, then reads and discards for a moment.
     async fn linger(&mut self) {
         self.transport.finish(self.out.pace.timeout(0)).await;
         let (begun, mut bytes) = (now(), 0);
@@ -358,7 +358,7 @@ impl Connection {
     }
 }
 
-/// Whether a client begins with HTTP/2.
+/// Whether the connection starts with the HTTP/2 preface.
 #[cold]
 fn is_http2(input: &[u8], taken: usize) -> bool {
     taken == 0 && input.starts_with(http2::PREFACE)
@@ -372,8 +372,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// What a connection is while it waits is what it is at its largest: so what few connections
-    /// need, and none for long, is boxed.
+    /// A connection's future is always as large as its largest state, so rare and short states are boxed.
     #[test]
     fn a_connection_fits_its_slot() {
         let bytes = size(Connection::serve) + 2 * size_of::<usize>();

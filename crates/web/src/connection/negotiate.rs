@@ -1,4 +1,4 @@
-//! Which representation of a file is sent: as it is or in another coding, all of it or parts.
+//! Content negotiation: selects the encoding and the ranges of a file to send.
 
 use std::io;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) async fn negotiate(
                         other = obtained;
                         &other
                     }
-                    // It cannot be had after all.
+                    // The encoding is not available after all.
                     Err(_) if Accepted::by(request).takes(Coding::Identity) => entry,
                     Err(failure) => {
                         let status = match failure {
@@ -62,14 +62,14 @@ pub(super) async fn negotiate(
     }
 }
 
-/// What there is to send.
+/// Selected representation.
 enum Chosen<'a> {
     Entry(&'a Entry),
     Wait(Coding),
     Refused,
 }
 
-/// Chooses, and has made what is to be there for others.
+/// Selects a representation, and starts compressing one for later requests if there is none yet.
 fn choose<'a>(
     variants: &'a Variants,
     ask: Ask<'_>,
@@ -88,7 +88,7 @@ fn choose<'a>(
     Chosen::Entry(chosen)
 }
 
-/// Several parts in one answer.
+/// Sends several ranges as one multipart response.
 async fn several(out: &mut Outgoing, ask: Ask<'_>, entry: &Entry, parts: &Parts) -> io::Result<()> {
     let boundary = ask.site.boundary(entry.validators().etag);
     let multipart = Multipart::new(parts, &entry.entity, entry.length, boundary);

@@ -1,5 +1,5 @@
-//! What touches sockets, in the name of the network stage: as a part of the connection that asks for it,
-//! since the driver begins what a whole turn has asked for at once.
+//! Socket I/O. The network stage is declared direct: its operations run as part of the connection that
+//! invokes them, because the driver submits the I/O of a whole turn together anyway.
 
 use std::io;
 use std::rc::Rc;
@@ -13,31 +13,31 @@ use crate::connection::transport::Transport;
 use crate::log::Flush;
 use crate::stages::Stages;
 
-/// What waiting for bytes came to.
+/// Result of waiting for input.
 pub(crate) enum Received {
-    /// So many more bytes; none at the end.
+    /// Bytes received; zero at the end of the stream.
     Bytes(usize),
-    /// None in time.
+    /// The time limit expired.
     TimedOut,
-    /// The connection broke, or the program drains.
+    /// The connection broke, or the program is shutting down.
     Broken,
 }
 
-/// What a connection hands to the network stage and gets back: its buffers.
+/// A connection's buffers while the network stage uses them.
 #[derive(Default)]
 pub(crate) struct Buffers {
-    /// Answers to send.
+    /// Responses to send.
     pub(crate) out: Vec<u8>,
-    /// What the client sent.
+    /// Received bytes.
     pub(crate) input: Vec<u8>,
-    /// The credit of the requests that `out` answers; none if they were refused.
+    /// Admission permit of the requests that `out` answers; `None` if they were refused.
     pub(crate) permit: Option<Permit>,
-    /// What is written down of them once they have left.
+    /// Log records to submit once `out` is sent.
     pub(crate) records: Option<Flush>,
 }
 
-/// Sends the answers in `buffers`, if there are any, and then appends what the client sends next:
-/// one part of the connection, since nearly every answer is followed by the wait for the next request.
+/// Sends the responses in `buffers`, if any, and then appends received bytes. It is one call because nearly
+/// every response is followed by a wait for the next request.
 pub(crate) async fn converse(
     stages: Stages,
     transport: &Rc<Transport>,
@@ -58,7 +58,7 @@ pub(crate) async fn converse(
                 }
             }
         }
-        // Answered: what is waited for now is the client.
+        // The requests are answered; the wait for the client must not hold a permit.
         drop(permit);
         Flush::submit(records);
         let received = match transport.read(&mut buffers.input, receiving).await {
@@ -71,11 +71,11 @@ pub(crate) async fn converse(
     stages.network.run(exchange).await.unwrap_or((Buffers::default(), Received::Broken))
 }
 
-/// Sends `payload` and gives its head's memory back. The operation is invoked at once, so that what
-/// awaits it does not hold the payload too.
+/// Sends `payload` and returns the memory of its head. The operation is invoked immediately, so the returned
+/// future does not contain the payload.
 ///
 /// # Errors
-/// When the connection broke, or the client did not take it in time.
+/// If the connection broke or the time limit expired.
 pub(crate) fn send(
     stages: Stages,
     transport: &Rc<Transport>,
@@ -87,8 +87,8 @@ pub(crate) fn send(
     async move { call.await.unwrap_or_else(|error| Err(io::Error::other(error))) }
 }
 
-/// As [`send`], of a head and part of a file: where it begins, and how long it is. What comes back says
-/// how much of it was sent.
+/// As [`send`], for a head and a part of a file given as offset and length. The result contains the number of
+/// file bytes sent.
 ///
 /// # Errors
 /// As [`send`].

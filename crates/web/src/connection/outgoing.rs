@@ -1,5 +1,5 @@
-//! Answers on their way out: gathered while there are more requests to answer, a large file's content
-//! behind them block by block.
+//! Response output: small responses are gathered while more requests are pending; large content follows in
+//! blocks.
 
 use std::io;
 use std::rc::Rc;
@@ -22,33 +22,33 @@ use crate::http2::answer::StreamAnswer;
 use crate::site::Site;
 use crate::stages::Stages;
 
-/// Gathered answers are sent when there are this many bytes of them.
+/// Gathered bytes that trigger a send.
 const FLUSH_THRESHOLD: usize = 64 * 1024;
-/// A body up to this size is copied behind its head; a larger one is sent from the cache.
+/// Largest content copied behind its head, in bytes; larger content is sent from the cache without a copy.
 const MAX_COPIED_BYTES: u64 = 16 * 1024;
 
-/// Where answers go.
+/// Destination of responses.
 pub(crate) enum To {
-    /// One behind the other onto a connection of their own.
+    /// An HTTP/1.1 connection, one response after another.
     Connection(Rc<Transport>),
-    /// One onto a stream of a connection of HTTP/2.
+    /// One HTTP/2 stream.
     Stream(Box<StreamAnswer>),
 }
 
-/// Answers on their way out.
+/// Response output of a connection or a stream.
 pub(crate) struct Outgoing {
     pub(crate) to: To,
     pub(crate) stages: Stages,
     pub(crate) pace: Pace,
     pub(crate) bytes: Vec<u8>,
-    /// What has become of the answer that is written down, where answers are.
+    /// Status and size of the current response, for the access log.
     pub(crate) stats: ResponseStats,
-    /// Who has asked, where a password says so and answers are written down.
+    /// Authenticated user, if requests are logged.
     pub(crate) user: Option<Box<Credentials>>,
 }
 
 impl Outgoing {
-    /// Whether they leave by TLS.
+    /// Whether responses are sent over TLS.
     pub(crate) fn is_sealed(&self) -> bool {
         match &self.to {
             To::Connection(transport) => transport.is_sealed(),
@@ -60,7 +60,7 @@ impl Outgoing {
         matches!(self.to, To::Connection(_))
     }
 
-    /// Sends what was gathered.
+    /// Sends the gathered bytes.
     pub(crate) async fn send(&mut self) -> io::Result<()> {
         if self.bytes.is_empty() {
             return Ok(());
@@ -68,12 +68,12 @@ impl Outgoing {
         self.send_with(Bytes::new()).await
     }
 
-    /// Sends what was gathered once it is much.
+    /// Sends the gathered bytes if they exceed [`FLUSH_THRESHOLD`].
     pub(crate) async fn send_if_full(&mut self) -> io::Result<()> {
         if self.bytes.len() >= FLUSH_THRESHOLD { self.send().await } else { Ok(()) }
     }
 
-    /// Sends what was gathered, and `body` behind it.
+    /// Sends the gathered bytes followed by `body`.
     pub(super) async fn send_with(&mut self, body: Bytes) -> io::Result<()> {
         self.stats.observe(&self.bytes);
         let payload = Payload { head: std::mem::take(&mut self.bytes), body };
@@ -81,7 +81,7 @@ impl Outgoing {
         let timeout = self.pace.timeout(length);
         self.bytes = match &mut self.to {
             To::Connection(transport) => send(self.stages, transport, payload, timeout).await?,
-            // Boxed: a connection of HTTP/1.1 would hold the memory for it.
+            // Boxed, so that HTTP/1.1 connections do not reserve its memory.
             To::Stream(stream) => Box::pin(stream.send(payload, timeout)).await?,
         };
         self.pace.sent(length, now() - begun);
@@ -89,7 +89,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Adds part of a file.
+    /// Appends or sends part of a file.
     pub(crate) async fn content(
         &mut self,
         site: &Arc<Site>,
@@ -98,18 +98,18 @@ impl Outgoing {
     ) -> io::Result<()> {
         match &entry.content {
             _ if part.length() == 0 => Ok(()),
-            // Behind its head on a connection; a stream has frames of its own for it.
+            // An HTTP/1.1 body follows its head directly; HTTP/2 sends it in frames of its own.
             Content::Whole(bytes) if part.length() <= MAX_COPIED_BYTES && self.is_connection() => {
                 let range = part.start as usize..part.end as usize;
                 self.bytes.extend_from_slice(&bytes[range]);
                 Ok(())
             }
-            // Boxed: a connection holds the memory of its largest part, also while it is idle.
+            // Boxed: a connection always reserves the memory of its largest state, also while idle.
             _ => Box::pin(self.large(site, entry, part)).await,
         }
     }
 
-    /// Adds part of a file that is not copied.
+    /// Sends part of a file without copying it.
     async fn large(&mut self, site: &Arc<Site>, entry: &Entry, part: Part) -> io::Result<()> {
         match &entry.content {
             Content::Whole(bytes) => {
@@ -117,7 +117,7 @@ impl Outgoing {
                 if part.length() <= BLOCK {
                     return self.send_with(bytes.slice(range)).await;
                 }
-                // Something made that is large: each piece has its time, as a block has.
+                // Large generated content is sent in blocks, each with its own time limit.
                 let mut rest = bytes.slice(range);
                 while !rest.is_empty() {
                     let piece = rest.split_to(rest.len().min(BLOCK as usize));
@@ -134,8 +134,8 @@ impl Outgoing {
         }
     }
 
-    /// Adds part of a large file, block by block. Where too much content is in memory, it is read in smaller
-    /// pieces and not ahead.
+    /// Sends part of a large file block by block. Under memory pressure it reads smaller pieces and does not
+    /// read ahead.
     async fn blocks(
         &mut self,
         site: &Arc<Site>,
@@ -156,14 +156,14 @@ impl Outgoing {
                 asked => {
                     let bytes =
                         asked.unwrap_or_else(|| ask(n)).await.map_err(io::Error::other)??;
-                    // The next block is fetched while this one is sent.
+                    // Fetch the next block while this one is sent.
                     ahead = (end < part.end && !memory.content.is_full()).then(|| ask(n + 1));
                     let begin = n * BLOCK;
                     (bytes, (at - begin) as usize..(end - begin) as usize)
                 }
             };
             if bytes.len() < range.end {
-                // Cut off under us. The head promised more, so all that is left to say is by closing.
+                // The file was truncated. The head has promised more bytes, so the connection must close.
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             at += range.len() as u64;

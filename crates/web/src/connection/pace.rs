@@ -1,9 +1,8 @@
-//! How long a client may take for what it asked for.
+//! Time limits for sending a response.
 //!
-//! Each piece of an answer has a limit of its own, and what is sent at once but is as long as several has
-//! that of several. Where a rate is asked for, all pieces of an answer
-//! together have one too: what was sent, at that rate, and some seconds of grace. Only the time in
-//! which the client was waited for counts; what the server's disk takes is not the client's fault.
+//! Each block of a response has a time limit; a longer write has the sum of its blocks' limits. If a minimum
+//! rate is configured, the response as a whole also has a limit: the bytes sent divided by the rate, plus a
+//! grace period. Only time spent waiting for the client counts, not time spent reading from disk.
 
 use std::time::Duration;
 
@@ -12,16 +11,16 @@ use phalanx::net::IoTimeout;
 use crate::config::Timeouts;
 use crate::files::blocks::BLOCK;
 
-/// A client may fall so far behind the least rate.
+/// Time by which a client may fall behind the minimum rate.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How a client takes an answer.
+/// Send progress of one response.
 pub(crate) struct Pace {
-    /// For each piece.
+    /// Time limit per block.
     piece: Duration,
-    /// Bytes a second; zero for none.
+    /// Minimum rate in bytes per second; zero for none.
     rate: u64,
-    /// Sent since the last rest, in bytes, and the time that took.
+    /// Bytes sent since the last reset, and the time that took.
     sent: u64,
     spent: Duration,
 }
@@ -32,7 +31,7 @@ impl Pace {
         Self { piece: timeouts.send, rate, sent: 0, spent: Duration::ZERO }
     }
 
-    /// How long to wait for the next `bytes` to be taken.
+    /// Time limit for sending the next `bytes`.
     pub(crate) fn timeout(&self, bytes: u64) -> IoTimeout {
         let pieces = u32::try_from(bytes / BLOCK).unwrap_or(u32::MAX).max(1);
         let limit = self.piece.saturating_mul(pieces);
@@ -43,13 +42,13 @@ impl Pace {
         IoTimeout::after(limit.min((GRACE + due).saturating_sub(self.spent)))
     }
 
-    /// They were taken in this time.
+    /// Records that `bytes` were sent in `spent`.
     pub(crate) fn sent(&mut self, bytes: u64, spent: Duration) {
         self.sent += bytes;
         self.spent += spent;
     }
 
-    /// All is sent, and the next answer counts for itself: who was fast has no right to be slow.
+    /// Resets the progress: the minimum rate applies to each response separately.
     pub(crate) fn rest(&mut self) {
         (self.sent, self.spent) = (0, Duration::ZERO);
     }

@@ -1,8 +1,7 @@
-//! Paths for those who have a password: whether who asks has it, and the answer to who has not.
+//! Access control for paths that require a password.
 //!
-//! Each path that a request comes to is looked at: the one that is asked for, the one that a rewrite
-//! makes of it, and the one of the file that answers. So no rule can be gone around by another name
-//! that the configuration gives to a file.
+//! The rules are checked against every path that a request takes: the requested path, the rewritten path, and
+//! the path of the file that is served. Otherwise another name for the same file would bypass a rule.
 
 use std::io;
 
@@ -17,10 +16,10 @@ use crate::connection::respond::Ask;
 use crate::files::list;
 use crate::site::rules::Route;
 
-/// As [`Rules::route`](crate::site::rules::Rules::route), for those only who may.
+/// As [`Rules::route`](crate::site::rules::Rules::route), after checking access.
 ///
 /// # Errors
-/// When the answer cannot be sent.
+/// If the response cannot be sent.
 pub(super) async fn guarded(
     out: &mut Outgoing,
     ask: Ask<'_>,
@@ -37,11 +36,11 @@ pub(super) async fn guarded(
     Ok(route)
 }
 
-/// Whether a request may go on with `path`; if not, it is answered. `directory` says that the path is a
-/// directory's.
+/// Returns whether the client may access `path`; if not, the response is already written. `directory` means
+/// that the path names a directory.
 ///
 /// # Errors
-/// When the answer cannot be sent.
+/// If the response cannot be sent.
 pub(super) async fn may(
     out: &mut Outgoing,
     ask: Ask<'_>,
@@ -49,7 +48,7 @@ pub(super) async fn may(
     directory: bool,
 ) -> io::Result<bool> {
     let host = &ask.site[ask.host];
-    // A listing is as its directory.
+    // A listing has the access rules of its directory.
     let (path, directory) = match list::split(path) {
         Some((directory, _)) => (directory, true),
         None => (path, directory),
@@ -66,14 +65,14 @@ pub(super) async fn may(
     };
     let lines = match status {
         Status::Unauthorized => host.rules.challenge(rule),
-        // Another may have been asked for first.
+        // The verification queue is full; a retry may succeed.
         _ => b"Retry-After: 1\r\n",
     };
     fail_with(out, ask, status, lines).await?;
     Ok(false)
 }
 
-/// Who asks, if it is one of those that the rule is for.
+/// Returns the client's credentials if they satisfy the rule.
 async fn verify(ask: Ask<'_>, rule: usize) -> Result<Credentials, Status> {
     let mut fields = ask.request.values("authorization");
     let (field, another) = (fields.next(), fields.next());

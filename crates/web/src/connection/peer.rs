@@ -1,5 +1,5 @@
-//! What is known of a connection's other end, where anything wants to know it: the log, and the limits
-//! on what one address may do. Where nothing does, nobody asks the kernel for the address.
+//! Information about a connection's client, for the access log and for limits per address. Without either,
+//! the address is not requested from the kernel.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -12,28 +12,28 @@ use crate::log::AccessRecorder;
 use crate::site::Site;
 use crate::stages::Stages;
 
-/// A client, as far as it is known.
+/// The client of a connection.
 #[derive(Default)]
 pub(crate) struct Peer {
-    /// Its address's connections, of which this is one.
+    /// The client's slot among the connections of its address.
     pub(crate) open: Option<Open>,
-    /// One of the processor's connections.
+    /// Counts this connection on its processor.
     #[expect(dead_code, reason = "it counts until it is dropped")]
     pub(super) gauge: Option<GaugeGuard>,
-    /// What is written down of its requests.
+    /// Log records of its requests.
     pub(crate) recorder: Option<AccessRecorder>,
 }
 
-/// The client's address has as many connections as it may.
+/// The client's address has reached its connection limit.
 pub(crate) struct TooMany;
 
 impl Peer {
-    /// Who has connected.
+    /// Registers a new connection.
     pub(crate) fn of(stream: &Stream, site: &Site, stages: Stages) -> Result<Self, TooMany> {
         if site.addresses.is_none() && stages.log.is_none() {
             return Ok(Self::default());
         }
-        // Refused where it has gone already: then it does not matter whose it was.
+        // The call fails if the client has disconnected; then the address does not matter.
         let address =
             stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
         let open = match &site.addresses {

@@ -1,7 +1,7 @@
-//! Saying no: what a server that has too much to do answers, in as little work as it takes.
+//! Cheap refusals for an overloaded server.
 //!
-//! A refused request costs its parsing, a copy of some lines and a send; nothing is looked up for it.
-//! Its answer leaves as any other does, ahead of the files that it was refused for.
+//! Refusing a request costs parsing it, copying a few lines and one send, with no file lookup. The refusal is
+//! sent like any other response, and before the files of admitted requests.
 
 use std::cell::Cell;
 use std::net::Shutdown;
@@ -15,24 +15,26 @@ use phalanx_http::{Head, Reply, Status, error_page};
 
 use crate::connection::clock::with_date;
 
-/// Clients are asked to wait a second: overload lasts longer than a moment, and the numbers that a
-/// client may wait are whole (RFC 9110 §10.2.3).
+/// Clients should wait one second: overload outlasts an instant, and `Retry-After` takes whole seconds (RFC
+/// 9110 §10.2.3).
 const RETRY_LINES: &[u8] = b"Retry-After: 1\r\nContent-Length: 0\r\n";
-/// A connection that is turned away is listened to for so long, so that its client gets to read why
-/// before a request of its own resets the connection (RFC 9112 §9.6).
+/// Time for which a rejected connection is read, so that the client can read the response before its own
+/// request resets the connection (RFC 9112 §9.6).
 const LINGER: Duration = Duration::from_millis(500);
-/// So many are told why at a time on each processor, fewer than it has descriptors in reserve; more
-/// are closed without a word.
+/// Rejections in progress per processor, fewer than the descriptors kept in reserve. Further connections are
+/// closed without a response.
 const MAX_REJECTIONS: usize = 128;
 
-/// Adds the answer to a request that was not admitted. The connection goes on if `reply` says so.
+/// Appends a 503 response to a request that was not admitted. `reply` decides whether the connection
+/// persists.
 pub(crate) fn refuse(out: &mut Vec<u8>, reply: Reply) {
     with_date(|date| {
         Head::new(out, Status::ServiceUnavailable, date, reply).block(RETRY_LINES).finish();
     });
 }
 
-/// Adds the answer to a request of an address that asks too often: the next is taken after `wait`.
+/// Appends a 429 response to a request that exceeds its address's rate, with the time until the next is
+/// admitted.
 #[cold]
 pub(crate) fn refuse_for(out: &mut Vec<u8>, wait: Duration, reply: Reply) {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
@@ -44,12 +46,12 @@ pub(crate) fn refuse_for(out: &mut Vec<u8>, wait: Duration, reply: Reply) {
     });
 }
 
-/// Adds the page of an error of the request itself.
+/// Appends an error page for a malformed request.
 pub(crate) fn page(out: &mut Vec<u8>, status: Status, reply: Reply) {
     with_date(|date| error_page(out, status, date, reply));
 }
 
-/// Adds the answer to who speaks plain HTTP where TLS is spoken: mostly somebody at a browser.
+/// Appends the response to plain HTTP on a TLS port. The client is mostly a user with a browser.
 #[cold]
 pub(crate) fn plain_http_page(out: &mut Vec<u8>, status: Status, reply: Reply) {
     const TEXT: &[u8] = b"TLS is spoken here: ask for the same with https:// in front.\n";
@@ -62,7 +64,7 @@ pub(crate) fn plain_http_page(out: &mut Vec<u8>, status: Status, reply: Reply) {
     out.extend_from_slice(TEXT);
 }
 
-/// Turns away a connection there is no room for: of the server's, or with 429 of its address's.
+/// Rejects a connection above a limit: 503 for the server's limit, 429 for that of the address.
 pub(crate) fn reject(
     stream: Stream,
     refusals: SharedStage<()>,
@@ -75,7 +77,7 @@ pub(crate) fn reject(
     }
     rejections.set(rejections.get() + 1);
     let rejections = RejectionGuard(rejections.clone());
-    // Refused at the bound of operations: closed without a word.
+    // If the operation limit is reached, the connection closes without a response.
     let _ = refusals.dispatch(move |_| async move {
         let _told = rejections;
         let mut head = Vec::with_capacity(256);
@@ -95,7 +97,7 @@ pub(crate) fn reject(
     });
 }
 
-/// One of those that are being told.
+/// Counts a rejection in progress.
 struct RejectionGuard(Rc<Cell<usize>>);
 
 impl Drop for RejectionGuard {

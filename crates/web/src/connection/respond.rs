@@ -1,4 +1,4 @@
-//! From a request to its answer: what is asked for, whether it may be, and where it lies.
+//! Request handling: host, route, access, file lookup and response.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::site::rules::Route;
 use crate::site::{HostIndex, Site};
 use crate::stages::Stages;
 
-/// A request to one of the hosts, and how its answer is put on the wire.
+/// A request routed to a host, with its response options.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) stages: Stages,
@@ -28,7 +28,7 @@ pub(super) struct Ask<'a> {
     pub(super) reply: Reply,
 }
 
-/// Answers one request into `out`.
+/// Writes the response to one request into `out`.
 pub(crate) async fn respond(
     out: &mut Outgoing,
     stages: Stages,
@@ -65,12 +65,12 @@ pub(crate) async fn respond(
     };
     let directory = &mut resolved.directory;
     let route = if here.rules.has_auth() {
-        // Boxed, as all that is rare: a connection holds the memory of its largest part.
+        // Boxed because it is rare: a connection always reserves the memory of its largest state.
         Box::pin(guarded(out, ask, path, directory)).await?
     } else {
         here.rules.route(path, directory, request.query)
     };
-    // From here on by `ask` alone: what is held across a wait is held by every connection.
+    // Only `ask` is used from here on: a value held across an await enlarges every connection.
     match route {
         Route::Here | Route::Rewritten => (),
         Route::Answered => return Ok(()),
@@ -114,7 +114,7 @@ pub(crate) async fn respond(
     out.send_if_full().await
 }
 
-/// Sends the client to where the same is had with TLS.
+/// Redirects the client to the same URL over TLS.
 #[cold]
 pub(crate) fn redirect_to_https(
     out: &mut Vec<u8>,

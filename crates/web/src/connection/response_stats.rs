@@ -1,40 +1,40 @@
-//! What an answer was, seen from where it leaves: its status and how much content went out. So whoever
-//! answers need not tell the log.
+//! Status and content length of a response, extracted from the bytes sent. Response code therefore does not
+//! have to report to the access log.
 
 use memchr::memmem;
 
-/// The answer that is being written.
+/// Statistics of the current response.
 #[derive(Default)]
 pub(crate) struct ResponseStats {
     active: bool,
-    /// Where it begins in what is gathered.
+    /// Offset of the response in the gathered bytes.
     start: usize,
-    /// Zero until the head has been looked at.
+    /// Zero until the head was parsed.
     status: u16,
     head: u64,
-    /// Bytes that have left.
+    /// Bytes sent so far.
     sent: u64,
 }
 
 impl ResponseStats {
-    /// Whether one has begun and not ended.
+    /// Whether a response is in progress.
     pub(crate) fn is_active(&self) -> bool {
         self.active
     }
 
-    /// One begins behind what is `gathered`.
+    /// Starts a response behind the `gathered` bytes.
     pub(crate) fn begin(&mut self, gathered: &[u8]) {
         *self = Self { active: true, start: gathered.len(), ..Self::default() };
     }
 
-    /// What is gathered leaves, and perhaps more behind it.
+    /// Parses the head before the gathered bytes are sent.
     pub(crate) fn observe(&mut self, gathered: &[u8]) {
         if self.active && self.status == 0 {
             self.parse_head(&gathered[self.start..]);
         }
     }
 
-    /// It has left: so many bytes.
+    /// Adds `bytes` that were sent.
     pub(crate) fn sent(&mut self, bytes: u64) {
         if self.active {
             self.sent += bytes - self.start as u64;
@@ -42,7 +42,7 @@ impl ResponseStats {
         }
     }
 
-    /// It is whole. Its status, and its bytes of content.
+    /// Finishes the response. Returns its status and the bytes of its content.
     pub(crate) fn finish(&mut self, gathered: &[u8]) -> (u16, u64) {
         self.observe(gathered);
         self.active = false;
@@ -74,13 +74,13 @@ mod tests {
         stats.observe(b"");
         stats.sent(500);
         assert_eq!(stats.finish(b"xyz"), (206, 1505));
-        // And one that stays together.
+        // A response that is still gathered as a whole.
         stats.begin(b"xyz");
         assert_eq!(stats.finish(b"xyzHTTP/1.1 304 Not Modified\r\n\r\n"), (304, 0));
-        // Nothing was answered: the connection broke before.
+        // The connection broke before a response.
         stats.begin(b"xyz");
         assert_eq!(stats.finish(b"xyz"), (0, 0));
-        // Nobody watches.
+        // No response is in progress.
         stats.observe(b"");
         stats.sent(7);
     }

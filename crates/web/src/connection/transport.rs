@@ -1,8 +1,8 @@
-//! What a connection's bytes go through: a socket as it is, or TLS over one.
+//! A plain or TLS byte stream.
 //!
-//! Everything above speaks to this and not to the socket. One thing is under way in each direction at
-//! most, so the way through is a match and no more; what only TLS needs while it waits is boxed, for
-//! connections without it are not to hold the room.
+//! Code above this layer does not access sockets directly. At most one operation is in progress per
+//! direction, so dispatch is a single `match`. State that only TLS needs is boxed, so that plain connections
+//! do not reserve memory for it.
 
 use std::io;
 use std::net::Shutdown;
@@ -11,16 +11,17 @@ use phalanx::fs::File;
 use phalanx::net::{IoTimeout, Payload, SentFile, Stream};
 use phalanx_tls::TlsStream;
 
-/// A client's connection, whatever its bytes are wrapped in. Dropping it closes it.
+/// A client's connection. Dropping it closes the connection.
 pub(crate) enum Transport {
-    /// Bytes as they are.
+    /// A plain TCP stream.
     Plain(Stream),
-    /// Bytes in sealed records.
+    /// A TLS stream.
     Tls(Box<TlsStream>),
 }
 
 impl Transport {
-    /// Waits for bytes and appends them to `buffer`. Returns how many; zero is the end.
+    /// Waits for input and appends it to `buffer`. Returns the number of bytes; zero at the end of the
+    /// stream.
     ///
     /// # Errors
     /// As [`Stream::read`].
@@ -31,7 +32,7 @@ impl Transport {
         }
     }
 
-    /// Sends all of `payload`, and gives its head's memory back.
+    /// Sends all of `payload` and returns the memory of its head.
     ///
     /// # Errors
     /// As [`Stream::write`].
@@ -42,8 +43,8 @@ impl Transport {
         }
     }
 
-    /// Sends all of `head`, and part of a file as far as it is in memory: from where on, and how much at
-    /// most. Through TLS none of it, as its bytes do not leave as they are.
+    /// Sends all of `head` and the part of a file that is in the page cache, given as offset and maximum
+    /// length. Over TLS no file bytes are sent, because they need encryption first.
     ///
     /// # Errors
     /// As [`Stream::send_file`].
@@ -61,8 +62,7 @@ impl Transport {
         }
     }
 
-    /// Says that nothing more will be sent. Fails only where the connection has ended, and then there
-    /// is nobody to tell.
+    /// Closes the sending side. It fails only if the connection has already ended, so errors are ignored.
     pub(crate) async fn finish(&self, timeout: IoTimeout) {
         match self {
             Self::Plain(stream) => drop(stream.shutdown(Shutdown::Write)),
@@ -70,8 +70,8 @@ impl Transport {
         }
     }
 
-    /// Whether this is TLS, whose end is to be said with [`finish`](Self::finish): only then is it known
-    /// that nobody has cut it off. A socket says it by being closed.
+    /// Whether this is a TLS stream, which must be closed with [`finish`](Self::finish) so that the client
+    /// can detect truncation. A plain socket signals the end when it is closed.
     pub(crate) fn is_sealed(&self) -> bool {
         matches!(self, Self::Tls(_))
     }

@@ -1,8 +1,7 @@
-//! Listening sockets that whoever started the process has opened for it: systemd's socket activation
-//! (sd_listen_fds(3)).
+//! Listening sockets inherited from the parent process: systemd socket activation (sd_listen_fds(3)).
 //!
-//! They are there before the server is, so who connects while it starts, or starts again, waits and is
-//! not refused; and the server needs no right to bind their ports.
+//! The sockets exist before the server does. Clients that connect while it starts or restarts wait instead of
+//! being refused, and the server needs no privilege to bind low ports.
 
 use std::env;
 use std::io;
@@ -13,17 +12,17 @@ use socket2::SockRef;
 
 use crate::config::Listen;
 
-/// Sockets to listen on, open already.
+/// Inherited listening sockets.
 #[derive(Debug, Default)]
 pub struct Inherited(Vec<(Listen, TcpListener)>);
 
 impl Inherited {
-    /// Those that the environment says are for this process: `LISTEN_FDS` and `LISTEN_PID`, and their
-    /// names in `LISTEN_FDNAMES`. A socket by the name of `tls` is for TLS, one by the name of `redirect-https`
-    /// to send clients there; all others are for HTTP. None where the environment says nothing.
+    /// Takes the sockets passed to this process in `LISTEN_FDS` and `LISTEN_PID`, with their names in
+    /// `LISTEN_FDNAMES`. A socket named `tls` uses TLS, one named `redirect-https` redirects to TLS; all
+    /// others use plain HTTP. Without these variables there are none.
     ///
     /// # Errors
-    /// When one of them is no TCP socket that listens: the error names it.
+    /// If one of them is not a listening TCP socket; the error names it.
     pub fn of_environment() -> io::Result<Self> {
         let mut handed = ListenFd::from_env();
         let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
@@ -41,7 +40,7 @@ impl Inherited {
                 return Err(expected());
             }
             let address = socket.local_addr().map_err(|error| wrong(error.to_string()))?;
-            // As of our own: accepted connections inherit it.
+            // Same as for the server's own sockets; accepted connections inherit the option.
             SockRef::from(&socket).set_tcp_nodelay(true)?;
             let listen = match name {
                 "tls" => Listen::tls(address),
@@ -53,13 +52,13 @@ impl Inherited {
         Ok(Self(sockets.collect::<io::Result<_>>()?))
     }
 
-    /// What a configuration is to have for [`Config::listen`](crate::Config::listen), if there are any.
+    /// The value for [`Config::listen`](crate::Config::listen), if there are inherited sockets.
     pub fn listen(&self) -> Option<Vec<Listen>> {
         (!self.0.is_empty()).then(|| self.0.iter().map(|(listen, _)| *listen).collect())
     }
 
-    /// Takes the socket that listens at `address` out, once for each of `processors`: they accept from
-    /// one queue.
+    /// Removes the socket bound to `address` and returns one duplicate per processor. All processors then
+    /// accept from one queue.
     pub(crate) fn take(
         &mut self,
         address: SocketAddr,

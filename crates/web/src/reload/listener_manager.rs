@@ -1,4 +1,4 @@
-//! An operation of each processor that opens and shuts its listeners as it is ordered to.
+//! Management of a processor's listeners: an operation that opens, changes and closes them on command.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use crate::connection::accept::{AcceptContext, ListenerControl, ListenerKind, ac
 use crate::reload::listeners::{CommandQueues, ListenerCommand};
 use crate::stages::Stages;
 
-/// One processor's listeners.
+/// The listeners of one processor.
 pub(crate) struct ListenerManager {
     commands: Arc<CommandQueues>,
     processor: usize,
@@ -28,17 +28,17 @@ pub(crate) struct ListenerManager {
     open: HashMap<u64, Open>,
 }
 
-/// An entrance that is open.
+/// An open listener.
 struct Open {
     kind: Rc<Cell<ListenerKind>>,
     close: Trigger<()>,
 }
 
 impl ListenerManager {
-    /// Opens what is to be open from the start.
+    /// Opens the initial listeners.
     ///
     /// # Errors
-    /// When an entrance cannot be opened here.
+    /// If a listener cannot be opened on this processor.
     pub(crate) fn new(
         commands: Arc<CommandQueues>,
         processor: usize,
@@ -52,14 +52,14 @@ impl ListenerManager {
         Ok(manager)
     }
 
-    /// Keeps them until the program drains; then closes `ends`, if there is something to close.
+    /// Executes commands until the program shuts down; then closes `ends`, if given.
     pub(crate) async fn run(mut self, ends: Option<Ends>) {
         let mut draining = draining();
         loop {
             let wait = match self.commands.take(self.processor) {
                 Ok(command) => {
                     if let Err(error) = self.execute(command) {
-                        // The other processors have theirs: the kernel spreads connections over those.
+                        // The other processors keep their sockets; the kernel spreads connections over those.
                         let processor = self.processor;
                         eprintln!("phalanx: processor {processor} cannot listen: {error}");
                     }

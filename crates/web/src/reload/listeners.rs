@@ -1,5 +1,5 @@
-//! Where the server listens, as all processors are to have it: bound by one thread, which orders the
-//! processors to open, change and shut.
+//! The server's listen addresses. One thread binds them and commands the processors to open, change and close
+//! their listeners.
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener};
@@ -13,40 +13,40 @@ use crate::connection::accept::ListenerKind;
 use crate::reload::inherited::Inherited;
 use crate::serve::{ServeError, url};
 
-/// An entrance of all processors.
+/// A bound address, with one socket per processor.
 #[derive(Clone, Copy)]
 struct BoundAddress {
     id: u64,
     listen: Listen,
-    /// Where it is: not what was asked for, if that was any port.
+    /// Actual address; it differs from the configured one if that has port 0.
     address: SocketAddr,
 }
 
-/// What one processor is to do.
+/// Command to one processor.
 pub(crate) enum ListenerCommand {
     Open { id: u64, socket: TcpListener, kind: ListenerKind },
     SetKind { id: u64, kind: ListenerKind },
     Close { id: u64 },
 }
 
-/// All listeners.
+/// All bound addresses.
 pub(crate) struct Listeners {
     bound_addresses: Vec<BoundAddress>,
     next: u64,
     commands: Arc<CommandQueues>,
-    /// Sockets that are open and not used yet.
+    /// Inherited sockets that are not in use yet.
     inherited: Inherited,
 }
 
-/// A change that can be made.
+/// A prepared change, which cannot fail any more.
 pub(crate) struct ListenerChange {
     bound_addresses: Vec<BoundAddress>,
-    /// Those that are new, each with a socket for each processor.
+    /// New addresses, each with one socket per processor.
     bound: Vec<(u64, Vec<TcpListener>)>,
 }
 
 impl Listeners {
-    /// Binds those that the server starts with, but for those that are open already.
+    /// Binds the initial addresses, using inherited sockets where they match.
     pub(crate) fn bind(config: &Config, inherited: Inherited) -> Result<Self, ServeError> {
         let commands = Arc::new(CommandQueues::new(config.runtime.workers));
         let mut listeners = Self { bound_addresses: Vec::new(), next: 0, commands, inherited };
@@ -55,18 +55,18 @@ impl Listeners {
         Ok(listeners)
     }
 
-    /// For the processors.
+    /// The processors' command queues.
     pub(crate) fn commands(&self) -> Arc<CommandQueues> {
         self.commands.clone()
     }
 
-    /// Where they are, in the order of [`Config::listen`].
+    /// Bound addresses, in the order of [`Config::listen`].
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.bound_addresses.iter().map(|entry| entry.address).collect()
     }
 
-    /// Binds what `config` has and is not there. An address that stays keeps its sockets, whatever is
-    /// spoken there.
+    /// Binds the addresses that are new in `config`. An unchanged address keeps its sockets, even if its
+    /// protocol changes.
     pub(crate) fn prepare(&mut self, config: &Config) -> Result<ListenerChange, ServeError> {
         let mut before = self.bound_addresses.clone();
         let (mut bound_addresses, mut bound) = (Vec::new(), Vec::new());
@@ -89,7 +89,7 @@ impl Listeners {
         Ok(ListenerChange { bound_addresses, bound })
     }
 
-    /// Makes the change. Gives the URLs of what is new.
+    /// Applies the change. Returns the URLs of new addresses.
     pub(crate) fn apply(&mut self, change: ListenerChange) -> Vec<String> {
         let ListenerChange { bound_addresses, bound } = change;
         let https =
@@ -123,13 +123,13 @@ impl Listeners {
     }
 }
 
-/// What the processors are still to do.
+/// Pending commands, one queue per processor.
 pub(crate) struct CommandQueues(Vec<Mutex<Queue>>);
 
 #[derive(Default)]
 struct Queue {
     commands: VecDeque<ListenerCommand>,
-    /// Rung when there is an order.
+    /// Wakes the processor when a command is added.
     waker: Option<RemoteTrigger<()>>,
 }
 
@@ -152,7 +152,7 @@ impl CommandQueues {
         (0..self.0.len()).for_each(|processor| self.push(processor, command()));
     }
 
-    /// The next order for a processor, or else what happens when there is one.
+    /// The next command for a processor, or an event that fires when there is one.
     pub(crate) fn take(&self, processor: usize) -> Result<ListenerCommand, RemoteEvent<()>> {
         let mut queue = self.0[processor].lock().unwrap_or_else(PoisonError::into_inner);
         queue.commands.pop_front().ok_or_else(|| {

@@ -1,14 +1,14 @@
-//! A new configuration in the place of the one that is served, while it is.
+//! Replacing the configuration of a running server.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `operator` | who is asked for a new configuration, and told of the server's life |
-//! | `listeners` | where the server listens, as all processors are to have it |
-//! | `inherited` | sockets that were open before the server was |
-//! | `listener_manager` | an operation of each processor that opens and shuts its listeners |
+//! | `operator` | the interface that supplies a new configuration and observes the server's life |
+//! | `listeners` | the listen addresses of all processors |
+//! | `inherited` | sockets opened before the server started |
+//! | `listener_manager` | an operation on each processor that opens and closes its listeners |
 //!
-//! What may fail is done first: the configuration is checked, directories are opened, addresses bound,
-//! certificates read. Then nothing fails any more, and all of it is put in the place of what was there.
+//! Everything that can fail happens first: checking the configuration, opening directories, binding
+//! addresses, reading certificates. The replacement that follows cannot fail.
 
 pub(crate) mod inherited;
 pub(crate) mod listener_manager;
@@ -27,39 +27,39 @@ use crate::reload::listeners::Listeners;
 use crate::serve::{ServeError, open_roots, sources};
 use crate::site::{CurrentSite, Site};
 
-/// Puts new configurations in the place of a running server's.
+/// Replaces the configuration of a running server.
 pub struct Reloader {
     pub(crate) current: CurrentSite,
-    /// What cannot change is as it was when the server started.
+    /// The running configuration; settings that require a restart keep its values.
     pub(crate) running: Config,
     pub(crate) certificates: Option<Arc<Certificates>>,
     pub(crate) listeners: Listeners,
-    /// Has the access log opened anew.
+    /// Set to reopen the access log.
     pub(crate) reopen: Option<Arc<AtomicBool>>,
 }
 
-/// A new configuration is served.
+/// Result of a successful reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reloaded {
-    /// Which one it is: that of the start is 1.
+    /// Version of the configuration; the initial one is 1.
     pub version: u64,
-    /// Where the server is found now and was not before, as `https://127.0.0.1:8443`.
+    /// URLs of new addresses, such as `https://127.0.0.1:8443`.
     pub added: Vec<String>,
-    /// Keys whose values differ from those of the start, which hold until the server is started again.
+    /// Keys that have changed and take effect only after a restart.
     pub needs_restart: Vec<String>,
-    /// What somebody should know of certificates and passwords, one line each.
+    /// Warnings about certificates and passwords, one line each.
     pub warnings: Vec<String>,
 }
 
 impl Reloader {
-    /// Checks `config`, opens what it names, and serves by it from the next request on; requests
-    /// under way are finished by the version that they began with, and no connection is closed. Files
-    /// of hosts that have not changed stay in the cache. The access log is opened anew.
+    /// Checks `config`, opens its files, and applies it to new requests. Requests in progress are finished
+    /// with the previous version, and no connection is closed. Files of unchanged hosts stay in the cache.
+    /// The access log is reopened.
     ///
-    /// May block: it is for a thread of its own.
+    /// Blocks; do not call it on a processor.
     ///
     /// # Errors
-    /// When the configuration is wrong, or something that it names cannot be had. Then nothing changes.
+    /// If the configuration is invalid, or a file or address is unavailable. Then nothing changes.
     pub fn reload(&mut self, new: Config) -> Result<Reloaded, ServeError> {
         let errors = new.check();
         if !errors.is_empty() {

@@ -1,4 +1,4 @@
-//! Who operates a server.
+//! The operator's interface to a running server.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use crate::reload::Reloader;
 use crate::reload::inherited::Inherited;
 use crate::serve::{ServeError, Serving, run};
 
-/// Told of a server's life, and asked for a new configuration when it gets SIGHUP. None of this is
-/// called on a processor, so all of it may block.
+/// Observer of a server's life, which supplies a new configuration at SIGHUP. Its methods are not called on a
+/// processor and may block.
 pub trait Operator: Send + Sync + 'static {
-    /// Connections are accepted.
+    /// The server accepts connections.
     fn ready(&self, serving: &Serving<'_>);
 
-    /// SIGHUP has come: time to read the configuration again, hand it to [`Reloader::reload`], and
-    /// tell what came of it. The next SIGHUP waits until this has returned.
+    /// SIGHUP was received: read the configuration again, pass it to [`Reloader::reload`], and report the
+    /// result. A further SIGHUP waits until this returns.
     fn reload(&self, reloader: &mut Reloader);
 
-    /// The server finishes what is under way, and takes nothing new.
+    /// The server is shutting down: it finishes requests in progress and accepts no more.
     fn stopping(&self) {}
 }
 
-/// As [`serve`](crate::serve), for somebody who operates the server while it runs. Where `config`
-/// listens at the address of one of the `inherited` sockets, that socket is used.
+/// As [`serve`](crate::serve), with an operator that observes the server and reloads its configuration. A
+/// socket in `inherited` is used for the address of `config` that it is bound to.
 ///
 /// ```no_run
 /// use std::sync::Arc;

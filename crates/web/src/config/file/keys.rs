@@ -1,5 +1,5 @@
-//! All keys of a configuration, each declared once. What they mean is said where their fields are,
-//! and in `docs/web/configuration.md`, which has all of them.
+//! Declarations of all keys of a configuration, each once. The fields and `docs/web/configuration.md`
+//! document their meaning.
 
 use phalanx_config::{Keys, Pass};
 use phalanx_http::Limits;

@@ -1,7 +1,7 @@
-//! Configuration as text: TOML that is read over what is there already, and written again.
+//! Reading and writing configurations as TOML.
 //!
-//! Each key is declared once, in `keys.rs`; reading, writing and the list of all keys are three
-//! passes over the declarations ([`phalanx_config`]). `values.rs` has what only a web server's keys are.
+//! Each key is declared once, in `keys.rs`; reading, writing and listing the keys are three passes over the
+//! declarations ([`phalanx_config`]). `values.rs` contains the value types that only the web server has.
 
 mod keys;
 mod values;
@@ -13,15 +13,15 @@ use phalanx_config::{ConfigError, Origins, Table, names, read, table};
 use crate::config::Config;
 
 impl Config {
-    /// Reads `text` over this configuration: what it does not say stays. `name` is where it comes
-    /// from, for messages; relative paths in it begin at `base`. Where each key was said is noted
-    /// in `origins`.
+    /// Reads `text` over this configuration; keys that it does not contain keep their values. `name` is the
+    /// source in error messages; relative paths are resolved against `base`. The position of each key is
+    /// recorded in `origins`.
     ///
-    /// A table `[host]` is about the default host; tables `[[host]]` are all the hosts there are.
+    /// A table `[host]` applies to the default host; tables `[[host]]` replace all hosts.
     ///
     /// # Errors
-    /// All that is wrong with the text. The configuration is of no use then. What is wrong with its
-    /// sense only is found by [`Config::check`].
+    /// All syntax errors, unknown keys and invalid values; the configuration is then unusable. Semantic
+    /// errors are found by [`Config::check`].
     ///
     /// ```
     /// use phalanx_web::{Config, Origins};
@@ -46,17 +46,17 @@ impl Config {
         read(self, text, name, base, origins)
     }
 
-    /// The whole configuration as TOML, which [`Config::read`] reads to the same again.
+    /// The complete configuration as TOML. [`Config::read`] restores it.
     pub fn to_toml(&self) -> String {
         self.to_table().to_string()
     }
 
-    /// The same, as a table.
+    /// The complete configuration as a table.
     pub(crate) fn to_table(&self) -> Table {
         table(&mut self.clone())
     }
 
-    /// The names of all keys, as `host.redirect.from`, in the order in which they are declared.
+    /// The names of all keys, such as `host.redirect.from`, in the order of their declarations.
     pub fn keys() -> Vec<String> {
         names(&mut Config::new())
     }

@@ -1,4 +1,4 @@
-//! Values that only a web server's keys have.
+//! Value types that only the web server has.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use phalanx_service::EXPECTED_ADDRESS;
 
 use crate::config::{Listen, LogFormat, LogTarget, RedirectStatus, Symlinks, UnknownHost};
 
-/// Statuses and the pages that are shown with them.
+/// Error pages by status.
 pub(super) struct ErrorPages;
 
 impl Value<Vec<(u16, String)>> for ErrorPages {
@@ -35,7 +35,7 @@ impl Value<Vec<(u16, String)>> for ErrorPages {
     }
 }
 
-/// `tls:` in front says that connections there are TLS, `redirect-https:` that they are sent to where it is.
+/// An address with an optional prefix: `tls:` for TLS, `redirect-https:` for redirecting to TLS.
 impl Value for Listen {
     fn expected() -> String {
         format!("{EXPECTED_ADDRESS}, with tls: or redirect-https: in front or without")
@@ -76,7 +76,7 @@ impl std::fmt::Display for Listen {
     }
 }
 
-/// How a log's lines are written.
+/// Formats of the access log.
 pub(super) struct LogFormats;
 
 choices! {
