@@ -1,5 +1,5 @@
-//! The I/O aggregator: adjacent reads of one cohort become one (2002 §3.6). A cohort operation: the
-//! handler sees all reads of a cohort at once, and starts a disk operation for each run of them.
+//! The I/O aggregator merges adjacent reads of a cohort (2002 §3.6). It is a cohort operation: its handler
+//! receives all reads of a cohort at once, and starts one disk operation for each run of adjacent reads.
 
 use std::io;
 
@@ -15,10 +15,10 @@ use crate::files::memory::Reservation;
 use crate::site::Site;
 use crate::stages::Stages;
 
-/// A merged read is at most this long.
+/// Largest merged read, in bytes.
 const MAX_RUN: usize = 1024 * 1024;
 
-/// What is asked of the stage: a part of a file.
+/// A request to read part of a file.
 pub(crate) struct Read {
     file: File,
     id: FileId,
@@ -27,10 +27,10 @@ pub(crate) struct Read {
     reserved: Reservation,
 }
 
-/// What it comes to: shorter than was asked for only at the file's end.
+/// Result of a read; shorter than requested only at the end of the file.
 pub(crate) type Answer = io::Result<Bytes>;
 
-/// Adjacent reads of one file.
+/// Adjacent reads of one file, performed as one.
 pub(crate) struct Run {
     pub(crate) file: File,
     id: FileId,
@@ -46,7 +46,7 @@ struct Part {
     reply: Reply<Answer>,
 }
 
-/// Reads `length` bytes of `file` at `offset`; fewer only at the file's end.
+/// Reads `length` bytes of `file` at `offset`; fewer only at the end of the file.
 ///
 /// # Errors
 /// As [`File::read_at`].
@@ -58,22 +58,22 @@ pub(crate) async fn read(
     offset: u64,
     length: usize,
 ) -> Answer {
-    // Before the read, so that reads that begin together count each other's bytes.
+    // Reserve before the read, so that concurrent reads count each other's bytes.
     let reserved = site.memory.content.reserve(length);
     let item = Read { file: file.clone(), id, offset, length, reserved };
     let call = stages.aggregator.call(site.block_key(id, 0), item);
     call.await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-/// Handles a cohort: each run is read by an operation of the disk stage.
+/// Handles a cohort: each run becomes one operation of the disk stage.
 pub(crate) fn gather(disk: SharedStage<()>, cohort: &mut Cohort<Read, Answer>) {
     for run in merge(cohort) {
-        // A run that is refused drops its replies: its askers hear of it.
+        // If a run is refused, its replies are dropped, and the callers get an error.
         let _ = disk.dispatch(move |_| disk::read(run));
     }
 }
 
-/// The cohort's reads, those that touch each other in one.
+/// Merges the cohort's reads into runs.
 fn merge(cohort: &mut Cohort<Read, Answer>) -> Vec<Run> {
     cohort.sort_by_key(|entry| (entry.item.id, entry.item.offset));
     let mut runs: Vec<Run> = Vec::new();
@@ -97,12 +97,12 @@ impl Run {
         self.offset + self.length as u64
     }
 
-    /// Whether a read at or after this run's start touches it and fits into one with it.
+    /// Whether a read that starts at or after this run's start is adjacent and fits into one read with it.
     fn takes(&self, offset: u64, length: usize) -> bool {
         offset <= self.end() && offset + length as u64 - self.offset <= MAX_RUN as u64
     }
 
-    /// Gives each asker its part. The whole run counts until the last part is dropped.
+    /// Sends each caller its part. The whole run counts as memory in use until the last part is dropped.
     pub(crate) fn deliver(self, read: io::Result<Vec<u8>>) {
         let read = read.map(|bytes| self.reserved.hold(bytes));
         for Part { offset, length, reply } in self.parts {
@@ -139,11 +139,11 @@ mod tests {
     /// Offset and length.
     type At = (u64, usize);
     type Gather = CohortStage<Read, Answer>;
-    /// What becomes of the cohort's runs, in place of the disk stage.
+    /// Handles a run in place of the disk stage.
     type Then = fn(Run);
     type Merged = Arc<Mutex<(Option<Then>, Vec<At>)>>;
 
-    /// Asks for reads of files in one cohort. What they are merged to, and what each gets.
+    /// Requests reads in one cohort. Returns the merged reads and the results.
     async fn ask(
         gather: Gather,
         merged: &Merged,
@@ -164,16 +164,16 @@ mod tests {
         (std::mem::take(&mut merged.lock().unwrap().1), answers)
     }
 
-    /// Reads of two files in no order.
+    /// Reads of two files in random order.
     async fn merges(gather: Gather, merged: &Merged, file: &File) {
         const HALF: usize = MAX_RUN / 2;
         let half = HALF as u64;
-        // (file, its reads, the one that they become)
+        // (file, its reads, the merged read)
         let runs: &[(u64, &[At], At)] = &[
             (1, &[(0, 100), (100, 50), (120, 200)], (0, 320)),
             (1, &[(321, 10)], (321, 10)),
             (1, &[(5000, 9), (5000, 9), (5003, 2)], (5000, 9)),
-            // As much as one read may be, and then another.
+            // The largest read, and one that no longer fits.
             (2, &[(0, HALF), (half, HALF)], (0, MAX_RUN)),
             (2, &[(2 * half, 1)], (2 * half, 1)),
         ];
@@ -181,7 +181,7 @@ mod tests {
         runs.iter().for_each(|run| asked.extend(run.1.iter().map(|at| (run.0, *at))));
         asked.rotate_left(3);
         asked.reverse();
-        // Each byte tells where it lies.
+        // The value of each byte depends on its offset.
         fn bytes(from: u64, length: usize) -> impl Iterator<Item = u8> {
             (from..from + length as u64).map(|at| (at % 251) as u8)
         }
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// A file that has become shorter, one that cannot be read, and one that nobody reads.
+    /// A truncated file, a failing read, and a run that nobody reads.
     async fn falls_short(gather: Gather, merged: &Merged, file: &File) {
         let asked = [(1, (0, 10)), (1, (10, 10)), (1, (20, 10))];
         let (_, answers) =
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Within a program: only an operation can open the file that is read, or ask.
+    /// Runs as a program, because only an operation can open a file or call a stage.
     #[test]
     fn adjacent_reads_become_one() {
         let root = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Blocks of large files: operations of the file cache, like paths.
+//! Blocks of large files, cached like small files.
 
 use std::io;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::files::entry::FileId;
 use crate::site::Site;
 use crate::stages::Stages;
 
-/// A block's bytes: as much as one send of an answer carries.
+/// Block size in bytes: the content of one send.
 pub(crate) const BLOCK: u64 = 128 * 1024;
 
-/// Asks for block `block` of `file`. Shorter than [`BLOCK`] only at the file's end.
+/// Requests block `block` of `file`. The result is shorter than [`BLOCK`] only at the end of the file.
 pub(crate) fn block(
     stages: Stages,
     site: &Arc<Site>,
@@ -34,9 +34,9 @@ pub(crate) fn block(
         let offset = block * BLOCK;
         let wanted = (length - offset).min(BLOCK) as usize;
         let bytes = aggregator::read(stages, &site, &file, id, offset, wanted).await?;
-        // A file larger than its share would only drive everything else out.
+        // Caching a very large file would evict everything else.
         if bytes.len() == wanted && length <= site.streamed {
-            // Not a slice of a merged read: that would keep all of it.
+            // A copy, because a slice would keep the whole merged read in memory.
             let bytes = site.memory.content.reserve(wanted).hold(bytes.to_vec());
             cache.with(|cache| cache.insert(key, Value::Block { file: id, block, bytes }));
         }

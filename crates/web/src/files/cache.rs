@@ -1,7 +1,7 @@
-//! One partition of the file cache: a budget of bytes, and the least used go first.
+//! One partition of the file cache, bounded in bytes.
 //!
-//! Eviction is by the clock rule: a hand goes round, spares what was used since it last came by,
-//! and takes what was not.
+//! Eviction uses the clock algorithm: a hand cycles through the entries, clears the mark of used ones, and
+//! evicts those without a mark.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -15,15 +15,15 @@ use crate::files::entry::{Entry, FileId};
 use crate::files::lookup::Looked;
 use crate::site::HostId;
 
-/// What is kept, and what for.
+/// A cached value with its identity.
 pub(crate) enum Value {
     Entry {
         host: HostId,
         path: Box<[u8]>,
         entry: Arc<Entry>,
-        /// When somebody began to look whether the file has changed.
+        /// Start time of the last check for changes.
         checked: Duration,
-        /// When somebody who found it unchanged had begun to look.
+        /// Start time of the last check that found the file unchanged.
         verified: Duration,
     },
     Block {
@@ -34,7 +34,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// Whether it keeps a file open.
+    /// Whether the value keeps a file open.
     fn is_open(&self) -> bool {
         matches!(self, Self::Entry { entry, .. } if entry.is_open())
     }
@@ -47,7 +47,7 @@ struct Record {
 }
 
 impl Record {
-    /// About how much memory a value takes, kept.
+    /// Approximate memory of a cached value, in bytes.
     fn bytes(value: &Value) -> usize {
         let bytes = match value {
             Value::Entry { path, entry, .. } => path.len() + entry.bytes(),
@@ -57,36 +57,36 @@ impl Record {
     }
 }
 
-/// One partition: its files and blocks, and those being loaded.
+/// A partition: its cached files and blocks, and the files being loaded.
 pub(crate) struct FileCache {
     records: HashMap<u64, Record, BuildHasherDefault<Hashed>>,
     hand: VecDeque<u64>,
     used: usize,
     budget: usize,
-    /// Those that keep a file open, the oldest first. Descriptors are scarcer than memory.
+    /// Keys of values that keep a file open, oldest first. Descriptors are scarcer than memory.
     open: VecDeque<u64>,
     max_open: usize,
     loading: HashMap<u64, Loading>,
 }
 
-/// A file that is being loaded, and who else waits for it.
+/// A file being loaded, and the operations that wait for it.
 struct Loading {
     host: HostId,
     path: Box<[u8]>,
     waiting: Vec<Trigger<Looked>>,
 }
 
-/// A hit.
+/// A cache hit.
 pub(crate) struct Hit {
     pub(crate) entry: Arc<Entry>,
-    /// It is time to look whether the file has changed; said to one asker only.
+    /// The file should be checked for changes; set for one caller only.
     pub(crate) stale: bool,
-    /// Until when it may be sent without another look at the file.
+    /// Time until which the entry may be served without another check.
     pub(crate) until: Duration,
 }
 
 impl FileCache {
-    /// For so many bytes, and so many open files.
+    /// Creates a partition for `budget` bytes and `max_open` open files.
     pub(crate) fn new(budget: usize, max_open: usize) -> Self {
         Self {
             records: HashMap::default(),
@@ -99,7 +99,7 @@ impl FileCache {
         }
     }
 
-    /// The entry of `path` of a host, whose key is `key`.
+    /// Looks up the entry of a host's `path`, whose key is `key`.
     pub(crate) fn entry(
         &mut self,
         key: u64,
@@ -116,7 +116,7 @@ impl FileCache {
         Some(Hit { entry: entry.clone(), stale, until: verified.saturating_add(revalidate) })
     }
 
-    /// Whoever began to look at `now` has found that `entry` is still the file.
+    /// Records that a check started at `now` has found `entry` unchanged.
     pub(crate) fn verify(&mut self, key: u64, entry: &Arc<Entry>, now: Duration) {
         if let Some(Record { value: Value::Entry { entry: own, verified, .. }, .. }) =
             self.records.get_mut(&key)
@@ -126,7 +126,7 @@ impl FileCache {
         }
     }
 
-    /// The same, unless it is time to look whether it has changed.
+    /// As [`entry`](Self::entry), but returns `None` if the file should be checked for changes.
     pub(crate) fn fresh(
         &mut self,
         key: u64,
@@ -157,7 +157,7 @@ impl FileCache {
         }
     }
 
-    /// A block of a file.
+    /// Looks up a block of a file.
     pub(crate) fn block(&mut self, key: u64, file: FileId, block: u64) -> Option<Bytes> {
         let record = self.records.get_mut(&key)?;
         match &record.value {
@@ -169,7 +169,8 @@ impl FileCache {
         }
     }
 
-    /// Keeps `value`, in the place of what had its key, if it fits at all.
+    /// Inserts `value`, replacing the value with the same key. A value that exceeds the budget is not
+    /// inserted.
     pub(crate) fn insert(&mut self, key: u64, value: Value) {
         self.remove(key);
         let bytes = Record::bytes(&value);
@@ -190,25 +191,24 @@ impl FileCache {
         self.hand.push_back(key);
     }
 
-    /// Whether `entry` is what is kept by this key.
+    /// Whether `entry` is the cached value of this key.
     pub(crate) fn holds(&self, key: u64, entry: &Arc<Entry>) -> bool {
         let value = self.records.get(&key).map(|record| &record.value);
         matches!(value, Some(Value::Entry { entry: own, .. }) if Arc::ptr_eq(own, entry))
     }
 
-    /// Whether so many bytes may be added to what is kept already: not so many that little else
-    /// would be left.
+    /// Whether the value of one key may grow by `bytes` without displacing most other values.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         bytes <= self.budget / 4 && self.max_open > 0
     }
 
-    /// Counts anew what has this key: it has grown.
+    /// Updates the size of a value that has grown.
     pub(crate) fn weigh(&mut self, key: u64) {
         let Some(record) = self.records.get_mut(&key) else { return };
         let bytes = Record::bytes(&record.value);
         self.used = self.used - record.bytes + bytes;
         record.bytes = bytes;
-        // It has just been asked for.
+        // It was just requested.
         record.used = true;
         if record.value.is_open() && !self.open.contains(&key) {
             while self.open.len() >= self.max_open {
@@ -221,7 +221,7 @@ impl FileCache {
         }
     }
 
-    /// Forgets what has this key.
+    /// Removes the value of this key.
     pub(crate) fn remove(&mut self, key: u64) {
         if let Some(record) = self.records.remove(&key) {
             self.used -= record.bytes;
@@ -249,7 +249,7 @@ impl FileCache {
         }
     }
 
-    /// Says that somebody loads `path`. False if somebody does already, or a path of the same key.
+    /// Starts loading `path`. Returns false if a path with this key is already being loaded.
     pub(crate) fn begin_loading(&mut self, key: u64, host: HostId, path: &[u8]) -> bool {
         match self.loading.entry(key) {
             std::collections::hash_map::Entry::Occupied(_) => false,
@@ -260,7 +260,7 @@ impl FileCache {
         }
     }
 
-    /// Waits with others for `path` to be loaded, if it is `path` that is being loaded.
+    /// Waits for `path` to be loaded. Returns false if the load in progress is for another path.
     pub(crate) fn wait_for(
         &mut self,
         key: u64,
@@ -277,13 +277,13 @@ impl FileCache {
         }
     }
 
-    /// The loading is over, one way or another: here is who waits.
+    /// Ends a load, whether it succeeded or not. Returns the operations that wait for it.
     pub(crate) fn end_loading(&mut self, key: u64) -> Vec<Trigger<Looked>> {
         self.loading.remove(&key).map(|loading| loading.waiting).unwrap_or_default()
     }
 }
 
-/// Keys are hashes already.
+/// Identity hasher: keys already are hashes.
 #[derive(Default)]
 pub(crate) struct Hashed(u64);
 

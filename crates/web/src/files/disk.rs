@@ -1,4 +1,4 @@
-//! The disk stage: opens files, and reads what the aggregator has merged.
+//! The disk stage: opens files and performs merged reads.
 
 use std::io;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::files::aggregator::Run;
 use crate::site::Host;
 use crate::stages::Stages;
 
-/// An open file and what is known of it.
+/// An open file with its metadata.
 pub(crate) struct Opened {
     pub(crate) file: File,
     pub(crate) metadata: Metadata,
 }
 
-/// Opens `path` beneath the host's root, by an operation of the disk stage.
+/// Opens `path` below the host's root, as an operation of the disk stage.
 ///
 /// # Errors
 /// As [`phalanx::fs::Dir::open_file`].
 pub(crate) async fn open(stages: Stages, host: &Arc<Host>, path: &[u8]) -> io::Result<Opened> {
-    // The root itself has no name beneath itself.
+    // An empty path cannot be opened; the root itself is `.`.
     let path = if path.is_empty() { b".".to_vec() } else { path.to_vec() };
     let host = host.clone();
     let call = stages.disk.call(move |_| async move {
@@ -40,7 +40,7 @@ fn links(policy: Symlinks) -> Links {
     }
 }
 
-/// Reads a run that the aggregator has merged, and gives each asker its part.
+/// Performs a merged read and sends each caller its part.
 pub(crate) async fn read(run: Run) {
     let read = run.file.read_at(run.offset, run.length).await;
     run.deliver(read);

@@ -1,24 +1,24 @@
-//! Compressing a file's content: work for a thread of its own, done once for each state of a file.
+//! Compression of file content, on a thread that may block, once per version of a file.
 
 use std::io::{self, Write};
 
 use phalanx_http::Coding;
 
-/// Files below this many bytes are sent as they are: what would be saved is less than a packet.
+/// Smaller files are not compressed, in bytes: the savings are less than a packet.
 pub(crate) const SMALLEST: u64 = 1024;
-/// Files above this many bytes are not compressed here: they are for a build step, which may take
-/// more time and reach more ([`HostConfig::precompressed`](crate::HostConfig::precompressed)).
+/// Larger files are not compressed here, in bytes. A build step can compress them better
+/// ([`HostConfig::precompressed`](crate::HostConfig::precompressed)).
 pub(crate) const LARGEST: u64 = 4 << 20;
 
-/// The best compression that makes tens of megabytes a second on one core: what is made is sent
-/// many times, but the first who asks waits for a whole file of others.
+/// The best level that compresses tens of megabytes per second on one core. The result is sent many times,
+/// but the first clients wait for it.
 const BROTLI_QUALITY: i32 = 6;
 const ZSTD_LEVEL: i32 = 10;
 const GZIP_LEVEL: u32 = 7;
 /// 4 MiB: no file here is larger.
 const BROTLI_WINDOW: i32 = 22;
 
-/// `content` in this coding; none if that saves less than a twentieth of it.
+/// Compresses `content`. Returns `None` if that saves less than 5 %.
 pub(crate) fn encode(content: &[u8], coding: Coding) -> Option<Vec<u8>> {
     let encoded = match coding {
         Coding::Brotli => brotli(content),
@@ -26,7 +26,7 @@ pub(crate) fn encode(content: &[u8], coding: Coding) -> Option<Vec<u8>> {
         Coding::Gzip => gzip(content),
         Coding::Identity => return None,
     };
-    // Writing to memory does not fail; if it did, the file would be sent as it is.
+    // Writing to memory does not fail; if it did, the file would be sent uncompressed.
     let mut encoded = encoded.ok()?;
     encoded.shrink_to_fit();
     (encoded.len() <= content.len() - content.len() / 20).then_some(encoded)

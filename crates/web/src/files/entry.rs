@@ -1,4 +1,4 @@
-//! A file as it is served: its validators, its lines for a response's head, its content.
+//! A cached file: its validators, header lines and content.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::connection::clock::unix_seconds;
 use crate::files::variants::{Sources, Variants};
 use crate::site::Kind;
 
-/// Files up to this size are kept whole, beside their lines; larger ones by blocks.
+/// Largest file cached as a whole, in bytes; larger files are cached in blocks.
 pub(crate) const WHOLE: u64 = 64 * 1024;
 
-/// What is made, and not read, is made again after so many seconds.
+/// Age at which generated content expires, in seconds.
 const MADE_FOR: u64 = 10;
 
-/// One state of one file: changes when the file does.
+/// Identity of one version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FileId {
     device: u64,
@@ -32,7 +32,7 @@ impl From<Metadata> for FileId {
     }
 }
 
-/// Fields that a host's rules add: names and values.
+/// Names and values of the fields that a host's rules add.
 pub(crate) type Fields = std::sync::Arc<[(Box<str>, Box<str>)]>;
 
 /// A file in the cache.
@@ -41,30 +41,30 @@ pub(crate) struct Entry {
     pub(crate) length: u64,
     pub(crate) entity: Entity,
     pub(crate) content: Content,
-    /// The same in other codings, if there may be any.
+    /// Other encodings of the file, if there are any.
     pub(crate) variants: Option<Box<Variants>>,
     content_type: Kind,
-    /// By which fields of a request it is chosen.
+    /// Value of the `Vary` field; empty for none.
     vary: &'static str,
-    /// What the host's rules add.
+    /// Fields from the host's rules.
     fields: Fields,
     etag: String,
     modified: u64,
-    /// It says what it should up to this second.
+    /// Expiry in seconds since 1970; `u64::MAX` for none.
     until: u64,
 }
 
-/// Where a file's bytes are.
+/// Content of a file.
 #[derive(Clone)]
 pub(crate) enum Content {
-    /// Here.
+    /// All bytes, in memory.
     Whole(Bytes),
-    /// In blocks, to be asked for one by one.
+    /// An open file, read in blocks.
     Blocks(File),
 }
 
 impl Entry {
-    /// A file as it is, with what there is beside it.
+    /// An entry for a file as it is, with the sources of its other encodings.
     pub(crate) fn new(
         content_type: Kind,
         metadata: Metadata,
@@ -80,8 +80,8 @@ impl Entry {
         Self { variants, ..parts.build(Coding::Identity, metadata.into(), content) }
     }
 
-    /// Something made of `id`, by more of the request than its path, and as old as `metadata` says.
-    /// With the bytes comes their hash.
+    /// An entry for generated content with its hash, such as a listing of `id`. It depends on more of the
+    /// request than its path, and its age is that of `metadata`.
     pub(crate) fn made(
         content_type: impl Into<Kind>,
         id: FileId,
@@ -101,7 +101,7 @@ impl Entry {
         Self { variants, until: unix_seconds() + MADE_FOR, ..made }
     }
 
-    /// The same in another coding, from a file of its own, which `metadata` tells of.
+    /// An entry for another encoding, from a precompressed file with this `metadata`.
     pub(crate) fn beside(&self, coding: Coding, metadata: Metadata, content: Content) -> Self {
         let etag = with_coding(&file_tag(metadata), metadata.length, coding);
         let (content_type, vary) = (self.content_type.clone(), self.vary);
@@ -111,7 +111,7 @@ impl Entry {
         parts.build(coding, metadata.into(), content)
     }
 
-    /// The same in another coding, made of it.
+    /// An entry for another encoding, compressed here.
     pub(crate) fn encoded(&self, coding: Coding, bytes: Bytes) -> Self {
         let length = bytes.len() as u64;
         let etag = with_coding(&self.etag, length, coding);
@@ -125,20 +125,20 @@ impl Entry {
         Validators { etag: &self.etag, modified: self.modified }
     }
 
-    /// Whether the entry still says what it should of a file that has not changed.
+    /// Whether the entry's header lines are still right for an unchanged file.
     pub(crate) fn is_current(&self) -> bool {
         (!self.etag.starts_with("W/") || is_fresh(self.modified))
             && (self.until == u64::MAX || unix_seconds() <= self.until)
             && self.others().all(|variant| variant.is_current())
     }
 
-    /// What has been made of it in other codings.
+    /// The encodings that exist so far.
     fn others(&self) -> impl Iterator<Item = &Arc<Self>> {
         self.variants.iter().flat_map(|variants| variants.made())
     }
 
-    /// Whether its file has been written to, where that is still to be sent: what is sent then would not be
-    /// what its tag says. What lies at its path by now is another question.
+    /// Whether a file whose content is still to be read was written to; its content would then not match its
+    /// tag. Whether the path names another file by now is checked elsewhere.
     pub(crate) fn has_changed(&self) -> bool {
         match &self.content {
             Content::Whole(_) => false,
@@ -148,12 +148,12 @@ impl Entry {
         }
     }
 
-    /// Whether it keeps a file open.
+    /// Whether the entry keeps a file open.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.content, Content::Blocks(_)) || self.others().any(|variant| variant.is_open())
     }
 
-    /// About how much memory it takes.
+    /// Approximate memory of the entry, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let content = match &self.content {
             Content::Whole(bytes) => bytes.len(),
@@ -165,7 +165,7 @@ impl Entry {
     }
 }
 
-/// What an entry's lines are made of.
+/// Inputs of an entry's header lines.
 struct Parts {
     content_type: Kind,
     vary: &'static str,
@@ -202,16 +202,16 @@ impl Parts {
     }
 }
 
-/// The tag of a file's state.
+/// The entity tag of a version of a file.
 fn file_tag(metadata: Metadata) -> String {
-    // A file changed within this second may change again without its time or length telling so:
-    // until then its tag is weak (RFC 9110 §8.8.1).
+    // A file changed within this second may change again with the same time and length. Until then its tag is
+    // weak (RFC 9110 §8.8.1).
     let weak = if is_fresh(seconds(metadata)) { "W/" } else { "" };
     format!("{weak}\"{:x}-{:x}\"", metadata.modified_ns, metadata.length)
 }
 
-/// A tag for the same in another coding: no two representations share one (RFC 9110 §8.8.3.3), nor
-/// do two makings of one that differ in length.
+/// The tag for another encoding. No two representations share a tag (RFC 9110 §8.8.3.3), nor do two results
+/// of compression that differ in length.
 fn with_coding(etag: &str, length: u64, coding: Coding) -> String {
     let tag = etag.strip_suffix('"').unwrap_or(etag);
     format!("{tag}-{length:x}-{}\"", coding.name())
@@ -227,7 +227,7 @@ fn is_fresh(modified: u64) -> bool {
 
 #[cfg(test)]
 impl FileId {
-    /// One of many, for tests.
+    /// An identity for tests.
     pub(crate) fn of_length(length: u64) -> Self {
         Self { device: 0, inode: 0, modified_ns: 0, length }
     }
@@ -235,7 +235,7 @@ impl FileId {
 
 #[cfg(test)]
 impl Entry {
-    /// A file of these bytes, for tests: without a clock, which only a processor has.
+    /// A file with this content, for tests: needs no clock, which only a processor has.
     pub(crate) fn of(content: &'static str) -> Self {
         let content_type = phalanx_http::ContentType::UNKNOWN.into();
         let (etag, length) = ("\"0-4\"".to_owned(), content.len() as u64);

@@ -1,29 +1,29 @@
-//! Why there is nothing to serve.
+//! Failures of looking up a file.
 
 use std::io;
 
-/// What keeps a file from being served.
+/// Reason why a file cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// Nothing has this name.
+    /// No such file.
     Missing,
-    /// It may not be read, or lies outside of the root.
+    /// No permission, or outside the root.
     Forbidden,
-    /// Too much is open just now, or the file changed all the time.
+    /// Too many open files, or the file changed during each attempt to read it.
     Busy,
-    /// The disk failed.
+    /// An I/O error.
     Broken,
 }
 
-/// Too many open files in the process; this and the next are the same on Linux, macOS and the BSDs.
+/// Too many open files in the process; this number and the next are the same on Linux, macOS and the BSDs.
 const EMFILE: i32 = 24;
 /// Too many open files in the system.
 const ENFILE: i32 = 23;
-/// A socket in the tree, or a device that is not there.
+/// A socket, or a device without a driver.
 const ENXIO: i32 = 6;
-/// Too many symbolic links, or one where none may be.
+/// Too many symbolic links, or a link where none is allowed.
 const ELOOP: i32 = if cfg!(target_os = "linux") { 40 } else { 62 };
-/// A name longer than any file's.
+/// A name that exceeds the limit of the file system.
 const ENAMETOOLONG: i32 = if cfg!(target_os = "linux") { 36 } else { 63 };
 
 impl From<io::Error> for Failure {

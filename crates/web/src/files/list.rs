@@ -1,5 +1,5 @@
-//! A directory as the file cache has it: its listing, made on a thread that may wait for the disk and
-//! kept beside the files, by a name that no file has.
+//! Directory listings in the file cache. A thread that may block reads the directory; the listing is cached
+//! under a name that no file can have.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use crate::files::lookup::{Asked, Found, Looked};
 use crate::files::variants::{Source, Sources};
 use crate::listing::{MAX_ENTRIES, View, is_shown, render};
 
-/// Makes the name of a directory to that of a listing of it.
+/// Converts a directory's name to the name of one of its listings.
 pub(crate) fn name(directory: &mut Vec<u8>, view: View) {
-    // No file's name has a zero byte.
+    // No file name contains a zero byte.
     directory.extend_from_slice(&[0, view.to_byte()]);
 }
 
-/// The other way; none for the name of a file.
+/// The inverse of [`name`]; `None` for the name of a file.
 pub(crate) fn split(name: &[u8]) -> Option<(&[u8], View)> {
     let [directory @ .., 0, view] = name else { return None };
     Some((directory, View::from_byte(*view)?))
 }
 
-/// Reads the directory and writes what it looks like.
+/// Reads the directory and renders its listing.
 pub(crate) async fn fetch(asked: &Asked, directory: &[u8], view: View) -> Looked {
     let Opened { file, mut metadata } =
         disk::open(asked.stages, asked.host(), directory).await.map_err(Failure::from)?;
@@ -57,7 +57,7 @@ pub(crate) async fn fetch(asked: &Asked, directory: &[u8], view: View) -> Looked
     let source = if makes { Source::Made } else { Source::None };
     let sources: Sources = [source; Coding::ENCODED.len()];
     let id = metadata.into();
-    // It shows when its files were changed, so it is no older than they are.
+    // The listing shows modification times, so it is as new as the newest file.
     metadata.modified_ns = newest.map_or(metadata.modified_ns, |at| at.max(metadata.modified_ns));
     let (kind, fields) = (view.form.content_type(), asked.fields(directory, true));
     let entry = Entry::made(kind, id, metadata, (bytes, tag), sources, fields);

@@ -1,8 +1,8 @@
-//! Looking a path up: an operation of the file cache.
+//! Path lookup, an operation of the file cache.
 //!
-//! A hit is answered at once. A miss opens and reads the file, once for all who ask meanwhile. A hit
-//! that has not been checked for a while is checked first, by one of those who ask. Hits that another
-//! processor has given are kept for a moment: see [`near`].
+//! A hit is answered immediately. A miss opens and reads the file once, for all concurrent requests. A hit
+//! whose last check is too old is checked first, by one of the requests. Hits from another processor's
+//! partition are kept for a moment: see [`near`].
 
 use std::sync::Arc;
 
@@ -21,20 +21,20 @@ use crate::files::{list, near, sources};
 use crate::site::{Host, HostId, HostIndex, Site};
 use crate::stages::Stages;
 
-/// What a path names.
+/// Target of a path.
 #[derive(Clone)]
 pub(crate) enum Found {
     File(Arc<Entry>),
     Directory,
 }
 
-/// What looking up came to.
+/// Result of a lookup.
 pub(crate) type Looked = Result<Found, Failure>;
 
-/// A file that changes while it is read is read so many times: slow disks and busy writers may meet twice or thrice.
+/// Attempts to read a file that changes meanwhile: slow disks and busy writers may collide a few times.
 const ATTEMPTS: usize = 5;
 
-/// Looks `path` of a host up, on the processor that owns it. Gives the path's memory back.
+/// Looks up a host's `path` in the partition that owns it. Also returns the memory of the path.
 pub(crate) async fn look_up(
     stages: Stages,
     site: &Arc<Site>,
@@ -44,7 +44,7 @@ pub(crate) async fn look_up(
     let id = site[host].id;
     let key = site.key(id, &path);
     let limit = site.timeouts.revalidate;
-    // A hit costs less than an operation for it.
+    // A hit is cheaper without an operation.
     let hit = match stages.cache.at_once(key, |cache| cache.fresh(key, id, &path, now(), limit)) {
         Some(hit) => hit,
         None => near::find(site, key, id, &path, now()),
@@ -57,7 +57,7 @@ pub(crate) async fn look_up(
     Box::pin(load_or_revalidate(Asked { stages, site: site.clone(), host, key, path })).await
 }
 
-/// Looks up what is not known here and now.
+/// Looks up a path that has no fresh entry here.
 async fn load_or_revalidate(asked: Asked) -> (Vec<u8>, Looked) {
     let (stages, key, id, site) = (asked.stages, asked.key, asked.id(), asked.site.clone());
     let call = stages.cache.call(key, move |cache| async move {
@@ -69,7 +69,7 @@ async fn load_or_revalidate(asked: Asked) -> (Vec<u8>, Looked) {
                 until = Some(hit.until);
                 Ok(Found::File(hit.entry))
             }
-            // Boxed: a hit should not pay for the memory of a miss.
+            // Boxed, so that a hit does not reserve the memory of a miss.
             Some(hit) => Box::pin(asked.revalidate(&cache, hit.entry)).await,
             None => Box::pin(asked.load(&cache)).await,
         };
@@ -84,7 +84,7 @@ async fn load_or_revalidate(asked: Asked) -> (Vec<u8>, Looked) {
     (path, looked)
 }
 
-/// What is looked up.
+/// A path to look up.
 pub(crate) struct Asked {
     pub(crate) stages: Stages,
     pub(crate) site: Arc<Site>,
@@ -108,7 +108,7 @@ impl Asked {
         self.host().id
     }
 
-    /// Looks whether the file is still the one in the cache.
+    /// Checks whether the file has changed, and reloads it if so.
     async fn revalidate(&self, cache: &Partition<FileCache>, entry: Arc<Entry>) -> Looked {
         let begun = now();
         if self.is_same(&entry).await {
@@ -119,7 +119,7 @@ impl Asked {
         self.load(cache).await
     }
 
-    /// Whether what is on the disk is what the entry was made of.
+    /// Whether the file on disk is still the version of the entry.
     async fn is_same(&self, entry: &Entry) -> bool {
         let listed = list::split(&self.path);
         let path = listed.map_or(&self.path[..], |(directory, _)| directory);
@@ -132,25 +132,25 @@ impl Asked {
         if !self.host().config.precompressed || listed.is_some() {
             return true;
         }
-        // What lies beside it may have come or gone.
+        // Precompressed files may have been added or removed.
         let known = entry.variants.as_ref().map(|variants| variants.sources()).unwrap_or_default();
         sources::find(self.stages, self.host(), path, metadata).await == known
     }
 
-    /// Loads a file, or waits for whoever loads it already.
+    /// Loads a file, or waits for the operation that already loads it.
     async fn load(&self, cache: &Partition<FileCache>) -> Looked {
         let Self { key, path, .. } = self;
         let (key, host) = (*key, self.id());
         while !cache.with(|cache| cache.begin_loading(key, host, path)) {
             let (trigger, loaded) = event();
             if !cache.with(|cache| cache.wait_for(key, host, path, trigger)) {
-                // Another path with the same key: as rare as it gets, so without the cache.
+                // Another path with the same key, which is very rare: bypass the cache.
                 return self.fetch().await;
             }
             if let Some(looked) = loaded.await {
                 return looked;
             }
-            // Whoever loaded it was ended. Now it is our turn, or another's.
+            // The operation that loaded it was terminated. Try again.
         }
         let loading = Loading { cache, key };
         let looked = self.fetch().await;
@@ -187,12 +187,12 @@ impl Asked {
                     .await
                     .map_err(Failure::from)?,
             };
-            // Read whole, and the same before and after: not torn by a writer.
+            // Complete, with the same metadata before and after: no concurrent write.
             if bytes.len() == length && file.metadata().map_err(Failure::from)? == metadata {
                 return Ok(self.found(metadata, Content::Whole(bytes)).await);
             }
         }
-        // It may be left alone later.
+        // The writer may stop later.
         Err(Failure::Busy)
     }
 
@@ -210,8 +210,7 @@ impl Asked {
     }
 }
 
-/// Ends the loading also when the operation that loads is dropped: the others then get nothing,
-/// and try for themselves.
+/// Ends a load when it is dropped, also if the operation is terminated. The waiting operations then retry.
 pub(crate) struct Loading<'a> {
     pub(crate) cache: &'a Partition<FileCache>,
     pub(crate) key: u64,

@@ -1,4 +1,4 @@
-//! Making a variant of a file: an operation of the file cache, on the partition that has the file.
+//! Creation of other encodings of a file: an operation on the cache partition that owns the file.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ use crate::files::variants::{Source, Variants};
 use crate::site::{HostIndex, Site};
 use crate::stages::Stages;
 
-/// The variant of `entry`, the file at `path`, once it is here.
+/// Returns `entry`, the file at `path`, in this encoding, waiting for it if necessary.
 ///
 /// # Errors
-/// [`Failure::Busy`] where too much is being compressed; others if there is nothing to send.
+/// [`Failure::Busy`] if too much is being compressed; others if the encoding is unavailable.
 pub(crate) async fn obtain(
     stages: Stages,
     site: &Arc<Site>,
@@ -45,7 +45,7 @@ pub(crate) async fn obtain(
     call.await.unwrap_or(Err(Failure::Busy))
 }
 
-/// Has the variant made for those who come later.
+/// Starts creating an encoding for later requests.
 pub(crate) fn begin(
     stages: Stages,
     site: &Arc<Site>,
@@ -56,13 +56,13 @@ pub(crate) fn begin(
 ) {
     let asked = Asked::new(stages, site, host, path.to_vec());
     let begun = Begun { entry: entry.clone(), coding };
-    // If it is refused, what it has begun is given up.
+    // If it is refused, dropping the operation allows another attempt.
     let _ = stages.cache.dispatch(asked.key, move |cache| async move {
         let _ = make(&asked, &cache, &begun.entry, coding, false).await;
     });
 }
 
-/// Gives up what has been begun, however it ends: where it was made, that means nothing.
+/// Allows another attempt when it is dropped; has no effect if the encoding was created.
 struct Begun {
     entry: Arc<Entry>,
     coding: Coding,
@@ -76,8 +76,8 @@ impl Drop for Begun {
     }
 }
 
-/// Makes the variant, or waits for whoever does. `waited_for` says that somebody needs it now, so
-/// that it is made even if it cannot be kept.
+/// Creates an encoding, or waits for the operation that already does. With `waited_for`, a client needs it
+/// now; it is then created even if it cannot be cached.
 async fn make(
     asked: &Asked,
     cache: &Partition<FileCache>,
@@ -87,7 +87,7 @@ async fn make(
 ) -> Result<Arc<Entry>, Failure> {
     let variants: &Variants = entry.variants.as_deref().ok_or(Failure::Missing)?;
     let host = asked.host().id;
-    // No file's name has a zero byte.
+    // No file name contains a zero byte.
     let path = [&asked.path, &b"\0"[..], coding.name().as_bytes()].concat();
     let key = asked.site.key(host, &path);
     loop {
@@ -106,7 +106,7 @@ async fn make(
             Some(Ok(Found::File(variant))) => return Ok(variant),
             Some(Ok(Found::Directory)) => return Err(Failure::Missing),
             Some(Err(failure)) => return Err(failure),
-            // Whoever made it was ended.
+            // The operation that created it was terminated.
             None => (),
         }
     }
@@ -124,7 +124,7 @@ async fn make(
                 variants.set(coding, variant.clone());
                 cache.weigh(asked.key);
             } else if cache.holds(asked.key, entry) && !waited_for {
-                // Too large to be kept is as good as nothing: it is not made again and again.
+                // Too large to cache: record it as unavailable, so that it is not created again and again.
                 variants.set(coding, None);
             }
         });
@@ -134,7 +134,7 @@ async fn make(
     made
 }
 
-/// Reads the neighbour, if it is as it was when it was found.
+/// Reads the precompressed file, unless it has changed since it was found.
 async fn read(
     asked: &Asked,
     entry: &Entry,
@@ -144,7 +144,7 @@ async fn read(
     let path = neighbour(&asked.path, coding);
     let Opened { file, metadata } = disk::open(asked.stages, asked.host(), &path).await?;
     if metadata.kind != FileKind::File || FileId::from(metadata) != id {
-        // Found out when the file is looked at again.
+        // The next check of the file will notice.
         return Err(Failure::Missing);
     }
     let content = if metadata.length > WHOLE {
@@ -163,8 +163,8 @@ async fn read(
     Ok(Some(Arc::new(entry.beside(coding, metadata, content))))
 }
 
-/// Compresses the file; none if that is not worth it. The thread that compresses it reads it too, so that
-/// a file that waits for its turn takes no memory.
+/// Compresses the file. Returns `None` if that is not worthwhile. The thread that compresses the file also
+/// reads it, so a file in the queue takes no memory.
 async fn compress(
     asked: &Asked,
     entry: &Entry,
@@ -187,7 +187,7 @@ async fn compress(
     let encoded = if waited_for {
         call.await
     } else {
-        // No client waits for this job, so a program that drains drops it.
+        // No client waits for this job, so it is dropped at shutdown.
         match select(call, draining()).await {
             Either::Left(encoded) => encoded,
             Either::Right(()) => return Err(Failure::Busy),
@@ -201,7 +201,7 @@ async fn compress(
     }
 }
 
-/// The work of a thread of the compression stage. Fails with [`Failure::Busy`] where `budget` has no room.
+/// Runs on a thread of the compression stage. Fails with [`Failure::Busy`] if `budget` is exhausted.
 fn read_and_encode(
     content: Content,
     id: FileId,
@@ -209,7 +209,7 @@ fn read_and_encode(
     coding: Coding,
     budget: &Budget,
 ) -> Result<Option<Bytes>, Failure> {
-    // Room for the file and for its compressed form.
+    // For the file and its compressed form.
     let room = budget.try_reserve(2 * length).ok_or(Failure::Busy)?;
     let bytes = match content {
         Content::Whole(bytes) => bytes,
@@ -218,11 +218,11 @@ fn read_and_encode(
     Ok(encode(&bytes, coding).map(|encoded| room.hold(encoded)))
 }
 
-/// All of a large file, in the state `id`. Blocks.
+/// Reads all of a large file in version `id`. Blocks.
 fn read_all(file: &File, id: FileId, length: usize) -> Result<Vec<u8>, Failure> {
     let before = file.metadata()?;
     let bytes = file.read_at_blocking(0, length)?;
-    // The same before and after: not torn by a writer.
+    // The same metadata before and after: no concurrent write.
     if FileId::from(before) != id || file.metadata()? != before {
         return Err(Failure::Missing);
     }

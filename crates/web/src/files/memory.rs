@@ -1,12 +1,12 @@
-//! The memory for content: file bytes in the cache, and bytes held for clients.
+//! Memory limits for content: file bytes in the cache, and bytes held for clients.
 //!
-//! Every buffer of content counts from its allocation until its last reader drops it. The cache keeps its own
-//! bound; what else is held has the spare. A slow client holds content after the cache has evicted it, so
-//! only this count bounds what many such clients hold.
+//! Every buffer of content counts from its allocation until its last reference is dropped. The cache has a
+//! limit of its own; other content uses the rest. A slow client holds content that the cache has already
+//! evicted, so only this total bounds what many slow clients hold.
 //!
-//! At the bound nothing fails that can be served with less: files are not compressed, large files are read in
-//! small pieces and not ahead, and only new directory listings are refused. Files of up to 64 KiB are always
-//! read whole. Each of these is counted.
+//! At the limit the server degrades instead of failing: it does not compress files, reads large files in
+//! small pieces without read-ahead, and refuses only new directory listings. Files of up to 64 KiB are always
+//! read whole. Counters record each of these.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use phalanx::metrics::Counter;
 use phalanx::net::Bytes;
 
-/// The least memory beside the cache.
+/// Minimum memory for content outside the cache, in bytes.
 const MIN_SPARE: usize = 32 << 20;
-/// File bytes that may wait for compression or be compressed at once: about half a second's work, so that
-/// nothing is waited for much longer, also when the server ends.
+/// File bytes in the queue of the compression or being compressed: about half a second of work, which also
+/// bounds the delay of a shutdown.
 const MAX_COMPRESSING: usize = 64 << 20;
 
-/// A read of a large file, once the bound is reached, has at most so many bytes.
+/// Size of a read of a large file at the limit, in bytes.
 const SMALL_READ: usize = 16 << 10;
 
-/// A bound on bytes that many threads share.
+/// A limit on bytes, shared by threads.
 #[derive(Clone)]
 pub(crate) struct Budget(Arc<Inner>);
 
@@ -37,18 +37,18 @@ impl Budget {
         Self(Arc::new(Inner { limit, used: AtomicUsize::new(0) }))
     }
 
-    /// Whether the bound is reached.
+    /// Whether the limit is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.0.used.load(Ordering::Relaxed) >= self.0.limit
     }
 
-    /// Counts `bytes`, beyond the bound too.
+    /// Reserves `bytes`, even above the limit.
     pub(crate) fn reserve(&self, bytes: usize) -> Reservation {
         self.0.used.fetch_add(bytes, Ordering::Relaxed);
         Reservation { budget: self.clone(), bytes }
     }
 
-    /// Counts `bytes`; none if they would exceed the bound.
+    /// Reserves `bytes`; `None` if they would exceed the limit.
     pub(crate) fn try_reserve(&self, bytes: usize) -> Option<Reservation> {
         let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.0.limit);
         let added = self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
@@ -56,14 +56,14 @@ impl Budget {
     }
 }
 
-/// Bytes of a [`Budget`], until it is dropped.
+/// Reserved bytes of a [`Budget`], released when dropped.
 pub(crate) struct Reservation {
     budget: Budget,
     bytes: usize,
 }
 
 impl Reservation {
-    /// Replaces the counted size by `bytes`.
+    /// Changes the reserved size to `bytes`.
     pub(crate) fn resize(&mut self, bytes: usize) {
         let used = &self.budget.0.used;
         match bytes.checked_sub(self.bytes) {
@@ -73,7 +73,7 @@ impl Reservation {
         self.bytes = bytes;
     }
 
-    /// `content`, which counts from now on until its last slice is dropped.
+    /// Wraps `content`, which stays reserved until its last slice is dropped.
     pub(crate) fn hold(mut self, content: Vec<u8>) -> Bytes {
         self.resize(content.capacity());
         Bytes::from_owner(Held { content, _reservation: self })
@@ -86,7 +86,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Content and its reservation.
+/// Content with its reservation.
 struct Held {
     content: Vec<u8>,
     _reservation: Reservation,
@@ -98,23 +98,24 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// The bounds on a server's content, and how often each was reached.
+/// A server's memory limits, with counters of how often each was reached.
 #[derive(Clone)]
 pub(crate) struct Memory {
     /// All content.
     pub(crate) content: Budget,
-    /// File bytes that wait for compression or are being compressed.
+    /// File bytes in the queue of the compression or being compressed.
     pub(crate) compressing: Budget,
-    /// Files that were not compressed, and sent as they are.
+    /// Files sent uncompressed because of a limit.
     pub(crate) uncompressed: Counter,
     /// Reads of large files in small pieces.
     pub(crate) small_reads: Counter,
-    /// Listings that were refused.
+    /// Listings refused.
     pub(crate) listings_refused: Counter,
 }
 
 impl Memory {
-    /// For a cache of `cache_bytes`: clients may hold half as much again, and at least [`MIN_SPARE`].
+    /// Limits for a cache of `cache_bytes`: clients may hold half as much in addition, at least
+    /// [`MIN_SPARE`].
     pub(crate) fn new(cache_bytes: usize) -> Self {
         let limit = cache_bytes.saturating_add((cache_bytes / 2).max(MIN_SPARE));
         Self {
@@ -135,7 +136,7 @@ impl Memory {
         }
     }
 
-    /// How many bytes of a large file to read at once, where `wanted` are to be sent.
+    /// Size of the next read of a large file that needs `wanted` bytes.
     pub(crate) fn read_size(&self, wanted: usize) -> usize {
         if wanted <= SMALL_READ || !self.content.is_full() {
             return wanted;
@@ -144,7 +145,7 @@ impl Memory {
         SMALL_READ
     }
 
-    /// The counters for the program's metrics.
+    /// The counters for the metrics.
     pub(crate) fn counters(&self) -> [&Counter; 3] {
         [&self.uncompressed, &self.small_reads, &self.listings_refused]
     }

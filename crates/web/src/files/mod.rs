@@ -1,4 +1,4 @@
-//! Files and where they are kept: the cache, what is in it, and the way to the disk.
+//! Files: lookup, cache, encodings and disk access.
 
 pub(crate) mod aggregator;
 pub(crate) mod blocks;

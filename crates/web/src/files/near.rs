@@ -1,9 +1,9 @@
-//! Files of other processors' partitions, kept near for as long as the owner's last look at the disk counts.
+//! A small cache per processor for files of other processors' partitions.
 //!
-//! Each file belongs to one partition of the cache, and so to one processor. A request on another processor
-//! costs a message in each direction. If both processors are mostly idle, it wakes two threads, each of which
-//! may wait for a core. So each processor keeps the files it received last. It asks the owner again when the
-//! owner would check the disk again, so its copy is never older than the owner's may be.
+//! Each file belongs to one partition, and so to one processor. A request on another processor costs a
+//! message in each direction. If both processors are mostly idle, it wakes two threads, each of which may
+//! wait for a core. Each processor therefore keeps the files it received last, until the owner's last check
+//! expires. Its copy is never older than the owner's entry may be.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use std::time::Duration;
 use crate::files::entry::{Entry, WHOLE};
 use crate::site::{HostId, Site};
 
-/// Files kept on each processor; a file is kept in the place that its key says.
+/// Entries per processor; the key selects the entry.
 const PLACES: usize = 256;
-/// The most bytes of one file, with its other codings. All of them count as content in memory.
+/// Largest entry, including its other encodings, in bytes. All of them count as content in memory.
 const MAX_BYTES: usize = 2 * WHOLE as usize;
 
 struct Kept {
@@ -25,7 +25,7 @@ struct Kept {
     until: Duration,
 }
 
-/// The files of one site; another site has other keys.
+/// Entries of one site; another site has different keys.
 #[derive(Default)]
 struct Near {
     site: u64,
@@ -37,11 +37,11 @@ thread_local! {
 }
 
 fn place(key: u64) -> usize {
-    // The low bits choose the partition.
+    // The low bits select the partition.
     (key >> 32) as usize % PLACES
 }
 
-/// The file at `path`, if it is kept and `now` is not too late.
+/// Looks up `path`; `None` if it is not cached or expired at `now`.
 pub(crate) fn find(
     site: &Site,
     key: u64,
@@ -56,8 +56,8 @@ pub(crate) fn find(
     })
 }
 
-/// Keeps a file until then, possibly replacing another. Open files are not kept, because descriptors are
-/// scarce. Nothing is kept while content exceeds its memory limit.
+/// Caches a file until `until`, possibly replacing another. Open files are not cached, because descriptors
+/// are scarce. Nothing is cached while content exceeds its memory limit.
 pub(crate) fn keep(
     site: &Site,
     key: u64,
@@ -70,7 +70,7 @@ pub(crate) fn keep(
         return;
     }
     let kept = Kept { key, host, path: path.into(), entry: entry.clone(), until };
-    // The one before is dropped behind the borrow: it may be the last that holds its content.
+    // Drop the previous entry after the borrow: it may hold the last reference to its content.
     let _before = NEAR.with_borrow_mut(|near| {
         if near.site != site.id {
             *near = Near { site: site.id, places: (0..PLACES).map(|_| None).collect() };

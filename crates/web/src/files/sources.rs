@@ -1,4 +1,4 @@
-//! Which other codings of a file there are: what lies beside it, and what can be made of it.
+//! Sources of a file's other encodings: precompressed files next to it, and compression.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::files::variants::{Source, Sources};
 use crate::site::Host;
 use crate::stages::Stages;
 
-/// The sources for the file at `path`, in the state that `metadata` tells of.
+/// Finds the sources for the file at `path` with this `metadata`.
 ///
-/// A neighbour counts only if it is not older than the file: one that is was made of another state.
+/// A precompressed file that is older than the file is ignored: it was made from another version.
 pub(crate) async fn find(
     stages: Stages,
     host: &Arc<Host>,
@@ -44,12 +44,12 @@ pub(crate) async fn find(
     sources
 }
 
-/// The name of a file's neighbour in this coding.
+/// The path of the precompressed file for this encoding.
 pub(crate) fn neighbour(path: &[u8], coding: Coding) -> Vec<u8> {
     [path, coding.suffix().as_bytes()].concat()
 }
 
-/// Whether it is a neighbour itself.
+/// Whether the path names a precompressed file itself.
 fn is_encoded(path: &[u8]) -> bool {
     Coding::ENCODED.iter().any(|coding| path.ends_with(coding.suffix().as_bytes()))
 }

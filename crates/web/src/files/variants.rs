@@ -1,7 +1,7 @@
-//! A file in other codings: precompressed neighbours of it, or compressed once for all who ask.
+//! Other encodings of a file: precompressed files next to it, or compressed once for all requests.
 //!
-//! They hang on the file's own entry in the cache, so that one look-up finds whichever is sent, and
-//! they leave it together when the file changes. A file's own representation pays nothing for them.
+//! They belong to the file's entry in the cache, so that one lookup finds any of them, and they are evicted
+//! together when the file changes. Files without other encodings have no overhead.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,49 +10,48 @@ use phalanx_http::{Accepted, Coding};
 
 use crate::files::entry::{Entry, FileId};
 
-/// What there is, or may be, beside a file's own representation: one for each of
-/// [`Coding::ENCODED`].
+/// The encodings of a file besides its own, one per element of [`Coding::ENCODED`].
 pub(crate) struct Variants([Variant; Coding::ENCODED.len()]);
 
-/// A file in one coding.
+/// A file in one encoding.
 #[derive(Default)]
 struct Variant {
     source: Source,
-    /// What came of it, once it is known: none if there is nothing to send.
+    /// The entry once it was created; `None` inside if it is unavailable.
     made: OnceLock<Option<Arc<Entry>>>,
-    /// Somebody makes it.
+    /// An operation is creating it.
     begun: AtomicBool,
 }
 
-/// Where a variant comes from.
+/// Source of an encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// There is none.
+    /// Unavailable.
     #[default]
     None,
-    /// A file beside this one, in this state.
+    /// A precompressed file in this version.
     Neighbour(FileId),
-    /// It is compressed here.
+    /// Compression by the server.
     Made,
 }
 
-/// The sources of all variants, in the order of [`Coding::ENCODED`].
+/// The sources of all encodings, in the order of [`Coding::ENCODED`].
 pub(crate) type Sources = [Source; Coding::ENCODED.len()];
 
-/// What is to be sent.
+/// The representation to send.
 pub(crate) enum Choice<'a> {
-    /// The file as it is. `begin` says that it is time to make this variant for those who come later.
+    /// The file as it is. `begin` is an encoding that should be created for later requests.
     Own { begin: Option<Coding> },
-    /// A variant that is here. `begin` as above.
+    /// An encoding that is available. `begin` as above.
     Ready { entry: &'a Entry, begin: Option<Coding> },
-    /// This variant, once it is here.
+    /// An encoding that has to be created or read first.
     Wait(Coding),
-    /// Nothing that the client takes.
+    /// The client accepts no available encoding.
     Refused,
 }
 
 impl Variants {
-    /// None if there are no sources.
+    /// Returns `None` if there are no sources.
     pub(crate) fn new(sources: Sources) -> Option<Box<Self>> {
         let some = sources.iter().any(|source| *source != Source::None);
         let variant = |source| Variant { source, ..Variant::default() };
@@ -68,10 +67,10 @@ impl Variants {
         Some(&self.0[at])
     }
 
-    /// What to send to a client that takes these.
+    /// Chooses the representation for a client that accepts `accepted`.
     ///
-    /// Whoever would get what is still to be compressed gets the next best meanwhile; neighbours
-    /// are waited for, as any file is.
+    /// While the best encoding is being compressed, the client gets the next best. Precompressed files are
+    /// waited for, as any file is.
     pub(crate) fn choose(&self, accepted: &Accepted) -> Choice<'_> {
         let mut begin = None;
         let mut wait = None;
@@ -89,7 +88,7 @@ impl Variants {
                 }
             }
         }
-        // It does not take the file as it is, so it has to wait for what there will be.
+        // The client does not accept the file as it is, so it must wait.
         match wait {
             Some(coding) => self.wait(coding, begin),
             None => Choice::Refused,
@@ -97,40 +96,40 @@ impl Variants {
     }
 
     fn wait(&self, coding: Coding, begin: Option<Coding>) -> Choice<'_> {
-        // One thing at a time.
+        // The client waits for one encoding only.
         if let Some(begun) = begin {
             self.give_up(begun);
         }
         Choice::Wait(coding)
     }
 
-    /// The variant, if it is here.
+    /// The encoding, if it is available.
     pub(crate) fn ready(&self, coding: Coding) -> Option<&Arc<Entry>> {
         self.get(coding)?.made.get()?.as_ref()
     }
 
-    /// Where it comes from, if that is still to be found out.
+    /// The source of an encoding that was not created yet.
     pub(crate) fn wanted(&self, coding: Coding) -> Option<Source> {
         let variant = self.get(coding)?;
         (variant.made.get().is_none() && variant.source != Source::None).then_some(variant.source)
     }
 
-    /// Says what came of it.
+    /// Records the result of creating an encoding.
     pub(crate) fn set(&self, coding: Coding, made: Option<Arc<Entry>>) {
         if let Some(variant) = self.get(coding) {
-            // Whoever was first has said the same.
+            // An earlier result is the same.
             let _ = variant.made.set(made);
         }
     }
 
-    /// Nobody makes it any more, and it is not here: the next may.
+    /// Allows another operation to create the encoding.
     pub(crate) fn give_up(&self, coding: Coding) {
         if let Some(variant) = self.get(coding) {
             variant.begun.store(false, Ordering::Relaxed);
         }
     }
 
-    /// Those that are here.
+    /// All encodings that are available.
     pub(crate) fn made(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.0.iter().filter_map(|variant| variant.made.get()?.as_ref())
     }
@@ -151,7 +150,7 @@ mod tests {
         })
     }
 
-    /// What is chosen, in a word, and what is begun.
+    /// The choice and the encoding to create, as text.
     fn chosen(variants: &Variants, accept: &str) -> String {
         let head = format!("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {accept}\r\n\r\n");
         let Ok(Parse::Complete(request, _)) = parse(head.as_bytes(), &Limits::default()) else {

@@ -1,5 +1,4 @@
-//! An answer on its way out of a stream: its head taken apart into fields, and its content in as many
-//! pieces as the client has room for.
+//! HTTP/2 responses: converts the head into fields, and sends the content as flow control allows.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,17 +13,17 @@ use phalanx::timeout;
 
 use crate::http2::fields::field;
 
-/// So much is put before h2 at a time: what a frame of the usual size has, some times over.
+/// Send capacity requested from h2 at a time: a few frames of the usual size, in bytes.
 const MAX_RESERVED_BYTES: usize = 64 * 1024;
 
-/// Fields that an answer usually has, at most: room for more is made when there are.
+/// Initial capacity for the fields of a response; it grows if necessary.
 const TYPICAL_FIELDS: usize = 12;
 
-/// One stream's answer.
+/// The response of one stream.
 pub(crate) struct StreamAnswer {
-    /// The request was HEAD.
+    /// The request is a HEAD request.
     head_only: bool,
-    /// The connection is TLS.
+    /// The connection uses TLS.
     sealed: bool,
     state: State,
 }
@@ -32,7 +31,7 @@ pub(crate) struct StreamAnswer {
 enum State {
     /// Nothing was sent.
     Head(SendResponse<Bytes>),
-    /// The head was sent, and so much of the content is to come; none if that is not known.
+    /// The head was sent. Contains the remaining bytes of content, or `None` if the length is unknown.
     Content(SendStream<Bytes>, Option<u64>),
     Done,
 }
@@ -42,15 +41,15 @@ impl StreamAnswer {
         Self { head_only, sealed, state: State::Head(respond) }
     }
 
-    /// Whether it leaves by TLS.
+    /// Whether the response is sent over TLS.
     pub(crate) fn is_sealed(&self) -> bool {
         self.sealed
     }
 
-    /// Sends `payload`, which begins with a head or goes on behind one. Returns memory for the next.
+    /// Sends `payload`, which starts with a head or continues the content. Returns the memory of its head.
     ///
     /// # Errors
-    /// When the stream or its connection is over, or the client made no room in time.
+    /// If the stream or connection has ended, or the client did not open its window in time.
     pub(crate) async fn send(
         &mut self,
         payload: Payload,
@@ -77,12 +76,12 @@ impl StreamAnswer {
 
     async fn content(&mut self, mut bytes: Bytes, limit: Duration) -> io::Result<()> {
         while !bytes.is_empty() {
-            // More than was promised is a fault of ours, and must not reach another stream.
+            // Content beyond the promised length is a bug, and must not reach another stream.
             let State::Content(stream, left) = &mut self.state else {
                 return Err(io::Error::other("content behind the end of an answer"));
             };
             stream.reserve_capacity(bytes.len().min(MAX_RESERVED_BYTES));
-            // Nearly always there is some, and no wait that is to be bounded.
+            // Capacity is nearly always available; then no timer is needed.
             let room = match stream.capacity() {
                 0 => timeout(limit, room(stream))
                     .await
@@ -104,7 +103,7 @@ impl StreamAnswer {
         Ok(())
     }
 
-    /// Ends the stream. An answer that is not whole says so by being reset.
+    /// Ends the stream. An incomplete response is reset.
     pub(super) fn end(self) {
         match self.state {
             State::Head(mut respond) => respond.send_reset(Reason::INTERNAL_ERROR),
@@ -114,7 +113,7 @@ impl StreamAnswer {
         }
     }
 
-    /// Ends the stream without an answer.
+    /// Ends the stream without a response.
     pub(super) fn reset(self, reason: Reason) {
         match self.state {
             State::Head(mut respond) => respond.send_reset(reason),
@@ -124,7 +123,7 @@ impl StreamAnswer {
     }
 }
 
-/// Waits until the client, the connection and h2's own buffer have room.
+/// Waits for capacity: of the stream's window, the connection's window and h2's buffer.
 async fn room(stream: &mut SendStream<Bytes>) -> io::Result<usize> {
     while stream.capacity() == 0 {
         match poll_fn(|context| stream.poll_capacity(context)).await {
@@ -136,12 +135,12 @@ async fn room(stream: &mut SendStream<Bytes>) -> io::Result<usize> {
     Ok(stream.capacity())
 }
 
-/// Reads the head that `bytes` begin with. Also gives how much content follows, if it says so, and where
-/// the head ends.
+/// Parses the head at the start of `bytes`. Also returns the length of the content, if specified, and the
+/// length of the head.
 fn take_head(bytes: &[u8], head_only: bool) -> io::Result<(Response<()>, Option<u64>, usize)> {
     let ours = || io::Error::other("an answer whose head is not one");
     let end = memmem::find(bytes, b"\r\n\r\n").ok_or_else(ours)?;
-    // Each with its line end: those within a value became spaces when it was written.
+    // Each ends with a line feed; line feeds within values were replaced by spaces.
     let lines = memchr_iter(b'\n', &bytes[..end + 2]);
     let (mut fields, mut length, mut status, mut begin) =
         (HeaderMap::with_capacity(TYPICAL_FIELDS), None, None, 0);
@@ -158,7 +157,7 @@ fn take_head(bytes: &[u8], head_only: bool) -> io::Result<(Response<()>, Option<
         if name == http::header::CONTENT_LENGTH {
             length = Some(value.to_str().ok().and_then(|n| n.parse().ok()).ok_or_else(ours)?);
         }
-        // What is said of a connection of HTTP/1.1 (RFC 9113 §8.2.2).
+        // Fields that HTTP/2 forbids (RFC 9113 §8.2.2).
         if !["connection", "keep-alive", "transfer-encoding", "upgrade"].contains(&name.as_str()) {
             fields.append(name, value);
         }

@@ -1,5 +1,5 @@
-//! One connection of HTTP/2: streams are accepted until the client leaves, is idle for too long, does
-//! harm, or the program drains.
+//! An HTTP/2 connection: accepts streams until the client leaves, is idle for too long or misbehaves, or the
+//! program shuts down.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -24,16 +24,16 @@ use crate::http2::write_buffer::WriteBuffer;
 use crate::site::CurrentSite;
 use crate::stages::Stages;
 
-/// Requests that one client may have under way.
+/// Concurrent requests per connection.
 const MAX_CONCURRENT_STREAMS: u32 = 128;
-/// What of a stream's answer may lie in h2's buffer while its client makes room.
+/// Bytes of a stream's response in h2's buffer while the client's window is closed.
 const MAX_SEND_BUFFER: usize = 128 * 1024;
-/// Bodies are not wanted, so there is little room for them.
+/// Flow-control window for request bodies, which the server discards, in bytes.
 const INITIAL_WINDOW: u32 = 64 * 1024;
-/// A client that was told that this is the end has so long to agree.
+/// Time for the client to close the connection after GOAWAY.
 const GOAWAY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Goes on with a connection by HTTP/2, as an operation of its own. `early` was received already.
+/// Serves a connection with HTTP/2, as an operation of its own. `early` contains bytes already received.
 pub(crate) fn dispatch(
     transport: Rc<Transport>,
     stages: Stages,
@@ -43,11 +43,11 @@ pub(crate) fn dispatch(
     early: Vec<u8>,
 ) {
     let serve = move |_| serve(transport, stages, current, entry, peer, early);
-    // Refused at a bound of operations: the connection closes.
+    // If the operation limit is reached, the connection closes.
     let _ = stages.http2.dispatch(serve);
 }
 
-/// Serves until the connection is over.
+/// Serves until the connection ends.
 async fn serve(
     transport: Rc<Transport>,
     stages: Stages,
@@ -63,7 +63,7 @@ async fn serve(
     let (monitor, write_buffer) = (pipe.monitor(), pipe.write_buffer());
     let handshake = Builder::new()
         .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
-        // The monitor's bound is the one that is documented; h2's own would be 20 at a time.
+        // The monitor enforces the documented limit; h2's default limit is 20 at a time.
         .max_pending_accept_reset_streams(MAX_PER_WINDOW as usize + 1)
         .max_header_list_size(site.limits.head as u32)
         .max_send_buffer_size(MAX_SEND_BUFFER)
@@ -104,10 +104,10 @@ async fn drive(
                     respond.send_reset(Reason::PROTOCOL_ERROR);
                 }
                 Poll::Ready(Some(Ok((request, respond)))) => accept(&mut streams, request, respond),
-                // What h2 had to say to an error of the client's has been sent.
+                // h2 has sent its response to a connection error of the client.
                 Poll::Ready(None | Some(Err(_))) => return Poll::Ready(()),
                 Poll::Pending if monitor.is_flooded() => (),
-                // The client is gone.
+                // The client has disconnected.
                 Poll::Pending
                     if matches!(write_buffer.poll_flush(context), Poll::Ready(Err(_))) =>
                 {

@@ -1,16 +1,16 @@
-//! Fields of answers in the form that h2 takes, kept for the next answers: most have been sent before.
+//! A cache of response fields as h2's types: most fields were sent before.
 //!
-//! A value is a count of references when it is had from here, and a call to the allocator when it is
-//! made. What two share a place for is made again, so no field can make this large.
+//! Cloning a cached value increments a reference count; creating one calls the allocator. The cache has a
+//! fixed size: two fields that map to the same entry replace each other.
 
 use std::cell::RefCell;
 use std::io;
 
 use http::{HeaderName, HeaderValue};
 
-/// Fields kept on each processor; a power of two.
+/// Entries per processor; a power of two.
 const KEPT: usize = 1024;
-/// Longer values are not kept, in bytes.
+/// Longest cached value, in bytes.
 const LONGEST: usize = 128;
 
 type Field = (HeaderName, HeaderValue);
@@ -19,10 +19,10 @@ thread_local! {
     static FIELDS: RefCell<Vec<Option<Field>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The field `name: value`.
+/// Returns the field `name: value`.
 ///
 /// # Errors
-/// When one of them is none.
+/// If the name or the value is invalid.
 pub(super) fn field(name: &[u8], value: &[u8]) -> io::Result<Field> {
     if value.len() > LONGEST {
         return made(name, value);
@@ -49,7 +49,7 @@ fn made(name: &[u8], value: &[u8]) -> io::Result<Field> {
     Ok((name, HeaderValue::from_bytes(value).map_err(io::Error::other)?))
 }
 
-/// Where a field is kept. Nobody gains by choosing fields that share a place: these are our own.
+/// Index of a field's entry. Collisions cannot be provoked by clients, because the fields are the server's.
 fn place(name: &[u8], value: &[u8]) -> usize {
     let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let words = value.chunks_exact(8);

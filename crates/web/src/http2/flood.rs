@@ -17,9 +17,9 @@ use crate::http2::frames::{Frame, kind};
 pub(super) const MAX_PER_WINDOW: u32 = 1000;
 /// The counts start again after this long.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Credits at most. A client that updates two windows for each 16 KiB needs that many behind 80 MB.
+/// Largest number of credits. A client that updates two windows for each 16 KiB needs that many behind 80 MB.
 const MAX_CREDITS: u32 = 10_000;
-/// Credits for an answer, whatever it is.
+/// Credits earned by a response of any size.
 const PER_ANSWER: u32 = 4;
 /// Bytes of content that earn a credit. A frame with fewer takes one.
 const PER_CREDIT: usize = 256;
@@ -42,12 +42,12 @@ impl Flood {
         Self { since, costly: 0, reset: 0, credits: MAX_PER_WINDOW, content: 0, exhausted: false }
     }
 
-    /// Whether the client has kept within its bounds.
+    /// Whether the client is within its limits.
     pub(super) fn is_calm(&self) -> bool {
         self.costly <= MAX_PER_WINDOW && self.reset <= MAX_PER_WINDOW && !self.exhausted
     }
 
-    /// Bytes have come at this time: a new window may begin.
+    /// Starts a new window if the previous one is over at `now`.
     pub(super) fn at(&mut self, now: Duration) {
         if now.saturating_sub(self.since) >= WINDOW {
             (self.since, self.costly, self.reset) = (now, 0, 0);
@@ -55,13 +55,13 @@ impl Flood {
         }
     }
 
-    /// The client has sent this frame.
+    /// Counts a frame received from the client.
     pub(super) fn received(&mut self, frame: &Frame) {
         match frame.kind {
             kind::PRIORITY | kind::RST_STREAM | kind::SETTINGS | kind::PING | kind::GOAWAY => {
                 self.costly = self.costly.saturating_add(1);
             }
-            // STREAMS and the admission bound requests.
+            // MAX_CONCURRENT_STREAMS and the admission bound requests.
             kind::HEADERS => (),
             kind::DATA if frame.length >= PER_CREDIT => (),
             _ => match self.credits.checked_sub(1) {
@@ -71,7 +71,7 @@ impl Flood {
         }
     }
 
-    /// The server sends this frame.
+    /// Counts a frame that the server sends.
     pub(super) fn sent(&mut self, frame: &Frame) {
         let earned = match frame.kind {
             kind::HEADERS => PER_ANSWER,
@@ -107,7 +107,7 @@ mod tests {
         for n in 0..MAX_PER_WINDOW as usize {
             assert!(flood.is_calm());
             flood.received(&frame(costly[n % costly.len()], 8));
-            // No answer pays for these.
+            // No response earns credits for these.
             flood.sent(&frame(kind::HEADERS, 30));
         }
         assert!(flood.is_calm());
@@ -148,20 +148,20 @@ mod tests {
     fn what_is_sent_earns_credits() {
         let mut flood = Flood::new();
         for _ in 0..10 * MAX_PER_WINDOW {
-            // Two windows are updated for each KiB, and four frames come with a small answer.
+            // Two windows are updated for each KiB, and four frames come with a small response.
             flood.sent(&frame(kind::DATA, 1024));
             (0..2).for_each(|_| flood.received(&frame(WINDOW_UPDATE, 4)));
             flood.sent(&frame(kind::HEADERS, 10));
             (0..4).for_each(|_| flood.received(&frame(WINDOW_UPDATE, 4)));
         }
         assert!(flood.is_calm());
-        // Up to a bound.
+        // Credits are bounded.
         (0..MAX_CREDITS).for_each(|_| flood.sent(&frame(kind::DATA, 16_384)));
         (0..MAX_CREDITS).for_each(|_| flood.received(&frame(WINDOW_UPDATE, 4)));
         assert!(flood.is_calm());
         flood.received(&frame(WINDOW_UPDATE, 4));
         assert!(!flood.is_calm());
-        // Updates of one byte earn too little to go on.
+        // Updates of one byte earn too few credits to continue.
         let mut flood = Flood::new();
         for _ in 0..2 * MAX_PER_WINDOW {
             flood.received(&frame(WINDOW_UPDATE, 4));

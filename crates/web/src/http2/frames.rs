@@ -1,11 +1,11 @@
-//! The frames of one direction of a connection (RFC 9113 §4.1), found in its bytes however they are cut.
+//! Parser for the frame boundaries of one direction of a connection (RFC 9113 §4.1), for input in any pieces.
 
-/// A client's first bytes, which are no frame (RFC 9113 §3.4).
+/// Length of the client preface, which precedes the frames (RFC 9113 §3.4).
 pub(super) const PREFACE: usize = 24;
-/// Bytes of a frame's head.
+/// Length of a frame header.
 pub(super) const HEAD: usize = 9;
 
-/// Kinds of frames (RFC 9113 §6).
+/// Frame types (RFC 9113 §6).
 pub(super) mod kind {
     pub(in crate::http2) const DATA: u8 = 0;
     pub(in crate::http2) const HEADERS: u8 = 1;
@@ -17,10 +17,10 @@ pub(super) mod kind {
     pub(in crate::http2) const CONTINUATION: u8 = 9;
 }
 
-/// A frame's head.
+/// A frame header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Bytes of its payload.
+    /// Length of the payload.
     pub(super) length: usize,
     pub(super) kind: u8,
     pub(super) flags: u8,
@@ -35,31 +35,32 @@ impl Frame {
     }
 }
 
-/// Part of a frame.
+/// A part of a frame.
 pub(super) enum Part<'a> {
-    /// Its head is there.
+    /// The complete header.
     Head,
-    /// A piece of its payload, and whether it is the last.
+    /// A piece of the payload, and whether it is the last.
     Payload(&'a [u8], bool),
 }
 
-/// The position within the frames of one direction.
+/// Parser state of one direction.
 pub(super) struct Frames {
-    /// Bytes left of the frame, or of the preface.
+    /// Remaining bytes of the frame's payload, or of the preface.
     left: usize,
-    /// The head that is being gathered.
+    /// The partial header.
     head: [u8; HEAD],
     gathered: usize,
     frame: Option<Frame>,
 }
 
 impl Frames {
-    /// Behind `before` bytes that are no frame.
+    /// A parser that skips the first `before` bytes.
     pub(super) fn behind(before: usize) -> Self {
         Self { left: before, head: [0; HEAD], gathered: 0, frame: None }
     }
 
-    /// Gives each frame in `bytes`: its head, and then its payload in one piece or more.
+    /// Parses `bytes`. Passes the header of each frame to `see`, followed by its payload in one or more
+    /// pieces.
     pub(super) fn follow(&mut self, mut bytes: &[u8], mut see: impl FnMut(&Frame, Part<'_>)) {
         while !bytes.is_empty() {
             if self.left > 0 {

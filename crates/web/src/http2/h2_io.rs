@@ -1,8 +1,8 @@
-//! h2's way to the transport: tokio's traits over ours, without anything of tokio behind them.
+//! The byte stream below h2: implements tokio's I/O traits without its runtime.
 //!
-//! The traits lend buffers and are polled; our I/O owns its buffers and completes. So a piece is gathered
-//! ([`WriteBuffer`]) while the one before it is under way. Both directions go through the network stage, as
-//! HTTP/1.1's do.
+//! The traits borrow buffers and are polled; this runtime's I/O owns its buffers and completes. Output is
+//! therefore gathered in a [`WriteBuffer`] while the previous write is in progress. Both directions use the
+//! network stage, like HTTP/1.1.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -19,11 +19,11 @@ use crate::http2::monitor::Monitor;
 use crate::http2::write_buffer::WriteBuffer;
 use crate::stages::Stages;
 
-/// A connection as h2 sees it.
+/// A connection's byte stream.
 pub(super) struct H2Io {
     transport: Rc<Transport>,
     stages: Stages,
-    /// Received; h2 has taken the first `taken` bytes of it.
+    /// Received bytes; h2 has read the first `taken` of them.
     input: Vec<u8>,
     taken: usize,
     reading: Option<Call<(Vec<u8>, io::Result<usize>)>>,
@@ -32,7 +32,7 @@ pub(super) struct H2Io {
 }
 
 impl H2Io {
-    /// `early` was received already.
+    /// Creates the stream; `early` contains bytes already received.
     pub(super) fn new(
         transport: Rc<Transport>,
         stages: Stages,
@@ -46,12 +46,12 @@ impl H2Io {
         Self { transport, stages, input: early, taken: 0, reading: None, write_buffer, monitor }
     }
 
-    /// Where the frames are seen.
+    /// The monitor of the connection's frames.
     pub(super) fn monitor(&self) -> Rc<Monitor> {
         self.monitor.clone()
     }
 
-    /// Where what h2 writes is gathered.
+    /// The buffer of h2's output.
     pub(super) fn write_buffer(&self) -> Rc<WriteBuffer> {
         self.write_buffer.clone()
     }
@@ -69,7 +69,7 @@ impl AsyncRead for H2Io {
                 let transport = this.transport.clone();
                 this.stages.network.call(move |_| async move {
                     let mut input = Vec::new();
-                    // The connection's own timer ends the wait.
+                    // The connection's own timer bounds the wait.
                     let received = transport.read(&mut input, IoTimeout::NONE).await;
                     (input, received)
                 })
@@ -125,7 +125,7 @@ impl AsyncWrite for H2Io {
 
 impl Drop for H2Io {
     fn drop(&mut self) {
-        // It would keep the connection open.
+        // A pending read would keep the connection open.
         if let Some(call) = &self.reading {
             call.end();
         }

@@ -1,29 +1,29 @@
-//! Paths with a fragment, found in blocks of fields (RFC 7541).
+//! Finds fragments in request paths, in compressed field blocks (RFC 7541).
 //!
-//! `:path` holds no `#` (RFC 9113 §8.3.1), and a request with one is malformed. The crate `http`, in whose
-//! types h2 gives requests, cuts a fragment off without a word; so it is looked for in the bytes beneath h2.
+//! `:path` must not contain `#` (RFC 9113 §8.3.1); such a request is malformed. The crate `http`, whose types
+//! h2 uses for requests, silently removes a fragment. It must therefore be found in the bytes received by h2.
 //!
-//! Only lengths, names and that one character matter. No text is decoded. Of the dynamic table there are the
-//! sizes of the entries, and whether an entry is such a path.
+//! Only lengths, names and that one character matter; text is not decoded. The dynamic table contains sizes
+//! only, and whether an entry is such a path.
 
 use std::collections::VecDeque;
 
 use crate::http2::huffman;
 
-/// Bytes of the dynamic table, as both sides begin (RFC 9113 §6.5.2). The server asks for no other size.
+/// Initial size of the dynamic table (RFC 9113 §6.5.2). The server does not change it.
 const TABLE: usize = 4096;
-/// Bytes that an entry counts beside its texts (RFC 7541 §4.1).
+/// Overhead of an entry (RFC 7541 §4.1).
 const OVERHEAD: usize = 32;
-/// The lengths of the names in the static table (RFC 7541 §A).
+/// Lengths of the names in the static table (RFC 7541 §A).
 const STATIC: [u8; 61] = [
     10, 7, 7, 5, 5, 7, 7, 7, 7, 7, 7, 7, 7, 7, 14, 15, 15, 13, 6, 27, 3, 5, 13, 13, 19, 16, 16, 14,
     16, 13, 12, 6, 4, 4, 6, 7, 4, 4, 8, 17, 13, 8, 19, 13, 4, 8, 12, 18, 19, 5, 7, 7, 11, 6, 10,
     25, 17, 10, 4, 3, 16,
 ];
-/// The entries of the static table whose name is `:path`.
+/// The entries of the static table with the name `:path`.
 const PATHS: std::ops::RangeInclusive<usize> = 4..=5;
 
-/// A field's name.
+/// A field name.
 #[derive(Clone, Copy)]
 struct Name {
     length: usize,
@@ -35,13 +35,13 @@ struct Name {
 struct Entry {
     name: Name,
     size: usize,
-    /// It is a path with a fragment.
+    /// A path with a fragment.
     fragment: bool,
 }
 
-/// Reads a connection's blocks, in their order.
+/// The decoder state of a connection.
 pub(super) struct Fields {
-    /// The newest first.
+    /// Newest first.
     entries: VecDeque<Entry>,
     size: usize,
     max: usize,
@@ -52,8 +52,8 @@ impl Fields {
         Self { entries: VecDeque::new(), size: 0, max: TABLE }
     }
 
-    /// Whether one of the paths in a whole block has a fragment. None if the block cannot be read: h2
-    /// ends the connection then.
+    /// Whether a path in a complete block has a fragment. Returns `None` for an invalid block, for which h2
+    /// ends the connection.
     pub(super) fn has_fragment(&mut self, block: &[u8]) -> Option<bool> {
         let mut rest = block;
         let mut found = false;
@@ -90,13 +90,13 @@ impl Fields {
         Some(found)
     }
 
-    /// A field that is not in a table, or whose name only is.
+    /// Decodes a literal field, whose name may be in a table.
     fn literal(&self, rest: &mut &[u8], bits: u32) -> Option<(Name, Text)> {
         let name = match number(rest, bits)? {
             0 => {
                 let before = *rest;
                 let name = Text::read(rest)?;
-                // `:path`, as it is and in Huffman's code.
+                // `:path`, as plain text and in Huffman code.
                 let is_path = before.starts_with(b"\x05:path")
                     || before.starts_with(&[0x84, 0xb9, 0x58, 0xd3, 0x3f]);
                 Name { length: name.length, is_path }
@@ -111,7 +111,7 @@ impl Fields {
         Some((name, Text::read(rest)?))
     }
 
-    /// An entry that is larger than the table empties it (RFC 7541 §4.4).
+    /// An entry larger than the table empties it (RFC 7541 §4.4).
     fn insert(&mut self, entry: Entry) {
         self.shrink(self.max.saturating_sub(entry.size));
         if entry.size <= self.max {
@@ -127,11 +127,11 @@ impl Fields {
     }
 }
 
-/// A text (RFC 7541 §5.2).
+/// A string literal (RFC 7541 §5.2).
 struct Text {
-    /// Once decoded.
+    /// Decoded length.
     length: usize,
-    /// Whether it has a `#`.
+    /// Whether it contains a `#`.
     hash: bool,
 }
 
@@ -151,7 +151,7 @@ impl Text {
     }
 }
 
-/// A number whose first byte has so many bits of it (RFC 7541 §5.1). None above 28 bits, as in h2.
+/// Decodes an integer with a prefix of `bits` (RFC 7541 §5.1). Returns `None` above 28 bits, as h2 does.
 fn number(rest: &mut &[u8], bits: u32) -> Option<usize> {
     let (first, mut after) = rest.split_first()?;
     let mask = (1 << bits) - 1;
@@ -182,7 +182,7 @@ mod tests {
         digits.chunks(2).map(byte).collect()
     }
 
-    /// The examples of RFC 7541 §C.3 to §C.6, with the sizes of the table that they tell.
+    /// The examples of RFC 7541 §C.3 to §C.6, with their table sizes.
     #[test]
     fn the_table_is_followed() {
         let requests = [
@@ -195,7 +195,7 @@ mod tests {
             ("8286 84be 5886 a8eb 1064 9cbf", 110),
             ("8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf", 164),
         ];
-        // These begin with a change of the table's size to 256, which is agreed on beside them there.
+        // These start with a table size of 256, which the examples set separately.
         let answers = [
             (
                 "3fe1 01 4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 \
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn fragments_are_found() {
-        // Each with the blocks before it. (blocks, whether the last has one, why)
+        // (blocks in order, whether the last one has a fragment, reason)
         let table: [(&[&str], bool, &str); 12] = [
             (&["04 04 2f612362"], true, "/a#b, without indexing"),
             (&["14 04 2f612362"], true, "never indexed"),

@@ -1,9 +1,9 @@
-//! Lengths of texts in Huffman's code (RFC 7541 §B), without decoding them.
+//! Measures Huffman-coded text (RFC 7541 §B) without decoding it.
 //!
-//! The code is canonical: codes of one length follow each other, and longer ones begin behind them. So the
-//! first bits of a text say how long its next code is.
+//! The code is canonical: codes of one length are consecutive, and longer codes follow them. The first bits
+//! of a code therefore determine its length.
 
-/// (bits, symbols whose code has so many), the end of a text among the last.
+/// (bits, number of symbols with a code of that length); the last length includes the end-of-string symbol.
 const LEVELS: [(u32, u64); 21] = [
     (5, 10),
     (6, 26),
@@ -28,7 +28,7 @@ const LEVELS: [(u32, u64); 21] = [
     (30, 4),
 ];
 
-/// (bits, the first code of 32 bits behind those with so many).
+/// (bits, first 32-bit code behind the codes of that length).
 const ENDS: [(u32, u64); LEVELS.len()] = {
     let mut ends = [(0, 0); LEVELS.len()];
     let (mut at, mut end) = (0, 0);
@@ -44,8 +44,8 @@ const ENDS: [(u32, u64); LEVELS.len()] = {
 /// The code of `#`: twelve bits.
 const HASH: u64 = 0xffa;
 
-/// How many bytes a text comes to once it is decoded, and whether a `#` is among them. Bits at the end that
-/// are no whole code are padding.
+/// Returns the decoded length of a text, and whether it contains a `#`. Trailing bits that form no complete
+/// code are padding.
 pub(super) fn measure(packed: &[u8]) -> (usize, bool) {
     let (mut length, mut hash) = (0, false);
     let (mut bits, mut held) = (0_u64, 0_u32);
@@ -57,7 +57,7 @@ pub(super) fn measure(packed: &[u8]) -> (usize, bool) {
             bits = bits << 8 | u64::from(*byte);
             held += 8;
         }
-        // The next 32 bits; behind the end there are ones, as in padding.
+        // The next 32 bits; behind the end, ones as in padding.
         let next = match held.checked_sub(32) {
             Some(more) => bits >> more & 0xffff_ffff,
             None => (bits << (32 - held) | 0xffff_ffff >> held) & 0xffff_ffff,
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn texts_are_measured() {
-        // The examples of RFC 7541 §C.4 and §C.6, and paths. (packed, length, whether there is a `#`)
+        // The examples of RFC 7541 §C.4 and §C.6, and paths. (encoded, length, whether it contains a `#`)
         let table: [(&[u8], usize, bool); 9] = [
             (b"", 0, false),
             (b"\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff", 15, false),
@@ -89,7 +89,7 @@ mod tests {
             (b"\x60\x7f\xf5\x1f", 4, true),
             (b"\x63\xfe\xbf", 2, true),
             (b"\x60\x6c\x47", 4, false),
-            // The end-of-string symbol is not valid in a text; h2 refuses it.
+            // The end-of-string symbol is invalid in a text; h2 rejects it.
             (b"\xff\xff\xff\xff", 1, false),
         ];
         for (packed, length, hash) in table {

@@ -1,5 +1,5 @@
-//! The frames of a connection in both directions, seen beneath h2: counts them, and finds malformed requests
-//! that h2 lets pass.
+//! Observes the frames of a connection in both directions, below h2. It counts frames and finds malformed
+//! requests that h2 accepts.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::http2::hpack::Fields;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const HAS_PRIORITY: u8 = 0x20;
-/// Bytes of a block of fields. h2 takes less than that for a request.
+/// Largest field block, in bytes. h2's limit for a request is lower.
 const MAX_BLOCK: usize = 128 * 1024;
 
-/// Sees the frames of one connection.
+/// Observer of one connection's frames.
 pub(super) struct Monitor {
     state: RefCell<State>,
     /// The connection must end with ENHANCE_YOUR_CALM.
@@ -28,13 +28,13 @@ struct State {
     requests: Requests,
 }
 
-/// The requests that come.
+/// State of the received requests.
 struct Requests {
-    /// None once a block could not be read.
+    /// `None` once a block could not be decoded.
     fields: Option<Fields>,
-    /// A header block in several frames, as far as it was received.
+    /// The received part of a field block that spans several frames.
     block: Vec<u8>,
-    /// Streams whose request is malformed, and that h2 has not given out yet.
+    /// Streams with a malformed request that h2 has not accepted yet.
     malformed: Vec<u32>,
 }
 
@@ -51,7 +51,7 @@ impl Monitor {
         Self { state: RefCell::new(state), flooded: Cell::new(false) }
     }
 
-    /// The client has sent these bytes, and h2 has not seen them yet.
+    /// Processes received bytes before h2 reads them.
     pub(super) fn received(&self, bytes: &[u8], now: Duration) {
         let State { received, flood, requests, .. } = &mut *self.state.borrow_mut();
         flood.at(now);
@@ -67,7 +67,7 @@ impl Monitor {
         }
     }
 
-    /// h2 has written these bytes.
+    /// Processes bytes written by h2.
     pub(super) fn sent(&self, bytes: &[u8]) {
         let State { sent, flood, .. } = &mut *self.state.borrow_mut();
         sent.follow(bytes, |frame, part| {
@@ -85,13 +85,13 @@ impl Monitor {
         self.flooded.get()
     }
 
-    /// Like [`is_flooded`](Self::is_flooded), and resets it: the caller sends the error.
+    /// As [`is_flooded`](Self::is_flooded), and resets the flag: the caller sends the error.
     pub(super) fn take_flooded(&self) -> bool {
         self.flooded.take()
     }
 
-    /// Whether the request of this stream is malformed in a way that h2 does not see. h2 gives requests out in
-    /// the order of their streams, so those before it are forgotten.
+    /// Whether the request of this stream is malformed in a way that h2 does not detect. h2 accepts requests
+    /// in the order of their streams, so state of earlier streams is discarded.
     pub(super) fn is_malformed(&self, stream: u32) -> bool {
         let malformed = &mut self.state.borrow_mut().requests.malformed;
         if malformed.is_empty() {
@@ -104,7 +104,7 @@ impl Monitor {
 }
 
 impl Requests {
-    /// Takes a piece of a frame that has fields.
+    /// Processes a piece of a frame that contains fields.
     fn add(&mut self, frame: &Frame, piece: &[u8], last: bool) {
         let ends = last && frame.flags & END_HEADERS != 0;
         let begins = frame.kind == kind::HEADERS;
@@ -123,7 +123,7 @@ impl Requests {
         }
     }
 
-    /// Reads a whole block. h2 ends the connection for one that cannot be read.
+    /// Decodes a complete block. h2 ends the connection for an invalid one.
     fn read(&mut self, frame: &Frame, block: &[u8]) {
         match self.fields.as_mut().map(|fields| fields.has_fragment(block)) {
             Some(Some(true)) => self.malformed.push(frame.stream),
@@ -137,7 +137,8 @@ impl Requests {
     }
 }
 
-/// The block in the payload of a HEADERS frame with these flags (RFC 9113 §6.2); nothing if there is none.
+/// The field block in the payload of a HEADERS frame with these flags (RFC 9113 §6.2); empty if the padding
+/// is invalid.
 fn within(payload: &[u8], flags: u8) -> &[u8] {
     let (padding, block) = match payload {
         [padding, rest @ ..] if flags & PADDED != 0 => (usize::from(*padding), rest),
@@ -171,7 +172,7 @@ mod tests {
         ] {
             bytes.extend(frame(kind::HEADERS, flags, stream, payload));
         }
-        // Cut into frames, with padding in the first.
+        // Split into frames, with padding in the first.
         let first = [first, &[0; 3]].concat();
         let second = &second[..second.len() - 3];
         bytes.extend(frame(kind::HEADERS, PADDED | HAS_PRIORITY, 11, &first));

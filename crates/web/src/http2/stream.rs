@@ -1,5 +1,4 @@
-//! One request of a connection of HTTP/2, and its answer: an operation of its own, the same from here on
-//! as a request of HTTP/1.1.
+//! One HTTP/2 request and its response: an operation of the control stage, handled like an HTTP/1.1 request.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -31,19 +30,19 @@ use crate::log::{AccessRecorder, Flush};
 use crate::site::{CurrentSite, Site};
 use crate::stages::Stages;
 
-/// What the streams of a connection share.
+/// State shared by a connection's streams.
 #[derive(Clone)]
 pub(super) struct Streams {
     stages: Stages,
     current: CurrentSite,
-    /// The version that the next request is answered from.
+    /// Version of the site for the next request.
     site: Arc<Site>,
     entry: Option<Admission>,
     peer: Rc<Peer>,
-    /// Requests under way.
+    /// Requests in progress.
     open: Rc<Cell<usize>>,
     bound: usize,
-    /// Whether the connection is TLS.
+    /// Whether the connection uses TLS.
     sealed: bool,
 }
 
@@ -62,14 +61,14 @@ impl Streams {
     }
 }
 
-/// Takes a request in, as an operation of the control stage.
+/// Starts a request as an operation of the control stage.
 pub(super) fn accept(
     streams: &mut Streams,
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
 ) {
-    // A client that resets its requests as soon as they are sent has none open in its own eyes, but
-    // their work is still being done here.
+    // A client that resets its requests immediately has no open streams by its own count, but the server is
+    // still working on them.
     if streams.open.get() >= streams.bound {
         respond.send_reset(Reason::REFUSED_STREAM);
         return;
@@ -77,18 +76,18 @@ pub(super) fn accept(
     let open = GaugeGuard::new(&streams.open);
     streams.current.refresh(&mut streams.site);
     let own = streams.clone();
-    // Refused at a bound of operations: the stream is reset, as what it was given to is dropped.
+    // If the operation limit is reached, the handle of the stream is dropped, which resets the stream.
     let _ = streams.stages.control.dispatch(move |_| async move {
         let _open = open;
         serve(own, request, respond).await;
     });
 }
 
-/// Answers one request.
+/// Handles one request.
 async fn serve(streams: Streams, request: Request<RecvStream>, response: SendResponse<Bytes>) {
     let Streams { stages, site, entry, peer, sealed, .. } = streams;
     let head_only = request.method() == Method::HEAD;
-    // The bytes behind it are for a tunnel, and have no end.
+    // What follows a CONNECT request is tunnel data without an end.
     let is_connect = request.method() == Method::CONNECT;
     let answer = StreamAnswer::new(response, head_only, sealed);
     let (began, mut head) = (now(), buffers::get());
@@ -99,13 +98,13 @@ async fn serve(streams: Streams, request: Request<RecvStream>, response: SendRes
     let body = if is_connect || body.is_end_stream() {
         None
     } else {
-        // Boxed: hardly any request has one, and each would hold the room for it.
+        // Boxed: few requests have a body, and each would reserve memory for it.
         let body = Box::pin(discard(body, site.limits.body));
         match timeout(site.timeouts.body, body).await {
             Ok(Ok(Body::Whole)) => None,
             Ok(Ok(Body::TooLarge)) => Some(Status::ContentTooLarge),
             Ok(Ok(Body::Malformed)) => return answer.reset(Reason::PROTOCOL_ERROR),
-            // The client has reset it, or was told what is wrong with it.
+            // The client has reset the stream, or h2 has reported an error to it.
             Ok(Err(_)) => return,
             Err(_) => Some(Status::RequestTimeout),
         }
@@ -119,10 +118,10 @@ async fn serve(streams: Streams, request: Request<RecvStream>, response: SendRes
         user: None,
     };
     let mut recorder = peer.recorder.as_ref().map(AccessRecorder::for_stream);
-    // Held until all of the answer is h2's.
+    // Held until h2 has all of the response.
     let (mut permit, mut path) = (None, Vec::new());
     let parsed = match (parse(&head, &site.limits), body) {
-        // It is whole, so what is not is malformed.
+        // The request is complete, so an incomplete head is malformed.
         (Ok(Parse::Incomplete), _) => Err(Status::BadRequest),
         (Ok(Parse::Complete(request, _)), None) => Ok(request),
         (Ok(_), Some(status)) => Err(status),
@@ -168,20 +167,20 @@ async fn serve(streams: Streams, request: Request<RecvStream>, response: SendRes
     let To::Stream(answer) = out.to else { return };
     match sent {
         Ok(()) => answer.end(),
-        // The client made no room in time. The server has no fault (RFC 9113 §7).
+        // The client did not open its window in time. This is no server error (RFC 9113 §7).
         Err(error) if error.kind() == io::ErrorKind::TimedOut => answer.reset(Reason::CANCEL),
         Err(_) => answer.reset(Reason::INTERNAL_ERROR),
     }
 }
 
-/// The request line as it is logged: with the protocol that it came by.
+/// The request line for the access log, with the actual protocol version.
 fn line(head: &[u8]) -> Vec<u8> {
     let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
     let line = line.strip_suffix(b"1.1").unwrap_or(line);
     [line, b"2.0"].concat()
 }
 
-/// The outcome of reading a body.
+/// Result of reading a body.
 enum Body {
     Whole,
     TooLarge,
@@ -189,8 +188,8 @@ enum Body {
     Malformed,
 }
 
-/// Reads a body that nobody wants: a request is answered once it is whole, since until then it may turn
-/// out to be malformed.
+/// Reads and discards a body. The request is answered once it is complete, because until then it may turn out
+/// to be malformed.
 async fn discard(mut body: RecvStream, limit: u64) -> Result<Body, h2::Error> {
     let mut received = 0;
     while let Some(data) = poll_fn(|context| body.poll_data(context)).await {

@@ -1,8 +1,8 @@
-//! What h2 has written, on its way to the transport.
+//! Buffer for h2's output.
 //!
-//! h2 flushes behind each frame that has content. Taken at its word that would be a send, and with TLS a
-//! record, for each answer; what the streams of one turn have answered leaves together instead. So a
-//! flush is a promise here, kept when the connection's turn is over ([`WriteBuffer::poll_flush`]).
+//! h2 flushes after each DATA frame. Sending immediately would cost one send per response, and over TLS one
+//! record. Flushes are therefore deferred until the connection's turn ends ([`WriteBuffer::poll_flush`]), so
+//! that the responses of all streams in a turn are sent together.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -18,15 +18,15 @@ use crate::connection::transport::Transport;
 use crate::http2::monitor::Monitor;
 use crate::stages::Stages;
 
-/// So much is gathered while the piece before it is sent; then h2 waits.
+/// Bytes gathered while the previous write is in progress; above this, h2 has to wait.
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
 
-/// A connection's way out.
+/// Output buffer of a connection.
 pub(super) struct WriteBuffer {
     transport: Rc<Transport>,
     stages: Stages,
     timeout: IoTimeout,
-    /// Whether flushes of h2's own are put off.
+    /// Whether flushes by h2 are deferred.
     defers_flushes: Cell<bool>,
     state: RefCell<State>,
     monitor: Rc<Monitor>,
@@ -34,14 +34,14 @@ pub(super) struct WriteBuffer {
 
 #[derive(Default)]
 struct State {
-    /// To send next.
+    /// Bytes of the next write.
     out: Vec<u8>,
     writing: Option<Call<io::Result<Vec<u8>>>>,
     finishing: Option<Call<()>>,
 }
 
 impl WriteBuffer {
-    /// `timeout` is for each piece.
+    /// Creates a buffer; `timeout` applies to each write.
     pub(super) fn new(
         transport: Rc<Transport>,
         stages: Stages,
@@ -52,12 +52,12 @@ impl WriteBuffer {
         Self { transport, stages, timeout, defers_flushes, state, monitor }
     }
 
-    /// From now on somebody calls [`poll_flush`](Self::poll_flush) after each turn.
+    /// Defers flushes: the caller now calls [`poll_flush`](Self::poll_flush) after each turn.
     pub(super) fn defer_flushes(&self) {
         self.defers_flushes.set(true);
     }
 
-    /// Takes of `pieces` what there is room for.
+    /// Appends as much of `pieces` as fits.
     pub(super) fn poll_write(
         &self,
         context: &mut Context<'_>,
@@ -80,12 +80,12 @@ impl WriteBuffer {
         Poll::Ready(Ok(state.out.len() - before))
     }
 
-    /// h2 has no more for now.
+    /// A flush requested by h2, which may be deferred.
     pub(super) fn poll_deferred_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.defers_flushes.get() { Poll::Ready(Ok(())) } else { self.poll_flush(context) }
     }
 
-    /// Sends what is gathered.
+    /// Sends the gathered bytes.
     pub(super) fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let state = &mut *self.state.borrow_mut();
         while state.writing.is_some() || !state.out.is_empty() {
@@ -94,7 +94,7 @@ impl WriteBuffer {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends what is gathered, and says that nothing more comes.
+    /// Sends the gathered bytes and closes the sending side.
     pub(super) fn poll_finish(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(context))?;
         let state = &mut *self.state.borrow_mut();
@@ -106,7 +106,7 @@ impl WriteBuffer {
         Poll::Ready(Ok(()))
     }
 
-    /// Begins to send what is gathered, once what was sent before it has gone.
+    /// Starts sending the gathered bytes once the previous write has completed.
     fn poll_send(&self, state: &mut State, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(call) = &mut state.writing {
             let sent = ready!(Pin::new(call).poll(context));
@@ -122,7 +122,7 @@ impl WriteBuffer {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends what is under way: it would keep the connection open.
+    /// Terminates pending writes, which would keep the connection open.
     pub(super) fn end(&self) {
         let state = self.state.borrow();
         if let Some(call) = &state.writing {

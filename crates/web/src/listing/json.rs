@@ -1,4 +1,4 @@
-//! A listing for programs: the names with what is known of each.
+//! A directory listing as JSON.
 
 use phalanx::fs::{Named, NamedKind};
 use serde::Serialize;
@@ -7,18 +7,18 @@ use crate::listing::words::{segment, time};
 
 #[derive(Serialize)]
 struct Listing<'a> {
-    /// The directory, from the root, with a slash at either end.
+    /// Path of the directory from the root, with leading and trailing slashes.
     path: String,
-    /// Whether there are names that are not here.
+    /// Whether the listing is truncated.
     cut: bool,
     entries: Vec<Entry<'a>>,
 }
 
 #[derive(Serialize)]
 struct Entry<'a> {
-    /// What is not UTF-8 is replaced: `href` leads there nevertheless.
+    /// The name, with invalid UTF-8 replaced; `href` is exact.
     name: std::borrow::Cow<'a, str>,
-    /// Relative to the directory.
+    /// Link relative to the directory.
     href: String,
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,7 +46,7 @@ pub(super) fn write(path: &[u8], names: &[Named], cut: bool) -> Vec<u8> {
         }
     });
     let listing = Listing { path, cut, entries: entries.collect() };
-    // Nothing in it can fail: no maps with keys that are no text, no numbers that are none.
+    // Serialization cannot fail: there are no maps with other keys than strings.
     let mut out = serde_json::to_vec(&listing).unwrap_or_default();
     out.push(b'\n');
     out

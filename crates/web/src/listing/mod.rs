@@ -1,14 +1,14 @@
-//! What a directory looks like from the outside: a page, or JSON for programs.
+//! Directory listings as HTML or JSON.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `order` | by what it is sorted, as the query says |
-//! | `page` | the page: no script, nothing from elsewhere, dark and light, wide and narrow |
-//! | `json` | the same for programs |
-//! | `words` | names, sizes and times as pages have them |
+//! | `order` | the sort order, from the query |
+//! | `page` | the HTML page: no scripts, no external resources, dark and light, wide and narrow |
+//! | `json` | the listing as JSON |
+//! | `words` | names, sizes and times as text |
 //!
-//! All here is pure, and runs on a thread that may take its time: a page of thousands of names takes
-//! a processor longer than a request should.
+//! This code is pure and runs on a thread that may block: rendering thousands of names takes longer than a
+//! request should.
 
 mod json;
 mod order;
@@ -20,17 +20,17 @@ use phalanx_http::ContentType;
 
 pub(crate) use order::Order;
 
-/// More names of a directory are not shown; the page says so.
+/// Largest number of names in a listing; the page mentions a truncation.
 pub(crate) const MAX_ENTRIES: usize = 10_000;
 
-/// As what a listing is shown.
+/// Format of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Page,
     Json,
 }
 
-/// Which listing of a directory.
+/// Format and order of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct View {
     pub(crate) form: Form,
@@ -49,13 +49,13 @@ impl Form {
 impl View {
     const FORMS: [Form; 2] = [Form::Page, Form::Json];
 
-    /// A byte that stands for it in a key of the cache.
+    /// Encodes the view as a byte in a cache key.
     pub(crate) fn to_byte(self) -> u8 {
         let form = Self::FORMS.iter().position(|form| *form == self.form).unwrap_or(0) as u8;
         b'A' + form * 16 + self.order.to_byte()
     }
 
-    /// The other way.
+    /// The inverse of [`to_byte`](Self::to_byte).
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         let byte = byte.checked_sub(b'A')?;
         let form = *Self::FORMS.get(usize::from(byte / 16))?;
@@ -63,13 +63,13 @@ impl View {
     }
 }
 
-/// Whether a name is shown: hidden ones are not served either.
+/// Whether a name is listed. Hidden files are not served either.
 pub(crate) fn is_shown(name: &[u8]) -> bool {
     !name.starts_with(b".") && !name.contains(&b'\\') && !name.iter().any(u8::is_ascii_control)
 }
 
-/// Writes the listing of the directory at `path`, relative to the root and without slashes at its
-/// ends. `links` says whether symbolic links are shown.
+/// Renders the listing of the directory at `path`, which is relative to the root, without leading or trailing
+/// slash. `links` is whether symbolic links are listed.
 pub(crate) fn render(path: &[u8], names: Names, view: View, links: bool) -> Vec<u8> {
     let Names { mut names, cut } = names;
     names.retain(|named| match named.kind {
@@ -84,7 +84,7 @@ pub(crate) fn render(path: &[u8], names: Names, view: View, links: bool) -> Vec<
     }
 }
 
-/// Whether it leads to more names.
+/// Whether the entry is a directory.
 fn is_directory(named: &Named) -> bool {
     named.kind == NamedKind::Directory
 }

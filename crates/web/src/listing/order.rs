@@ -1,4 +1,4 @@
-//! By what a listing is sorted: `?sort=name|size|time`, with `&order=desc` the other way round.
+//! Sort order of a listing: `?sort=name|size|time`, descending with `&order=desc`.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use phalanx::fs::{Named, NamedKind};
 
 use crate::listing::is_directory;
 
-/// By what a listing is sorted.
+/// Sort order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(super) by: By,
@@ -34,7 +34,7 @@ impl By {
 }
 
 impl Order {
-    /// As a query asks for. What is not known is passed over.
+    /// Parses a query; unknown parameters are ignored.
     pub(crate) fn of(query: Option<&str>) -> Self {
         let mut order = Self::default();
         for pair in query.unwrap_or_default().split('&') {
@@ -50,7 +50,7 @@ impl Order {
         order
     }
 
-    /// The query that asks for it.
+    /// The query for this order.
     pub(super) fn query(self) -> String {
         let order = if self.descending { "&order=desc" } else { "" };
         format!("?sort={}{order}", self.by.word())
@@ -66,9 +66,9 @@ impl Order {
         Some(Self { by, descending: byte % 2 == 1 })
     }
 
-    /// Directories before all else in either direction, equals by their names.
+    /// Sorts `names`: directories first in either direction, equal entries by name.
     pub(super) fn sort(self, names: &mut [Named]) {
-        // What a name is compared by is made once for each.
+        // The sort key of a name is computed once per name.
         names.sort_by_cached_key(|named| (natural(&named.name), named.name.clone()));
         let compare = |a: &Named, b: &Named| match self.by {
             By::Name => Ordering::Equal,
@@ -86,12 +86,12 @@ impl Order {
     }
 }
 
-/// Only files have one.
+/// Size of a file; zero for anything else.
 fn size(named: &Named) -> u64 {
     if named.kind == NamedKind::File { named.length } else { 0 }
 }
 
-/// A name as people count: without case, and `file10` behind `file9`.
+/// Natural sort key: ignores case, and `file10` follows `file9`.
 fn natural(name: &[u8]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for &byte in name {

@@ -1,4 +1,4 @@
-//! A listing as a page.
+//! A directory listing as HTML.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::listing::words::{escape, segment, size, time};
 
 const STYLE: &str = include_str!("page.css");
 
-/// Writes the page for the directory at `path`.
+/// Renders the page for the directory at `path`.
 pub(super) fn write(path: &[u8], names: &[Named], cut: bool, order: Order) -> Vec<u8> {
     let mut out = String::with_capacity(4096 + 200 * names.len());
     out.push_str(
@@ -43,7 +43,7 @@ pub(super) fn write(path: &[u8], names: &[Named], cut: bool, order: Order) -> Ve
     out.into_bytes()
 }
 
-/// The path, each of its parts a link but the last.
+/// The path with a link for each of its parent directories.
 fn crumbs(out: &mut String, path: &[u8]) {
     let parts: Vec<_> = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
     let link = |out: &mut String, above: usize, text: &[u8]| {
@@ -60,7 +60,7 @@ fn crumbs(out: &mut String, path: &[u8]) {
     }
 }
 
-/// A column's heading: a link to the same by this column, or the other way round.
+/// Column heading: a link to sort by this column, or to reverse the order.
 fn column(out: &mut String, by: By, label: &str, order: Order) {
     let current = order.by == by;
     let sort = match (current, order.descending) {
@@ -68,7 +68,7 @@ fn column(out: &mut String, by: By, label: &str, order: Order) {
         (true, true) => " aria-sort=\"descending\"",
         (false, _) => "",
     };
-    // Who asks for sizes or times first wants the largest or the newest.
+    // Sizes and times start in descending order.
     let descending = if current { !order.descending } else { by != By::Name };
     let query = Order { by, descending }.query().replace('&', "&amp;");
     let _ = write!(out, "<th{sort}><a href=\"{query}\">{label}</a></th>");
@@ -80,7 +80,7 @@ fn row(out: &mut String, named: &Named) {
         NamedKind::File => ("f", ""),
         NamedKind::Link | NamedKind::Other => ("l", ""),
     };
-    // With `./` no name is taken for a scheme or for an absolute path.
+    // The prefix `./` prevents that a name is parsed as a scheme or an absolute path.
     let _ = write!(out, "<tr class=\"{class}\"><td><a href=\"./{}{slash}\">", segment(&named.name));
     escape(out, &named.name);
     let _ = write!(out, "{slash}</a></td><td>");
@@ -91,7 +91,7 @@ fn row(out: &mut String, named: &Named) {
     let _ = writeln!(out, "</td><td><time datetime=\"{long}\">{short}</time></td></tr>");
 }
 
-/// How many there are of which kind.
+/// Number of entries by kind.
 fn foot(out: &mut String, names: &[Named], cut: bool) {
     let count = |kind| names.iter().filter(|named| named.kind == kind).count();
     let (directories, all) = (count(NamedKind::Directory), names.len());

@@ -1,16 +1,16 @@
-//! Names, sizes and times as pages have them.
+//! Names, sizes and times as text.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-/// All but the unreserved characters of RFC 3986 §2.3: a name stays one segment, whatever it holds.
+/// All but the unreserved characters of RFC 3986 §2.3, so that any name stays one segment.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A name as a segment of a link.
+/// Encodes a name as a path segment of a link.
 pub(super) fn segment(name: &[u8]) -> String {
     percent_encode(name, SEGMENT).to_string()
 }
 
-/// Adds text to a page: nothing in it is taken for markup. What is not UTF-8 shows as `�`.
+/// Appends escaped text to a page. Invalid UTF-8 is replaced by `�`.
 pub(super) fn escape(out: &mut String, text: &[u8]) {
     for character in String::from_utf8_lossy(text).chars() {
         match character {
@@ -19,14 +19,14 @@ pub(super) fn escape(out: &mut String, text: &[u8]) {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Characters that turn the direction of what follows, so that a name looks like another.
+            // Characters that change the text direction, with which a name could imitate another.
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
             other => out.push(other),
         }
     }
 }
 
-/// A size as people read it: three digits at most, binary units.
+/// A size with at most three digits, in binary units.
 pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1000 {
@@ -40,7 +40,7 @@ pub(super) fn size(bytes: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// A time as `2026-11-22 04:10` in UTC, and with seconds as machines want it.
+/// A time as `2026-11-22 04:10` in UTC, and in ISO 8601 with seconds.
 pub(super) fn time(modified_ns: i128) -> (String, String) {
     let seconds = i64::try_from(modified_ns.div_euclid(1_000_000_000)).unwrap_or(0);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -51,8 +51,8 @@ pub(super) fn time(modified_ns: i128) -> (String, String) {
     (short, format!("{date}T{hour:02}:{minute:02}:{second:02}Z"))
 }
 
-/// The date of a day after 1970-01-01, by the Gregorian calendar's cycle of 400 years, counted from
-/// a first of March so that the leap day is a year's last.
+/// Converts days since 1970-01-01 to a date. Counts in Gregorian cycles of 400 years that start on the first
+/// of March, so that the leap day is the last day of a year.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (cycle, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));

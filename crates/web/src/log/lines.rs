@@ -1,4 +1,4 @@
-//! The log stage: lines of a cohort into one buffer, and the buffer to the file.
+//! The log stage: formats the lines of a cohort into a buffer, which a thread writes to the file.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,16 +16,14 @@ use crate::log::sink::Sink;
 
 pub(crate) type LogStage = CohortStage<Box<LogRecords>, ()>;
 
-/// Lines are gathered for so long before they are written, so that a thread is woken a hundred times a
-/// second at most.
+/// Time between writes, so that the thread is woken at most a hundred times per second.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(10);
-/// The most that a processor gathers while the file cannot follow, in bytes; beyond it lines are
-/// dropped.
+/// Buffered bytes per processor while the file is slow; further lines are dropped.
 const MAX_BUFFERED_BYTES: usize = 4 << 20;
-/// Memory that is kept for the next lines.
+/// Capacity of the buffer kept for later lines, in bytes.
 const MAX_SPARE_BYTES: usize = 256 * 1024;
 
-/// A processor's lines.
+/// Log buffer of one processor.
 pub(crate) struct Lines {
     format: LogFormat,
     file: BlockingStage<Sink>,
@@ -33,7 +31,7 @@ pub(crate) struct Lines {
     buffer: RefCell<Vec<u8>>,
     spare: RefCell<Vec<u8>>,
     time: RefCell<LogTime>,
-    /// Whether an operation is at it to write the buffer.
+    /// Whether an operation is writing the buffer.
     writing: Cell<bool>,
     /// Lines dropped since the last write.
     dropped: Cell<u64>,
@@ -62,7 +60,7 @@ impl Lines {
     }
 }
 
-/// The stage's cohort operation.
+/// Handler of the stage's cohort operation.
 pub(super) fn handle(lines: &mut Rc<Lines>, cohort: &mut Cohort<Box<LogRecords>, ()>) {
     let day = time_of_day().saturating_sub(now());
     let (buffer, time) = (&mut *lines.buffer.borrow_mut(), &mut *lines.time.borrow_mut());
@@ -77,20 +75,20 @@ pub(super) fn handle(lines: &mut Rc<Lines>, cohort: &mut Cohort<Box<LogRecords>,
     if !lines.writing.replace(true) {
         let writer = lines.clone();
         if lines.flush.dispatch(move |_| write_all(writer)).is_err() {
-            // The processor is full. The next cohort tries again.
+            // The operation limit is reached. The next cohort tries again.
             lines.writing.set(false);
         }
     }
 }
 
-/// Writes what is gathered, and what is gathered meanwhile, until nothing is.
+/// Writes the buffer until it stays empty.
 async fn write_all(lines: Rc<Lines>) {
     let _writing = WritingGuard(&lines.writing);
     loop {
         if lines.buffer.borrow().is_empty() && lines.dropped.get() == 0 {
             return;
         }
-        // A program that is asked to finish waits for nothing.
+        // Do not wait during shutdown.
         select(draining(), sleep(FLUSH_INTERVAL)).await;
         let bytes = lines.buffer.replace(lines.spare.take());
         let dropped = lines.dropped.take();
@@ -114,7 +112,7 @@ async fn write_all(lines: Rc<Lines>) {
     }
 }
 
-/// Says that nobody writes any more, also when the operation is dropped.
+/// Clears the flag when the operation ends, also if it is dropped.
 struct WritingGuard<'a>(&'a Cell<bool>);
 
 impl Drop for WritingGuard<'_> {

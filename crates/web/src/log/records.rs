@@ -1,5 +1,4 @@
-//! LogRecords of requests until their lines are written: the texts of some requests behind each other, in
-//! memory that is used again.
+//! Records of answered requests. The text of several requests is stored in one pooled buffer.
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr};
@@ -7,24 +6,23 @@ use std::time::Duration;
 
 use phalanx_http::{Access, LogFormat, LogTime};
 
-/// The texts of a request, in the order in which they are record; the user comes last, since it is
-/// known last.
+/// Text fields per request in the order of their storage. The user is last because it is determined last.
 const TEXTS: usize = 5;
-/// LogRecords that are kept for the next connection to write.
+/// Records kept in each processor's pool.
 const POOL_CAP: usize = 256;
-/// Of these, no more than so many bytes of text each.
+/// Larger text buffers are freed, in bytes.
 const MAX_POOLED_TEXT_BYTES: usize = 8 * 1024;
 
-/// A connection's notes.
+/// Records of a connection's requests.
 pub(crate) struct LogRecords {
     address: IpAddr,
     requests: Vec<LogRecord>,
     text: Vec<u8>,
-    /// When the answers left.
+    /// Time when the responses were sent.
     pub(super) left: Duration,
 }
 
-/// One request.
+/// Record of one request.
 struct LogRecord {
     began: Duration,
     bytes: u64,
@@ -38,7 +36,7 @@ thread_local! {
 }
 
 impl LogRecords {
-    /// Empty ones, of a connection from `address`.
+    /// Takes empty records from the pool, for a connection from `address`.
     pub(super) fn of(address: IpAddr) -> Box<Self> {
         let mut records = POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| {
             Box::new(Self {
@@ -52,7 +50,7 @@ impl LogRecords {
         records
     }
 
-    /// Gives the memory back.
+    /// Returns the memory to the pool.
     pub(super) fn recycle(mut self: Box<Self>) {
         self.requests.clear();
         self.text.clear();
@@ -63,7 +61,7 @@ impl LogRecords {
         });
     }
 
-    /// Requests record.
+    /// Number of recorded requests.
     pub(super) fn len(&self) -> usize {
         self.requests.len()
     }
@@ -76,7 +74,7 @@ impl LogRecords {
         self.requests.push(LogRecord { began, bytes: 0, status: 0, lengths });
     }
 
-    /// Adds a text, or as much of it as a length can say.
+    /// Appends a text, truncated to what its length field can represent.
     fn push_text(&mut self, text: &[u8]) -> u16 {
         let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
         self.text.extend_from_slice(&text[..usize::from(length)]);
@@ -96,7 +94,7 @@ impl LogRecords {
         }
     }
 
-    /// Writes the lines. `day` is the time of day at which the runtime's clock began.
+    /// Formats the lines. `day` is the time of day at the origin of the runtime's clock.
     pub(super) fn write(
         &self,
         format: LogFormat,

@@ -1,17 +1,17 @@
-//! SIGUSR1 has the log opened anew, as programs that rotate logs expect.
+//! SIGUSR1 reopens the log, as log rotation tools expect.
 
 use signal_hook::SigId;
 use signal_hook::consts::SIGUSR1;
 
 use crate::log::sink::Sink;
 
-/// Listens until dropped.
+/// Handles the signal until dropped.
 pub(crate) struct Reopening(Option<SigId>);
 
 impl Reopening {
-    /// For this log.
+    /// Installs the handler for this log.
     pub(crate) fn of(sink: &Sink) -> Self {
-        // Refused for signals that no program may take, which this one is not.
+        // Registration fails only for signals that cannot be handled, which this is not.
         Self(signal_hook::flag::register(SIGUSR1, sink.reopen()).ok())
     }
 }

@@ -1,9 +1,8 @@
-//! Where the log's lines go: a file that is appended to, or the standard output.
+//! Destination of the access log: a file or the standard output.
 //!
-//! Used on a thread that may block. A file that was renamed or removed is opened anew before the next
-//! write, so that rotating a log takes no signal; a signal has it done without looking. A pipe that
-//! nobody reads is given a second, and what it has not taken then is lost: a log may fall behind, but
-//! it never keeps the server from ending.
+//! Runs on a thread that may block. A renamed or removed file is reopened before the next write, so log
+//! rotation requires no signal; a signal forces it. A pipe without a reader is given one second, then its
+//! lines are lost: a stalled log never prevents the server from stopping.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -19,17 +18,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::config::LogTarget;
 
-/// A pipe that says it can be written to takes so many bytes without blocking.
+/// Bytes that a writable pipe accepts without blocking.
 const PIPE_CHUNK: usize = 4096;
 /// Mode of a log that the server creates, before the umask: others cannot read addresses and URLs.
 const LOG_MODE: u32 = 0o640;
-/// How long to wait for whoever reads a pipe.
+/// Time to wait for the reader of a pipe.
 const PIPE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The log's end.
+/// An open log.
 pub(crate) struct Sink {
     target: Mutex<Target>,
-    /// Set when the file is to be opened anew.
+    /// Set to reopen the file.
     reopen: Arc<AtomicBool>,
     lost: Counter,
 }
@@ -42,14 +41,14 @@ enum Target {
 /// An open file or pipe.
 struct Stream {
     file: File,
-    /// Whether it may have to wait for a reader.
+    /// Whether writes may have to wait for a reader.
     waits: bool,
-    /// Whether a line was cut off.
+    /// Whether the last line is incomplete.
     cut: bool,
 }
 
 impl Sink {
-    /// Opens it.
+    /// Opens the log.
     ///
     /// # Errors
     /// As `open(2)`.
@@ -66,17 +65,17 @@ impl Sink {
         Ok(Self { target: Mutex::new(target), reopen: Arc::default(), lost })
     }
 
-    /// Set it to have the file opened anew before the next write.
+    /// Flag that reopens the file before the next write.
     pub(crate) fn reopen(&self) -> Arc<AtomicBool> {
         self.reopen.clone()
     }
 
-    /// Lines that were lost: the file could not follow, or did not take them.
+    /// Counter of lost lines: the file was too slow, or a write failed.
     pub(crate) fn lost(&self) -> Counter {
         self.lost.clone()
     }
 
-    /// Appends whole lines, and says on stderr what was lost.
+    /// Appends complete lines. Reports lost lines on stderr.
     pub(super) fn append(&self, lines: &[u8], mut lost: u64) {
         let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
         let mut why = String::from("the log could not follow");
@@ -85,7 +84,7 @@ impl Sink {
         {
             match Stream::append_to(path) {
                 Ok(new) => *file = new,
-                // What was opened before is written on; better there than nowhere.
+                // Continue with the file that is open.
                 Err(error) => {
                     eprintln!("phalanx: access log: cannot open {} anew: {error}", path.display());
                 }
@@ -100,7 +99,7 @@ impl Sink {
         }
         if lost > 0 {
             self.lost.add(lost);
-            // Nobody may be there to read it.
+            // Ignore the error if stderr is closed.
             let _ = writeln!(io::stderr(), "phalanx: access log: {lost} lines lost: {why}");
         }
     }
@@ -114,11 +113,11 @@ impl Stream {
 
     fn append_to(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        // Not waiting for a reader, where it is a pipe by name.
+        // Opening a named pipe waits until it has a reader.
         Self::new(options.append(true).create(true).mode(LOG_MODE).open(path)?)
     }
 
-    /// Whether `path` still leads here.
+    /// Whether `path` is still this file.
     fn is(&self, path: &Path) -> bool {
         let here = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
         match (self.file.metadata(), std::fs::metadata(path)) {
@@ -128,7 +127,7 @@ impl Stream {
         }
     }
 
-    /// Appends; the error says how many bytes were taken.
+    /// Appends lines. An error contains the number of bytes written.
     fn append(&mut self, lines: &[u8]) -> Result<(), (usize, io::Error)> {
         if std::mem::take(&mut self.cut) {
             self.all(b"\n").map_err(|(_, error)| {
@@ -168,11 +167,11 @@ impl Stream {
     }
 }
 
-/// Waits until it can be written to, for at most `limit`.
+/// Waits until the descriptor is writable, for at most `limit`.
 fn writable(fd: BorrowedFd<'_>, limit: Duration) -> bool {
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
     let mut polled = [PollFd::new(&fd, PollFlags::OUT)];
-    // An error is told by the write.
+    // The write reports errors.
     !matches!(poll(&mut polled, Some(&limit)), Ok(0))
 }
 
@@ -196,11 +195,11 @@ mod tests {
         std::fs::rename(&path, &old).unwrap();
         sink.append(b"two\n", 0);
         assert_eq!((&*lines(&old), &*lines(&path)), ("before\none\n", "two\n"));
-        // Cut down in place, as some do it: the next line is at its beginning.
+        // Truncated in place: the next line is at its start.
         std::fs::write(&path, "").unwrap();
         sink.append(b"three\n", 0);
         assert_eq!(lines(&path), "three\n");
-        // Moved away and made by somebody else.
+        // Renamed, and recreated by another program.
         std::fs::rename(&path, &old).unwrap();
         std::fs::write(&path, "").unwrap();
         sink.append(b"four\n", 0);
@@ -220,7 +219,7 @@ mod tests {
         std::fs::rename(&path, &old).unwrap();
         sink.append(b"after a rotation\n", 0);
         assert_eq!(mode() & !0o640, 0, "{:o}", mode());
-        // The mode of a file that is there is the operator's.
+        // The mode of an existing file is left alone.
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
         sink.reopen().store(true, Ordering::Relaxed);
         sink.append(b"anew\n", 0);
