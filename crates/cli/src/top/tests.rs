@@ -23,7 +23,7 @@ fn snapshot(nth: u64) -> Snapshot {
             "stage": name, "queue_length": 3, "queue_length_mean": 3.5, "queue_length_max": 40,
             "started": column(ran, 2_000), "resumed": column(0, 0), "completed": column(ran, 500),
             "waits": times(5), "runs": times(2), "suspended": 9, "suspended_now": 4,
-            "panicked": 0, "ended": 0, "refused": 0, "shed": {"full": nth * (weight / 3)},
+            "panicked": 0, "cancelled": 0, "rejected": 0, "shed": {"full": nth * (weight / 3)},
             "cohorts": ran / 10, "cohort_mean": 10.0, "cohort_max": 64,
             "cohort_sizes": [0, 0, 0, ran / 10, 0, 0, 0, 0],
         })
@@ -32,7 +32,7 @@ fn snapshot(nth: u64) -> Snapshot {
         serde_json::json!({
             "processor": index, "turns": 1, "parks": 1, "parked_ns": nth * 500_000_000,
             "busy_ns": nth * 250_000_000, "wakes_sent": 0, "system_calls": nth, "operations": 7,
-            "memory_bytes": 0, "arcs": [], "ladder": {"cohort": 64, "kept": 8 * (index + 1),
+            "memory_bytes": 0, "arcs": [], "cohort_tuner": {"cohort": 64, "kept": 8 * (index + 1),
                 "trials": 1, "trying": true, "costs_ns": []},
             "stages": [stage("front", index, 1), stage("a very long name", index, 2), stage("last", index, 3)],
         })

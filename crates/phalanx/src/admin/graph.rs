@@ -32,12 +32,12 @@ pub(super) fn render(interval: &Interval) -> String {
         out.push_str("  }\n");
     }
     if interval.arcs.iter().any(|arc| arc.from.is_none()) {
-        out.push_str("  outside [shape=ellipse, style=dashed];\n");
+        out.push_str("  external [shape=ellipse, style=dashed];\n");
     }
     for arc in &interval.arcs {
         let rate = arc.count as f64 / interval.seconds.max(1e-9);
         let from = match arc.from {
-            None => "outside".to_owned(),
+            None => "external".to_owned(),
             Some((processor, stage)) => format!("p{}s{stage}", if many { 0 } else { processor }),
         };
         let (p, s) = arc.to;

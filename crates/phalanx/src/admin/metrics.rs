@@ -33,12 +33,14 @@ const STAGE: &[(&str, &str, &str, &str, PerStage)] = &[
     }),
     ("operations_completed", "counter", "", "Operations completed.", |s| s.completed.count as f64),
     ("operations_panicked", "counter", "", "Operations that panicked.", |s| s.panicked as f64),
-    ("operations_ended", "counter", "", "Operations ended with their session.", |s| s.ended as f64),
-    ("operations_refused", "counter", "", "Invocations refused at the bound.", |s| {
-        s.refused as f64
+    ("operations_cancelled", "counter", "", "Operations ended with their session.", |s| {
+        s.cancelled as f64
     }),
-    ("operations_long", "counter", "", "Operations that ran for longer than the limit.", |s| {
-        s.long_operations as f64
+    ("operations_rejected", "counter", "", "Invocations refused at the bound.", |s| {
+        s.rejected as f64
+    }),
+    ("operations_stalled", "counter", "", "Operations that ran for longer than the limit.", |s| {
+        s.stalled as f64
     }),
     ("start_wait_seconds", "counter", "seconds", "Wait from invocation to start, summed.", |s| {
         seconds(s.started.total_ns)
@@ -76,7 +78,7 @@ const PROCESSOR: &[(&str, &str, &str, &str, PerProcessor)] = &[
     ("system_calls", "counter", "", "System calls of the driver.", |p| p.system_calls as f64),
     ("operations", "gauge", "", "Operations alive.", |p| p.operations as f64),
     ("pooled_bytes", "gauge", "bytes", "Memory of the pools.", |p| p.pooled_bytes as f64),
-    ("spilled_bytes", "gauge", "bytes", "Memory beyond the region.", |p| p.spilled_bytes as f64),
+    ("overflow_bytes", "gauge", "bytes", "Memory beyond the region.", |p| p.overflow_bytes as f64),
     ("slab_bytes", "gauge", "bytes", "Memory of the slabs.", |p| p.memory_bytes as f64),
 ];
 
@@ -235,7 +237,8 @@ fn arcs(out: &mut String, snapshot: &Snapshot) {
     family(out, name, "counter", "", "Operations that a stage invoked or re-enabled at another.");
     let mut sums = std::collections::BTreeMap::new();
     for arc in snapshot.processors.iter().flat_map(|p| &p.arcs) {
-        *sums.entry((arc.from.as_deref().unwrap_or("outside"), &*arc.to)).or_insert(0) += arc.count;
+        *sums.entry((arc.from.as_deref().unwrap_or("external"), &*arc.to)).or_insert(0) +=
+            arc.count;
     }
     for ((from, to), count) in sums {
         let (from, to) = (escape(from), escape(to));

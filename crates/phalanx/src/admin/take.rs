@@ -27,7 +27,7 @@ fn column(column: Column, per: u64) -> ColumnSnapshot {
     }
 }
 
-fn stage(name: &'static str, view: &StageView, long_operations: u64) -> StageSnapshot {
+fn stage(name: &'static str, view: &StageView, stalled: u64) -> StageSnapshot {
     let ran = view.started.count + view.resumed.count;
     StageSnapshot {
         stage: name.into(),
@@ -43,13 +43,13 @@ fn stage(name: &'static str, view: &StageView, long_operations: u64) -> StageSna
         suspended: view.suspended,
         suspended_now: view.suspended_now(),
         panicked: view.panicked,
-        ended: view.ended,
-        refused: view.refused,
-        long_operations,
-        interruptions: view.interruptions,
-        held: view.held,
-        postponed: view.postponed,
-        rebuilt: view.rebuilt,
+        cancelled: view.ended,
+        rejected: view.refused,
+        stalled,
+        preemptions: view.interruptions,
+        hold_skips: view.held,
+        throttled_turns: view.postponed,
+        state_rebuilds: view.rebuilt,
         shed: shed(view),
         cohorts: view.cohorts,
         cohort_mean: mean(ran.saturating_sub(view.direct), view.cohorts),
@@ -79,8 +79,8 @@ fn processor(source: &Source, names: &[&'static str], index: usize) -> Processor
         memory_bytes: view.memory_bytes,
         pooled_bytes: view.pooled_bytes,
         pooled_objects: view.pooled_objects,
-        spilled_bytes: view.spilled_bytes,
-        ladder: view.ladder.into(),
+        overflow_bytes: view.spilled_bytes,
+        cohort_tuner: view.ladder.into(),
         stages: names
             .iter()
             .zip(&view.stages)

@@ -33,6 +33,6 @@ pub use counter::Counter;
 pub use interval::{ArcInterval, Interval, ProcessorInterval, StageInterval};
 pub use operation_sizes::{BytesSnapshot, ObjectBytesSnapshot, OperationBytesSnapshot};
 pub use snapshot::{
-    ArcSnapshot, ColumnSnapshot, CounterSnapshot, LadderSnapshot, ProcessorSnapshot, Snapshot,
+    ArcSnapshot, CohortTunerSnapshot, ColumnSnapshot, CounterSnapshot, ProcessorSnapshot, Snapshot,
     StageSnapshot, TimesSnapshot, VERSION as SNAPSHOT_VERSION,
 };

@@ -104,11 +104,11 @@ pub struct ProcessorSnapshot {
     pub pooled_objects: u64,
     /// Of both, bytes beyond its region of huge pages.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub spilled_bytes: u64,
+    pub overflow_bytes: u64,
     /// How large the cohorts are of stages that declare no size.
     // Programs that had no ladder yet are read too.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub ladder: LadderSnapshot,
+    pub cohort_tuner: CohortTunerSnapshot,
     /// By stage.
     pub stages: Vec<StageSnapshot>,
     /// Where operations were invoked or re-enabled from; those with a count.
@@ -118,7 +118,7 @@ pub struct ProcessorSnapshot {
 /// What a processor has found about the size of cohorts; see [`phalanx_core::LadderView`].
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-pub struct LadderSnapshot {
+pub struct CohortTunerSnapshot {
     /// The size in use; at 1 calls run inside of their callers. Zero before the first trial.
     pub cohort: u64,
     /// The size that the last trial has kept; zero before it.
@@ -131,7 +131,7 @@ pub struct LadderSnapshot {
     pub costs_ns: Vec<f64>,
 }
 
-impl From<LadderView> for LadderSnapshot {
+impl From<LadderView> for CohortTunerSnapshot {
     fn from(view: LadderView) -> Self {
         Self {
             cohort: view.rung,
@@ -175,27 +175,27 @@ pub struct StageSnapshot {
     /// Operations that panicked.
     pub panicked: u64,
     /// Operations ended with their session.
-    pub ended: u64,
+    pub cancelled: u64,
     /// Invocations refused at the bound, or into a session that had ended.
-    pub refused: u64,
+    pub rejected: u64,
     /// Operations that ran for longer than [`Runtime::stall_threshold`](crate::Runtime::stall_threshold).
     // Programs that did not count these yet are read too.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub long_operations: u64,
+    pub stalled: u64,
     /// Cohorts that interrupted another stage's, a threshold being reached.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub interruptions: u64,
+    pub preemptions: u64,
     /// Times that the stage was passed over so that its cohort could fill.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub held: u64,
+    pub hold_skips: u64,
     /// Turns in which nothing was begun, the cache being taken up by what is on its way.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub postponed: u64,
+    pub throttled_turns: u64,
     /// Times that its state was made anew after a panic.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub rebuilt: u64,
+    pub state_rebuilds: u64,
     /// Work that was not begun, by reason: `deadline`, its session's had passed; `admission`, no
-    /// credit for it at the stage that asked; `full`, a bound was reached (in `refused` too).
+    /// credit for it at the stage that asked; `full`, a bound was reached (in `rejected` too).
     pub shed: BTreeMap<Name, u64>,
     /// Cohorts run.
     pub cohorts: u64,
@@ -259,8 +259,8 @@ impl Snapshot {
     /// The smallest and the largest size of cohorts that processors have found and use for the stages
     /// that declare none; none while no processor has found any.
     pub fn cohorts_found(&self) -> Option<(u64, u64)> {
-        let found = self.processors.iter().map(|processor| &processor.ladder);
-        let sizes = found.filter(|ladder| ladder.kept > 0).map(|ladder| ladder.kept);
+        let found = self.processors.iter().map(|processor| &processor.cohort_tuner);
+        let sizes = found.filter(|tuner| tuner.kept > 0).map(|tuner| tuner.kept);
         sizes.fold(None, |range, size| {
             let (least, most) = range.unwrap_or((size, size));
             Some((size.min(least), size.max(most)))

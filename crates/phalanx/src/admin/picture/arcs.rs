@@ -28,7 +28,7 @@ pub(super) fn draw(out: &mut String, layout: &Layout, interval: &Interval, class
     let mut stubs: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for arc in &interval.arcs {
         match arc.from {
-            None => pen.outside(arc.to, arc.count),
+            None => pen.external(arc.to, arc.count),
             Some(from) if from.0 == arc.to.0 => pen.within(from, arc.to, arc.count),
             Some(from) if drawn => pen.across(from, arc.to, arc.count, crossing <= LABELLED),
             Some(_) => *stubs.entry(arc.to).or_default() += arc.count,
@@ -73,9 +73,9 @@ impl Pen<'_> {
     }
 
     /// From I/O, timers and other threads.
-    fn outside(&mut self, to: (usize, usize), n: u64) {
+    fn external(&mut self, to: (usize, usize), n: u64) {
         let Place { x, y } = self.layout.place(to.0, to.1);
-        let title = format!("from outside to {}", self.name(to));
+        let title = format!("from external to {}", self.name(to));
         self.arc("out", &format!("M{} {}H{}", x - 52, y + 24, x - 2), n, &title);
         self.label("", x - 52, y + 15, n);
     }
