@@ -1,8 +1,7 @@
-//! How often the server calls the general allocator for a request, once it has been asked before.
+//! Calls of the general allocator per request, once a file is cached.
 //!
-//! The client of this test uses a buffer of its own and calls none. Calls are counted in the whole
-//! process, the server's threads included; with `PHALANX_ALLOCATIONS=1` it is shown where they come
-//! from.
+//! The client of this test uses one buffer and does not allocate. Calls are counted in the whole process,
+//! including the server's threads; `PHALANX_ALLOCATIONS=1` shows their origins.
 
 mod common;
 #[path = "common/counted.rs"]
@@ -15,11 +14,11 @@ use std::net::TcpStream;
 use common::{connect, on_each_driver};
 use phalanx_web::Config;
 
-/// As a browser asks.
+/// A typical request of a browser.
 const REQUEST: &str = "GET /small HTTP/1.1\r\nHost: localhost\r\nUser-Agent: test\r\n\
     Accept: text/html,*/*\r\nAccept-Encoding: gzip, br\r\nConnection: keep-alive\r\n\r\n";
 
-/// Asks so many times, one after the other.
+/// Sends so many requests, one after another.
 fn ask(stream: &mut TcpStream, times: usize) {
     let mut answer = [0; 4096];
     for _ in 0..times {
@@ -42,12 +41,12 @@ fn a_request_on_a_connection_that_is_kept_calls_no_allocator() {
     };
     on_each_driver(configure, |server, _| {
         let mut stream = connect(server);
-        // Pools grow, the file comes into the cache, and its looks at the disk are over for a while.
+        // Pools grow, the file gets cached, and the next check of the disk is some time away.
         ask(&mut stream, 300);
         let fewest = counted::fewest(|| ask(&mut stream, 200));
         println!("{fewest} calls of the allocator for 200 requests");
         counted::show(|| ask(&mut stream, 2));
-        // Timers and looks at the disk are not of a request: they come now and then.
+        // Timers and checks of the disk cause a few calls independent of the requests.
         assert!(fewest < 20, "{fewest} calls for 200 requests");
     });
 }

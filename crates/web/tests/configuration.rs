@@ -1,4 +1,5 @@
-//! Configuration as text: what is wrong is told with its place, and what is printed reads the same.
+//! Configuration files: errors are reported with their position, and printed configurations read back the
+//! same.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use proptest::prelude::*;
 #[path = "../../config/tests/servers/mod.rs"]
 mod servers;
 
-/// Reads and checks, as `phalanx web --check` does.
+/// Reads and checks, like `phalanx web --check`.
 fn read(text: &str) -> Result<Config, Vec<ConfigError>> {
     let (mut config, mut origins) = (Config::new(), Origins::default());
     config.read(text, "web.toml", Path::new(""), &mut origins)?;
@@ -23,7 +24,7 @@ fn read(text: &str) -> Result<Config, Vec<ConfigError>> {
 
 #[test]
 fn mistakes_name_their_place() {
-    // (text, the beginning of the message, what else is in it)
+    // (text, start of the message, another part of it)
     let table: &[(&str, &str, &str)] = &[
         ("listen = ", "web.toml:1:", ""),
         ("a = 1\nb = ]", "web.toml:2:", ""),
@@ -140,7 +141,7 @@ fn what_is_read() {
     assert_eq!((&host.root, &host.index[..]), (&PathBuf::from("."), &["home.html".to_owned()][..]));
     assert_eq!(host.security_headers, Some(SecurityHeaders::default()));
     assert_eq!(host.error_pages[1], (500, "sorry.html".to_owned()));
-    // Over it: what is not said stays.
+    // Read over it: keys that are not given keep their values.
     let mut over = config.clone();
     let mut origins = Origins::default();
     over.read("[host]\nroot = 'x'", "b", "/srv".as_ref(), &mut origins).unwrap();

@@ -1,4 +1,4 @@
-//! What only an embedder can set: how long a client may take to read a piece of an answer.
+//! The limit on the time a client takes for a block of a response, which only an embedder can set this short.
 
 mod common;
 
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use common::{LARGE, ask, rest};
 
-/// A large file has four times that. The slow client rests for half of it, and its machine may stand still besides.
+/// A large file has four times that. The slow client pauses for half of it, so that the machine may stall
+/// too.
 const LIMIT: Duration = Duration::from_millis(600);
 
 #[test]
@@ -20,13 +21,13 @@ fn who_does_not_read_is_cut_off() {
     };
     common::on_each_driver(configure, |server, _| {
         let mut idle = ask(server, "/large");
-        // Slow, but each piece of it is taken in time: that is no fault.
+        // Slow, but each block is received in time.
         let mut slow = ask(server, "/large");
         let begun = Instant::now();
         let mut taken = 0;
-        // A large file leaves by four times what the limit is for, and has as much time for it.
+        // A large file is sent in units of four blocks, with four times the limit.
         while begun.elapsed() < 8 * LIMIT {
-            // Far more than the server sends at a time, far less than there is.
+            // Far more than the server sends at once, far less than the file.
             let mut piece = vec![0; 1 << 20];
             slow.read_exact(&mut piece).unwrap();
             taken += piece.len();

@@ -1,4 +1,5 @@
-//! Symbolic links beneath the root, by policy; and nothing outside of it, whoever moves what meanwhile.
+//! Symbolic links below the root under each policy; nothing outside is ever served, even if files move
+//! meanwhile.
 
 #![cfg(target_os = "linux")]
 
@@ -21,21 +22,21 @@ fn on_each_driver(policy: Symlinks, root: &Path, test: impl Fn(&Server)) {
     let configure = |_: &Path| {
         let mut config = Config::of(root);
         config.hosts[0].symlinks = policy;
-        // Each request looks at the disk.
+        // Check the disk for each request.
         config.timeouts.revalidate = Duration::ZERO;
         config
     };
     common::on_each_driver(configure, |server, _| test(server));
 }
 
-/// Status and body.
+/// Sends a request; returns status and body.
 fn get(server: &Server, path: &str) -> (u16, String) {
     let answer = common::rest(&mut common::ask(server, path));
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     (head[9..12].parse().unwrap(), body.to_owned())
 }
 
-/// A root with links within it and out of it, and a secret beside it.
+/// A root with links inside it and out of it, and a secret next to it.
 fn tree() -> tempfile::TempDir {
     let outside = tempfile::tempdir().unwrap();
     let root = outside.path().join("root");
@@ -116,7 +117,7 @@ fn owner_matches() {
             assert_eq!(get(server, path), (200, "within".to_owned()), "{path}");
         }
         assert_eq!(get(server, "/indir/"), (200, "index".to_owned()));
-        // To give a link away takes root.
+        // Changing the owner of a link requires root.
         let own = |name: &str, owner| lchown(root.join(name), Some(owner), Some(owner));
         if own("in", 1001).is_err() {
             println!("skipped: only root gives files away");
@@ -133,7 +134,7 @@ fn owner_matches() {
     });
 }
 
-/// Ends the moving when the test ends, be it by a panic.
+/// Stops the moving thread when the test ends, also by a panic.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -142,7 +143,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// While requests run, a directory becomes a link out of the root and back, and a file likewise.
+/// While requests run, a directory is repeatedly replaced by a link out of the root, and a file likewise.
 #[test]
 fn nobody_gets_out_by_moving_things() {
     for policy in [Symlinks::Deny, Symlinks::OwnerMatches, Symlinks::Follow] {
@@ -155,7 +156,7 @@ fn nobody_gets_out_by_moving_things() {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
-                // One step: at no moment is there nothing.
+                // Replaced atomically: the name always exists.
                 while !stop.load(Ordering::Relaxed) {
                     let (a, b) = (root.join("moving"), root.join("bad"));
                     rustix::fs::renameat_with(
@@ -171,7 +172,7 @@ fn nobody_gets_out_by_moving_things() {
             let _stop = Stop(&stop);
             on_each_driver(policy, &root, |server| {
                 let (begun, mut served, mut refused) = (Instant::now(), 0, 0);
-                // Until both were seen, and often.
+                // Until both states were seen many times.
                 for round in 0.. {
                     for path in ["/moving/file", "/by/file", "/bad/file"] {
                         let (status, body) = get(server, path);
@@ -181,7 +182,7 @@ fn nobody_gets_out_by_moving_things() {
                                 assert_eq!(body, "within");
                                 served += 1;
                             }
-                            // 404 where it changed between two looks at it.
+                            // 404 if it changed between two checks.
                             403 | 404 => refused += 1,
                             other => panic!("{path}: {other}"),
                         }

@@ -17,9 +17,9 @@ use crate::auth::users::Users;
 
 /// Time for which verified credentials stay valid without another verification. A reload always discards
 /// them.
-const KNOWN_FOR: Duration = Duration::from_secs(300);
+const CACHE_TTL: Duration = Duration::from_secs(300);
 /// Cached credentials per file. Above this, the oldest entry is evicted.
-const KNOWN: usize = 1024;
+const CACHE_ENTRIES: usize = 1024;
 
 /// The passwords of one file.
 pub(crate) struct Passwords {
@@ -44,7 +44,7 @@ impl Passwords {
     }
 
     /// Whether the credentials are in the cache and have not expired.
-    pub(crate) fn knows(&self, credentials: &Credentials, now: Duration) -> bool {
+    pub(crate) fn is_cached(&self, credentials: &Credentials, now: Duration) -> bool {
         let Some(tag) = self.tag(credentials) else { return false };
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&tag).is_some_and(|until| now < *until)
@@ -53,28 +53,28 @@ impl Passwords {
     /// Verifies the credentials. Takes tens of milliseconds unless they are cached.
     pub(crate) fn verify(&self, credentials: &Credentials, now: Duration) -> bool {
         // Another thread may have verified them meanwhile: browsers send several requests at once.
-        if self.knows(credentials, now) {
+        if self.is_cached(credentials, now) {
             return true;
         }
         let right = self.users.verify(credentials.name(), credentials.password());
         if right && let Some(tag) = self.tag(credentials) {
-            self.remember(tag, now);
+            self.cache(tag, now);
         }
         right
     }
 
-    fn remember(&self, tag: Tag, now: Duration) {
+    fn cache(&self, tag: Tag, now: Duration) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KNOWN {
+        if known.len() >= CACHE_ENTRIES {
             known.retain(|_, until| now < *until);
         }
-        if known.len() >= KNOWN
+        if known.len() >= CACHE_ENTRIES
             && let Some(first) = known.iter().min_by_key(|(_, until)| **until)
         {
             let first = *first.0;
             known.remove(&first);
         }
-        known.insert(tag, now + KNOWN_FOR);
+        known.insert(tag, now + CACHE_TTL);
     }
 
     fn tag(&self, credentials: &Credentials) -> Option<Tag> {
@@ -101,24 +101,24 @@ mod tests {
         let passwords = passwords();
         let right = Credentials::parse(b"Basic YTpi").unwrap();
         let wrong = Credentials::parse(b"Basic YTpj").unwrap();
-        assert!(!passwords.knows(&right, at(0)));
+        assert!(!passwords.is_cached(&right, at(0)));
         assert!(passwords.verify(&right, at(0)) && !passwords.verify(&wrong, at(0)));
-        assert!(passwords.knows(&right, at(299)) && !passwords.knows(&wrong, at(0)));
-        assert!(!passwords.knows(&right, at(300)));
-        assert!(!self::passwords().knows(&right, at(0)), "another file, another key");
+        assert!(passwords.is_cached(&right, at(299)) && !passwords.is_cached(&wrong, at(0)));
+        assert!(!passwords.is_cached(&right, at(300)));
+        assert!(!self::passwords().is_cached(&right, at(0)), "another file, another key");
     }
 
     #[test]
     fn no_more_than_so_many_are_known() {
         let passwords = passwords();
-        for n in 0..KNOWN as u64 + 5 {
+        for n in 0..CACHE_ENTRIES as u64 + 5 {
             let mut tag = [0; 32];
             tag[..8].copy_from_slice(&n.to_le_bytes());
-            passwords.remember(tag, at(n / 100));
+            passwords.cache(tag, at(n / 100));
         }
         let known = passwords.known.lock().unwrap();
-        assert_eq!(known.len(), KNOWN);
-        let last = (KNOWN as u64 + 4) / 100;
-        assert!(known.values().any(|until| *until == at(last) + KNOWN_FOR), "the newest stays");
+        assert_eq!(known.len(), CACHE_ENTRIES);
+        let last = (CACHE_ENTRIES as u64 + 4) / 100;
+        assert!(known.values().any(|until| *until == at(last) + CACHE_TTL), "the newest stays");
     }
 }

@@ -83,7 +83,7 @@ async fn verify(ask: Ask<'_>, rule: usize) -> Result<Credentials, Status> {
     let credentials = credentials.ok_or(Status::Unauthorized)?;
     let passwords = &ask.site[ask.host].passwords[rule];
     let now = now();
-    if passwords.knows(&credentials, now) {
+    if passwords.is_cached(&credentials, now) {
         return Ok(credentials);
     }
     let passwords = passwords.clone();

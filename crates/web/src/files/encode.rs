@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use phalanx_http::Coding;
 
 /// Smaller files are not compressed, in bytes: the savings are less than a packet.
-pub(crate) const SMALLEST: u64 = 1024;
+pub(crate) const MIN_BYTES: u64 = 1024;
 /// Larger files are not compressed here, in bytes. A build step can compress them better
 /// ([`HostConfig::precompressed`](crate::HostConfig::precompressed)).
-pub(crate) const LARGEST: u64 = 4 << 20;
+pub(crate) const MAX_BYTES: u64 = 4 << 20;
 
 /// The best level that compresses tens of megabytes per second on one core. The result is sent many times,
 /// but the first clients wait for it.

@@ -11,10 +11,10 @@ use crate::files::variants::{Sources, Variants};
 use crate::site::Kind;
 
 /// Largest file cached as a whole, in bytes; larger files are cached in blocks.
-pub(crate) const WHOLE: u64 = 64 * 1024;
+pub(crate) const MAX_WHOLE_BYTES: u64 = 64 * 1024;
 
 /// Age at which generated content expires, in seconds.
-const MADE_FOR: u64 = 10;
+const GENERATED_TTL: u64 = 10;
 
 /// Identity of one version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,7 +98,7 @@ impl Entry {
             Parts { content_type, vary, etag, modified, length: bytes.len() as u64, fields };
         let content = Content::Whole(bytes);
         let made = parts.build(Coding::Identity, id, content);
-        Self { variants, until: unix_seconds() + MADE_FOR, ..made }
+        Self { variants, until: unix_seconds() + GENERATED_TTL, ..made }
     }
 
     /// An entry for another encoding, from a precompressed file with this `metadata`.

@@ -53,7 +53,7 @@ pub(crate) async fn fetch(asked: &Asked, directory: &[u8], view: View) -> Looked
         return Err(Failure::Busy);
     };
     let length = bytes.len() as u64;
-    let makes = config.compress && (encode::SMALLEST..=encode::LARGEST).contains(&length);
+    let makes = config.compress && (encode::MIN_BYTES..=encode::MAX_BYTES).contains(&length);
     let source = if makes { Source::Made } else { Source::None };
     let sources: Sources = [source; Coding::ENCODED.len()];
     let id = metadata.into();

@@ -15,7 +15,7 @@ use phalanx::time::now;
 use crate::files::aggregator;
 use crate::files::cache::{FileCache, Value};
 use crate::files::disk::{self, Opened};
-use crate::files::entry::{Content, Entry, Fields, WHOLE};
+use crate::files::entry::{Content, Entry, Fields, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
 use crate::files::{list, near, sources};
 use crate::site::{Host, HostId, HostIndex, Site};
@@ -177,7 +177,7 @@ impl Asked {
                 FileKind::Other => return Err(Failure::Forbidden),
                 FileKind::File => (),
             }
-            if metadata.length > WHOLE {
+            if metadata.length > MAX_WHOLE_BYTES {
                 return Ok(self.found(metadata, Content::Blocks(file)).await);
             }
             let length = metadata.length as usize;

@@ -16,7 +16,7 @@ use crate::files::aggregator;
 use crate::files::cache::FileCache;
 use crate::files::disk::{self, Opened};
 use crate::files::encode::encode;
-use crate::files::entry::{Content, Entry, FileId, WHOLE};
+use crate::files::entry::{Content, Entry, FileId, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
 use crate::files::lookup::{Asked, Found, Loading};
 use crate::files::memory::Budget;
@@ -147,7 +147,7 @@ async fn read(
         // The next check of the file will notice.
         return Err(Failure::Missing);
     }
-    let content = if metadata.length > WHOLE {
+    let content = if metadata.length > MAX_WHOLE_BYTES {
         Content::Blocks(file)
     } else {
         let length = metadata.length as usize;

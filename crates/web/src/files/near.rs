@@ -9,13 +9,13 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::files::entry::{Entry, WHOLE};
+use crate::files::entry::{Entry, MAX_WHOLE_BYTES};
 use crate::site::{HostId, Site};
 
 /// Entries per processor; the key selects the entry.
-const PLACES: usize = 256;
+const ENTRIES: usize = 256;
 /// Largest entry, including its other encodings, in bytes. All of them count as content in memory.
-const MAX_BYTES: usize = 2 * WHOLE as usize;
+const MAX_ENTRY_BYTES: usize = 2 * MAX_WHOLE_BYTES as usize;
 
 struct Kept {
     key: u64,
@@ -29,16 +29,16 @@ struct Kept {
 #[derive(Default)]
 struct Near {
     site: u64,
-    places: Box<[Option<Kept>]>,
+    entries: Box<[Option<Kept>]>,
 }
 
 thread_local! {
     static NEAR: RefCell<Near> = RefCell::default();
 }
 
-fn place(key: u64) -> usize {
+fn index(key: u64) -> usize {
     // The low bits select the partition.
-    (key >> 32) as usize % PLACES
+    (key >> 32) as usize % ENTRIES
 }
 
 /// Looks up `path`; `None` if it is not cached or expired at `now`.
@@ -50,7 +50,7 @@ pub(crate) fn find(
     now: Duration,
 ) -> Option<Arc<Entry>> {
     NEAR.with_borrow(|near| {
-        let kept = near.places.get(place(key))?.as_ref()?;
+        let kept = near.entries.get(index(key))?.as_ref()?;
         let same = near.site == site.id && (kept.key, kept.host, &*kept.path) == (key, host, path);
         (same && now < kept.until).then(|| kept.entry.clone())
     })
@@ -66,16 +66,16 @@ pub(crate) fn keep(
     entry: &Arc<Entry>,
     until: Duration,
 ) {
-    if entry.is_open() || entry.bytes() > MAX_BYTES || site.memory.content.is_full() {
+    if entry.is_open() || entry.bytes() > MAX_ENTRY_BYTES || site.memory.content.is_full() {
         return;
     }
     let kept = Kept { key, host, path: path.into(), entry: entry.clone(), until };
     // Drop the previous entry after the borrow: it may hold the last reference to its content.
     let _before = NEAR.with_borrow_mut(|near| {
         if near.site != site.id {
-            *near = Near { site: site.id, places: (0..PLACES).map(|_| None).collect() };
+            *near = Near { site: site.id, entries: (0..ENTRIES).map(|_| None).collect() };
         }
-        near.places[place(key)].replace(kept)
+        near.entries[index(key)].replace(kept)
     });
 }
 

@@ -25,7 +25,7 @@ pub(crate) async fn find(
     if !config.precompressed && !config.compress || is_encoded(path) {
         return sources;
     }
-    let sizes = encode::SMALLEST..=encode::LARGEST;
+    let sizes = encode::MIN_BYTES..=encode::MAX_BYTES;
     let makes = config.compress
         && sizes.contains(&metadata.length)
         && host.rules.kinds.of(path).is_compressible();

@@ -9,9 +9,9 @@ use std::io;
 use http::{HeaderName, HeaderValue};
 
 /// Entries per processor; a power of two.
-const KEPT: usize = 1024;
+const CACHE_ENTRIES: usize = 1024;
 /// Longest cached value, in bytes.
-const LONGEST: usize = 128;
+const MAX_CACHED_VALUE_BYTES: usize = 128;
 
 type Field = (HeaderName, HeaderValue);
 
@@ -24,14 +24,14 @@ thread_local! {
 /// # Errors
 /// If the name or the value is invalid.
 pub(super) fn field(name: &[u8], value: &[u8]) -> io::Result<Field> {
-    if value.len() > LONGEST {
+    if value.len() > MAX_CACHED_VALUE_BYTES {
         return made(name, value);
     }
     FIELDS.with_borrow_mut(|fields| {
         if fields.is_empty() {
-            fields.resize(KEPT, None);
+            fields.resize(CACHE_ENTRIES, None);
         }
-        let kept = &mut fields[place(name, value)];
+        let kept = &mut fields[index(name, value)];
         if let Some((known, content)) = kept
             && content.as_bytes() == value
             && known.as_str().as_bytes().eq_ignore_ascii_case(name)
@@ -50,7 +50,7 @@ fn made(name: &[u8], value: &[u8]) -> io::Result<Field> {
 }
 
 /// Index of a field's entry. Collisions cannot be provoked by clients, because the fields are the server's.
-fn place(name: &[u8], value: &[u8]) -> usize {
+fn index(name: &[u8], value: &[u8]) -> usize {
     let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let words = value.chunks_exact(8);
     let rest =
@@ -59,7 +59,7 @@ fn place(name: &[u8], value: &[u8]) -> usize {
         let hash = mix(hash, u64::from_le_bytes(word.try_into().expect("eight")));
         hash ^ hash >> 32
     });
-    (mix(hash, 0) >> 48) as usize % KEPT
+    (mix(hash, 0) >> 48) as usize % CACHE_ENTRIES
 }
 
 #[cfg(test)]
@@ -68,7 +68,8 @@ mod tests {
 
     #[test]
     fn the_same_field_is_had_again_and_no_other() {
-        let values: Vec<_> = (0..4 * KEPT).map(|n| format!("value {n}, and {n} again")).collect();
+        let values: Vec<_> =
+            (0..4 * CACHE_ENTRIES).map(|n| format!("value {n}, and {n} again")).collect();
         for _ in 0..2 {
             for value in &values {
                 for name in ["ETag", "Date", "X-Date"] {
@@ -78,7 +79,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(FIELDS.with_borrow(Vec::len), KEPT);
+        assert_eq!(FIELDS.with_borrow(Vec::len), CACHE_ENTRIES);
     }
 
     #[test]
@@ -91,8 +92,9 @@ mod tests {
 
     #[test]
     fn short_values_spread() {
-        let places: std::collections::HashSet<_> =
-            (0..KEPT).map(|n| place(b"Content-Length", n.to_string().as_bytes())).collect();
-        assert!(places.len() > KEPT / 2, "{}", places.len());
+        let places: std::collections::HashSet<_> = (0..CACHE_ENTRIES)
+            .map(|n| index(b"Content-Length", n.to_string().as_bytes()))
+            .collect();
+        assert!(places.len() > CACHE_ENTRIES / 2, "{}", places.len());
     }
 }

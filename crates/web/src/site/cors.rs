@@ -1,21 +1,21 @@
-//! Cross-origin resource sharing (the Fetch standard, 3.2): which pages of others may read answers.
+//! Cross-origin resource sharing (Fetch standard, 3.2).
 
 use phalanx_http::{DateLine, Head, Reply, Request, Status};
 
 use crate::config::Cors;
 use crate::site::rules::is_value;
 
-/// A host's rule, with its lines made.
+/// A host's rule with its precomputed lines.
 pub(crate) struct CrossOrigin {
-    /// None for any origin.
+    /// Allowed origins; `None` allows all.
     origins: Option<Vec<Box<[u8]>>>,
-    /// For each answer that may be read, behind its origin.
+    /// Lines of responses that scripts may read, which follow the origin.
     allowed: Vec<u8>,
-    /// For the answer to a question whether a request would be allowed.
+    /// Lines of a response to a preflight request.
     preflight: Vec<u8>,
 }
 
-/// Answers that differ by origin are to be kept apart by caches, those without an origin too.
+/// Caches must keep responses for different origins apart, also those for requests without an origin.
 const VARY: &[u8] = b"Vary: Origin\r\n";
 
 impl CrossOrigin {
@@ -59,7 +59,7 @@ impl CrossOrigin {
         Ok(Self { origins: (!any).then_some(origins), allowed, preflight })
     }
 
-    /// The lines of any answer to this request.
+    /// Appends the lines of any response to this request.
     pub(crate) fn lines(&self, request: &Request<'_>, lines: &mut Vec<u8>) {
         let asked = request.values("origin").next();
         match (&self.origins, asked) {
@@ -78,8 +78,8 @@ impl CrossOrigin {
         }
     }
 
-    /// Answers a browser's question whether a request would be allowed, if this is one. The lines of
-    /// any answer are not among those written.
+    /// Responds to a preflight request. Returns false if this is not one. The lines of [`lines`](Self::lines)
+    /// are not included.
     pub(crate) fn preflight(
         &self,
         out: &mut Vec<u8>,

@@ -1,4 +1,4 @@
-//! One host, compiled: its root, and all that is decided for its requests.
+//! A compiled host: its root and its rules.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use crate::config::HostConfig;
 use crate::serve::ServeError;
 use crate::site::rules::Rules;
 
-/// Tells the files of one host from those of another in the cache. A host whose rules change by a
-/// reload gets another, since what is cached may depend on them.
+/// Distinguishes files of different hosts in the cache. A host whose rules change at a reload gets a new id,
+/// because cached entries depend on its rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HostId(pub(crate) u32);
 
-/// What of a host lies in files: its directory, and who has which password.
+/// The files of a host: its root directory and its password files.
 pub(crate) struct Root {
     dir: Dir,
     passwords: Vec<Arc<Passwords>>,
-    /// Which one it is, where that is known: its device and number.
+    /// Device and inode of the root, if known.
     place: Option<(u64, u64)>,
 }
 
 impl Root {
-    /// Opens what a host names. May block.
+    /// Opens the files of a host. May block.
     pub(crate) fn open(host: &HostConfig) -> Result<Self, ServeError> {
         let path = &host.root;
         let dir =
@@ -42,15 +42,15 @@ impl From<Dir> for Root {
     }
 }
 
-/// A host as requests meet it.
+/// A host in compiled form.
 pub(crate) struct Host {
     pub(crate) id: HostId,
-    /// Beneath it all of the host's files are opened.
+    /// The root directory, below which all files are opened.
     pub(crate) root: Dir,
-    /// As it was asked for.
+    /// Configuration of the host.
     pub(crate) config: HostConfig,
     pub(crate) rules: Rules,
-    /// In the order of its rules that ask for them.
+    /// In the order of the rules that require passwords.
     pub(crate) passwords: Vec<Arc<Passwords>>,
     place: Option<(u64, u64)>,
 }
@@ -59,7 +59,7 @@ impl Host {
     /// Compiles a host whose configuration was checked.
     ///
     /// # Panics
-    /// When it has a mistake in it.
+    /// If the configuration contains an error.
     pub(crate) fn new(id: HostId, config: HostConfig, root: Root) -> Self {
         let Ok(rules) = Rules::new(&config) else { panic!("a host whose rules were not checked") };
         let Root { dir, passwords, place } = root;
@@ -67,8 +67,8 @@ impl Host {
         Self { id, root: dir, config, rules, passwords, place }
     }
 
-    /// Whether it is what this configuration and this root would make. A path that leads to another
-    /// directory than before is another root.
+    /// Whether this host equals one compiled from `config` and `root`. A path that now leads to another
+    /// directory is another root.
     pub(crate) fn is(&self, config: &HostConfig, root: &Root) -> bool {
         let own = self.passwords.iter();
         self.config == *config
@@ -77,9 +77,8 @@ impl Host {
             && own.zip(&root.passwords).all(|(own, other)| own.is_same(other))
     }
 
-    /// Adds the host's lines to an answer whose head begins at `start` in `out`, and of which there
-    /// is nothing else yet, or little. A `file`'s lines were made with it, but for those that depend
-    /// on the request and on whether it came `sealed`, by TLS.
+    /// Adds the host's lines to the response whose head starts at `start` in `out`. The head of a `file`
+    /// already contains its lines, except those that depend on the request or on TLS (`sealed`).
     #[inline]
     pub(crate) fn finish(
         &self,

@@ -1,4 +1,4 @@
-//! Which type a host's files have.
+//! Content types of a host's files.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use crate::config::HostConfig;
 use crate::site::pattern::Pattern;
 use crate::site::rules::{Wrong, is_value};
 
-/// A file's type: a value for `Content-Type`.
+/// A content type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// By the end of its name, with the usual charset.
+    /// By file extension, with the default charset.
     Known(ContentType),
-    /// As a rule says.
-    Said { value: Arc<str>, text: bool },
+    /// By a rule.
+    Configured { value: Arc<str>, text: bool },
 }
 
 impl Kind {
-    /// Whether it becomes much smaller when it is compressed.
+    /// Whether compression pays for this type.
     pub(crate) fn is_compressible(&self) -> bool {
         match self {
             Self::Known(known) => known.is_compressible(),
-            Self::Said { text, .. } => *text,
+            Self::Configured { text, .. } => *text,
         }
     }
 }
@@ -32,7 +32,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Known(known) => known.fmt(f),
-            Self::Said { value, .. } => f.write_str(value),
+            Self::Configured { value, .. } => f.write_str(value),
         }
     }
 }
@@ -43,15 +43,15 @@ impl From<ContentType> for Kind {
     }
 }
 
-/// What a host says of its files' types.
+/// A host's rules for content types.
 pub(crate) struct Kinds {
     rules: Vec<(Pattern, Kind)>,
-    /// None where text is said to be in the charset that is usual.
+    /// Charset of text; the outer `None` means the default one.
     charset: Option<Option<String>>,
 }
 
 impl Kinds {
-    /// Compiles a host's rules, and tells what is `wrong` with them.
+    /// Compiles a host's rules. Adds errors to `wrong`.
     pub(crate) fn new(host: &HostConfig, wrong: &mut Wrong) -> Self {
         let charset = host.charset.as_deref();
         if let Some(charset) = charset.filter(|charset| !is_token(charset)) {
@@ -61,7 +61,7 @@ impl Kinds {
         }
         let mut rules = Vec::new();
         for (n, rule) in host.content_types.iter().enumerate() {
-            let kind = said(&rule.value, charset);
+            let kind = configured(&rule.value, charset);
             match (Pattern::new(&rule.path), kind) {
                 (Ok(pattern), Ok(kind)) => rules.push((pattern, kind)),
                 (Err(what), _) => wrong.push((format!("content-type[{n}].path"), what)),
@@ -72,7 +72,7 @@ impl Kinds {
         Self { rules, charset: (!usual).then(|| host.charset.clone()) }
     }
 
-    /// The type of the file at a path, which is without a slash in front.
+    /// The content type of the file at `path`, which has no leading slash.
     pub(crate) fn of(&self, path: &[u8]) -> Kind {
         if !self.rules.is_empty() {
             let asked = [b"/", path].concat();
@@ -85,15 +85,15 @@ impl Kinds {
         match &self.charset {
             Some(charset) if known.utf8 => {
                 let value = with_charset(known.essence, charset.as_deref()).into();
-                Kind::Said { value, text: true }
+                Kind::Configured { value, text: true }
             }
             _ => known.into(),
         }
     }
 }
 
-/// A value as it is sent, with a charset where it is text.
-fn said(value: &str, charset: Option<&str>) -> Result<Kind, String> {
+/// The value of a rule, with a charset added to text.
+fn configured(value: &str, charset: Option<&str>) -> Result<Kind, String> {
     is_value(value)?;
     let (essence, parameters) = value.split_once(';').unwrap_or((value, ""));
     let essence = essence.trim();
@@ -109,7 +109,7 @@ fn said(value: &str, charset: Option<&str>) -> Result<Kind, String> {
         || matches!(&lower[..], "application/json" | "application/xml" | "application/javascript");
     let bare = text && !parameters.to_ascii_lowercase().contains("charset=");
     let value = if bare { with_charset(value, charset) } else { value.to_owned() };
-    Ok(Kind::Said { value: value.into(), text })
+    Ok(Kind::Configured { value: value.into(), text })
 }
 
 fn with_charset(value: &str, charset: Option<&str>) -> String {

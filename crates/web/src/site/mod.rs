@@ -1,7 +1,7 @@
-//! The compiled form of a configuration: what requests are answered from.
+//! The compiled form of a configuration, from which requests are served.
 //!
-//! A [`Site`] does not change. A reload makes another, and [`CurrentSite`] is where the newest is found; a
-//! request is answered from one of them throughout.
+//! A [`Site`] is immutable. A reload creates another and stores it in [`CurrentSite`]. Each request is served
+//! from one version.
 
 mod cors;
 mod current;
@@ -33,56 +33,56 @@ use crate::files::entry::FileId;
 use crate::files::memory::Memory;
 use crate::site::names::{Names, without_port};
 
-/// Sites made so far.
+/// Sites created so far.
 static SITES: AtomicU64 = AtomicU64::new(1);
 
-/// What each address may do.
+/// Limits per client address.
 fn bounds(limits: &PerAddress) -> Bounds {
     let PerAddress { connections, requests_per_second: per_second, burst } = *limits;
     Bounds { connections, per_second, burst }
 }
 
-/// What all operations may read.
+/// State that all operations may read.
 pub(crate) struct Site {
-    /// Which version of the configuration this is: the first is 1.
+    /// Version of the configuration; the first is 1.
     pub(crate) generation: u64,
-    /// Tells it from all others in this process.
+    /// Distinguishes this site from all others in the process.
     pub(crate) id: u64,
     /// In the order of [`Config::hosts`].
     hosts: Vec<Arc<Host>>,
-    /// The first number that no host has had.
+    /// The next unused host number.
     next_host: u32,
     per_address: PerAddress,
     names: Names,
-    /// What is answered for a host that is not known.
+    /// Response for an unknown host.
     pub(crate) unknown_host: Status,
-    /// HTTP/2 without TLS.
+    /// Whether HTTP/2 without TLS is accepted.
     pub(crate) h2c: bool,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
-    /// On each processor.
+    /// Limit per processor.
     pub(crate) max_connections: usize,
     pub(crate) max_queue_delay: Option<Duration>,
-    /// Where what one address may do is limited.
+    /// Limits per client address; `None` without limits.
     pub(crate) addresses: Option<Arc<Addresses>>,
-    /// The path that says whether the server is well.
+    /// Path of the health check.
     pub(crate) health: Option<Box<str>>,
-    /// Looks at passwords, which takes long on purpose. It is the same in all versions; not one of the
-    /// stages' handles, as those are held by each request.
+    /// Stage that verifies passwords; the same in all versions. Not in `Stages`, because every request holds
+    /// one.
     passwords: OnceLock<BlockingStage<()>>,
-    /// Compresses files, for the same reason here. Apart from what else is slow, so that no listing waits for it.
+    /// Stage that compresses files, separate so that listings need not wait for it.
     compression: OnceLock<BlockingStage<()>>,
-    /// The memory for content; the same in all versions.
+    /// Memory limits for content; the same in all versions.
     pub(crate) memory: Memory,
-    /// Files above this many bytes are streamed by blocks that are not kept.
+    /// Larger files are streamed in blocks that are not cached, in bytes.
     pub(crate) streamed: u64,
     hashing: Hashing,
-    /// What the keys of paths are made with. These are looked up with every request, and only those of
-    /// files that there are stay: no client can make a place in a table crowded, so a quick hash does.
+    /// Hash of path keys. A fast hash is sufficient: only keys of existing files stay in the table, so
+    /// clients cannot crowd it.
     paths: SeedableRandomState,
 }
 
-/// Where a host is in its [`Site`].
+/// Index of a host in its [`Site`].
 #[derive(Clone, Copy)]
 pub(crate) struct HostIndex(u32);
 
@@ -94,7 +94,7 @@ impl Index<HostIndex> for Site {
     }
 }
 
-/// How keys are made.
+/// Hash of block keys and tags.
 #[derive(Clone)]
 enum Hashing {
     Drawn(RandomState),
@@ -115,8 +115,8 @@ impl Hashing {
 }
 
 impl Site {
-    /// Compiles a configuration; `roots` are the directories of its hosts, in their order. What an
-    /// `old` version has that is the same still is taken over, so that what is cached stays good.
+    /// Compiles a configuration; `roots` are the directories of its hosts, in order. Takes over the unchanged
+    /// parts of an `old` version, so that cached files stay valid.
     pub(crate) fn new(config: &Config, roots: Vec<Root>, old: Option<&Self>) -> Arc<Self> {
         assert_eq!(config.hosts.len(), roots.len(), "one root for each host");
         let first = old.map_or(0, |old| old.next_host);
@@ -169,7 +169,7 @@ impl Site {
         })
     }
 
-    /// Sets the blocking stages that requests do not hold handles on: once, in the first version.
+    /// Sets the blocking stages that are not in `Stages`; called once, for the first version.
     pub(crate) fn has_blocking_stages(
         &self,
         passwords: BlockingStage<()>,
@@ -178,29 +178,28 @@ impl Site {
         let _ = (self.passwords.set(passwords), self.compression.set(compression));
     }
 
-    /// Compresses files.
+    /// The stage that compresses files.
     pub(crate) fn compression(&self) -> Option<BlockingStage<()>> {
         self.compression.get().copied()
     }
 
-    /// Looks at passwords.
+    /// The stage that verifies passwords.
     pub(crate) fn passwords(&self) -> Option<BlockingStage<()>> {
         self.passwords.get().copied()
     }
 
-    /// The host that answers for this authority; none if it is not known, and not to be answered
-    /// for by another.
+    /// Finds the host for this authority. Returns `None` if it is unknown and no other host answers for it.
     #[inline]
     pub(crate) fn host(&self, authority: Option<&str>) -> Option<HostIndex> {
         self.names.find(authority).map(|index| HostIndex(index as u32))
     }
 
-    /// The name under which a client that asked for `authority` reaches the same host with TLS. A name that
-    /// no host has comes back only where a host without names answers for every name: a client must not
-    /// choose where a redirect leads.
+    /// The name under which a client that requested `authority` reaches the same host over TLS. An unknown
+    /// name is returned only if the default host answers for every name, because a client must not choose the
+    /// target of a redirect.
     ///
     /// # Errors
-    /// The status to answer with where there is no such name.
+    /// The status of the response if there is no such name.
     pub(crate) fn redirect_name<'a>(
         &'a self,
         authority: Option<&'a str>,
@@ -209,22 +208,22 @@ impl Site {
         let own = &self[index].config.server_names;
         match authority {
             Some(name) if own.is_empty() || self.names.has(name) => Ok(without_port(name)),
-            // The first host answers for names that nobody has: by its own name.
+            // The first host answers for unknown names, under its own name.
             _ => match (own.iter().find(|name| !name.starts_with('*')), authority) {
                 (Some(name), _) => Ok(name),
                 (None, Some(_)) => Err(self.unknown_host),
-                // A request of 1.0 need not say for which host it is.
+                // HTTP/1.0 does not require a host.
                 (None, None) => Err(Status::BadRequest),
             },
         }
     }
 
-    /// The key of a path of a host.
+    /// Cache key of a host's path.
     pub(crate) fn key(&self, host: HostId, path: &[u8]) -> u64 {
         self.paths.hash_one((host, path))
     }
 
-    /// The key of a client's address.
+    /// Key of a client address.
     pub(crate) fn address_key(&self, address: IpAddr) -> AddressKey {
         AddressKey::new(self.hashing.hash(client(address)))
     }
@@ -234,14 +233,14 @@ impl Site {
         self.hashing.hash(bytes)
     }
 
-    /// A boundary for parts of what has this tag: nobody knows it who has not the key, so nobody
-    /// can have written it into the file.
+    /// A multipart boundary for the content with this tag. It is a keyed hash, so nobody without the key can
+    /// have written it into the file.
     pub(crate) fn boundary(&self, etag: &str) -> u128 {
         let half = |half: u8| u128::from(self.hashing.hash((half, etag)));
         half(0) << 64 | half(1)
     }
 
-    /// The key of a block of a file.
+    /// Cache key of a block of a file.
     pub(crate) fn block_key(&self, file: FileId, block: u64) -> u64 {
         self.hashing.hash((file, block))
     }

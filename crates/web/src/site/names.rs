@@ -1,19 +1,19 @@
-//! Which host a request is for: exact names, then wildcards, the longest first, then the default.
+//! Host selection: exact names, then the longest matching wildcard, then the default host.
 
 use std::collections::HashMap;
 
 use crate::config::{Config, UnknownHost};
 
-/// From the authority of a request to a host, by its place in the configuration.
+/// Maps the authority of a request to the index of a host.
 pub(crate) struct Names {
     exact: HashMap<Box<str>, usize>,
-    /// `.example.org` for `*.example.org`, the longest first.
+    /// `.example.org` for `*.example.org`, longest first.
     suffixes: Vec<(Box<str>, usize)>,
     unknown: Option<usize>,
 }
 
-/// A name is at most so long in the DNS (RFC 1035 §2.3.4), and so is what is looked up.
-const LONGEST: usize = 255;
+/// Longest name in the DNS (RFC 1035 §2.3.4), and the longest that is looked up.
+const MAX_NAME_BYTES: usize = 255;
 
 impl Names {
     pub(crate) fn new(config: &Config) -> Self {
@@ -36,8 +36,7 @@ impl Names {
         names
     }
 
-    /// The host for `authority`: its port does not matter, nor the case of its letters, nor a dot
-    /// at its end.
+    /// Finds the host for `authority`, ignoring the port, case, and a trailing dot.
     #[inline]
     pub(crate) fn find(&self, authority: Option<&str>) -> Option<usize> {
         if self.exact.is_empty() && self.suffixes.is_empty() {
@@ -46,7 +45,7 @@ impl Names {
         authority.and_then(|authority| self.search(authority)).or(self.unknown)
     }
 
-    /// Whether `authority` has a name that a host was given. The default host has none.
+    /// Whether `authority` is a configured name. The default host has none.
     pub(crate) fn has(&self, authority: &str) -> bool {
         self.search(authority).is_some()
     }
@@ -54,7 +53,7 @@ impl Names {
     fn search(&self, authority: &str) -> Option<usize> {
         let name = without_port(authority);
         let name = name.strip_suffix('.').unwrap_or(name);
-        let mut lower = [0; LONGEST];
+        let mut lower = [0; MAX_NAME_BYTES];
         let lower = lower.get_mut(..name.len())?;
         lower.copy_from_slice(name.as_bytes());
         lower.make_ascii_lowercase();
@@ -66,7 +65,7 @@ impl Names {
     }
 }
 
-/// `uri-host [ ":" port ]` without the port; an IPv6 address is in brackets.
+/// Removes the port from `uri-host [ ":" port ]`; an IPv6 address is in brackets.
 pub(crate) fn without_port(authority: &str) -> &str {
     let end = authority.rfind(']').map_or(0, |at| at + 1);
     authority[end..].find(':').map_or(authority, |at| &authority[..end + at])
@@ -90,7 +89,7 @@ mod tests {
         let hosts: &[&[&str]] =
             &[&["a.example", "[::1]"], &[], &["*.a.example", "B.example"], &["*.deep.a.example"]];
         let names = Names::new(&config(hosts, UnknownHost::First));
-        // (authority, host, why)
+        // (authority, host, reason)
         let table: &[(Option<&str>, usize, &str)] = &[
             (Some("a.example"), 0, "exact"),
             (Some("A.Example:8080"), 0, "neither case nor port matter"),

@@ -1,4 +1,4 @@
-//! Which paths a rule is about.
+//! Path patterns of rules.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,17 +6,17 @@ use std::path::Path;
 
 use globset::{GlobBuilder, GlobMatcher};
 
-/// A pattern over paths. Most are plain paths or prefixes, which cost a comparison.
+/// A path pattern. Most are literal paths or prefixes, which cost one comparison.
 pub(crate) enum Pattern {
     Exact(Box<[u8]>),
-    /// What lies beneath a path, which has no slash at its end, and the path itself.
+    /// A path without a trailing slash, and everything below it.
     Beneath(Box<[u8]>),
     Glob(GlobMatcher),
 }
 
 impl Pattern {
-    /// Compiles a pattern: a path, `/path/**`, a glob over whole paths, or one over the last names of
-    /// paths, which has no slash in it. The error says what was expected.
+    /// Compiles a pattern: a path, `/path/**`, a glob over whole paths, or a glob without slashes over file
+    /// names. The error describes what was expected.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         let plain = |text: &str| !text.contains(['*', '?', '[', '{', '\\']);
         if text.is_empty()
@@ -39,7 +39,7 @@ impl Pattern {
         }
     }
 
-    /// Whether `path`, which begins with a slash, matches; what of it `/**` stands for.
+    /// Matches `path`, which has a leading slash. Returns the part that `/**` matched.
     pub(crate) fn matches<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         match self {
             Self::Exact(exact) => (**exact == *path).then_some(&[]),
@@ -52,7 +52,7 @@ impl Pattern {
         }
     }
 
-    /// Whether there is something that `$rest` can stand for.
+    /// Whether `$rest` is available.
     pub(crate) fn has_rest(&self) -> bool {
         matches!(self, Self::Beneath(_))
     }

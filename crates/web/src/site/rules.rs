@@ -1,4 +1,4 @@
-//! A host's rules, compiled: where a path leads, and which fields its answer has.
+//! A host's compiled rules: routing and header fields by path.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,8 @@ use crate::site::cors::CrossOrigin;
 use crate::site::kind::Kinds;
 use crate::site::pattern::Pattern;
 
-/// What `/**` stood for, in the target of a rule.
-const REST: &str = "$rest";
+/// Placeholder in a target for the part that `/**` matched.
+const REST_PLACEHOLDER: &str = "$rest";
 
 /// A host's rules.
 pub(crate) struct Rules {
@@ -18,35 +18,35 @@ pub(crate) struct Rules {
     rewrites: Vec<(Pattern, Target)>,
     headers: Vec<(Pattern, String, String)>,
     cache_control: Vec<(Pattern, String)>,
-    /// Paths that ask for a password, and the line that does.
+    /// Paths that require a password, with the challenge of each.
     auth: Vec<(Pattern, Vec<u8>)>,
-    /// Fields of every answer.
+    /// Fields of every response.
     security: Vec<(&'static str, String)>,
-    /// The same as lines.
+    /// The same fields as lines.
     pub(crate) security_lines: Vec<u8>,
-    /// Lines of every answer over TLS.
+    /// Lines of every response over TLS.
     pub(crate) sealed_lines: Vec<u8>,
     pub(crate) kinds: Kinds,
     pub(crate) cors: Option<CrossOrigin>,
 }
 
-/// Where a path leads.
+/// Result of routing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// To what it names.
+    /// The path itself.
     Here,
-    /// To another path of this host, which has taken its place.
+    /// Another path of this host, which has replaced the path.
     Rewritten,
-    /// Elsewhere.
+    /// A redirect to another URL.
     Redirect(Status, Vec<u8>),
-    /// Nowhere: who asks may not, and was told.
+    /// Access denied; the response is already written.
     Answered,
 }
 
-/// What is wrong: a key within the host's table, and what.
+/// Errors: keys within the host's table, with messages.
 pub(crate) type Wrong = Vec<(String, String)>;
 
-/// The text before and behind `$rest`, if it is there.
+/// The text before and after `$rest`, if present.
 struct Target {
     before: String,
     behind: Option<String>,
@@ -54,11 +54,13 @@ struct Target {
 
 impl Target {
     fn new(text: &str, pattern: &Pattern) -> Result<Self, String> {
-        let Some((before, behind)) = text.split_once(REST) else {
+        let Some((before, behind)) = text.split_once(REST_PLACEHOLDER) else {
             return Ok(Self { before: text.to_owned(), behind: None });
         };
         if !pattern.has_rest() {
-            return Err(format!("{REST} stands for nothing: `from` does not end in /**"));
+            return Err(format!(
+                "{REST_PLACEHOLDER} stands for nothing: `from` does not end in /**"
+            ));
         }
         Ok(Self { before: before.to_owned(), behind: Some(behind.to_owned()) })
     }
@@ -142,8 +144,8 @@ impl Rules {
         if wrong.is_empty() { Ok(rules) } else { Err(wrong) }
     }
 
-    /// Where the request for `path` leads, which was resolved to it from a path that ended in a slash
-    /// if `directory`. It is changed to where a rewrite leads.
+    /// Routes the request for `path`, resolved from a path with a trailing slash if `directory`. A rewrite
+    /// replaces both.
     #[inline]
     pub(crate) fn route(
         &self,
@@ -197,25 +199,25 @@ impl Rules {
         Route::Here
     }
 
-    /// Whether some path asks for a password.
+    /// Whether any path requires a password.
     #[inline]
     pub(crate) fn has_auth(&self) -> bool {
         !self.auth.is_empty()
     }
 
-    /// Which rule asks for a password at a resolved path, if one does.
+    /// Index of the rule that requires a password for a resolved path.
     pub(crate) fn auth(&self, path: &[u8], directory: bool) -> Option<usize> {
         let asked = absolute(path, directory);
         self.auth.iter().position(|(pattern, _)| pattern.matches(&asked).is_some())
     }
 
-    /// The line by which a rule asks for it.
+    /// The `WWW-Authenticate` line of a rule.
     pub(crate) fn challenge(&self, rule: usize) -> &[u8] {
         &self.auth[rule].1
     }
 
-    /// The fields of a file's answers, beyond those that describe it; or of what is `made` of a
-    /// directory, which no cache is to guess the age of.
+    /// Header fields of a file's responses, besides those that describe it; or of a listing (`made`), whose
+    /// age caches must not guess.
     pub(crate) fn fields(&self, path: &[u8], made: bool) -> Vec<(&str, Cow<'_, str>)> {
         let mut fields: Vec<(&str, Cow<'_, str>)> = Vec::new();
         let nothing = self.headers.is_empty() && self.cache_control.is_empty();
@@ -232,8 +234,8 @@ impl Rules {
         fields.extend(self.security.iter().map(|(name, value)| (*name, value.into())));
         for (pattern, name, value) in &self.headers {
             if pattern.matches(&path).is_some() {
-                // A later rule wins, and a rule over what is set for all; but several of the same
-                // name are sent where the field is a list.
+                // A later rule overrides an earlier one and the defaults, but list fields are sent several
+                // times.
                 if !name.eq_ignore_ascii_case("link") && !name.eq_ignore_ascii_case("vary") {
                     fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
                 }
@@ -249,7 +251,7 @@ impl Rules {
     }
 }
 
-/// A resolved path as it would be asked for.
+/// A resolved path with its slashes, as a client would request it.
 fn absolute(path: &[u8], directory: bool) -> Vec<u8> {
     let mut absolute = Vec::with_capacity(path.len() + 2);
     absolute.push(b'/');
@@ -260,13 +262,13 @@ fn absolute(path: &[u8], directory: bool) -> Vec<u8> {
     absolute
 }
 
-/// `Cache-Control` for those who have a password: by itself a shared cache keeps nothing that was asked
-/// for with one, but `public`, `s-maxage` or `must-revalidate` would allow it to (RFC 9111 §3.5).
+/// `Cache-Control` for protected paths. A shared cache does not store responses to requests with credentials,
+/// unless `public`, `s-maxage` or `must-revalidate` allows it (RFC 9111 §3.5); these are removed.
 fn private(value: &str) -> String {
     let named = |directive: &str, name: &str| {
         directive.split('=').next().is_some_and(|own| own.trim().eq_ignore_ascii_case(name))
     };
-    // Commas within quotes are seldom worth a parser: what is said with them is not said then.
+    // A value with quotes is dropped as a whole: parsing quoted commas is not worth it.
     let directives = value.split(',').map(str::trim).filter(|_| !value.contains('"'));
     let kept = directives.filter(|directive| {
         let shared = ["", "public", "s-maxage", "private"];
@@ -275,7 +277,7 @@ fn private(value: &str) -> String {
     ["private"].into_iter().chain(kept).collect::<Vec<_>>().join(", ")
 }
 
-/// The line that asks for a password (RFC 7617 §2.1).
+/// The `WWW-Authenticate` line of a realm (RFC 7617 §2.1).
 fn challenge(realm: &str) -> Result<Vec<u8>, String> {
     is_value(realm)?;
     if realm.contains(['"', '\\']) || !realm.is_ascii() {
@@ -286,7 +288,7 @@ fn challenge(realm: &str) -> Result<Vec<u8>, String> {
     Ok(format!("WWW-Authenticate: Basic realm=\"{realm}\", charset=\"UTF-8\"\r\n").into_bytes())
 }
 
-/// How long the host is to be asked by TLS only (RFC 6797 §6.1).
+/// Checks a value of `Strict-Transport-Security` (RFC 6797 §6.1).
 fn is_hsts(value: &str) -> Result<(), String> {
     is_value(value)?;
     let mut directives = value.split(';').map(str::trim);
@@ -312,7 +314,8 @@ fn redirect(rule: &Redirect) -> Result<(Pattern, Target, Status), Refused> {
         None if to.starts_with('/') && !to.starts_with("//") && !to.starts_with("/\\") => to,
         _ => return refuse("expected a path, or a URL with http:// or https://"),
     };
-    if authority.starts_with(REST) || authority.split(['/', '?']).next().unwrap_or("").contains('$')
+    if authority.starts_with(REST_PLACEHOLDER)
+        || authority.split(['/', '?']).next().unwrap_or("").contains('$')
     {
         return refuse("in which a client would choose the host; put a slash before $rest");
     }
@@ -331,8 +334,8 @@ fn redirect(rule: &Redirect) -> Result<(Pattern, Target, Status), Refused> {
 fn rewrite(rule: &Rewrite) -> Result<(Pattern, Target), Refused> {
     let pattern = Pattern::new(&rule.from).map_err(|what| ("from", what))?;
     let target = Target::new(&rule.to, &pattern).map_err(|what| ("to", what))?;
-    // Names that begin with a dot are not to be reached by what a client puts behind one.
-    let plain = rule.to.replacen(REST, "rest", 1);
+    // A client must not reach a hidden file by what it appends to a dot in the target.
+    let plain = rule.to.replacen(REST_PLACEHOLDER, "rest", 1);
     let splits = target.behind.is_some() && !target.before.ends_with('/');
     let encoded = plain.contains(['%', '?', '#']);
     match path::resolve(plain.as_bytes(), &mut Vec::new()) {
@@ -361,7 +364,7 @@ fn security(headers: &SecurityHeaders) -> Vec<(&'static str, String)> {
     fields
 }
 
-/// Fields that the server itself has to be right about.
+/// Fields that only the server may set.
 const OWN: [&str; 12] = [
     "connection",
     "content-encoding",

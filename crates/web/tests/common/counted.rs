@@ -1,8 +1,8 @@
-//! How often this process has called the general allocator: for the suites that count it, here and elsewhere. With
-//! `PHALANX_ALLOCATIONS=1` they show where calls come from.
+//! Counts the process's calls of the general allocator, for the suites of several crates. With
+//! `PHALANX_ALLOCATIONS=1` it shows their origins.
 //!
 //! # Safety
-//! The allocator is the system's; beside it a number is counted.
+//! The allocator forwards to the system's, and additionally counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -25,7 +25,7 @@ fn count() {
     }
 }
 
-// SAFETY: the system's allocator, which is asked for the same.
+// SAFETY: forwards to the system allocator with the same arguments.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -48,7 +48,7 @@ unsafe impl GlobalAlloc for Counted {
 #[global_allocator]
 static ALLOCATOR: Counted = Counted;
 
-/// The fewest calls of five times of `work`, which calls none itself: what comes now and then beside it is not counted.
+/// The smallest count in five runs of `work`, which excludes occasional calls of other threads.
 pub(crate) fn fewest(mut work: impl FnMut()) -> u64 {
     let calls = (0..5).map(|_| {
         let before = CALLS.load(Ordering::Relaxed);
@@ -58,7 +58,7 @@ pub(crate) fn fewest(mut work: impl FnMut()) -> u64 {
     calls.min().unwrap_or(0)
 }
 
-/// Shows where the calls of `work` come from, if that is asked for.
+/// Shows the origins of the calls during `work`, if requested.
 pub(crate) fn show(work: impl FnOnce()) {
     if std::env::var_os("PHALANX_ALLOCATIONS").is_some() {
         TRACED.store(true, Ordering::Relaxed);

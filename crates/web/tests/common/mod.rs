@@ -1,4 +1,4 @@
-//! A server in this process, on each driver in turn, for the suites beside this folder.
+//! An in-process server on each driver in turn, for the test suites of this crate.
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
@@ -12,21 +12,21 @@ use std::time::{Duration, Instant};
 use phalanx::runtime::{Control, DriverChoice};
 use phalanx_web::{Config, Listen, Serving, serve};
 
-/// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
+/// Time limit for anything on a loaded machine; only a failing test waits this long.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
-/// The length of `large`, which [`small_and_large`] makes: more than any socket holds.
+/// Length of `large` from [`small_and_large`]: more than any socket buffer.
 pub(crate) const LARGE: usize = 24 << 20;
 
-/// A server that is up.
+/// A running server.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) control: Control,
-    /// Where its admin pages are, if it has them.
+    /// Address of its admin pages, if it has any.
     pub(crate) admin: Option<SocketAddr>,
 }
 
-/// Runs `test` against a server for each driver that there is, and drains the server then. The directory
-/// that `change` gets is new and empty; it sets the configuration's roots, and returns it.
+/// Runs `test` against a server on each available driver, and then shuts the server down. `change` gets an
+/// empty directory and returns a configuration with roots in it.
 pub(crate) fn on_each_driver(change: impl Fn(&Path) -> Config, test: impl Fn(&Server, &Path)) {
     let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
     for driver in [DriverChoice::Uring, DriverChoice::Poll] {
@@ -59,7 +59,7 @@ pub(crate) fn on_each_driver(change: impl Fn(&Path) -> Config, test: impl Fn(&Se
     }
 }
 
-/// Makes the directory `root` in `home` with a file that fits into anything and one that does not.
+/// Creates the directory `root` in `home` with a small file and one larger than any buffer.
 pub(crate) fn small_and_large(home: &Path) -> Config {
     let root = home.join("root");
     std::fs::create_dir(&root).unwrap();
@@ -68,21 +68,21 @@ pub(crate) fn small_and_large(home: &Path) -> Config {
     Config::of(&root)
 }
 
-/// A connection.
+/// Connects to the server.
 pub(crate) fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.address).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     stream
 }
 
-/// Asks by HTTP/1.0, behind whose answer the server closes.
+/// Sends an HTTP/1.0 request, after which the server closes the connection.
 pub(crate) fn ask(server: &Server, path: &str) -> TcpStream {
     let mut stream = connect(server);
     stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
     stream
 }
 
-/// Sends `text`, and reads until the server closes; a reset is an end, too.
+/// Sends `text` and reads until the server closes; a reset also counts as the end.
 pub(crate) fn all(server: &Server, text: &str) -> String {
     let mut stream = connect(server);
     stream.write_all(text.as_bytes()).unwrap();
@@ -96,7 +96,7 @@ pub(crate) fn rest(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Reads one answer whose content ends in `end`.
+/// Reads one response whose content ends with `end`.
 pub(crate) fn until(stream: &mut TcpStream, end: &str) -> String {
     let mut text = Vec::new();
     let mut piece = [0; 4096];
@@ -108,12 +108,12 @@ pub(crate) fn until(stream: &mut TcpStream, end: &str) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// A GET on a connection of its own; the whole answer.
+/// Sends a GET on a new connection; returns the whole response.
 pub(crate) fn get(server: &Server, path: &str) -> String {
     all(server, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
 }
 
-/// Tries until there is something, for as long as [`LONG`].
+/// Retries until `attempt` returns a value, for at most [`LONG`].
 pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! What one address may do.
+//! Limits per client address.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -7,10 +7,10 @@ use socket2::{Domain, Socket, Type};
 
 use crate::harness::{Server, connect, eventually, get, on_each_driver, rest, until};
 
-/// A connection from another address of the loopback.
+/// A connection from another loopback address.
 fn from_elsewhere(server: &Server) -> Option<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    // Only Linux has all of 127/8.
+    // Only Linux configures all of 127/8.
     socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 9], 0)).into()).ok()?;
     socket.connect(&server.address.into()).unwrap();
     socket.set_read_timeout(Some(crate::harness::LONG)).unwrap();
@@ -35,7 +35,7 @@ fn connections_at_once() {
             if let Some(mut elsewhere) = from_elsewhere(server) {
                 ask(&mut elsewhere);
             }
-            // Those who are in are served on, and a place is free when one of them goes.
+            // Existing connections are served, and closing one frees its slot.
             held.iter_mut().for_each(|stream| drop(ask(stream)));
             held.pop();
             eventually("a place", || get(server, "/small").ends_with("small").then_some(()));
@@ -51,7 +51,7 @@ fn requests_in_a_burst_and_after_it() {
             (limits.requests_per_second, limits.burst) = (Some(0.01), 4);
         },
         |server, _| {
-            // Over all connections and processors, pipelined or not.
+            // The limit is shared by all connections and processors, pipelined or not.
             for _ in 0..3 {
                 assert!(get(server, "/small").starts_with("HTTP/1.1 200 "));
             }
@@ -64,7 +64,7 @@ fn requests_in_a_burst_and_after_it() {
             let wait = answers.split("Retry-After: ").nth(1).expect("a time");
             let wait: u64 = wait.split('\r').next().unwrap().parse().unwrap();
             assert!((1..=100).contains(&wait), "{wait}");
-            // The connection goes on; the others do not notice.
+            // The connection persists; others are unaffected.
             client.write_all(b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
             until(&mut client, "Content-Length: 0\r\n\r\n");
             if let Some(mut elsewhere) = from_elsewhere(server) {

@@ -1,4 +1,4 @@
-//! Two processors that serve a small and a large file, with something changed.
+//! A server with two processors, a small and a large file, and a changed configuration.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use phalanx_web::Config;
 
 pub(crate) use crate::common::{LONG, Server, all, connect, eventually, get, rest, until};
 
-/// Runs `test` against such a server on each driver. `change` makes the configuration; the directory
-/// beside which the served one lies has room for more.
+/// Runs `test` against such a server on each driver. `change` modifies the configuration; it may use the
+/// directory next to the served one for further files.
 pub(crate) fn on_each_driver(change: impl Fn(&mut Config, &Path), test: impl Fn(&Server, &Path)) {
     let configure = |home: &Path| {
         let mut config = crate::common::small_and_large(home);

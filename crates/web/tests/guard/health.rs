@@ -1,4 +1,4 @@
-//! The health path.
+//! The health check.
 
 use std::io::Write;
 
@@ -19,15 +19,15 @@ fn well_and_then_draining() {
             assert!(all(server, head).ends_with("Content-Length: 3\r\n\r\n"));
             let post = "POST /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
             assert!(all(server, post).starts_with("HTTP/1.1 405 "), "only to be read");
-            // No limit is its: that one request was all.
+            // It is exempt from the limit, which is exhausted.
             assert!(get(server, "/small").starts_with("HTTP/1.1 429 "));
             assert!(get(server, "/healthz").starts_with("HTTP/1.1 200 "));
-            // Half of a request keeps a connection through the drain.
+            // An incomplete request keeps a connection open during the shutdown.
             let mut client = connect(server);
             client.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\nGET /health").unwrap();
             until(&mut client, "ok\n");
             server.control.drain();
-            // The drain is told to the processors; a new connection that is refused shows it.
+            // Shutdown reaches the processors asynchronously; a refused connection shows that it has.
             while std::net::TcpStream::connect(server.address).is_ok() {}
             client.write_all(b"z HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
             let draining = rest(&mut client);

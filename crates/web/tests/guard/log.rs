@@ -1,4 +1,4 @@
-//! The access log, as its reader finds it.
+//! Contents of the access log.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -16,7 +16,7 @@ fn logged(format: LogFormat) -> impl Fn(&mut Config, &Path) {
     }
 }
 
-/// Waits until the log has so many lines.
+/// Waits until the log has `count` lines.
 fn lines(home: &Path, count: usize) -> Vec<String> {
     eventually("lines in the log", || {
         let text = std::fs::read_to_string(home.join("log")).unwrap_or_default();
@@ -37,7 +37,7 @@ fn without_time(line: &str) -> &str {
 #[test]
 fn what_was_asked_and_answered() {
     on_each_driver(logged(LogFormat::Combined), |server, home| {
-        // One after the other, so that the lines have an order.
+        // One after another, so that the order of the lines is known.
         let mut count = 0;
         let mut line = |ask: &dyn Fn()| {
             ask();
@@ -60,18 +60,18 @@ fn what_was_asked_and_answered() {
         let asked = line(&|| drop(get(server, "/large")));
         let length = 24 << 20;
         assert_eq!(asked, format!(r#""GET /large HTTP/1.1" 200 {length} "-" "-""#));
-        // What is no request, and what is none in time.
+        // Malformed requests, and one that is not completed in time.
         let asked = line(&|| drop(all(server, "GET /a\0b HTTP/1.1\r\nHost: h\r\n\r\n")));
         assert!(asked.starts_with(r#""GET /a\x00b HTTP/1.1" 400 "#), "{asked}");
         let asked = line(&|| drop(all(server, "GET /small HT")));
         assert!(asked.starts_with(r#""GET /small HT" 408 "#), "{asked}");
-        // A body that is too large: known before it comes.
+        // A body that is too large, by its declared length.
         let asked = line(&|| {
             let length = "Content-Length: 1000000\r\n";
             all(server, &format!("POST /small HTTP/1.1\r\n{head}{length}\r\n"));
         });
         assert!(asked.starts_with(r#""POST /small HTTP/1.1" 413 "#), "{asked}");
-        // Opened and closed without a word: nothing was asked.
+        // A connection without a request has no line.
         connect(server).shutdown(Shutdown::Both).unwrap();
         drop(get(server, "/small"));
         lines(home, count + 1);
@@ -99,13 +99,13 @@ fn a_pipeline_is_a_line_for_each() {
     });
 }
 
-/// Every answer that a client has got has its line once the server has ended.
+/// After a shutdown the log has a line for each response that a client received.
 #[test]
 fn no_line_is_lost_at_the_end() {
     let homes = std::cell::RefCell::new(Vec::new());
     on_each_driver(
         |config, home| {
-            // Beside the directory, which goes with the test.
+            // Next to the directory, which is deleted with the test.
             let path = home.with_extension("log");
             let target = LogTarget::File(path.clone());
             config.access_log = Some(AccessLog { format: LogFormat::Common, target });
@@ -125,7 +125,7 @@ fn no_line_is_lost_at_the_end() {
         },
     );
     for path in homes.into_inner() {
-        // A driver that there is not has never opened it.
+        // The file does not exist if the driver is unavailable.
         if let Ok(text) = std::fs::read_to_string(&path) {
             assert_eq!(text.lines().count(), 1000);
             std::fs::remove_file(path).unwrap();
@@ -133,7 +133,7 @@ fn no_line_is_lost_at_the_end() {
     }
 }
 
-/// A log that cannot be opened is an error of the start, and says which.
+/// A log that cannot be opened is a startup error that names it.
 #[test]
 fn a_log_that_cannot_be() {
     let root = tempfile::tempdir().unwrap();
@@ -148,12 +148,12 @@ fn a_log_that_cannot_be() {
     );
 }
 
-/// Lines that no file takes are counted, where whoever watches the server looks.
+/// Lines that cannot be written are counted in a metric.
 #[test]
 #[cfg(target_os = "linux")]
 fn lost_lines_are_counted() {
     let configure = |config: &mut Config, _: &Path| {
-        // Full, whatever is written to it.
+        // Every write fails because the device is full.
         let target = LogTarget::File("/dev/full".into());
         config.access_log = Some(AccessLog { format: LogFormat::Common, target });
         config.runtime.admin = Some(([127, 0, 0, 1], 0).into());

@@ -1,5 +1,5 @@
-//! What keeps a server well among clients that are not: the access log, limits on addresses and on slow
-//! clients, the health path.
+//! Protection against misbehaving clients: the access log, limits per address and for slow clients, and the
+//! health check.
 
 mod addresses;
 #[path = "../common/mod.rs"]

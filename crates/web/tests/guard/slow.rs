@@ -1,4 +1,4 @@
-//! Clients that are slower than they may be.
+//! Clients that are too slow.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::harness::{LONG, Server, connect, get, on_each_driver, rest};
 
-/// A body has a limit of its own, apart from the head's.
+/// A body has its own time limit, separate from that of the head.
 #[test]
 fn a_body_that_trickles() {
     on_each_driver(
@@ -36,7 +36,7 @@ fn a_body_that_trickles() {
     );
 }
 
-/// Asks for the large file with a small window, so that most of it stays with the server.
+/// Requests the large file with a small window, so that most of it stays on the server.
 fn slow(server: &Server) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(16 * 1024).unwrap();
@@ -47,7 +47,7 @@ fn slow(server: &Server) -> TcpStream {
     stream
 }
 
-/// One who takes something all the time, but too little.
+/// A client that always receives something, but below the minimum rate.
 #[test]
 fn less_than_the_least_rate() {
     on_each_driver(
@@ -59,8 +59,8 @@ fn less_than_the_least_rate() {
             let mut client = slow(server);
             let (begun, mut taken) = (Instant::now(), 0);
             let mut piece = [0; 16 * 1024];
-            // 160 KB a second, each piece of the answer in less than a second; until well after the
-            // grace. Then as fast as can be what the kernel has.
+            // 160 KB per second, each block in less than a second, until well after the grace period. Then
+            // whatever the kernel has buffered, as fast as possible.
             while let Ok(count @ 1..) = client.read(&mut piece) {
                 taken += count;
                 if begun.elapsed() < Duration::from_secs(8) {
@@ -68,7 +68,7 @@ fn less_than_the_least_rate() {
                 }
             }
             assert!(taken < 24 << 20, "cut off before the end");
-            // Grace is for all: who is quick enough in the end, has it all.
+            // A client that is fast enough on average receives everything.
             assert!(get(server, "/large").len() > 24 << 20);
         },
     );

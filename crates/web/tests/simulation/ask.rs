@@ -1,4 +1,4 @@
-//! One request, what may be answered to it, and whether it was.
+//! One request with its expected responses, and the check of the actual one.
 
 use std::io::Read;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use phalanx_http::client::{Content, parse_response};
 use crate::site::{CHANGING, ERROR_PAGE, FILES, History, LISTED, Weather};
 use crate::wire::Wire;
 
-/// One request, and what may be answered to it.
+/// A request with its expected responses.
 pub(crate) struct Ask {
     pub(crate) text: String,
     head_only: bool,
     wanted: Wanted,
     status: u16,
     pub(crate) closes: bool,
-    /// Its versions are those of the changing file, and it was asked for at this time.
+    /// Set for the changing file: the time of the request, from which the valid versions follow.
     changing: Option<Duration>,
 }
 
-/// What the content may be.
+/// Expected content.
 enum Wanted {
-    /// It does not matter.
+    /// Any.
     Anything,
     /// One of these.
     OneOf(Vec<Bytes>),
-    /// A page that names all of these.
+    /// A page that contains all of these names.
     Naming(&'static [&'static str]),
 }
 
@@ -37,7 +37,7 @@ impl Ask {
         let mut method = "GET";
         let mut fields = String::new();
         let (path, mut status, mut wanted) = match net.draw(12) {
-            // Where the disk fails, the server's own page may be what is left.
+            // If the disk fails, the built-in page is also valid.
             0 if weather.features.error_page && !weather.fails => {
                 ("/missing", 404, Wanted::OneOf(FILES[ERROR_PAGE].clone()))
             }
@@ -78,19 +78,19 @@ impl Ask {
     }
 }
 
-/// What comes after a response.
+/// State of the connection after a response.
 pub(crate) enum After {
     More,
     End,
-    /// The connection is closed, for a reason of the server's own.
+    /// The server has closed the connection for a reason of its own.
     Nothing,
 }
 
-/// Why there is no more to be had from a connection.
+/// Reason why the connection is unusable.
 #[derive(Debug)]
 pub(crate) struct Gone(pub(crate) String);
 
-/// Reads one response and looks whether it is right. `got` keeps what comes after it.
+/// Reads one response and checks it. `got` keeps the bytes that follow it.
 pub(crate) async fn response(
     wire: &mut Wire,
     got: &mut Vec<u8>,
@@ -113,12 +113,12 @@ pub(crate) async fn response(
         other => panic!("framed by {other:?}"),
     };
     let coding = coding(&got[..head.head]);
-    // Asked to finish, the server says of any answer that it is the last.
+    // During shutdown the server may close after any response.
     let closes = ask.closes || weather.finishes && !head.keep_alive;
     let right = head.status == ask.status && head.keep_alive != closes;
     let failed = match head.status {
         500 => weather.fails,
-        // Refused: work has waited for longer than a server in a hurry lets it.
+        // Refused, because work has waited longer than the limit of a server under time pressure.
         503 => weather.fails || weather.hurries,
         408 => weather.hurries,
         _ => false,
@@ -144,7 +144,7 @@ pub(crate) async fn response(
     got.drain(..head.head + length);
     Ok(match head.keep_alive {
         true => After::More,
-        // An impatient server answers a HEAD that it has not read to its end as if it were a GET.
+        // If the server times out while reading a HEAD request, its error response may have a body.
         false if failed => After::Nothing,
         false => After::End,
     })
@@ -171,7 +171,7 @@ fn check(ask: &Ask, body: &[u8], (net, history): (&Net, &History)) {
     }
 }
 
-/// The content coding that a head names.
+/// The content coding in a head.
 fn coding(head: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(head);
     head.lines().find_map(|line| line.strip_prefix("Content-Encoding: ")).map(str::to_owned)

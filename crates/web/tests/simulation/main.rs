@@ -1,6 +1,6 @@
-//! The server in simulation: clients that pipeline, cut their requests anywhere, ask for parts and for
-//! codings, err, dawdle and vanish, over TLS or not, over a network and a disk that fail. Whatever is
-//! answered is right.
+//! Simulation of the server. Clients pipeline, split their requests anywhere, request ranges and encodings,
+//! send invalid data, stall and disconnect, with and without TLS, while network and disk fail. Every response
+//! must be correct.
 
 mod ask;
 mod site;
@@ -15,7 +15,7 @@ use phalanx::sim::{self, Faults, Net, World};
 use site::{CHANGING, FILES, Features, History, Weather, address};
 use wire::Wire;
 
-/// Sends `bytes` in pieces, with pauses.
+/// Sends `bytes` in pieces with pauses.
 async fn send(net: &Net, wire: &mut Wire, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         let piece = match net.draw(3) {
@@ -31,10 +31,10 @@ async fn send(net: &Net, wire: &mut Wire, mut bytes: &[u8]) -> bool {
     true
 }
 
-/// One connection of a client that keeps to the rules.
+/// A connection of a well-behaved client.
 async fn converse(net: Net, weather: Weather, history: Rc<History>) {
     let Ok(mut wire) = Wire::connect(&net, address(), weather.features.tls).await else {
-        // Without TLS there is nothing on the way that could fail.
+        // Without TLS no handshake can fail.
         let shakes = weather.features.tls && (weather.fails || weather.hurries);
         assert!(weather.finishes || shakes, "the server listens until it is asked to finish");
         return;
@@ -68,7 +68,7 @@ async fn converse(net: Net, weather: Weather, history: Rc<History>) {
     if net.draw(2) == 0 {
         wire.finish().await;
         let end = wire.read(&mut got).await;
-        // Over TLS the client's own end may cross the server's, which has nobody to read it any more.
+        // Over TLS the client's close may cross the server's, which no longer reads it.
         let crosses = weather.fails || weather.finishes || weather.features.tls;
         let ends = matches!(end, Ok(0)) || end.is_err() && crosses;
         let well = got.is_empty() && ends;
@@ -77,9 +77,9 @@ async fn converse(net: Net, weather: Weather, history: Rc<History>) {
     }
 }
 
-/// One that does not: it goes away in the middle, or says what is no request.
+/// A misbehaving client: it disconnects early or sends an invalid request.
 async fn misbehave(net: Net, weather: Weather) {
-    // Where TLS is wanted this is no handshake either.
+    // On a TLS port this is an invalid handshake as well.
     let Ok(client) = net.connect(address()).await else { return };
     let mut wire = Wire::Plain(client);
     let ask = Ask::drawn(&net, weather, false);
@@ -129,7 +129,7 @@ fn web(world: &mut World) {
     if world.draw(2) == 0 {
         let net = world.net();
         world.client(async move {
-            // The first is there already.
+            // The first version is already there.
             for version in &FILES[CHANGING][1..] {
                 net.sleep(Duration::from_millis(net.draw(2000))).await;
                 net.write_file(CHANGING, version.clone());

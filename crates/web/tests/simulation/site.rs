@@ -1,4 +1,4 @@
-//! What is served, by which server: drawn by the seed.
+//! The simulated site and server, drawn from the seed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,32 +16,32 @@ use crate::wire::IDENTITY;
 /// Longer than anything takes, however time jumps.
 const LONG: Duration = Duration::from_secs(1 << 30);
 
-/// What the disk holds, by its path, in all of its versions.
+/// Files on the disk, with all their versions by path.
 pub(crate) type Files = BTreeMap<&'static str, Vec<Bytes>>;
 
-/// What a run is like for its clients.
+/// Conditions of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weather {
     /// The network or the disk fails.
     pub(crate) fails: bool,
-    /// The server waits for nobody for long, or is asked to finish while its clients are there.
+    /// The server has short time limits, or shuts down while clients are connected.
     pub(crate) hurries: bool,
-    /// It is asked so.
+    /// The server shuts down while clients are connected.
     pub(crate) finishes: bool,
     pub(crate) features: Features,
 }
 
-/// What the server can do beside sending files as they are.
+/// Optional features of the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Features {
     pub(crate) compresses: bool,
-    /// Neighbours that are compressed already are sent, too.
+    /// Precompressed files are served.
     pub(crate) precompressed: bool,
     pub(crate) lists: bool,
-    /// It has a page of its own for what is not there.
+    /// It has its own error page for missing files.
     pub(crate) error_page: bool,
     pub(crate) logs: bool,
-    /// It speaks TLS, and nothing else.
+    /// It serves TLS only.
     pub(crate) tls: bool,
 }
 
@@ -59,15 +59,15 @@ impl Features {
     }
 }
 
-/// When the changing file got each of its versions, and how old a cached one may be.
+/// Times at which the changing file got its versions, and the maximum age of a cached one.
 pub(crate) struct History {
     pub(crate) written: RefCell<Vec<Duration>>,
     pub(crate) stale: Duration,
 }
 
 impl History {
-    /// Whether the file had this version at some moment from `begun` until `now`, or so shortly before
-    /// that the cache need not have looked.
+    /// Whether this version was current at some time between `begun` and `now`, or so shortly before that the
+    /// cache need not have checked.
     pub(crate) fn had(&self, version: usize, begun: Duration, now: Duration) -> bool {
         let written = self.written.borrow();
         let replaced = written.get(version + 1);
@@ -76,8 +76,7 @@ impl History {
     }
 }
 
-/// From the moment at which a file is looked at until it is in the cache: what the simulated disk and
-/// the queues take.
+/// Maximum time between checking a file and caching it, on the simulated disk and in the queues.
 const LOADING: Duration = Duration::from_millis(250);
 
 pub(crate) fn address() -> SocketAddr {
@@ -88,7 +87,7 @@ fn pattern(length: usize, from: usize) -> Bytes {
     (from..from + length).map(|n| (n ^ (n >> 8)) as u8).collect()
 }
 
-/// What is worth compressing.
+/// Compressible text.
 fn text(length: usize, from: usize) -> Bytes {
     let lines = (from..).flat_map(|n| format!("line {n} of a text\n").into_bytes());
     lines.take(length).collect()
@@ -96,12 +95,12 @@ fn text(length: usize, from: usize) -> Bytes {
 
 /// The file that changes.
 pub(crate) const CHANGING: &str = "/changing.txt";
-/// The directory that is listed, and what it holds.
+/// The listed directory and its files.
 pub(crate) const LISTED: (&str, [&str; 2]) = ("/listed/", ["one.txt", "two.bin"]);
-/// The page for what is not there.
+/// The error page for missing files.
 pub(crate) const ERROR_PAGE: &str = "/404.html";
 
-/// Made once: a debug build is slow at it.
+/// Generated once, because that is slow in a debug build.
 pub(crate) static FILES: LazyLock<Files> = LazyLock::new(|| {
     let mut files = Files::new();
     files.insert("/small.txt", vec![pattern(100, 0)]);
@@ -114,13 +113,13 @@ pub(crate) static FILES: LazyLock<Files> = LazyLock::new(|| {
     files.insert("/listed/two.bin", vec![pattern(10, 9)]);
     files.insert("/sub/index.html", vec![pattern(900, 7)]);
     files.insert(ERROR_PAGE, vec![text(2_000, 4)]);
-    // Some are kept compressed, and some are not.
+    // Some of them are compressible.
     let version = |n: usize| [pattern(500 + 100 * n, 11 * n), text(1500 + 700 * n, 11 * n)];
     files.insert(CHANGING, (0..2).flat_map(version).collect());
     files
 });
 
-/// Puts all files on the disk, as they are at first.
+/// Writes the first version of each file to the disk.
 pub(crate) fn fill(world: &mut World) {
     for (path, versions) in &*FILES {
         world.file(path, versions[0].clone());
@@ -133,7 +132,7 @@ pub(crate) fn fill(world: &mut World) {
     world.link("/link", "small.txt");
 }
 
-/// Returns how old what is cached may be.
+/// Starts the server. Returns the maximum age of cached files.
 pub(crate) fn serve(world: &mut World, weather: Weather) -> Duration {
     let mut config = Config::new();
     config.runtime.workers = world.processors();
@@ -157,7 +156,7 @@ pub(crate) fn serve(world: &mut World, weather: Weather) -> Duration {
         host.error_pages = vec![(404, ERROR_PAGE.to_owned())];
     }
     if logs {
-        // Lines are written, and go nowhere.
+        // Lines are formatted and discarded.
         let target = LogTarget::File("/dev/null".into());
         config.access_log = Some(AccessLog { format: LogFormat::Json, target });
     }

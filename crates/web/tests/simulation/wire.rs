@@ -1,8 +1,8 @@
-//! A client's connection, as it is or over TLS.
+//! A client's connection, plain or over TLS.
 //!
-//! The client's end of TLS is real, and so is what it draws; but how much it sends is always the same, so
-//! that a seed decides what happens: the certificate's signatures have one length (Ed25519), and no session
-//! is resumed.
+//! The client's side of TLS is real, including its randomness, but the amount of data it sends does not vary,
+//! so that a seed determines the run: signatures of the certificate have a fixed length (Ed25519), and
+//! sessions are not resumed.
 
 use std::io::{self, BufRead, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -25,17 +25,17 @@ pub(crate) enum Wire {
 pub(crate) struct Sealed {
     client: Client,
     session: ClientConnection,
-    /// Opened, and not asked for yet.
+    /// Decrypted bytes that were not read yet.
     opened: Vec<u8>,
 }
 
-/// What the server shows, and who believes it.
+/// The server's certificate, and a client configuration that trusts it.
 pub(crate) struct Identity {
     place: tempfile::TempDir,
     believes: Arc<ClientConfig>,
 }
 
-/// Made once: in files, as the server wants it.
+/// Created once, in files, because the server reads files.
 pub(crate) static IDENTITY: LazyLock<Identity> = LazyLock::new(|| {
     let place = tempfile::tempdir().unwrap();
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
@@ -56,14 +56,14 @@ pub(crate) static IDENTITY: LazyLock<Identity> = LazyLock::new(|| {
 });
 
 impl Identity {
-    /// The certificate's file and the key's.
+    /// Paths of the certificate and the key.
     pub(crate) fn files(&self) -> [PathBuf; 2] {
         ["certificate.pem", "key.pem"].map(|name| self.place.path().join(name))
     }
 }
 
 impl Wire {
-    /// Connects, and shakes hands if the server is to be spoken to by TLS.
+    /// Connects, and performs the TLS handshake if `tls` is set.
     pub(crate) async fn connect(net: &Net, address: SocketAddr, tls: bool) -> io::Result<Self> {
         let client = net.connect(address).await?;
         if !tls {
@@ -102,7 +102,7 @@ impl Wire {
         }
     }
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending side.
     pub(crate) async fn finish(&mut self) {
         let client = match self {
             Self::Plain(client) => client,
@@ -121,7 +121,7 @@ impl Sealed {
         while self.opened.is_empty() {
             match self.session.reader().fill_buf() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.receive().await?,
-                // Nothing more comes; or cut off, as a plain connection's end looks.
+                // The end of the stream, or truncation, which looks the same on a plain connection.
                 _ => return Ok(0),
             }
         }
@@ -130,7 +130,7 @@ impl Sealed {
         Ok(count)
     }
 
-    /// Receives once. The end is an error until hands are shaken.
+    /// Receives once. The end of the stream is an error until the handshake is complete.
     async fn receive(&mut self) -> io::Result<()> {
         let mut raw = Vec::new();
         self.client.read(&mut raw).await?;
@@ -151,8 +151,8 @@ impl Sealed {
     }
 }
 
-/// Takes what was received, nothing being the end, and appends what it says to `opened`: at once, for a
-/// session that holds more than 16 KiB of it takes nothing more.
+/// Decrypts received bytes, an empty slice being the end, and appends the plaintext to `opened` immediately:
+/// a session that holds more than 16 KiB of plaintext accepts no more input.
 fn open(session: &mut ClientConnection, mut raw: &[u8], opened: &mut Vec<u8>) -> io::Result<()> {
     loop {
         session.read_tls(&mut raw)?;
@@ -166,8 +166,8 @@ fn open(session: &mut ClientConnection, mut raw: &[u8], opened: &mut Vec<u8>) ->
     }
 }
 
-/// A small record that is received together with the end of the largest one fills a session beyond what it
-/// holds: what it says has to be taken out before more goes in.
+/// A small record received together with the end of the largest one exceeds what a session holds; its
+/// plaintext has to be read before more input is accepted.
 #[test]
 fn a_client_takes_records_however_they_are_cut() {
     let [certificate, key] = IDENTITY.files();
@@ -201,7 +201,7 @@ fn a_client_takes_records_however_they_are_cut() {
             open(&mut client, &raw, &mut opened).unwrap();
         }
         let mut raw = Vec::new();
-        // The first is a record as large as they get.
+        // The first record has the maximum size.
         for length in [16 << 10, 240, 16 << 10, 16 << 10, 1] {
             server.writer().write_all(&vec![7; length]).unwrap();
             server.write_tls(&mut raw).unwrap();

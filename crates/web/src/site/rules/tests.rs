@@ -47,7 +47,7 @@ fn paths_lead_elsewhere() {
         let route = rules.route(&mut path, &mut directory, *query);
         assert_eq!(route, Route::Redirect(Status::Found, wanted.as_bytes().to_vec()));
     }
-    // (path, directory, becomes, directory)
+    // (path, directory, new path, new directory)
     let table: &[(&str, bool, &str, bool)] = &[
         ("api/a/b", false, "v1/api/a/b", false),
         ("api", true, "v1/api", true),
