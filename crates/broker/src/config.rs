@@ -1,4 +1,4 @@
-//! What an operator can set, as plain data.
+//! The configuration of a broker, as plain data.
 
 mod check;
 mod keys;
@@ -29,124 +29,128 @@ use crate::listen::Listen;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// Where it listens; at least one.
+    /// Addresses to listen on; at least one.
     pub listen: Vec<Listen>,
-    /// Who may come in, and what for.
+    /// Authentication, authorization and TLS.
     pub security: Security,
-    /// The directory in which sessions, queued and retained messages are kept; none to keep them in memory only. It is
-    /// made if it is not there.
+    /// The directory that stores sessions, queued messages and retained messages; `None` keeps them in memory
+    /// only. It is created if missing.
     pub persistence_dir: Option<PathBuf>,
-    /// Whether to start though acknowledged data is missing at the end of what is kept in `persistence_dir`. Not in a file of
-    /// configuration, as it is for one start.
+    /// Whether to start although acknowledged data is missing at the end of the journal in `persistence_dir`.
+    /// It applies to one start, so it is not a key of the configuration file.
     pub accept_loss: bool,
-    /// Whether it is meant that nothing is kept, so that nobody need be told. Not together with `persistence_dir`.
+    /// Whether state in memory is intended, so that the broker does not warn about it. Excludes
+    /// `persistence_dir`.
     pub ephemeral: bool,
-    /// What clients may use of the broker.
+    /// Limits on the resources that clients use.
     pub limits: Limits,
-    /// How often it tells of itself, by topics below `$SYS/broker`; zero for never.
+    /// Interval between publications below `$SYS/broker`; zero disables them.
     pub system_interval: Duration,
-    /// How it is run.
+    /// Settings of the runtime.
     pub runtime: RuntimeConfig,
 }
 
-/// Who may come in, and what for. The files are read when the broker starts, and again at SIGHUP.
+/// Authentication, authorization and TLS. The files are read at the start and again on SIGHUP.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Security {
-    /// The file of users and their passwords' hashes, as [`Users`](phalanx_access::Users) reads it. With one, only
-    /// those are let in.
+    /// The password file, in the format of [`Users`](phalanx_access::Users). If set, clients have to
+    /// authenticate.
     pub password_file: Option<PathBuf>,
-    /// The access list, as [`Rules`](phalanx_access::Rules) reads it. Without one, everybody who is let in may
-    /// do everything.
+    /// The access list, in the format of [`Rules`](phalanx_access::Rules). Without one, authenticated clients
+    /// may do everything.
     pub acl_file: Option<PathBuf>,
     /// The certificate of addresses with TLS.
     pub tls: Option<Tls>,
-    /// The pages whose scripts may connect to a WebSocket here, as `https://example.org`; `*` stands for all. Those who
-    /// are no browser do not say where they come from, and are let in.
+    /// Origins of web pages that may connect by WebSocket, such as `https://example.org`; `*` allows all.
+    /// Clients that are not browsers send no origin and are always allowed.
     pub allowed_origins: Vec<String>,
-    /// Whether those without a user's name are let in beside users; and, where there are no users, at
-    /// addresses that others can reach.
+    /// Whether clients without a user name are accepted: in addition to users, and on addresses that other
+    /// machines can reach.
     pub allow_anonymous: bool,
 }
 
-/// A certificate and its key. They are looked at again while the broker runs, and renewed ones are taken.
+/// A certificate and its key. The broker reloads them when the files change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// PEM: the chain, the broker's own certificate first.
+    /// PEM file: the certificate chain, the broker's own certificate first.
     pub certificate: PathBuf,
-    /// PEM: its private key.
+    /// PEM file: its private key.
     pub key: PathBuf,
-    /// PEM: authorities, one of whom must have signed each client's certificate, directly or by way of others. Who
-    /// comes in by one is the user whom it names as its common name, and is asked for no password.
+    /// PEM file: certificate authorities. If set, each client needs a certificate issued by one of them,
+    /// directly or through intermediates. The certificate's common name is the user name; no password is
+    /// required.
     pub client_authorities: Option<PathBuf>,
 }
 
-/// Bounds. Each says what happens at it.
+/// Limits. Each field describes what happens when its limit is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections at once, over all addresses and processors; of more, 256 at once are told by CONNACK that the *server is
-    /// busy*, and others are closed as soon as they come, as are all over TLS.
+    /// Concurrent connections, over all addresses and processors. Of the connections beyond, up to 256 at a
+    /// time receive CONNACK *server busy*; the others, and all over TLS, are closed immediately.
     pub connections: usize,
-    /// Of those, connections of one address (of IPv6, one network of 64 bits), if that is bounded; CONNECT is refused with
-    /// *quota exceeded*, and over TLS the connection is closed.
+    /// Concurrent connections per address (for IPv6, per /64 network); `None` for no limit. Beyond it CONNECT
+    /// is rejected with *quota exceeded*; over TLS the connection is closed.
     pub per_address: Option<u32>,
-    /// Connections that one address may begin in a second, if that is bounded; CONNECT is refused with *connection
-    /// rate exceeded*, and over TLS the connection is closed.
+    /// New connections per second and address; `None` for no limit. Beyond it CONNECT is rejected with
+    /// *connection rate exceeded*; over TLS the connection is closed.
     pub connection_rate: Option<u32>,
-    /// Messages that one client may publish in a second, if that is bounded, and as many at once; no more is
-    /// read of it while it is ahead.
+    /// Messages that a client may publish per second, with a burst of one second; `None` for no limit. The
+    /// broker stops reading from a client that exceeds it.
     pub message_rate: Option<u32>,
-    /// Sessions, over all processors; CONNECT is refused with *quota exceeded*.
+    /// Sessions, over all processors. Beyond it CONNECT is rejected with *quota exceeded*.
     pub sessions: usize,
-    /// Subscriptions of one client; SUBSCRIBE is refused with *quota exceeded*.
+    /// Subscriptions per client. Beyond it SUBSCRIBE is rejected with *quota exceeded*.
     pub subscriptions: usize,
-    /// Bytes of all clients' subscriptions, about, each counted as if it shared no level of its topic filter with another;
-    /// SUBSCRIBE is refused with *quota exceeded*.
+    /// Approximate memory of all subscriptions, in bytes, each counted as if it shared no topic level with
+    /// another. Beyond it SUBSCRIBE is rejected with *quota exceeded*.
     pub subscription_bytes: usize,
-    /// Bytes of a packet that clients may send, its header included: who sends more is disconnected with *packet too large*.
-    /// 128 to 268,435,455; to 134,217,728 with [`Config::persistence_dir`], since what is kept together has a bound.
+    /// Maximum packet size that clients may send, in bytes, including the header: a client that exceeds it is
+    /// disconnected with *packet too large*. 128 to 268,435,455, or to 134,217,728 with
+    /// [`Config::persistence_dir`], because the size of a journal entry is limited.
     pub packet_size: usize,
-    /// Messages that may wait for one client; what comes then is dropped for it, as `when_full` says.
+    /// Queued messages per client; beyond it, messages are dropped according to `when_full`.
     pub queued_messages: usize,
-    /// And their bytes.
+    /// Queued bytes per client; likewise.
     pub queued_bytes: usize,
-    /// Which of them goes.
+    /// Which messages are dropped.
     pub when_full: WhenFull,
-    /// Messages, each as often as it is for somebody, that may be on their way from publishers to all sessions at once, and
-    /// those of one message more. No more is read of publishers while there are as many, so nothing is dropped for it.
+    /// Deliveries (one per message and receiver) in transit from publishers to sessions, over all clients;
+    /// the deliveries of one message may exceed it. At the limit the broker stops reading from publishers;
+    /// nothing is dropped.
     pub inflight_deliveries: usize,
-    /// Retained messages; a publish that would add one is refused with *quota exceeded*.
+    /// Retained messages. Beyond it, publishing a new one is rejected with *quota exceeded*.
     pub retained: usize,
-    /// And their bytes, with the tree that they are found by.
+    /// Memory of retained messages in bytes, including their topic tree; likewise.
     pub retained_bytes: usize,
-    /// Bytes of all that is kept in [`Config::persistence_dir`]; what would add to it then is refused with *quota exceeded*. On the
-    /// disk it is up to twice that, and 200 MB more.
+    /// Live data in [`Config::persistence_dir`], in bytes. Beyond it, additions are rejected with *quota
+    /// exceeded*. The files take up to twice as much and 200 MB.
     pub persistence_bytes: u64,
-    /// Messages of QoS 2 that one client may have begun and not ended; it is disconnected at more with
-    /// *receive maximum exceeded*.
+    /// QoS 2 messages that a client may send before it releases the first; beyond it the client is
+    /// disconnected with *receive maximum exceeded*.
     pub receive_maximum: u16,
-    /// The longest keep-alive in seconds that a client of MQTT 5 may have; who asks for more, or for none, is told
-    /// to keep to this. 0 for as long as it likes.
+    /// Maximum keep-alive of MQTT 5 clients in seconds. A client that requests more, or none, is assigned
+    /// this value. 0 for no maximum.
     pub keep_alive: u16,
-    /// Aliases of topics that a client may use on a connection.
+    /// Maximum topic alias that a client may use on a connection.
     pub topic_alias: u16,
-    /// The longest time in seconds that a session outlives its connection; `u32::MAX` is for ever.
+    /// Maximum session expiry interval in seconds; `u32::MAX` means that sessions may never expire.
     pub session_expiry: u32,
-    /// How long a client may take to say CONNECT, TLS and the upgrade to a WebSocket before it included.
+    /// Timeout from the connection to CONNECT, including TLS and the WebSocket upgrade.
     pub connect: Duration,
-    /// How long a client may take for what is sent to it at once, which is 256 KiB and a message beyond at most;
-    /// then its connection is closed.
+    /// Timeout for a client to receive one write, of up to 256 KiB and one message; then its connection is
+    /// closed.
     pub send: Duration,
 }
 
-/// What is dropped for a client that is slow, when as much waits for it as may.
+/// Which message is dropped when a client's queue is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// What comes.
+    /// The arriving message.
     #[default]
     DropNewest,
-    /// What has waited longest, as long as that is of QoS 0; otherwise what comes.
+    /// The oldest queued message if its QoS is 0; otherwise the arriving one.
     DropOldest,
 }
 
@@ -185,7 +189,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The defaults: on 127.0.0.1:1883, on one processor.
+    /// The defaults: 127.0.0.1:1883, one processor.
     pub fn new() -> Self {
         Self {
             listen: vec![Listen::mqtt(([127, 0, 0, 1], 1883))],

@@ -1,4 +1,4 @@
-//! What is counted of messages and clients, beside what the runtime counts of operations.
+//! Metrics of messages and clients, in addition to the runtime's metrics of operations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,7 +9,7 @@ use phalanx::metrics::Counter;
 use crate::drops::Drops;
 use crate::routing::subscribers::cost;
 
-/// Counts of the whole broker. Each is told once a cohort, or once a connection.
+/// The broker's counters and gauges. Each is updated once per cohort or per connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
     pub(crate) connections: Counter,
@@ -19,11 +19,11 @@ pub(crate) struct Counters {
     pub(crate) drops: Drops,
     pub(crate) bytes_received: Counter,
     pub(crate) bytes_sent: Counter,
-    /// Clients that are connected; sessions, theirs among them; subscriptions; retained messages.
+    /// Current number of connected clients, sessions (including theirs), subscriptions and retained messages.
     pub(crate) connected: Gauge,
     pub(crate) sessions: Gauge,
     pub(crate) subscriptions: Gauge,
-    /// What subscriptions take, about, in bytes.
+    /// Approximate memory of subscriptions, in bytes.
     pub(crate) subscription_bytes: Gauge,
     pub(crate) retained: Gauge,
 }
@@ -53,19 +53,19 @@ impl Counters {
         }
     }
 
-    /// A client has a subscription more that is known by `key`.
+    /// Counts a new subscription with this key.
     pub(crate) fn subscribed(&self, key: &str) {
         self.subscriptions.add(1);
         self.subscription_bytes.add(cost(key) as i64);
     }
 
-    /// A client has a subscription less.
+    /// Counts the end of a subscription with this key.
     pub(crate) fn unsubscribed(&self, key: &str) {
         self.subscriptions.add(-1);
         self.subscription_bytes.add(-(cost(key) as i64));
     }
 
-    /// Has them shown where the runtime shows its own.
+    /// Registers the counters with the runtime's metrics.
     pub(crate) fn show(&self, runtime: Runtime) -> Runtime {
         let Self { connections, logins_refused, received, delivered, drops, .. } = self;
         let Self { bytes_received, bytes_sent, .. } = self;
@@ -76,12 +76,12 @@ impl Counters {
     }
 }
 
-/// How many there are of something at the moment. Clones share it.
+/// A current count. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gauge(Arc<AtomicI64>);
 
 impl Gauge {
-    /// So many more; less than none for fewer.
+    /// Adds `more`, which may be negative.
     pub(crate) fn add(&self, more: i64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
@@ -90,7 +90,7 @@ impl Gauge {
         self.0.store(count as i64, Ordering::Relaxed);
     }
 
-    /// How many there are; others may just be adding.
+    /// The current value; concurrent updates may be missing.
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed).max(0) as u64
     }

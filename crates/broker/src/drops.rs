@@ -1,8 +1,9 @@
-//! Drops: each reason for which the broker gives something up that a client has sent or waits for, or refuses it for want
-//! of room in the journal; how often that was, and the log line that says so.
+//! Drops by reason: messages, connections, sessions and subscriptions that the broker drops or refuses, as
+//! metrics and in the log.
 //!
-//! Each drop is counted here when it happens, whether or not a reason code tells the client of it. The [log](crate::log)
-//! compares the counts with those before, and has a line for each reason whose count has grown.
+//! Each drop is counted when it happens, whether or not the client receives a reason code. The
+//! [log](crate::log) compares the counts at intervals and writes a line for each reason whose count
+//! increased.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +12,7 @@ use phalanx::metrics::Counter;
 
 use crate::log::LogLimit;
 
-/// Kinds of drops and refusals. Each kind has a metric, with a label for the reason.
+/// Kinds of drops and refusals. Each is a metric with a label for the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     Messages,
@@ -21,7 +22,7 @@ enum Family {
 }
 
 impl Family {
-    /// The metric's name, and its help.
+    /// The metric's name and help text.
     const fn metric(self) -> (&'static str, &'static str) {
         match self {
             Self::Messages => {
@@ -39,7 +40,7 @@ impl Family {
         }
     }
 
-    /// The words of the log for a count of them.
+    /// The beginning of a log line about `count` of them.
     fn counted(self, count: u64) -> String {
         match self {
             Self::Messages => format!("dropped {count} messages"),
@@ -52,7 +53,7 @@ impl Family {
 
 macro_rules! reasons {
     ($($name:ident = $label:literal, $family:ident, $text:literal;)*) => {
-        /// Why something is dropped.
+        /// Reason for a drop or refusal.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum DropReason {
             $(#[doc = $text] $name,)*
@@ -61,7 +62,7 @@ macro_rules! reasons {
         impl DropReason {
             pub(crate) const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Its label in metrics, and the level of its topic.
+            /// The label in metrics, and the topic level in `$SYS`.
             pub(crate) const fn label(self) -> &'static str {
                 match self { $(Self::$name => $label,)* }
             }
@@ -70,7 +71,7 @@ macro_rules! reasons {
                 match self { $(Self::$name => Family::$family,)* }
             }
 
-            /// For the log: a sentence without its end.
+            /// The description in log lines.
             const fn text(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
@@ -119,7 +120,7 @@ pub(crate) struct Drops(Arc<[Count]>);
 #[derive(Debug)]
 struct Count {
     counter: Counter,
-    /// The first drop since the last log line, and whether there was one.
+    /// The first drop since the last log line, if any.
     example: Mutex<String>,
     has_example: AtomicBool,
 }
@@ -134,7 +135,8 @@ impl Drops {
         Self(DropReason::ALL.iter().map(count).collect())
     }
 
-    /// So many were dropped or refused. `example` names one of them, and is called for the first since the last log line.
+    /// Counts `count` drops. `example` describes one of them; it is called only for the first since the last
+    /// log line.
     pub(crate) fn add(&self, reason: DropReason, count: usize, example: impl FnOnce() -> String) {
         if count == 0 {
             return;
@@ -152,7 +154,7 @@ impl Drops {
         self.0[reason as usize].counter.count()
     }
 
-    /// How many messages were dropped, for whatever reason.
+    /// The number of messages dropped for any reason.
     pub(crate) fn messages(&self) -> u64 {
         let of_messages =
             DropReason::ALL.iter().filter(|reason| reason.family() == Family::Messages);
@@ -170,10 +172,10 @@ impl Drops {
     }
 }
 
-/// In looks: no reason waits longer for its next line.
+/// Maximum interval between log lines of one reason, in log intervals.
 const MAX_LOG_PAUSE: u32 = 120;
 
-/// The log of drops, by reasons.
+/// The log's rate limits, by reason.
 pub(crate) struct DropLog([LogLimit; DropReason::ALL.len()]);
 
 impl Default for DropLog {
@@ -183,7 +185,7 @@ impl Default for DropLog {
 }
 
 impl DropLog {
-    /// The lines that are due; all that is not yet logged if this is the last look.
+    /// The lines that are due; all remaining lines if `is_last`.
     pub(crate) fn lines(&mut self, drops: &Drops, is_last: bool) -> Vec<String> {
         let mut lines = Vec::new();
         for (own, reason) in self.0.iter_mut().zip(DropReason::ALL) {
@@ -242,10 +244,10 @@ mod tests {
         let pauses: Vec<_> = looks.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert_eq!(pauses[..7], [1, 2, 4, 8, 16, 32, 64]);
         assert!(pauses[7..].iter().all(|pause| *pause == 120));
-        // The last look logs the rest.
+        // The last call logs the rest.
         assert_eq!(log.lines(&drops, true).len(), 1);
         assert!(log.lines(&drops, true).is_empty());
-        // After a quiet time, at once.
+        // After a quiet period, immediately.
         (0..200).for_each(|_| assert!(log.lines(&drops, false).is_empty()));
         drops.add(DropReason::QueueFull, 1, String::new);
         assert_eq!(log.lines(&drops, false).len(), 1);

@@ -11,10 +11,11 @@
 //! | routing | `routing/stage.rs` | a cohort operation: finds out for whom the messages of a cohort are |
 //! | delivery | `routing/stage.rs` | hands each partition of the sessions its part of a cohort |
 //!
-//! What a client was told is kept, if the broker [keeps](Config::persistence_dir) anything: see `durable/mod.rs`.
+//! With a [persistence directory](Config::persistence_dir), acknowledged state survives a crash: see
+//! `durable/mod.rs`.
 //!
-//! All that has come from a client is one item of the routing stage, all messages of a cohort of those are one
-//! operation on each partition of the sessions, and all that these come to for one client is one send.
+//! All messages of one read are one item of the routing stage. All messages of a routing cohort are one
+//! operation per session partition. All resulting deliveries to one client are one write.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +40,7 @@ mod settings;
 mod stages;
 mod system;
 mod trie;
-/// What simulated clients of the broker speak, here and in `tests`.
+/// The simulated MQTT client, shared with `tests`.
 #[cfg(test)]
 #[path = "../tests/simulation/wire.rs"]
 #[expect(dead_code, reason = "others need more of it")]

@@ -1,4 +1,4 @@
-//! Where a broker listens, and what for.
+//! Listen addresses and their protocols.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -18,35 +18,35 @@ use phalanx_config::Value;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// Port 0 takes a free one.
+    /// The address; port 0 selects a free port.
     pub address: SocketAddr,
-    /// Whether connections there are TLS, by [`Security::tls`](crate::Security::tls).
+    /// Whether connections use TLS, with the certificate of [`Security::tls`](crate::Security::tls).
     pub tls: bool,
-    /// Whether they are WebSockets.
+    /// Whether connections use WebSocket.
     pub websocket: bool,
 }
 
-/// Schemes of URLs, and whether they stand for TLS and for WebSocket.
+/// URL schemes: name, TLS, WebSocket.
 const SCHEMES: [(&str, bool, bool); 4] =
     [("mqtt", false, false), ("mqtts", true, false), ("ws", false, true), ("wss", true, true)];
 
 impl Listen {
-    /// For MQTT over TCP.
+    /// MQTT over TCP.
     pub fn mqtt(address: impl Into<SocketAddr>) -> Self {
         Self { address: address.into(), tls: false, websocket: false }
     }
 
-    /// For MQTT over TLS.
+    /// MQTT over TLS.
     pub fn mqtts(address: impl Into<SocketAddr>) -> Self {
         Self { tls: true, ..Self::mqtt(address) }
     }
 
-    /// For MQTT within WebSockets.
+    /// MQTT over WebSocket.
     pub fn ws(address: impl Into<SocketAddr>) -> Self {
         Self { websocket: true, ..Self::mqtt(address) }
     }
 
-    /// For MQTT within WebSockets over TLS.
+    /// MQTT over WebSocket and TLS.
     pub fn wss(address: impl Into<SocketAddr>) -> Self {
         Self { tls: true, ..Self::ws(address) }
     }

@@ -1,5 +1,5 @@
-//! The log of what the broker drops and of the state of the disk: one operation of one processor looks at both at intervals,
-//! so that no client and no disk can fill the log.
+//! The log of drops and of the disk's state. One operation checks both at intervals, so that neither clients
+//! nor the disk can flood the log.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::drops::{DropLog, Drops};
 use crate::durable::Wal;
 use crate::durable::disk_state::DiskLog;
 
-/// The interval between two looks.
+/// Interval between checks.
 const LOG_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Logs what is dropped, and changes of the disk's state, until the program drains.
+/// Logs drops and changes of the disk's state until shutdown.
 pub(crate) async fn log(drops: Drops, wal: Wal) {
     let (mut drop_log, mut disk_log) = (DropLog::default(), DiskLog::default());
     let mut drained = pin!(draining());
@@ -31,19 +31,19 @@ pub(crate) async fn log(drops: Drops, wal: Wal) {
     }
 }
 
-/// The rate limit of one kind of line: a line is due at a look where a count has grown. While it grows on, each line comes
-/// after twice as many looks as the one before.
+/// Rate limit of one kind of log line: exponential backoff. A line is due at a check that finds an increased
+/// count; while the count keeps increasing, each interval is twice the previous one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LogLimit {
     count: u64,
-    /// The interval between the last line and the next, and the remaining part of it, in looks.
+    /// The interval between the last line and the next, and the rest of it, in checks.
     pause: u32,
     left: u32,
 }
 
 impl LogLimit {
-    /// One look: by how much `count` has grown since the last line, if a line is due. There are no more than `longest`
-    /// looks between two lines. The last look has no rate limit.
+    /// Checks `count` once. Returns its increase since the last line if a line is due. Intervals are at most
+    /// `longest` checks. The last check ignores the limit.
     pub(crate) fn due(&mut self, count: u64, longest: u32, is_last: bool) -> Option<u64> {
         self.left = self.left.saturating_sub(1);
         if self.left > 0 && !is_last {
@@ -51,7 +51,7 @@ impl LogLimit {
         }
         let more = count - self.count;
         if more == 0 {
-            // After a quiet time a line is due at the next look.
+            // After a quiet period a line is due immediately.
             self.pause = 0;
             return None;
         }

@@ -1,4 +1,4 @@
-//! What a configuration must be beyond its form.
+//! Semantic checks of a configuration.
 
 use phalanx_config::ConfigError;
 use phalanx_service::listed_twice;
@@ -7,8 +7,7 @@ use crate::config::Config;
 use crate::routing::MAX_DURABLE_PACKET;
 
 impl Config {
-    /// All that is wrong with the sense of this configuration, as far as it can be told without opening a file;
-    /// nothing if all is well.
+    /// Returns all semantic errors that can be found without opening a file.
     pub fn check(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
         let mut wrong = |is: bool, key: &str, what: &str| {
@@ -35,7 +34,7 @@ impl Config {
             wrong(true, "listen", &what);
         }
         for origin in &security.allowed_origins {
-            // It is compared with what browsers say of a page (RFC 6454 §6.2), which ends there.
+            // The origin that a browser sends (RFC 6454 §6.2) has no path.
             let host = origin.split_once("://").map_or("", |(_, host)| host);
             let what = format!(
                 "found {origin:?}, expected what a browser says of a page: \"https://app.example.org\", or \"*\" for all"
@@ -65,7 +64,7 @@ impl Config {
             "ephemeral",
             "all is to be kept in memory only, and `persistence-dir` names a directory",
         );
-        // What is kept together has a bound.
+        // A message and its deliveries form one journal entry, whose size is limited.
         let most = if self.persistence_dir.is_some() {
             MAX_DURABLE_PACKET
         } else {

@@ -1,7 +1,7 @@
-//! All keys of a broker's configuration, each declared once. What they mean is said where their fields are, and in
-//! `docs/broker/configuration.md`, which has all of them.
+//! The keys of a broker's configuration, each declared once. Their meaning is documented at the fields and in
+//! `docs/broker/configuration.md`.
 //!
-//! A flag's key has the flag's name; what no flag sets has one of the same kind.
+//! A key that can be set by a flag has the flag's name.
 
 use phalanx_config::{Keys, Pass};
 
@@ -10,7 +10,7 @@ use crate::config::{Config, Limits, Security, Tls};
 
 impl Keys for Config {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        // By name, so that a field without a key is seen.
+        // Destructured, so that the compiler reports a field without a key.
         let Self {
             listen,
             security,

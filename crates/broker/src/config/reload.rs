@@ -1,4 +1,4 @@
-//! What of a configuration a running broker can change.
+//! The part of a configuration that can change without a restart.
 
 use phalanx_config::differences;
 
@@ -6,8 +6,8 @@ use crate::config::{Config, Limits, Security, Tls};
 use crate::routing::MAX_DURABLE_PACKET;
 
 impl Config {
-    /// This one as far as a broker can take it over that was started with `running`. Who adds a field says here on
-    /// which side it is.
+    /// This configuration with the fields of `running` for all settings that need a restart. A new field has
+    /// to be assigned to one of the two groups here.
     pub(crate) fn over(&self, running: &Self) -> Self {
         let Limits {
             connections,
@@ -25,7 +25,7 @@ impl Config {
             retained: _,
             retained_bytes: _,
             persistence_bytes: _,
-            // Clients were told so, and may have begun as much.
+            // Clients were told this value and may have as many messages in flight.
             receive_maximum: _,
             keep_alive,
             topic_alias: _,
@@ -42,7 +42,7 @@ impl Config {
             sessions,
             subscriptions,
             subscription_bytes,
-            // What is kept goes on to be.
+            // Persistence stays on.
             packet_size: if running.persistence_dir.is_some() {
                 packet_size.min(MAX_DURABLE_PACKET)
             } else {
@@ -65,14 +65,15 @@ impl Config {
         Self { security: self.security.over(&running.security), limits, ..running.clone() }
     }
 
-    /// The keys that differ from those that a broker goes by, who has taken over what it can.
+    /// The keys that differ from the settings in force after a reload.
     pub(crate) fn left_out(&self, followed: &Self) -> Vec<String> {
         differences(&self.to_table(), &followed.to_table())
     }
 }
 
 impl Security {
-    /// Whether there are passwords, and whether certificates, decides which stages a broker has.
+    /// Password and certificate authentication have stages of their own, so they cannot be switched on or
+    /// off.
     fn over(&self, running: &Self) -> Self {
         let Self { password_file, acl_file, tls, allowed_origins, allow_anonymous } = self.clone();
         let password_file = match (password_file, &running.password_file) {
@@ -106,7 +107,7 @@ mod tests {
         new.security.acl_file = Some("rules".into());
         let followed = new.over(&running);
         assert_eq!((&followed, new.left_out(&followed)), (&new, Vec::new()));
-        // Each of these is of the start.
+        // All of these need a restart.
         new.listen.clear();
         (new.persistence_dir, new.limits.persistence_bytes) = (Some("d".into()), 7);
         (new.limits.retained, new.limits.receive_maximum) = (1, 2);
@@ -120,7 +121,7 @@ mod tests {
         assert_eq!(keys.join(" "), all);
     }
 
-    /// Files may be others where there were some.
+    /// The paths of configured files may change.
     #[test]
     fn what_is_there_may_be_elsewhere() {
         let mut running = Config::new();

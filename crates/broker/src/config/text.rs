@@ -1,4 +1,4 @@
-//! A configuration as text: TOML that is read over what is there already, and written again.
+//! A configuration as text: read from TOML, and written as TOML.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use phalanx_config::{ConfigError, Origins, Table, names, read, table};
 use crate::config::Config;
 
 impl Config {
-    /// Reads `text`, which is TOML, over this configuration: what it does not say stays. `name` is where it comes from, for
-    /// messages; relative paths in it begin at `base`. Where each key was said is noted in `origins`.
+    /// Reads TOML `text` into this configuration; keys not in it keep their values. `name` is the source for
+    /// error messages, relative paths are relative to `base`, and `origins` records where each key was set.
     ///
     /// # Errors
-    /// All that is wrong with the text. The configuration is of no use then. What is wrong with its sense only is
-    /// found by [`Config::check`].
+    /// All syntax and type errors of the text; the configuration is then unusable. [`Config::check`] finds
+    /// semantic errors.
     ///
     /// ```
     /// use phalanx_broker::{Config, Origins};
@@ -22,7 +22,7 @@ impl Config {
     /// let errors = config
     ///     .read(text, "broker.toml", "".as_ref(), &mut Origins::default())
     ///     .unwrap_err();
-    /// assert!(errors[0].to_string().starts_with("broker.toml:2:13: max-queued-messages: found 'many'"));
+    /// assert!(errors[0].to_string().starts_with("broker.toml:2:23: max-queued-messages: found 'many'"));
     /// ```
     pub fn read(
         &mut self,
@@ -34,17 +34,17 @@ impl Config {
         read(self, text, name, base, origins)
     }
 
-    /// The whole configuration as TOML, which [`Config::read`] reads to the same again.
+    /// The complete configuration as TOML; [`Config::read`] restores it.
     pub fn to_toml(&self) -> String {
         self.to_table().to_string()
     }
 
-    /// The same, as a table.
+    /// The complete configuration as a TOML table.
     pub(crate) fn to_table(&self) -> Table {
         table(&mut self.clone())
     }
 
-    /// The names of all keys, as `tls.certificate`, in the order in which they are declared.
+    /// The names of all keys, such as `tls.certificate`, in order of declaration.
     pub fn keys() -> Vec<String> {
         names(&mut Config::new())
     }

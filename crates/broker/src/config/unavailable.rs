@@ -1,4 +1,4 @@
-//! What a configuration names and the machine has not: for `phalanx broker --check`, before anybody is let in.
+//! Resources that a configuration names but the machine does not provide: for `phalanx broker --check`.
 
 use std::fs;
 use std::path::Path;
@@ -10,9 +10,10 @@ use phalanx_tls::{Clients, check, warnings};
 use crate::config::{Config, Tls};
 
 impl Config {
-    /// What this configuration names and cannot be had: files of users, of rules and of certificates, the directory
-    /// of what is kept. Lines for each, none if all is there. Opens what is looked for, and changes nothing; what is
-    /// kept is not read, as a broker may be at work there ([`check_persistence_dir`](crate::check_persistence_dir) does). May block.
+    /// Errors for files and directories that this configuration names but that cannot be used: password file,
+    /// access list, certificates, persistence directory. Opens the files and changes nothing. The journal is
+    /// not read, because a broker may be using it; [`check_persistence_dir`](crate::check_persistence_dir)
+    /// reads it. May block.
     pub fn unavailable(&self) -> Vec<String> {
         let mut unavailable = Vec::new();
         let mut wrong = |error: String| unavailable.extend(error.lines().map(str::to_owned));
@@ -39,15 +40,15 @@ impl Config {
         unavailable
     }
 
-    /// What somebody should know of the certificate that this configuration names, one line each: that it
-    /// expires soon. Says nothing of one that cannot be used, which is [`unavailable`](Self::unavailable). May block.
+    /// Warnings about the configured certificate, one line each, such as that it expires soon. Empty for an
+    /// unusable certificate, which [`unavailable`](Self::unavailable) reports. May block.
     pub fn warnings(&self) -> Vec<String> {
         let Some(Tls { certificate, key, .. }) = &self.security.tls else { return Vec::new() };
         warnings(certificate, key, &[], SystemTime::now())
     }
 }
 
-/// Whether there is a directory, or a place where it can be made.
+/// Checks that the directory exists, or can be created.
 fn directory(path: &Path) -> std::io::Result<()> {
     let there = path.ancestors().find(|path| path.as_os_str().is_empty() || path.exists());
     let there = there.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -1,4 +1,4 @@
-//! Values that only a broker's keys have.
+//! Value types specific to the broker's keys.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use phalanx_service::EXPECTED_ADDRESS;
 use crate::config::WhenFull;
 use crate::listen::Listen;
 
-/// As a URL, or an address alone for MQTT over TCP.
+/// Parses a URL, or an address alone for MQTT over TCP.
 impl Value for Listen {
     fn expected() -> String {
         format!("{EXPECTED_ADDRESS}, with mqtt://, mqtts://, ws:// or wss:// in front or without")
@@ -23,7 +23,7 @@ impl Value for Listen {
     }
 }
 
-/// `true` or `false`: whether what has waited longest goes.
+/// A boolean: whether the oldest message is dropped.
 pub(super) struct DropOldest;
 
 impl Value<WhenFull> for DropOldest {
@@ -40,7 +40,7 @@ impl Value<WhenFull> for DropOldest {
     }
 }
 
-/// Bytes that a `usize` need not count.
+/// A size in bytes as `u64`.
 pub(super) struct Bytes;
 
 impl Value<u64> for Bytes {
@@ -57,7 +57,7 @@ impl Value<u64> for Bytes {
     }
 }
 
-/// Seconds as a time; `false` for no bound.
+/// A duration in whole seconds; `false` for no limit.
 fn seconds(value: &Given<'_>) -> Result<Option<u64>, String> {
     let Some(time) = Option::<Duration>::read(value)? else { return Ok(None) };
     match time.subsec_nanos() {
@@ -66,7 +66,7 @@ fn seconds(value: &Given<'_>) -> Result<Option<u64>, String> {
     }
 }
 
-/// Seconds of a keep-alive; 0 for no bound.
+/// A keep-alive in seconds; 0 for no limit.
 pub(super) struct KeepAlive;
 
 impl Value<u16> for KeepAlive {
@@ -87,7 +87,7 @@ impl Value<u16> for KeepAlive {
     }
 }
 
-/// Seconds of a session's expiry; the most there are for ever.
+/// A session expiry interval in seconds; `u32::MAX` for no expiry.
 pub(super) struct Expiry;
 
 impl Value<u32> for Expiry {

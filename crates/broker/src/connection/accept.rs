@@ -1,4 +1,4 @@
-//! Taking connections in.
+//! Accepts connections.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::listen::Listen;
 use crate::serve::Context;
 use crate::settings::SharedSettings;
 
-/// So many connections for which there is no place are told so at once; others are closed.
+/// Maximum number of rejected connections that wait for their CONNACK; connections beyond are closed.
 const MAX_REJECTIONS: usize = 256;
 
-/// Accepts until the program drains. Each connection becomes an operation of the control stage; those for which
-/// there is no place are told so, or closed. Each goes by the terms of the moment at which it has come.
+/// Accepts connections until shutdown. Each becomes an operation of the control stage. Connections beyond the
+/// limit are rejected or closed. A connection uses the settings in force when it was accepted.
 pub(crate) async fn accept(
     listener: Listener,
     listen: Listen,
@@ -28,7 +28,7 @@ pub(crate) async fn accept(
     let mut settings = Cache::new(settings);
     let control = context.stages.control;
     loop {
-        // Rather than let a queue grow that is long already.
+        // Do not accept while the control stage's queue is full.
         control.room().await;
         let Some(stream) = listener.accept_next().await else { return };
         let current = settings.load();
@@ -47,7 +47,7 @@ pub(crate) async fn accept(
             },
         };
         if listen.tls && peer.refused.is_some() {
-            // To say so would cost a handshake.
+            // A CONNACK would cost a TLS handshake.
             dropped(&context, DropReason::ConnectionRefused, listen);
             continue;
         }
@@ -57,13 +57,13 @@ pub(crate) async fn accept(
             true => control.dispatch(move |_| serve_encapsulated(stream, listen, own, peer)),
         };
         if taken.is_err() {
-            // At a bound of operations: the connection is closed, and the next may fit again.
+            // The limit of operations is reached: close this connection; a later one may be accepted.
             dropped(&context, DropReason::ConnectionBusy, listen);
         }
     }
 }
 
-/// A connection is closed without an answer.
+/// Counts a connection closed without a response.
 fn dropped(context: &Context, reason: DropReason, listen: Listen) {
     context.counters.drops.add(reason, 1, || format!("at {listen}"));
 }

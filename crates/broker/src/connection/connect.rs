@@ -1,4 +1,4 @@
-//! The first packet: who is it, and is it let in?
+//! CONNECT: authentication, validation, and the CONNACK.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,39 +22,39 @@ use crate::session::key::ClientKey;
 use crate::session::open::Opening;
 use crate::trie::is_shallow;
 
-/// A client that was let in.
+/// An accepted client.
 pub(super) struct Accepted {
     pub(super) stream: Rc<Transport>,
     pub(super) version: Version,
     pub(super) key: ClientKey,
     pub(super) connection_id: u64,
     pub(super) identity: Identity,
-    /// The number that its session is kept by; 0 if it is not.
+    /// The ID of its session in the journal; 0 if the session is not persistent.
     pub(super) durable_id: u64,
     pub(super) outbox: Rc<Outbox>,
-    /// Seconds.
+    /// In seconds.
     pub(super) keep_alive: u16,
     pub(super) wants_reasons: bool,
-    /// Whether its session persistent the connection.
+    /// Whether the session outlives the connection.
     pub(super) persistent: bool,
-    /// Free when both who listens and who sends have ended.
+    /// Released when reader and sender have ended.
     pub(super) peer: Rc<Peer>,
 }
 
-/// Why a client is not let in.
+/// A rejected CONNECT.
 struct Refusal {
     version: Version,
-    /// Bytes of the longest packet that the client takes.
+    /// Maximum packet size of the client, in bytes.
     most: usize,
     reason: Reason,
     what: &'static str,
 }
 
-/// A client identifier is no longer than this, in bytes.
+/// Maximum length of a client identifier, in bytes.
 const MAX_CLIENT_ID_BYTES: usize = 1024;
 
-/// Waits for CONNECT, and answers it. None where the client is not let in, or gone. What has come behind it stays
-/// in `input`.
+/// Waits for CONNECT and answers it. Returns `None` if the client is rejected or disconnects. Bytes received
+/// after the CONNECT remain in `input`.
 pub(super) async fn accept_client(
     stream: Transport,
     context: &Context,
@@ -67,7 +67,7 @@ pub(super) async fn accept_client(
         match Frame::split(input, limits.packet_size) {
             Ok(Some(frame)) if frame.kind() == Kind::Connect => break frame,
             Ok(None) => (),
-            // This is somebody who does not speak MQTT: there is no way to say so.
+            // Not an MQTT client: it would not understand a response.
             Ok(Some(_)) => return None,
             Err(error) => {
                 if let Some(refusal) = answer_to_malformed(input, error) {
@@ -104,7 +104,7 @@ pub(super) async fn accept_client(
     let policy = context.access.load_full();
     let user = match (stream.client_name(), asks_for_certificates(&stream, context)) {
         (Some(name), _) => Ok(Some(name)),
-        // Its certificate names nobody.
+        // The certificate has no common name.
         (None, true) => Err(Reason::NOT_AUTHORIZED),
         (None, false) => {
             let (name, address) = (login.name.clone(), stream.peer_ip());
@@ -133,7 +133,7 @@ pub(super) async fn accept_client(
     };
     opening.user = identity.user.clone();
     let asked_keep_alive = keep_alive;
-    // 3.1.1 has no word for another than the client's.
+    // MQTT 3.1.1 has no server keep-alive.
     let keep_alive = match (version, limits.keep_alive, keep_alive) {
         (Version::V3, ..) | (_, 0, _) => keep_alive,
         (_, most, 0) => most,
@@ -142,7 +142,7 @@ pub(super) async fn accept_client(
     let mut properties = PropertyBuffer::new();
     if version == Version::V5 {
         let mut say = |property: Property<'_>| {
-            // They are short.
+            // The properties are short.
             let _ = properties.push(property);
         };
         if assigned {
@@ -160,7 +160,7 @@ pub(super) async fn accept_client(
     }
     let mut ack =
         ConnAck { session_present: false, reason: Reason::SUCCESS, properties: properties.get() };
-    // All other answers but those to many subscriptions are shorter than this.
+    // Other responses are shorter, except for SUBACK and UNSUBACK, which are checked when they are sent.
     if Packet::ConnAck(ack).encode_within(version, most, &mut Vec::new()).is_err() {
         let (reason, what) = (Reason::IMPLEMENTATION_SPECIFIC_ERROR, "CONNACK is longer than that");
         refuse(&stream, limits, Refusal { version, most, reason, what }).await;
@@ -191,7 +191,7 @@ pub(super) async fn accept_client(
         send(to, of_sender, sessions, (key, connection_id), timeout, (sent, peer_of_sender))
     });
     if sender.is_err() {
-        // Full: the client tries again. Its session is left to whoever comes.
+        // The processor is full: the client has to reconnect, and takes its session over.
         outbox.close();
     }
     let persistent = expiry > 0;
@@ -211,13 +211,13 @@ pub(super) async fn accept_client(
     })
 }
 
-/// What a CONNECT asks for.
+/// The contents of a CONNECT.
 struct ConnectRequest {
     opening: Opening,
     login: Login,
     keep_alive: u16,
     wants_reasons: bool,
-    /// The client identifier was chosen here.
+    /// Whether the broker chose the client identifier.
     assigned: bool,
     asked_expiry: u32,
 }
@@ -302,7 +302,7 @@ impl Refusal {
     }
 }
 
-/// Bytes of the longest packet that a client takes.
+/// Maximum packet size of the client, in bytes.
 fn maximum_packet_size(properties: Properties<'_>) -> usize {
     let most = properties.iter().find_map(|property| match property {
         Property::MaximumPacketSize(bytes) => Some(bytes as usize),
@@ -311,26 +311,26 @@ fn maximum_packet_size(properties: Properties<'_>) -> usize {
     most.unwrap_or(usize::MAX)
 }
 
-/// What a client is told whose CONNECT, at the front of `input`, cannot be read; none if it is told nothing.
+/// The response to the malformed CONNECT at the start of `input`; `None` if it gets no response.
 fn answer_to_malformed(input: &[u8], error: Error) -> Option<Refusal> {
     let version = Connect::answered_in(input)?;
     let (most, reason, what) = (usize::MAX, error.reason, error.what());
-    // 3.1.1 has no answer to anything else that is malformed (its MQTT-3.1.4-1).
+    // MQTT 3.1.1 requires closing the connection without a response (its MQTT-3.1.4-1).
     let is_told = version == Version::V5 || reason == Reason::UNSUPPORTED_PROTOCOL_VERSION;
     is_told.then_some(Refusal { version, most, reason, what })
 }
 
-/// Whether who comes this way must have a certificate.
+/// Whether the client's address requires a certificate.
 fn asks_for_certificates(stream: &Transport, context: &Context) -> bool {
     let tls = context.config.security.tls.as_ref();
     stream.is_sealed() && tls.is_some_and(|tls| tls.client_authorities.is_some())
 }
 
-/// Says no, and why.
+/// Sends a CONNACK with the reason, and closes the connection.
 async fn refuse(stream: &Transport, limits: &Limits, refusal: Refusal) {
     let mut properties = PropertyBuffer::new();
     if !refusal.what.is_empty() {
-        // It is short.
+        // The reason string is short.
         let _ = properties.push(Property::ReasonString(refusal.what));
     }
     let (reason, properties) = (refusal.reason, properties.get());
@@ -342,8 +342,8 @@ async fn refuse(stream: &Transport, limits: &Limits, refusal: Refusal) {
     linger(stream).await;
 }
 
-/// Says that nothing more comes, and gives the client time to read what was said: closed while it still says
-/// something, the connection would be reset, and that lost with it.
+/// Sends the end of the stream and reads until the client closes, for up to [`LINGER`]. Closing a socket with
+/// unread input would reset the connection, and the client might lose the response.
 pub(super) async fn linger(stream: &Transport) {
     stream.finish(IoTimeout::after(LINGER)).await;
     let (begun, mut rest) = (now(), Vec::new());

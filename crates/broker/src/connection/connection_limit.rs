@@ -1,20 +1,20 @@
-//! ConnectionLimit for connections: as many as there may be at once, over all addresses and processors.
+//! The limit of concurrent connections, over all addresses and processors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many are taken.
+/// The number of permits in use.
 #[derive(Default)]
 pub(crate) struct ConnectionLimit(AtomicUsize);
 
-/// A connection's place, free again when it is dropped.
+/// One connection's permit, released on drop.
 pub(crate) struct ConnectionPermit(Arc<ConnectionLimit>);
 
 impl ConnectionLimit {
-    /// A place, if fewer than `most` are taken.
+    /// Returns a permit if fewer than `most` are in use.
     pub(crate) fn try_acquire(self: &Arc<Self>, most: usize) -> Option<ConnectionPermit> {
         let permit = ConnectionPermit(self.clone());
-        // A number and nothing else: nobody reads memory by it.
+        // Relaxed: the counter guards no other memory.
         let before = self.0.fetch_add(1, Ordering::Relaxed);
         (before < most).then_some(permit)
     }
@@ -37,7 +37,7 @@ mod tests {
         let second = limit.try_acquire(2).unwrap();
         assert!(limit.try_acquire(2).is_none());
         drop(first);
-        // Who got none has none.
+        // The rejected attempt did not keep a permit.
         let _third = limit.try_acquire(2).unwrap();
         assert!(limit.try_acquire(2).is_none());
         drop(second);

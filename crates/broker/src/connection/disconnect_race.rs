@@ -1,5 +1,5 @@
-//! A client says goodbye, waits until its connection is closed, and may be back at once, on another processor: its session is to know
-//! of the goodbye then, as what the client asks next is no answer to that.
+//! A client that disconnects, waits for the end of its connection and reconnects at once on another processor
+//! must not find its old session: DISCONNECT is applied to the session before the connection is closed.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn its_session_knows_of_it_when_the_connection_is_closed() {
             let net = world.net();
             world.client(async move {
                 for number in 0..CLIENTS {
-                    // Its session ends with its connection.
+                    // The session ends with its connection.
                     let asked = Wire::ask(&net, &format!("client {number}"), 0).await;
                     let (mut wire, _) = asked.ok().expect("it is let in");
                     assert_eq!(counters.sessions.get(), 1);

@@ -1,4 +1,4 @@
-//! From a socket to a connection in which MQTT is spoken: by way of TLS and of a WebSocket, where an address has them.
+//! The TLS handshake and the WebSocket upgrade of addresses that require them.
 
 use phalanx::net::{IoTimeout, Stream};
 
@@ -9,16 +9,16 @@ use crate::connection::websocket::upgrade;
 use crate::listen::Listen;
 use crate::serve::Context;
 
-/// Serves a client that has come to an address which is more than a socket.
+/// Serves a client of an address with TLS or WebSocket.
 pub(super) async fn serve_encapsulated(
     stream: Stream,
     listen: Listen,
     context: Context,
     peer: Peer,
 ) {
-    // Boxed, as what a connection begins with is not to be held for all its life.
+    // Boxed, so that the handshake's state is freed before the connection is served.
     if let Some(transport) = Box::pin(handshake(stream, listen, &context, &peer)).await {
-        // And so that the two together fit a slot.
+        // Boxed, so that the operation fits a slot.
         Box::pin(serve(transport, context, peer)).await;
     }
 }
@@ -29,13 +29,13 @@ async fn handshake(
     context: &Context,
     peer: &Peer,
 ) -> Option<Transport> {
-    // One limit for all that comes before a client is let in.
+    // One timeout covers all steps until CONNECT.
     let left = || peer.left(context.config.limits.connect);
     let mut transport = Transport::Plain(stream);
     if listen.tls
         && let Transport::Plain(stream) = transport
     {
-        // Who comes without TLS cannot be told, as what it speaks is not known.
+        // A client without TLS gets no response, because its protocol is unknown.
         let shaken = context.tls?.shake(stream, IoTimeout::after(left()).until_shutdown()).await;
         transport = Transport::Tls(shaken.ok()?);
     }

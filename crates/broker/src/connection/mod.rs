@@ -1,7 +1,7 @@
-//! The control stage: an operation that is a connection's whole life, as far as it listens. Another one sends
-//! (`sender.rs`), since either may have to wait while the other goes on.
+//! The control stage. One operation per connection reads packets; another sends (`sender.rs`), so that either
+//! can wait without blocking the other.
 //!
-//! What has come is taken as a whole: all messages in it are routed together, and answered together.
+//! All packets of one read are processed together: their messages are routed and acknowledged as one batch.
 
 pub(crate) mod accept;
 mod connect;
@@ -48,7 +48,7 @@ use crate::session::close::Closing;
 use crate::session::key::ClientKey;
 use crate::session::outgoing::Answered;
 
-/// A client that was let in.
+/// An accepted client's connection.
 pub(crate) struct Connection {
     stream: Rc<Transport>,
     context: Context,
@@ -56,27 +56,27 @@ pub(crate) struct Connection {
     key: ClientKey,
     connection_id: u64,
     identity: Identity,
-    /// What it may do, as of when it was last looked at.
+    /// The policy in force, cached.
     policy: CachedPolicy,
     outbox: Rc<Outbox>,
-    /// How long the client may be silent.
+    /// 1.5 times the keep-alive.
     timeout: IoTimeout,
     publishing: Publishing,
     answers: Vec<Answered>,
-    /// Messages of QoS 2 that it lets go of.
+    /// QoS 2 messages that the client releases.
     releases: Vec<PacketId>,
     wants_reasons: bool,
-    /// How often it may publish, if that is bounded.
+    /// The publish rate limit, if configured.
     rate_limit: Option<Box<RateLimit>>,
 }
 
-/// Why a connection ends.
+/// The reason for a connection's end.
 pub(crate) enum End {
-    /// The client has said goodbye: what becomes of its will, and how long its session is to last.
+    /// The client sent DISCONNECT, with these instructions for its will and session.
     Disconnected(Closing),
-    /// It is gone without a word, or was taken over.
+    /// The connection was lost, or the session was taken over.
     Lost,
-    /// It is to be told why.
+    /// The broker closes the connection, with this reason code and text.
     Because(Reason, &'static str),
 }
 
@@ -92,10 +92,10 @@ impl From<Reason> for End {
     }
 }
 
-/// Serves a client from its CONNECT to its end.
+/// Serves a client from CONNECT to the end of the connection.
 pub(crate) async fn serve(stream: Transport, context: Context, peer: Peer) {
     let mut input = Vec::new();
-    // Boxed, as what a connection begins with is not to be held for all its life.
+    // Boxed, so that the state of CONNECT is freed before the connection is served.
     let accepted = Box::pin(connect::accept_client(stream, &context, &mut input, peer)).await;
     let Some(accepted) = accepted else {
         return;
@@ -105,7 +105,7 @@ pub(crate) async fn serve(stream: Transport, context: Context, peer: Peer) {
     let Accepted { keep_alive, wants_reasons, persistent, peer: _peer, .. } = accepted;
     let timeout = match keep_alive {
         0 => IoTimeout::NONE,
-        // One and a half times of it is what the standard grants.
+        // The standard allows one and a half times the keep-alive (§3.1.2.10).
         seconds => IoTimeout::after(Duration::from_millis(1500 * u64::from(seconds))),
     };
     let most_aliases = context.config.limits.topic_alias;
@@ -127,17 +127,17 @@ pub(crate) async fn serve(stream: Transport, context: Context, peer: Peer) {
         context,
     };
     let end = connection.listen(&mut input).await;
-    // Boxed likewise, as what it ends with.
+    // Boxed, so that connections do not reserve memory for their end.
     Box::pin(connection.end(end)).await;
 }
 
 impl Connection {
-    /// Takes what comes, until the end.
+    /// Reads and processes packets until the connection ends.
     async fn listen(&mut self, input: &mut Vec<u8>) -> End {
         loop {
             let mut taken = 0;
             let result = self.take(input, &mut taken).await;
-            // What was gathered before a packet that is wrong was right.
+            // Packets before an invalid one are valid.
             if let Err(end) = self.flush().await {
                 return end;
             }
@@ -166,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// Waits while the client is ahead of its rate.
+    /// Waits until the client is within its rate limit.
     #[cold]
     async fn wait_for_rate(&mut self) {
         while let Some(rate_limit) = &self.rate_limit
@@ -179,7 +179,7 @@ impl Connection {
         }
     }
 
-    /// Takes all whole packets at the front of `input`, and says how many bytes they were.
+    /// Processes all complete packets at the front of `input`, and adds their length to `taken`.
     async fn take(&mut self, input: &[u8], taken: &mut usize) -> Result<(), End> {
         let most = self.context.config.limits.packet_size;
         while let Some(frame) = Frame::split(&input[*taken..], most)? {
@@ -196,7 +196,7 @@ impl Connection {
                 Packet::PubAck(ack) => self.answered(Kind::PubAck, ack),
                 Packet::PubRec(ack) => self.answered(Kind::PubRec, ack),
                 Packet::PubComp(ack) => self.answered(Kind::PubComp, ack),
-                // Behind the messages that it may be one of.
+                // PUBREL has to follow the batched messages, which may include its own.
                 Packet::PubRel(ack) if self.publishing.is_empty() => self.releases.push(ack.id),
                 packet => {
                     self.flush().await?;
@@ -211,12 +211,12 @@ impl Connection {
         self.answers.push(Answered { kind, id: ack.id, failed: ack.reason.is_failure() });
     }
 
-    /// A packet that is not one of many.
+    /// Processes a packet that is not batched.
     async fn other(&mut self, packet: Packet<'_>) -> Result<(), End> {
         match packet {
             Packet::PingReq => self.outbox.push(&Packet::PingResp),
             Packet::PubRel(ack) => self.releases.push(ack.id),
-            // Boxed, as what is seldom is not to be held by all.
+            // Boxed: rare, so connections do not reserve memory for it.
             Packet::Subscribe(subscribe) => Box::pin(self.subscribe(subscribe)).await?,
             Packet::Unsubscribe(unsubscribe) => Box::pin(self.unsubscribe(unsubscribe)).await?,
             Packet::Disconnect(disconnect) => return Err(self.disconnected(disconnect)),
@@ -247,10 +247,10 @@ impl Connection {
         End::Disconnected(Closing { will, expiry })
     }
 
-    /// Routes and answers what was gathered.
+    /// Routes and acknowledges the batch.
     async fn flush(&mut self) -> Result<(), End> {
         if !self.releases.is_empty() {
-            // Boxed, as what few need is not to be held by all.
+            // Boxed: few connections need it.
             Box::pin(self.release()).await?;
         }
         if !self.publishing.is_empty() {
@@ -264,7 +264,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Lets go of messages of QoS 2.
+    /// Releases QoS 2 messages.
     async fn release(&mut self) -> Result<(), End> {
         let ids = std::mem::take(&mut self.releases);
         let sessions = self.context.stages.sessions;
@@ -283,7 +283,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The connection is over: says why, and leaves the session.
+    /// Ends the connection: sends the reason, and detaches the session.
     async fn end(self, end: End) {
         let is_disconnect = matches!(end, End::Disconnected(_));
         let closing = match end {
@@ -293,7 +293,7 @@ impl Connection {
                 if self.version == Version::V5 {
                     let mut properties = PropertyBuffer::new();
                     if self.wants_reasons && !what.is_empty() {
-                        // It is short.
+                        // The reason string is short.
                         let _ = properties.push(Property::ReasonString(what));
                     }
                     let properties = properties.get();
@@ -310,15 +310,17 @@ impl Connection {
                 let close =
                     stages.sessions.close(self.key, self.connection_id, closing, stages.routing);
                 match close.await {
-                    // There is room for nothing. A session that is not left would be nobody's.
+                    // The session stage is full. Retry, because a session that stays attached could not
+                    // expire.
                     Err(CallError::Full { .. }) => sleep(RETRY_DELAY).await,
                     _ => return,
                 }
             }
         });
         if is_disconnect {
-            // Who waits until its connection is closed may be back at once, on another processor: it is not to find its session
-            // before its goodbye has, which would have its will published. For a will that it asks for it does not wait long.
+            // A client may reconnect on another processor as soon as its connection is closed. The session
+            // must process DISCONNECT first, or the client's will would be published. The wait is limited,
+            // because closing the session may wait for a will.
             self.outbox.disconnect();
             if let Either::Left(()) = select(left.as_mut(), sleep(DISCONNECT_TIMEOUT)).await {
                 return self.outbox.close();
@@ -328,21 +330,21 @@ impl Connection {
         left.await;
     }
 
-    /// Properties with a reason in words, if the client wants one and there is one.
+    /// A reason string property, if the client requests them and `what` is not empty.
     fn reason<'b>(&self, buffer: &'b mut PropertyBuffer, what: &str) -> Properties<'b> {
         if self.wants_reasons && !what.is_empty() {
-            // It is short.
+            // The reason string is short.
             let _ = buffer.push(Property::ReasonString(what));
         }
         buffer.get()
     }
 }
 
-/// Who has said goodbye waits for no longer until its connection is closed.
+/// Maximum time from DISCONNECT until the connection is closed.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Who waits for its rate looks after so long whether there is anything to wait for.
+/// Interval at which a rate-limited connection checks for shutdown and disconnection.
 const RATE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Memory that an idle connection keeps for its input.
+/// Input buffer that an idle connection keeps, in bytes.
 const IDLE_INPUT_BYTES: usize = 4096;

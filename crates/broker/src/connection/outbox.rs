@@ -1,5 +1,5 @@
-//! What a connection says by itself: answers to what its client has sent, in order. One operation writes
-//! them, and another sends them between its session's messages.
+//! The connection's own packets: responses to its client, in order. The reader appends them; the sender sends
+//! them between the session's messages.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,22 +7,22 @@ use phalanx_mqtt::{Packet, Version};
 
 use crate::notify::{Notified, Notify};
 
-/// So many bytes of answers may wait for a client that does not read; then nothing more is read of it.
+/// Maximum size of unsent responses, in bytes. At the limit the broker stops reading from the client.
 const MAX_QUEUED_BYTES: usize = 64 * 1024;
 
-/// Answers that are to be sent.
+/// Responses waiting to be sent.
 pub(crate) struct Outbox {
     version: Version,
-    /// Bytes of the longest packet that the client takes.
+    /// Maximum packet size of the client, in bytes.
     most: usize,
     bytes: RefCell<Vec<u8>>,
-    /// The client has said goodbye: what is here is sent, and then nothing is said until it is closed.
+    /// The client sent DISCONNECT: the pending responses are sent, and no further packets.
     is_disconnected: Cell<bool>,
-    /// Nothing comes behind them.
+    /// No further responses will be added.
     is_closed: Cell<bool>,
-    /// And the client is to have time to read them.
+    /// The client gets time to read the last response before the connection is closed.
     lingers: Cell<bool>,
-    /// The sender waits for answers; the reader for fewer of them.
+    /// Wakes the sender when responses are added, and the reader when they are sent.
     sender: Notify,
     reader: Notify,
 }
@@ -45,30 +45,30 @@ impl Outbox {
         self.version
     }
 
-    /// Whether the client takes a packet that is this one, without its reason string at least.
+    /// Whether the client accepts a packet of this size, at least without its reason string.
     pub(crate) fn takes(&self, packet: &Packet<'_>) -> bool {
         packet.encode_within(self.version, self.most, &mut Vec::new()).is_ok()
     }
 
-    /// Adds a packet; none behind the last (MQTT-3.14.4-1). One that is longer than the client takes loses its reason
-    /// string.
+    /// Appends a packet, unless the outbox is closed (MQTT-3.14.4-1). A reason string is omitted if the
+    /// packet would exceed the client's maximum packet size.
     pub(crate) fn push(&self, packet: &Packet<'_>) {
         if self.is_closed.get() {
             return;
         }
         let mut bytes = self.bytes.borrow_mut();
-        // Those that would be too long even so were refused before, and 3.1.1 has those that are asked for.
+        // Packets that are too long even so were rejected earlier.
         let _ = packet.encode_within(self.version, self.most, &mut bytes);
         drop(bytes);
         self.sender.notify();
     }
 
-    /// Wakes the sender, which has something to send that is not here.
+    /// Wakes the sender for output that is not in the outbox.
     pub(crate) fn nudge(&self) {
         self.sender.notify();
     }
 
-    /// The client has said goodbye. The connection stays until its session knows of that.
+    /// Records that the client sent DISCONNECT. The connection stays open until its session has processed it.
     pub(crate) fn disconnect(&self) {
         self.is_disconnected.set(true);
         self.sender.notify();
@@ -78,14 +78,14 @@ impl Outbox {
         self.is_disconnected.get()
     }
 
-    /// Nothing more comes.
+    /// Closes the outbox: no further responses.
     pub(crate) fn close(&self) {
         self.is_closed.set(true);
         self.sender.notify();
         self.reader.notify();
     }
 
-    /// Nothing more comes, and the last is why: the client is to have time to read it.
+    /// Closes the outbox after a final packet with a reason, which the client gets time to read.
     pub(crate) fn close_with_words(&self) {
         self.lingers.set(true);
         self.close();
@@ -99,7 +99,7 @@ impl Outbox {
         self.is_closed.get()
     }
 
-    /// Takes all there is, in exchange for memory.
+    /// Takes all pending bytes, and stores `spare` as the next buffer.
     pub(crate) fn take(&self, spare: Vec<u8>) -> Vec<u8> {
         self.reader.notify();
         std::mem::replace(&mut self.bytes.borrow_mut(), spare)
@@ -109,12 +109,12 @@ impl Outbox {
         self.bytes.borrow().is_empty()
     }
 
-    /// Happens when there is something, or nothing more will be.
+    /// Completes when there are responses, or the outbox is closed.
     pub(crate) fn filled(&self) -> Notified<'_> {
         self.sender.notified()
     }
 
-    /// Waits until not too many wait.
+    /// Waits until fewer than [`MAX_QUEUED_BYTES`] are pending.
     pub(crate) async fn room(&self) {
         while self.bytes.borrow().len() > MAX_QUEUED_BYTES && !self.is_closed.get() {
             self.reader.notified().await;

@@ -1,4 +1,4 @@
-//! Who has connected, as far as it counts against bounds.
+//! Connections as counted by the limits per address.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,8 +14,8 @@ use crate::config::Limits;
 use crate::connection::connection_limit::ConnectionPermit;
 use crate::connection::sender::LINGER;
 
-/// What each address has open, and how often it connects. Nothing where there is no limit on either: then nobody asks
-/// the kernel for the address.
+/// The connections of each address and their rate. `None` without such limits, which saves the system call
+/// for the address.
 #[derive(Clone)]
 pub(crate) struct Guard(Option<(Arc<Addresses>, RandomState)>);
 
@@ -23,21 +23,21 @@ pub(crate) struct Guard(Option<(Arc<Addresses>, RandomState)>);
 pub(crate) struct Peer {
     _permit: ConnectionPermit,
     _open: Option<Open>,
-    /// Why it is not let in, if it is not.
+    /// The reason code of a connection to be rejected.
     pub(super) refused: Option<Reason>,
-    /// When it has come.
+    /// Time of acceptance.
     since: Duration,
 }
 
 impl Peer {
-    /// One for whom there is no place, and who is to be told so.
+    /// A connection beyond the limit, which will be rejected.
     pub(super) fn rejected(permit: ConnectionPermit) -> Self {
         Self { _permit: permit, _open: None, refused: Some(Reason::SERVER_BUSY), since: now() }
     }
 
-    /// How long it may still take to say CONNECT, and all that comes before, of so long altogether.
+    /// Time left until CONNECT must have arrived, of `limit` since acceptance.
     pub(super) fn left(&self, limit: Duration) -> Duration {
-        // Who is not let in takes a place from others, if only until it is told so.
+        // A rejected connection uses a permit, so it gets little time.
         let limit = if self.refused.is_some() { limit.min(LINGER) } else { limit };
         limit.saturating_sub(now() - self.since)
     }
@@ -46,7 +46,7 @@ impl Peer {
 impl Guard {
     pub(crate) fn new(limits: &Limits) -> Self {
         let per_second = limits.connection_rate.map(f64::from);
-        // Of a second, at once.
+        // The burst is one second's worth.
         let burst = limits.connection_rate.unwrap_or(1).saturating_sub(1);
         let bounds = Bounds { connections: limits.per_address, per_second, burst };
         Self(Addresses::new(bounds).map(|addresses| (addresses, RandomState::new())))
@@ -56,7 +56,7 @@ impl Guard {
         let Some((addresses, hashes)) = &self.0 else {
             return Peer { _permit: permit, _open: None, refused: None, since: now() };
         };
-        // Where it has gone already it does not matter whose it was.
+        // For a client that has already disconnected the address does not matter.
         let address =
             stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
         let key = AddressKey::new(hashes.hash_one(client(address)));

@@ -1,4 +1,4 @@
-//! Messages of a client: gathered from all that has come, routed together, answered together.
+//! PUBLISH packets of a client: batched per read, routed together, acknowledged together.
 
 use std::sync::Arc;
 
@@ -19,34 +19,34 @@ use crate::session::key::ClientKey;
 use crate::session::qos2::Qos2InFlight;
 use crate::trie::is_shallow;
 
-/// So many messages at most, or bytes of them, are routed before more are read: as many as come to so many deliveries,
-/// by what the last have come to, and few at first.
+/// Limits of one routed batch: messages, expected deliveries, bytes. The number of messages adapts to the
+/// deliveries per message of the last batch, and starts low.
 const MAX_BATCH: usize = 1024;
 const INITIAL_BATCH: usize = 16;
 const MAX_BATCH_DELIVERIES: usize = 65_536;
 const MAX_BATCH_BYTES: usize = 1 << 20;
-/// Memory for so many is kept while there are none.
+/// Capacity of the batch buffers that an idle connection keeps, in messages.
 const IDLE_BATCH_CAPACITY: usize = 64;
 
-/// What a client publishes on one connection.
+/// The publishing state of a connection.
 pub(super) struct Publishing {
-    /// Topics by their aliases, less one, as far as there were any; and the highest that there may be.
+    /// Topics by alias minus one, as far as defined; and the maximum alias.
     aliases: Vec<Option<Box<str>>>,
     most_aliases: usize,
     messages: Vec<Arc<Message>>,
     deliveries: Vec<Delivery>,
-    /// Memory for what is answered.
+    /// A reused buffer of reason codes.
     reasons: Vec<Reason>,
-    /// The places among `deliveries` of those that are not passed on, and why.
+    /// Indices into `deliveries` of rejected messages, with the reason.
     refused: Vec<(usize, Reason)>,
     bytes: usize,
-    /// How many are routed at once.
+    /// Messages routed at once.
     most: usize,
-    /// What each of the last has come to.
+    /// Deliveries per message of the last batch.
     each: usize,
-    /// Whether the client's session was to outlive its connection when that began.
+    /// Whether the session was persistent when the connection began.
     pub(super) persistent: bool,
-    /// Its session, and the number that this is kept by; 0 if it is not.
+    /// The session's key and its ID in the journal; 0 if it is not persistent.
     session: (ClientKey, u64),
 }
 
@@ -67,14 +67,14 @@ impl Publishing {
         }
     }
 
-    /// Adds a message to those that are gathered.
+    /// Adds a message to the batch.
     pub(super) fn add(
         &mut self,
         publish: &Publish<'_>,
         (policy, identity, drops): (&Policy, &Identity, &Drops),
     ) -> Result<(), End> {
         let mut alias = None;
-        // The users' own are not looked through: they are passed on.
+        // User properties are forwarded without inspection.
         let others = match publish.properties.are_user() {
             true => Properties::NONE,
             false => publish.properties,
@@ -153,7 +153,7 @@ impl Publishing {
         self.deliveries.is_empty()
     }
 
-    /// The last messages have come to so many deliveries each.
+    /// Adapts the batch size to the deliveries per message of the last batch.
     fn adapt_batch(&mut self, each: usize) {
         self.each = each;
         let fits = MAX_BATCH_DELIVERIES / each.max(1);
@@ -166,7 +166,7 @@ impl Publishing {
 }
 
 impl Connection {
-    /// Routes what was gathered, and answers it.
+    /// Routes and acknowledges the batch.
     pub(super) async fn publish(&mut self) -> Result<(), End> {
         self.publishing.bytes = 0;
         let mut messages = std::mem::take(&mut self.publishing.messages);
@@ -182,7 +182,7 @@ impl Connection {
             rate_limit.published(deliveries.len(), now());
         }
         let (begun, together) = match deliveries.iter().any(|own| exactly_once(own).is_some()) {
-            // Boxed, as what few need is not to be held by all.
+            // Boxed: few connections need it.
             true => Box::pin(self.begin(&deliveries)).await?,
             false => (None, None),
         };
@@ -190,7 +190,7 @@ impl Connection {
             let mut all = (0..begun.len()).filter(is_allowed).map(|n| begun[n]);
             messages.retain(|_| all.next().unwrap_or(true));
             if begun.contains(&false) {
-                // Those are answered as if they were new: so what was noted of them is to be on the disk.
+                // Duplicates are acknowledged like new messages, so their records must be on disk.
                 if let Err(end) = Box::pin(self.wait_for_all()).await {
                     refuse(&together, &deliveries, begun);
                     return Err(end);
@@ -208,8 +208,8 @@ impl Connection {
             if !own.messages.is_empty() {
                 own = match self.context.stages.routing.call(Item::Publish(own)).await {
                     Ok(Answer::Published(own)) => own,
-                    // Nobody knows where it has arrived: the client sends it again, and what has arrived then
-                    // arrives twice, which is better than not at all.
+                    // The outcome is unknown. The client will retransmit, and a message may be delivered
+                    // twice rather than not at all.
                     _ => {
                         let (left, client) = (deliveries.len() - answered, &self.identity.client);
                         let example = || format!("from client {client:?}");
@@ -220,8 +220,8 @@ impl Connection {
                 };
             }
             let left = own.messages.split_off(own.reasons.len());
-            // It has arrived, or will when the disk takes it; or a crash comes before. So it is not said to be refused
-            // either: the client comes back and sends it again, and what is of QoS 2 is known then.
+            // The batch was routed but is not on disk yet. It is not rejected either: the client retransmits
+            // after reconnecting, and QoS 2 messages are then recognized as duplicates.
             let is_late = own.is_late && !deliveries.iter().all(is_at_most_once);
             if !own.messages.is_empty() {
                 self.publishing.adapt_batch(own.each);
@@ -233,14 +233,14 @@ impl Connection {
                 let reason = match is_allowed(&n) {
                     true if is_new => match reasons.next() {
                         Some(reason) => reason,
-                        // There was no room for it yet, and it is answered behind those before.
+                        // Not routed yet for lack of permits; acknowledged in a later round.
                         None => break,
                     },
-                    // In 3.1.1 it is dropped, and taken for delivered: there is no word for it.
+                    // MQTT 3.1.1 has no negative acknowledgement: the message is dropped and acknowledged.
                     false if self.version == Version::V5 => refusal(n).unwrap_or(Reason::SUCCESS),
                     _ => Reason::SUCCESS,
                 };
-                // All of them, so that none is taken for begun that was refused.
+                // Continue after an error, so that every rejected QoS 2 message is abandoned.
                 if !is_late {
                     done = done.and(self.acknowledge(*delivery, reason).await);
                 }
@@ -259,7 +259,7 @@ impl Connection {
             }
             let (messages, each) = (left.len(), self.publishing.each);
             own.messages = left;
-            // Boxed, as what is seldom is not to be held by all.
+            // Boxed: rare.
             own.permit = Box::pin(self.context.delivery_limiter.acquire(messages, each)).await;
         }
         deliveries.clear();
@@ -269,7 +269,8 @@ impl Connection {
         done
     }
 
-    /// None of the messages has arrived behind those that were `answered`: those of QoS 2 are new when they come again.
+    /// Abandons all messages after the first `answered`: when the client retransmits QoS 2 messages, they are
+    /// new.
     #[cold]
     async fn abandon_rest(
         &self,
@@ -278,30 +279,31 @@ impl Connection {
         (begun, answered): (&Option<Vec<bool>>, usize),
     ) {
         let new = begun.as_ref().map_or(&[][..], |begun| &begun[answered..]);
-        // It may be back already, on a connection that is not asked to give up anything.
+        // First in the shared state: the client may already be connected again, and that connection does not
+        // see this call.
         let refused = refuse(together, &deliveries[answered..], new);
         if let Some(together) = together {
-            // Those before them have come.
+            // The messages before them were delivered.
             together.set_routed();
         }
         self.abandon(refused).await;
     }
 
-    /// Messages of QoS 2 have not arrived: when they come again, they are new.
+    /// Abandons QoS 2 messages: when the client retransmits them, they are new.
     async fn abandon(&self, ids: Vec<PacketId>) {
         if !ids.is_empty() {
             let _ = self.context.stages.sessions.abandon(self.key, self.connection_id, ids).await;
         }
     }
 
-    /// Waits until all that was noted is on the disk.
+    /// Waits until all appended records are on disk.
     async fn wait_for_all(&self) -> Result<(), End> {
         let wal = &self.context.wal;
         wal.durable_with_progress(wal.latest()).await.map_err(|_| TAKES_NOTHING)
     }
 
-    /// Notes which messages of QoS 2 were begun, of which there are some. For each message whether it is to be routed; and
-    /// what says when it was.
+    /// Registers the QoS 2 messages of a batch. Returns for each message of the batch whether it is to be
+    /// routed, and the shared state of the QoS 2 messages.
     async fn begin(&self, deliveries: &[Delivery]) -> Result<Qos2Begin, End> {
         let ids: Vec<_> = deliveries.iter().filter_map(exactly_once).collect();
         let mut tries = 0;
@@ -310,7 +312,7 @@ impl Connection {
                 self.context.stages.sessions.begin(self.key, self.connection_id, ids.clone()).await;
             match begun.map_err(|_| Reason::SERVER_BUSY)? {
                 Ok(begun) => break begun,
-                // The connection before has begun it, and does not know yet what becomes of it.
+                // A previous connection registered the message and has not routed it yet.
                 Err(Reason::SERVER_BUSY) if tries < 1000 => sleep(RETRY_DELAY).await,
                 Err(reason) => return Err(reason.into()),
             }
@@ -330,7 +332,7 @@ impl Connection {
             self.abandon(exactly_once(&delivery).into_iter().collect()).await;
         }
         if reason.is_failure() && self.version == Version::V3 {
-            // Which has no word for it but the end.
+            // MQTT 3.1.1 has no negative acknowledgement but closing the connection.
             return Err(reason.into());
         }
         let mut buffer = PropertyBuffer::new();
@@ -350,12 +352,12 @@ impl Connection {
     }
 }
 
-/// Memory for what is gathered next, if it is little.
+/// Keeps small buffers for reuse, and frees large ones.
 fn without_excess<T>(memory: Vec<T>) -> Vec<T> {
     if memory.capacity() > IDLE_BATCH_CAPACITY { Vec::new() } else { memory }
 }
 
-/// Says that none of those messages of QoS 2 has arrived that are `new`. Their numbers.
+/// Marks the `new` QoS 2 messages as refused, and returns their packet identifiers.
 fn refuse(
     together: &Option<Arc<Qos2InFlight>>,
     deliveries: &[Delivery],
@@ -372,7 +374,7 @@ fn refuse(
 /// See [`Connection::begin`].
 type Qos2Begin = (Option<Vec<bool>>, Option<Arc<Qos2InFlight>>);
 
-/// Who waits for an acknowledgement cannot have one.
+/// The end of a connection whose publisher cannot get an acknowledgement.
 pub(super) const TAKES_NOTHING: End = End::Because(
     Reason::SERVER_UNAVAILABLE,
     "the disk takes nothing: what was not acknowledged may be lost",
@@ -382,7 +384,7 @@ fn is_at_most_once(delivery: &Delivery) -> bool {
     delivery.id().is_none()
 }
 
-/// The number of a message that is to arrive exactly once.
+/// The packet identifier of a QoS 2 message.
 fn exactly_once(delivery: &Delivery) -> Option<PacketId> {
     match delivery {
         Delivery::ExactlyOnce(id) => Some(*id),

@@ -1,31 +1,30 @@
-//! How often a client publishes: no more of it is read while it is ahead of its rate.
+//! Publish rate limit of a client: the broker stops reading from it while it exceeds its rate.
 
 use std::time::Duration;
 
-/// So long a client may have been silent for, to say that much at once.
+/// The burst after a pause, as time at the client's rate.
 const BURST: Duration = Duration::from_secs(1);
 
-/// One client's rate, as the moment at which what it has published will be paid for (the generic cell rate
-/// algorithm).
+/// Generic cell rate algorithm: the theoretical arrival time of the next message.
 pub(super) struct RateLimit {
-    /// What a message costs.
+    /// Interval between messages at the full rate.
     cost: Duration,
     paid: Duration,
 }
 
 impl RateLimit {
-    /// Messages in a second.
+    /// A limit of `rate` messages per second.
     pub(super) fn new(rate: u32) -> Self {
         Self { cost: Duration::from_secs(1) / rate.max(1), paid: Duration::ZERO }
     }
 
-    /// So many were published.
+    /// Accounts for `messages` published at `now`.
     pub(super) fn published(&mut self, messages: usize, now: Duration) {
         let messages = u32::try_from(messages).unwrap_or(u32::MAX);
         self.paid = self.paid.max(now).saturating_add(self.cost.saturating_mul(messages));
     }
 
-    /// How long nothing more is to be read.
+    /// Time to wait before reading more.
     pub(super) fn wait(&self, now: Duration) -> Duration {
         self.paid.saturating_sub(now.saturating_add(BURST))
     }
@@ -47,7 +46,7 @@ mod tests {
         assert_eq!(rate_limit.wait(at(5000)), at(0));
         rate_limit.published(3, at(5000));
         assert_eq!((rate_limit.wait(at(5000)), rate_limit.wait(at(5100))), (at(300), at(200)));
-        // A rest makes good for no more than a second.
+        // A pause accumulates at most one second.
         rate_limit.published(11, at(60_000));
         assert_eq!(rate_limit.wait(at(60_000)), at(100));
     }

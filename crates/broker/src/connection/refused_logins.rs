@@ -1,4 +1,4 @@
-//! Logins that were refused: counted, and told to the operator, not more often than every ten seconds.
+//! Refused logins: a counter, and at most one log line every ten seconds.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,29 +10,29 @@ use phalanx::time::now;
 use phalanx::{SharedStage, select, sleep};
 use phalanx_mqtt::Reason;
 
-/// The time between two lines on stderr.
+/// Interval between log lines.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// So many characters of a user name are shown.
+/// Maximum number of characters of a user name in the log.
 const SHOWN_CHARACTERS: usize = 64;
 
-/// See above.
+/// The counter and the log's rate limit.
 pub(crate) struct RefusedLogins {
     counter: Counter,
     untold: Mutex<Untold>,
 }
 
-/// Since the last line.
+/// Refusals since the last log line.
 #[derive(Default)]
 struct Untold {
     wrong: u64,
     locked_out: u64,
     busy: u64,
-    /// The last name and address.
+    /// The last user name and address.
     last: String,
-    /// When the last line was written.
+    /// When the last line was logged.
     told: Option<Duration>,
-    /// Whether an operation waits to write the next.
+    /// Whether an operation waits to log the next line.
     is_awaited: bool,
 }
 
@@ -41,8 +41,8 @@ impl RefusedLogins {
         Self { counter, untold: Mutex::default() }
     }
 
-    /// Counts a refused login with its user and address, as far as they are known. The line is logged now, or
-    /// by an operation of `stage` later.
+    /// Counts a refused login of this user and address, if known. The line is logged now, or later by an
+    /// operation of `stage`.
     pub(crate) fn refused(
         self: &Arc<Self>,
         reason: Reason,
@@ -93,11 +93,11 @@ impl RefusedLogins {
     }
 }
 
-/// The time at which a refusal is logged.
+/// When a refusal is logged.
 enum Told {
     Now(String),
     Later,
-    /// With others, by the operation that waits.
+    /// With the next line of the waiting operation.
     Already,
 }
 

@@ -1,4 +1,4 @@
-//! The operation that sends: the connection's own answers, and its session's messages, whichever there are.
+//! The sending operation of a connection: sends the connection's responses and its session's messages.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::connection::transport::Transport;
 use crate::session::key::ClientKey;
 use crate::session::{Pulled, SessionStage};
 
-/// So long a client may take to read why its connection is closed.
+/// Time that a client gets to read why its connection is closed.
 pub(super) const LINGER: Duration = Duration::from_secs(2);
 
-/// Sends until the connection is closed from either side. All that has gathered while something was sent goes
-/// with the next.
+/// Sends until either side closes the connection. Output that accumulates during a write is sent with the
+/// next one.
 pub(crate) async fn send(
     stream: Rc<Transport>,
     outbox: Rc<Outbox>,
@@ -29,7 +29,7 @@ pub(crate) async fn send(
     timeout: IoTimeout,
     (sent, _peer): (Counter, Rc<Peer>),
 ) {
-    // Asked for again only when the last is sent, so that more comes at once.
+    // The next pull starts after the last write, so that each sends as much as possible.
     let (mut pull, mut spare) = (None, Vec::new());
     loop {
         let mut bytes = Vec::new();
@@ -50,19 +50,20 @@ pub(crate) async fn send(
                     pull = None;
                     bytes = pulled;
                 }
-                // The reader has ended it, and has said why, if the client has not.
+                // The reader ended the session, and has queued a reason if the client did not disconnect
+                // itself.
                 Either::Left(Ok(Pulled::Closed(_)))
                     if outbox.is_closed() || outbox.is_disconnected() =>
                 {
                     pull = None;
                 }
                 Either::Left(Ok(Pulled::Closed(reason))) => {
-                    // Nothing may follow the farewell, so what was said meanwhile goes before it.
+                    // DISCONNECT must be last, so pending responses precede it.
                     bytes = outbox.take(Vec::new());
                     outbox.close_with_words();
                     if outbox.version() == Version::V5 {
                         let farewell = Packet::Disconnect(Disconnect::because(reason));
-                        // It fits.
+                        // The packet is short.
                         let _ = farewell.encode(Version::V5, &mut bytes);
                     }
                 }
@@ -83,14 +84,14 @@ pub(crate) async fn send(
         }
     }
     if outbox.lingers() && !is_draining() {
-        // Closed while the client still says something, the connection would be reset, and what was said last
-        // lost with it.
+        // Closing a socket with unread input would reset the connection, and the client might lose the last
+        // packet.
         stream.finish(IoTimeout::after(LINGER)).await;
         sleep(LINGER).await;
     } else if stream.is_wrapped() {
         stream.finish(IoTimeout::after(LINGER)).await;
     }
     outbox.close();
-    // Whoever reads from it finds its end.
+    // The reader sees the end of the stream.
     stream.shut();
 }

@@ -1,4 +1,4 @@
-//! SUBSCRIBE and UNSUBSCRIBE of a connection.
+//! SUBSCRIBE and UNSUBSCRIBE.
 
 use std::borrow::Cow;
 use std::num::NonZero;
@@ -15,12 +15,12 @@ use crate::content::path::path;
 use crate::routing::SubscriptionRequest;
 use crate::trie::is_shallow;
 
-/// Why something cannot be subscribed to, in words.
+/// The text of a rejection.
 type Why = Cow<'static, str>;
 
-/// A long packet is done in pieces of so many subscriptions, or bytes of what they are known by: one that asks for
-/// millions holds up others no longer than that, takes no memory for all of them at once, and is kept in entries
-/// that the journal takes. A filter in a property is part of each, so that a short packet can come to gigabytes.
+/// Limits of one chunk of a long packet: subscriptions, and bytes of their keys. Chunks limit how long other
+/// clients wait, the memory used, and the size of journal entries. A filter in a user property is part of
+/// every key, so a short packet can expand to gigabytes.
 const MAX_CHUNK_SUBSCRIPTIONS: usize = 4096;
 const MAX_CHUNK_BYTES: usize = 1 << 20;
 
@@ -28,7 +28,7 @@ const _: () = assert!(
     MAX_CHUNK_SUBSCRIPTIONS * 64 + MAX_CHUNK_BYTES + 3 * 65_535 < phalanx_store::Entry::MOST_BYTES
 );
 
-/// How much a chunk comes to.
+/// The size of the current chunk.
 #[derive(Default)]
 struct Chunk {
     subscriptions: usize,
@@ -36,7 +36,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// One more, known by so many bytes. Whether that is enough, and another chunk begins.
+    /// Adds a subscription with a key of `bytes`; returns whether the chunk is full, and starts the next.
     fn is_full(&mut self, bytes: usize) -> bool {
         self.subscriptions += 1;
         self.bytes += bytes;
@@ -55,7 +55,7 @@ impl Connection {
             Property::SubscriptionIdentifier(number) => NonZero::new(number),
             _ => None,
         });
-        // Before anything is done: an answer that cannot be sent would leave the client waiting.
+        // Checked first: without a response, the client would wait forever.
         let reasons = &vec![0; subscribe.filters.iter().count()];
         let ack = SubAck { id: subscribe.id, reasons, properties: Properties::NONE };
         self.check_ack_size(&Packet::SubAck(ack))?;
@@ -94,7 +94,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Subscribes to a chunk of what is asked for, and adds how that went to `reasons`.
+    /// Subscribes to one chunk, and appends the reason codes to `reasons`.
     async fn subscribe_chunk(
         &self,
         chunk: Vec<Result<SubscriptionRequest, Reason>>,
@@ -107,14 +107,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the client takes this answer (MQTT-3.1.2-24).
+    /// Checks that the response fits the client's maximum packet size (MQTT-3.1.2-24).
     fn check_ack_size(&self, answer: &Packet<'_>) -> Result<(), End> {
         let what = "the answer would be longer than the client's maximum packet size";
         let takes = self.outbox.takes(answer);
         takes.then_some(()).ok_or(End::Because(Reason::PACKET_TOO_LARGE, what))
     }
 
-    /// How much of what a subscription matches this client may receive.
+    /// Which messages of a subscription this client may receive.
     fn covered(&mut self, key: &str) -> Result<Covered, (Reason, Why)> {
         let filter = path(key).map_or("", |path| path.filter);
         let covered = self.policy.load().may_subscribe(&self.identity, filter);
@@ -127,7 +127,7 @@ impl Connection {
         let ack = UnsubAck { id: unsubscribe.id, reasons, properties: Properties::NONE };
         self.check_ack_size(&Packet::UnsubAck(ack))?;
         let Ok(of_packet) = PacketFilter::of(unsubscribe.properties) else {
-            // Nothing was subscribed to with these.
+            // No subscription can have been made with these properties.
             let reasons = &vec![Reason::TOPIC_FILTER_INVALID.0; reasons.len()];
             self.outbox.push(&Packet::UnsubAck(UnsubAck { reasons, ..ack }));
             return Ok(());
@@ -150,7 +150,7 @@ impl Connection {
     }
 }
 
-/// Whether this can be subscribed to; why not, if not.
+/// Checks the topic filter of a subscription.
 fn check(asked: &ParsedSubscription) -> Result<(), Why> {
     let Some(path) = path(&asked.key) else { return Err("there is no topic filter".into()) };
     if !topic::is_filter(path.filter) {

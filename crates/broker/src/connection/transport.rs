@@ -1,7 +1,7 @@
-//! What a connection's bytes go through: a socket as it is, TLS over one, or a WebSocket over either.
+//! The transport of a connection: TCP, TLS, or WebSocket over either.
 //!
-//! One reads and another one writes, each one thing at a time. What only TLS and WebSocket need while they wait is
-//! boxed, for connections without them are not to hold the room.
+//! One operation reads and one writes. The state that TLS and WebSocket need while waiting is boxed, so that
+//! plain connections do not reserve memory for it.
 
 use std::io;
 use std::net::{IpAddr, Shutdown};
@@ -14,7 +14,7 @@ use phalanx_tls::TlsStream;
 use crate::connection::outbox::Outbox;
 use crate::connection::websocket::WebSocket;
 
-/// A client's connection, whatever its bytes are wrapped in. Dropping it closes it.
+/// A client's connection. Dropping it closes the socket.
 pub(crate) enum Transport {
     Plain(Stream),
     Tls(Box<TlsStream>),
@@ -22,7 +22,7 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    /// Waits for bytes and appends them to `buffer`. Returns how many; zero is the end.
+    /// Waits for input and appends it to `buffer`. Returns the number of bytes; 0 at the end of the stream.
     pub(crate) async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => stream.read(buffer, timeout).await,
@@ -31,7 +31,7 @@ impl Transport {
         }
     }
 
-    /// Sends all of `bytes`, and gives their memory back.
+    /// Writes all of `bytes`, and returns the buffer for reuse.
     pub(crate) async fn write(&self, bytes: Vec<u8>, timeout: IoTimeout) -> io::Result<Vec<u8>> {
         match self {
             Self::Plain(stream) => stream.write(bytes, timeout).await,
@@ -43,7 +43,7 @@ impl Transport {
         }
     }
 
-    /// Says that nothing more will be sent. There may be nobody to tell.
+    /// Ends the output stream. The client may already be gone.
     pub(crate) async fn finish(&self, timeout: IoTimeout) {
         match self {
             Self::Plain(stream) => drop(stream.shutdown(Shutdown::Write)),
@@ -52,13 +52,13 @@ impl Transport {
         }
     }
 
-    /// Whether its end is to be said with [`finish`](Self::finish), since only then it is known that nobody has
-    /// cut it off. A socket says it by being closed.
+    /// Whether the end of the stream has to be sent with [`finish`](Self::finish), which protects against
+    /// truncation. TCP connections are simply closed.
     pub(crate) fn is_wrapped(&self) -> bool {
         !matches!(self, Self::Plain(_))
     }
 
-    /// Whether this is TLS.
+    /// Whether the connection uses TLS.
     pub(crate) fn is_sealed(&self) -> bool {
         match self {
             Self::Plain(_) => false,
@@ -67,25 +67,25 @@ impl Transport {
         }
     }
 
-    /// Whether it has something to say by itself: answers to what a WebSocket's client has asked.
+    /// Whether the transport itself has output, such as WebSocket pongs.
     #[inline]
     pub(crate) fn has_answers(&self) -> bool {
         matches!(self, Self::WebSocket(socket) if socket.has_answers())
     }
 
-    /// From here on somebody writes whom `outbox` wakes.
+    /// Registers the outbox whose sender writes the transport's own output.
     pub(crate) fn has_sender(&self, outbox: &Rc<Outbox>) {
         if let Self::WebSocket(socket) = self {
             socket.has_sender(outbox.clone());
         }
     }
 
-    /// Ends it in both directions: whoever reads from it finds its end.
+    /// Shuts down both directions: a pending read ends.
     pub(crate) fn shut(&self) {
         let _ = self.stream().shutdown(Shutdown::Both);
     }
 
-    /// The client's address; none where it has gone already.
+    /// The client's address; `None` if it has disconnected.
     pub(crate) fn peer_ip(&self) -> Option<IpAddr> {
         self.stream().peer_addr().ok().map(|address| address.ip())
     }
@@ -98,7 +98,7 @@ impl Transport {
         }
     }
 
-    /// The user that a certificate names.
+    /// The user name in the client's certificate.
     pub(crate) fn client_name(&self) -> Option<Arc<str>> {
         match self {
             Self::Plain(_) => None,

@@ -1,4 +1,4 @@
-//! MQTT within a WebSocket (MQTT 5 §6): bytes of packets within binary messages.
+//! MQTT over WebSocket (MQTT 5 §6): packets in binary messages.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -12,26 +12,27 @@ use phalanx_websocket::{Code, Decoder, MAX_HEAD, Refused, Upgrade, binary, close
 use crate::connection::outbox::Outbox;
 use crate::connection::transport::Transport;
 
-/// What is spoken within (MQTT 5 §6).
+/// The subprotocol (MQTT 5 §6).
 const PROTOCOL: &str = "mqtt";
-/// So many bytes of answers wait for a client that does not read; what it asks for then is not answered.
+/// Maximum size of unsent pongs, in bytes; further pings are not answered.
 const MAX_QUEUED_ANSWERS: usize = 4096;
 
 /// The server's end of a WebSocket.
 pub(crate) struct WebSocket {
     below: Transport,
     decoder: RefCell<Decoder>,
-    /// What came behind the upgrade.
+    /// Input received with the upgrade request.
     early: RefCell<Vec<u8>>,
-    /// Pongs, and at last a close frame: sent by whoever writes.
+    /// Pongs and the close frame, sent by the next write.
     answers: RefCell<Vec<u8>>,
-    /// The close frame is said.
+    /// The close frame was queued.
     closing: Cell<bool>,
-    /// Wakes whoever writes; as long as there is nobody, the reader writes itself.
+    /// Wakes the sender. Before there is one, the reader writes.
     sender: RefCell<Option<Rc<Outbox>>>,
 }
 
-/// Becomes a WebSocket, if the client wants one and its page may have one. `limit` is for all of it.
+/// Upgrades a connection if the client requests it and its origin is allowed. `limit` is the timeout of the
+/// upgrade.
 pub(crate) async fn upgrade(
     below: Transport,
     origins: &[String],
@@ -91,7 +92,7 @@ impl WebSocket {
             if self.decoder.borrow().is_closed() {
                 return Ok(0);
             }
-            // One limit for packets, whatever else comes meanwhile.
+            // The timeout is for packets; control frames do not extend it.
             let timeout = timeout.remaining(now() - begun);
             if raw.is_empty() && Box::pin(self.below.read(&mut raw, timeout)).await? == 0 {
                 return Ok(0);
@@ -113,10 +114,10 @@ impl WebSocket {
         let mut decoder = self.decoder.borrow_mut();
         let mut answers = self.answers.borrow_mut();
         let before = answers.len();
-        // What is broken is closed with an answer that says why.
+        // A violation queues a close frame with the reason.
         let _ = decoder.feed(raw, buffer, &mut answers);
         match decoder.is_closed() {
-            // Nothing is said behind the end.
+            // No frame may follow the close frame.
             true if self.closing.get() => answers.truncate(before),
             true => self.closing.set(true),
             false if before > MAX_QUEUED_ANSWERS => answers.truncate(before),
@@ -124,7 +125,7 @@ impl WebSocket {
         }
     }
 
-    /// Sends what there is to answer, and `bytes` in a message, if there are any.
+    /// Sends queued control frames, and `bytes` as a message if not empty.
     pub(super) async fn write(
         &self,
         mut bytes: Vec<u8>,
@@ -132,7 +133,7 @@ impl WebSocket {
     ) -> io::Result<Vec<u8>> {
         let mut before = self.answers.take();
         if self.closing.get() {
-            // The last that is said is the close frame.
+            // No message may follow the close frame.
             bytes.clear();
         }
         if !bytes.is_empty() {
@@ -149,7 +150,7 @@ impl WebSocket {
         if !self.closing.replace(true) {
             close(Code::Normal, &mut self.answers.borrow_mut());
         }
-        // There may be nobody to tell.
+        // The client may already be gone.
         let _ = self.write(Vec::new(), timeout).await;
         Box::pin(self.below.finish(timeout)).await;
     }
