@@ -1,4 +1,4 @@
-//! A message as the broker has it: once, however many it is for.
+//! A message in the broker, shared by all its deliveries.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,11 +11,12 @@ use phalanx_mqtt::{
 use crate::session::key::ClientKey;
 use crate::trie::is_shallow;
 
-/// Whether a message may be passed on: a strict receiver would close its connection for what is refused here, and this
-/// broker that of a receiver that publishes to the response topic. Both would be sent the message again, and so on.
+/// Checks whether a message may be forwarded. A strict receiver would close its connection for an invalid
+/// message, and so would this broker when a receiver publishes to an invalid response topic. Either would
+/// receive the message again after reconnecting, and so on.
 ///
 /// # Errors
-/// The reason, and what is wrong.
+/// The reason code and a description.
 pub(crate) fn check(
     topic: &str,
     properties: Properties<'_>,
@@ -29,30 +30,30 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// A message on its way through the broker.
+/// A message.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) topic: String,
     pub(crate) payload: Vec<u8>,
-    /// What is passed on as it came: all but what concerns one connection or changes with time.
+    /// The forwarded properties: all except those of one connection, and the expiry.
     properties: PropertyBuffer,
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
-    /// Whether a version before this one has taken it in and kept it, that did not [check](check) it: then it is sent to
-    /// nobody.
+    /// Whether the message was stored by an earlier version and fails today's [check](check). Such a message
+    /// is not sent.
     pub(crate) is_invalid: bool,
     /// By the runtime's clock.
     expires: Option<Duration>,
-    /// Who has published it; none where that was the broker.
+    /// The publisher; `None` for the broker's own messages and wills.
     pub(crate) from: Option<ClientKey>,
-    /// If it is of QoS 2, and from a client: the number that its session is kept by, 0 if it is not; and the one that
-    /// it came with.
+    /// For a QoS 2 message of a client: the ID of its session in the journal, 0 if not persistent, and its
+    /// packet identifier.
     pub(crate) begun: Option<(u64, PacketId)>,
-    /// The number that it is kept by; 0 while it is not. Written by the router alone.
+    /// The ID in the journal; 0 if not stored. Written by the router only.
     number: AtomicU64,
 }
 
-/// What is kept of a message.
+/// The stored fields of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoredMessage<'a> {
     pub(crate) topic: &'a str,
@@ -63,8 +64,8 @@ pub(crate) struct StoredMessage<'a> {
 }
 
 impl Message {
-    /// What a client has published at `now` to `topic`, which an alias may have stood for. `kept` is the number that
-    /// its session is kept by; 0 if it is not.
+    /// A message published at `now` to `topic`, resolved from its alias. `durable_id` is the ID of the
+    /// client's session in the journal; 0 if not persistent.
     pub(crate) fn of(
         publish: &Publish<'_>,
         topic: &str,
@@ -87,7 +88,7 @@ impl Message {
         own
     }
 
-    /// Whether [`fill`](Self::fill) would leave little of the memory unused.
+    /// Whether [`fill`](Self::fill) would waste little of the buffers' capacity.
     pub(crate) fn fits(&self, publish: &Publish<'_>, topic: &str) -> bool {
         let fits = |capacity: usize, needed: usize| capacity <= 2 * needed + SLACK;
         fits(self.topic.capacity(), topic.len())
@@ -95,7 +96,7 @@ impl Message {
             && fits(self.properties.capacity(), publish.properties.bytes())
     }
 
-    /// Is what a client has published, as [`of`](Self::of) has it, in the memory of what it was before.
+    /// Overwrites this message with another, as [`of`](Self::of), reusing its buffers.
     pub(crate) fn fill(
         &mut self,
         publish: &Publish<'_>,
@@ -121,7 +122,7 @@ impl Message {
         *self.number.get_mut() = 0;
     }
 
-    /// What was kept by this number.
+    /// A message from the journal.
     pub(crate) fn from_stored(
         number: u64,
         stored: &StoredMessage<'_>,
@@ -143,7 +144,7 @@ impl Message {
         }
     }
 
-    /// What there is to keep of it, but for when it expires.
+    /// The fields to store, except for the expiry.
     pub(crate) fn stored(&self) -> StoredMessage<'_> {
         StoredMessage {
             topic: &self.topic,
@@ -154,23 +155,23 @@ impl Message {
         }
     }
 
-    /// Whether a client wants it kept.
+    /// Whether its publisher requests durability.
     pub(crate) fn wants_keeping(&self) -> bool {
         self.from.is_some() && (self.retain || self.qos != QoS::AtMostOnce)
     }
 
-    /// Whether its publisher is answered only when what is kept of it is on the disk: of QoS 0 nothing is promised. But where
-    /// `much` waits for the disk, who has more kept waits with it.
+    /// Whether its publisher is acknowledged only after the message is on disk. QoS 0 has no such guarantee;
+    /// but with a long backlog (`much`) publishers of retained messages wait, too.
     pub(crate) fn is_awaited(&self, much: bool) -> bool {
         self.qos != QoS::AtMostOnce || much && self.retain
     }
 
-    /// When it expires, by the runtime's clock.
+    /// The time of expiry, by the runtime's clock.
     pub(crate) fn expires(&self) -> Option<Duration> {
         self.expires
     }
 
-    /// The number that it is kept by; 0 while it is not.
+    /// The ID in the journal; 0 if not stored.
     pub(crate) fn number(&self) -> u64 {
         self.number.load(Ordering::Relaxed)
     }
@@ -179,8 +180,8 @@ impl Message {
         self.number.store(number, Ordering::Relaxed);
     }
 
-    /// What a will says, as if it were published when the clock began: it is [postponed](Self::postponed) until
-    /// it is.
+    /// The message of a will, as if published at time 0; [`postponed`](Self::postponed) adds the time of
+    /// publication.
     pub(crate) fn of_will(will: &Will<'_>) -> Self {
         let mut properties = PropertyBuffer::new();
         let expires = pass_on(will.properties, Duration::ZERO, &mut properties);
@@ -198,7 +199,7 @@ impl Message {
         }
     }
 
-    /// What the broker says of itself.
+    /// A message of the broker's own, below `$SYS`.
     pub(crate) fn system(topic: &str, payload: String) -> Self {
         Self {
             topic: topic.into(),
@@ -214,32 +215,32 @@ impl Message {
         }
     }
 
-    /// The users' own properties.
+    /// The user properties.
     pub(crate) fn user(&self) -> impl Iterator<Item = (&str, &str)> {
         self.properties.get().user()
     }
 
-    /// How many bytes all its properties have.
+    /// Length of all properties, in bytes.
     pub(crate) fn properties_bytes(&self) -> usize {
         self.properties.get().bytes()
     }
 
-    /// Whether it is worth nothing any more at `now`.
+    /// Whether it has expired at `now`.
     pub(crate) fn has_expired(&self, now: Duration) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// The same, to be kept while this is on its way.
+    /// A copy, stored until this message is published.
     pub(crate) fn again(&self) -> Self {
         Self::from_stored(0, &self.stored(), self.expires)
     }
 
-    /// The same message, published `later`.
+    /// This message, published `later`.
     pub(crate) fn postponed(self, later: Duration) -> Self {
         Self { expires: self.expires.map(|expires| expires.saturating_add(later)), ..self }
     }
 
-    /// Writes the properties that a subscriber gets into `buffer`.
+    /// Writes the properties for a subscriber into `buffer`.
     pub(crate) fn write_properties(
         &self,
         buffer: &mut PropertyBuffer,
@@ -253,32 +254,31 @@ impl Message {
             let _ = buffer.push(Property::MessageExpiry(left));
         }
         for &identifier in identifiers {
-            // They came in a property of a client's, so they fit into one.
+            // The identifiers came from a client's property, so they are valid.
             let _ = buffer.push(Property::SubscriptionIdentifier(identifier));
         }
     }
 
-    /// Those properties where nothing is to be added to them.
+    /// The stored properties, if a subscriber receives them unchanged.
     pub(crate) fn properties(&self, identifiers: &[u32]) -> Option<Properties<'_>> {
         (identifiers.is_empty() && self.expires.is_none()).then(|| self.properties.get())
     }
 
-    /// What it costs to keep it, in bytes: of memory, so that bounds are bounds.
+    /// Memory use in bytes, for limits.
     pub(crate) fn size(&self) -> usize {
         size_of::<Self>() + self.memory()
     }
 
-    /// Bytes of memory that it has beside itself.
+    /// Size of its buffers, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.topic.capacity() + self.payload.capacity() + self.properties.capacity()
     }
 }
 
-/// So many bytes of memory may be unused beyond as many as are used.
+/// Acceptable unused capacity, in bytes, in addition to as much as is used.
 const SLACK: usize = 64;
 
-/// Has `buffer` hold the properties that are passed on, and nothing else. When the message expires that was published at
-/// `now`.
+/// Fills `buffer` with the forwarded properties. Returns the expiry of a message published at `now`.
 fn pass_on(
     properties: Properties<'_>,
     now: Duration,
@@ -305,7 +305,7 @@ fn pass_on(
             Property::MessageExpiry(seconds) => {
                 expires = Some(now.saturating_add(Duration::from_secs(seconds.into())));
             }
-            // What was read can be written.
+            // A decoded property can be encoded.
             property if !own(&property) => drop(buffer.push(property)),
             _ => (),
         }

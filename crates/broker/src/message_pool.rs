@@ -1,8 +1,8 @@
-//! Messages that are over, to be used again: so that one that is passed on and not kept calls no allocator.
+//! A pool of messages per processor, so that forwarding a message calls no allocator.
 //!
-//! They come home with the answer to whoever has published them, if nobody else has them then; each processor has its
-//! own. What is large is not kept, nor is memory used for much less than it has: what a message costs while it waits is
-//! within twice its size.
+//! Messages return with the acknowledgement to the publishing connection, if nothing else references them.
+//! Large messages are freed, and a buffer is not reused for a much smaller message: a queued message takes at
+//! most twice its size.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use phalanx_mqtt::Publish;
 use crate::message::Message;
 use crate::session::key::ClientKey;
 
-/// So many at most, as many as are routed at once and as many again; and bytes of memory that each has.
+/// Messages in the pool, twice the maximum batch; and buffer bytes of each.
 const POOL_CAP: usize = 2048;
 const MAX_POOLED_BYTES: usize = 1024;
 
@@ -21,14 +21,14 @@ thread_local! {
     static POOL: RefCell<Vec<Arc<Message>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a client has published, as [`Message::of`] makes it.
+/// A new message, as by [`Message::of`].
 pub(crate) fn get(
     publish: &Publish<'_>,
     topic: &str,
     session: (ClientKey, u64),
     now: Duration,
 ) -> Arc<Message> {
-    // What is to be kept for long has no more memory than it needs.
+    // A retained message is stored for long, so it gets exact buffers.
     if !publish.retain
         && let Some(mut spare) = POOL.with_borrow_mut(Vec::pop)
         && let Some(own) = Arc::get_mut(&mut spare)
@@ -40,7 +40,7 @@ pub(crate) fn get(
     Arc::new(Message::of(publish, topic, session, now))
 }
 
-/// Takes messages back that nobody else has, and forgets the others.
+/// Returns messages without other references to the pool, and drops the others.
 pub(crate) fn recycle(messages: &mut Vec<Arc<Message>>) {
     POOL.with_borrow_mut(|spare| {
         for message in messages.drain(..) {

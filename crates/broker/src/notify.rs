@@ -1,29 +1,29 @@
-//! A notify: one operation waits for it, and others of its processor ring it. It says that something has changed, and
-//! whoever on_reload it looks what. Unlike an event it is used again, so that waiting calls no allocator.
+//! A notification for one waiting operation, from other operations of its processor. Unlike an event it can
+//! be used repeatedly, so waiting calls no allocator.
 
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// A notify. Dropped it rings, so that nobody waits in vain.
+/// A notification. Dropping it notifies.
 #[derive(Default)]
 pub(crate) struct Notify(Cell<Option<Waker>>);
 
 impl Notify {
-    /// Wakes whoever waits.
+    /// Wakes the waiting operation, if any.
     pub(crate) fn notify(&self) {
         if let Some(waiting) = self.0.take() {
             waiting.wake();
         }
     }
 
-    /// Has this one woken, in place of whoever was to be.
+    /// Registers a waker, replacing an earlier one.
     pub(crate) fn register(&self, waiting: &Waker) {
         self.0.set(Some(waiting.clone()));
     }
 
-    /// Happens when it is notified after this was polled first.
+    /// Completes when [`notify`](Self::notify) is called after its first poll.
     pub(crate) fn notified(&self) -> Notified<'_> {
         Notified { notify: self, waits: false }
     }

@@ -1,4 +1,4 @@
-//! Who operates a broker.
+//! The interface between a running broker and its operator.
 
 use std::sync::Arc;
 
@@ -8,21 +8,20 @@ use crate::config::Config;
 use crate::reload::Reloader;
 use crate::serve::{ServeError, Serving, run};
 
-/// Told of a broker's life, and asked for a new configuration when it gets SIGHUP. None of this is called on a
-/// processor, so all of it may block.
+/// Callbacks during a broker's life. They are not called on processors, so they may block.
 pub trait Operator: Send + Sync + 'static {
-    /// Connections are accepted.
+    /// Called when connections are accepted.
     fn ready(&self, serving: &Serving<'_>);
 
-    /// SIGHUP has come: time to read the configuration again, hand it to [`Reloader::reload`], and tell what came of
-    /// it. The next SIGHUP waits until this has returned.
+    /// Called on SIGHUP: reads the configuration, passes it to [`Reloader::reload`] and reports the result.
+    /// The next SIGHUP is handled after the return.
     fn reload(&self, reloader: &mut Reloader);
 
-    /// The broker finishes what is under way, and lets nobody in.
+    /// Called when the broker stops accepting and finishes its work.
     fn stopping(&self) {}
 }
 
-/// As [`serve`](crate::serve), for somebody who operates the broker while it runs.
+/// As [`serve`](crate::serve), with callbacks for the operator.
 ///
 /// ```no_run
 /// use std::sync::Arc;

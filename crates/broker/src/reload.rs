@@ -1,8 +1,8 @@
-//! A new configuration in the place of the one that a broker goes by, while it does.
+//! Replaces the configuration of a running broker.
 //!
-//! What may fail is done first: the configuration is checked, and files of users, rules, certificates and
-//! authorities are read. Then nothing fails any more, and all of it is put in the place of what was there. Who has
-//! connected keeps the limits of connections that it has come with; what may wait for it is bounded anew.
+//! All steps that can fail come first: the checks, and reading users, rules, certificates and authorities.
+//! Then everything is replaced. Existing connections keep the settings they were accepted with, except for
+//! the limits of their sessions.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,37 +15,37 @@ use crate::config::{Config, Tls};
 use crate::serve::{ServeError, source};
 use crate::settings::{Settings, SharedSettings};
 
-/// Puts new configurations in the place of a running broker's.
+/// Replaces the configuration of a running broker.
 pub struct Reloader {
     pub(crate) settings: SharedSettings,
     pub(crate) access: Access,
     pub(crate) tls: Option<(Arc<Certificates>, Option<Clients>)>,
-    /// What cannot change is as it was when the broker started.
+    /// The settings of the start, for those that need a restart.
     pub(crate) running: Config,
 }
 
-/// A new configuration is followed.
+/// The result of a successful reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reloaded {
-    /// The files that it names and that were read.
+    /// The files that were read.
     pub files: Vec<PathBuf>,
-    /// Keys whose values differ from those of the start, which hold until the broker is started again.
+    /// Changed keys that need a restart to take effect.
     pub needs_restart: Vec<String>,
-    /// What somebody should know of the certificate, one line each.
+    /// Warnings about the certificate, one line each.
     pub warnings: Vec<String>,
 }
 
 impl Reloader {
-    /// Checks `new`, reads the files that it names, and goes by it from then on, as far as a broker that runs can.
+    /// Checks `new`, reads the files it names, and applies all settings that need no restart.
     ///
-    /// May block: it is for a thread of its own.
+    /// May block.
     ///
     /// # Errors
-    /// When the configuration is wrong, or something that it names cannot be had. Then nothing changes.
+    /// If the configuration is invalid or a file is unusable. Then nothing changes.
     pub fn reload(&mut self, new: Config) -> Result<Reloaded, ServeError> {
         let mut followed = new.over(&self.running);
-        // A new one that is well may not be so together with what stays of the old one.
+        // A valid new configuration may be invalid in combination with settings that stay.
         for config in [&new, &followed] {
             let errors = config.check();
             if !errors.is_empty() {
@@ -61,7 +61,7 @@ impl Reloader {
             let Tls { certificate, key, client_authorities } = tls;
             let authorities =
                 client_authorities.as_deref().map(Clients::of_authorities).transpose()?;
-            // The last that may fail.
+            // The last step that can fail.
             warnings = certificates.replace(vec![source(tls)], SystemTime::now())?;
             if let (Some(clients), Some(authorities)) = (clients, &authorities) {
                 clients.follow(authorities);

@@ -1,5 +1,5 @@
-//! What a filter looks at in a message: its user properties, and the top-level fields of a payload in JSON
-//! where a subscription asks for those.
+//! The attributes of a message that filters test: its user properties and, for subscriptions that request it,
+//! the top-level fields of a JSON payload.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::content::index::ContentIndex;
 use crate::message::Message;
 
-/// The event that `message` is; with its payload's fields, if `json`.
+/// Encodes `message` as an event; with the payload's fields if `json`.
 pub(crate) fn code(message: &Message, json: bool, index: &mut ContentIndex) -> Event {
     match json {
         false => index.code(message.user().map(|(name, text)| (name, Value::Untyped(text)))),
@@ -19,13 +19,13 @@ pub(crate) fn code(message: &Message, json: bool, index: &mut ContentIndex) -> E
     }
 }
 
-/// A message's attributes.
+/// The attributes of a message.
 pub(crate) struct Attributes<'m> {
     properties: Vec<(&'m str, Value<'m>)>,
     fields: Fields<'m>,
 }
 
-/// The fields of a payload; of one that is no object there are none.
+/// The fields of a payload; empty unless the payload is a JSON object.
 #[derive(Default)]
 struct Fields<'m>(Vec<(Cow<'m, str>, Field<'m>)>);
 
@@ -36,9 +36,9 @@ enum Field<'m> {
 }
 
 impl<'m> Attributes<'m> {
-    /// Those of `message`; its payload's fields too, if `json`.
+    /// The attributes of `message`, including its payload's fields if `json`.
     pub(crate) fn of(message: &'m Message, json: bool) -> Self {
-        // Each takes five bytes at least; mostly it is a dozen.
+        // A property takes at least five bytes, typically a dozen.
         let mut properties = Vec::with_capacity(message.properties_bytes() / 12 + 1);
         properties.extend(message.user().map(|(name, text)| (name, Value::Untyped(text))));
         let fields = match json {
@@ -48,7 +48,8 @@ impl<'m> Attributes<'m> {
         Self { properties, fields }
     }
 
-    /// Names and values: of several of one name the last counts, so a property rather than a field.
+    /// Names and values. Of several attributes with one name the last counts, so properties take precedence
+    /// over fields.
     pub(crate) fn list(&self) -> Cow<'_, [(&str, Value<'_>)]> {
         if self.fields.0.is_empty() {
             return Cow::Borrowed(&self.properties);
@@ -67,7 +68,7 @@ impl<'m> Attributes<'m> {
 
 impl<'m> Fields<'m> {
     fn of(payload: &'m [u8]) -> Self {
-        // Most payloads that are no objects tell by their first byte.
+        // The first byte identifies most payloads that are not objects.
         let first = payload.iter().find(|byte| !byte.is_ascii_whitespace());
         if first != Some(&b'{') {
             return Self::default();
@@ -81,7 +82,7 @@ impl<'m> Fields<'m> {
     }
 }
 
-/// Reads an object, and of its fields what is a number, a boolean or a string. The rest is as good as missing.
+/// Visits an object and collects its numbers, booleans and strings. Other fields are ignored.
 struct Object;
 
 impl<'m> Visitor<'m> for Object {
@@ -103,7 +104,7 @@ impl<'m> Visitor<'m> for Object {
                     let Text(text) = serde_json::from_str(text).map_err(A::Error::custom)?;
                     Field::String(text)
                 }
-                // Exactly as it is written; what is too long to be compared is as good as missing.
+                // Parsed exactly. A number too long to be compared is ignored.
                 Some(b'-' | b'0'..=b'9') => match Number::parse(text) {
                     Ok(number) => Field::Number(number),
                     Err(_) => continue,
@@ -116,6 +117,6 @@ impl<'m> Visitor<'m> for Object {
     }
 }
 
-/// Text that is borrowed where nothing in it is escaped.
+/// A string, borrowed unless it has escapes.
 #[derive(serde::Deserialize)]
 struct Text<'m>(#[serde(borrow)] Cow<'m, str>);

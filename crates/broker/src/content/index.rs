@@ -1,9 +1,9 @@
-//! All filters on what messages carry, in one index: which of them, of the topic filters that a message is
-//! for, does it satisfy?
+//! One index of all content filters. It finds those that a message satisfies, among the filters of the topic
+//! filters that the message matches.
 //!
-//! Each topic filter with such subscriptions has a number, and each filter in the index asks for its topic
-//! filter's number besides what it asks for itself. A message is an event for each topic filter that it is for, and
-//! all events of a cohort are matched at once.
+//! Each topic filter that has content filters is assigned a number, and each of its content filters in the
+//! index also requires that number. A message becomes one event per matching topic filter. All events of a
+//! cohort are matched together.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -13,37 +13,37 @@ use phalanx_matcher::{Attribute, Event, Index, Matches, Options, Snapshot, Value
 use crate::content::parse::{Content, NUMBER};
 use crate::routing::subscribers::{ClientIndex, Group, Subscription};
 
-/// Whose filter it is, and its subscription's key. A group has one for all its members.
+/// The identity of a filter: its client and its subscription's key. The members of a group share one filter.
 pub(crate) type Key = (Option<ClientIndex>, Box<str>);
 
-/// Who gets what a filter matches.
+/// The receiver of messages that satisfy a filter.
 pub(crate) enum Owner {
     Client(ClientIndex, Subscription),
-    /// One of its members.
+    /// One member of the group receives the message.
     Group(Group),
 }
 
-/// The filters of all clients.
+/// The content filters of all clients.
 pub(crate) struct ContentIndex {
     index: Index,
-    /// Whose they are, by their numbers in the index.
+    /// The owner of each filter, by its number in the index.
     owners: Vec<Option<Owner>>,
-    /// And by their keys, with whether they look at the payload.
+    /// The filters by key, and whether they test the payload.
     known: Known,
     numbers: i64,
     events: Vec<Event>,
-    /// The message that each event is of.
+    /// The message of each event.
     messages: Vec<u32>,
     matches: Matches,
     names: Names,
-    /// Whether filters are still being arranged anew.
+    /// Whether the index is being adapted.
     is_arranging: bool,
 }
 
-/// What is paid with each filter that comes or goes for arranging all anew, in filters that are looked at: some
-/// microseconds. As it begins when as much has changed as there was, four would do.
+/// Adaptation work per added or removed filter, in filters examined: a few microseconds. Adaptation starts
+/// when as many filters changed as existed, so four would suffice.
 const ADAPT_PER_CHANGE: usize = 8;
-/// And with each cohort while it goes on, so that it comes to its end: about a tenth of a millisecond.
+/// Adaptation work per cohort, so that an adaptation completes: about 100 µs.
 const ADAPT_PER_COHORT: usize = 128;
 
 impl ContentIndex {
@@ -61,14 +61,14 @@ impl ContentIndex {
         }
     }
 
-    /// A number for a topic filter that had none.
+    /// Assigns a number to a topic filter.
     pub(crate) fn number(&mut self) -> i64 {
         self.numbers += 1;
         self.numbers
     }
 
-    /// Files a filter under its topic filter's number, for a client, or for a member of the `group` of this name. Whether it
-    /// replaces one of the same key and client; and whether the filter is new.
+    /// Adds a filter under its topic filter's number, for a client or for a member of `group`. Returns
+    /// whether it replaces a filter of the same client and key, and whether the filter is new in the index.
     pub(crate) fn add(
         &mut self,
         (client, group, key): (ClientIndex, Option<&str>, &str),
@@ -103,8 +103,8 @@ impl ContentIndex {
         (false, true)
     }
 
-    /// Takes a client's filter away, or the client from a group. If the filter is gone then: whether it has looked at the
-    /// payload.
+    /// Removes a client's filter, or the client from a group. If the filter is removed from the index,
+    /// returns whether it tested the payload.
     pub(crate) fn remove(
         &mut self,
         (client, is_shared, key): (ClientIndex, bool, &str),
@@ -124,14 +124,14 @@ impl ContentIndex {
         Some(json)
     }
 
-    /// Goes on with arranging the filters anew, if that has begun: for a moment.
+    /// Continues an adaptation of the index for a moment.
     pub(crate) fn arrange(&mut self) {
         if self.is_arranging {
             self.is_arranging = self.index.adapt_some(ADAPT_PER_COHORT);
         }
     }
 
-    /// Codes what a message carries.
+    /// Encodes the attributes of a message as an event.
     pub(crate) fn code<'m>(
         &mut self,
         carried: impl Iterator<Item = (&'m str, Value<'m>)>,
@@ -145,9 +145,9 @@ impl ContentIndex {
         snapshot.event_of(known)
     }
 
-    /// Adds a message's event for the topic filter of this number.
+    /// Adds a message's event for the topic filter with this number.
     pub(crate) fn ask(&mut self, message: u32, number: i64, mut event: Event) {
-        // In the end, as of several of one name the last counts.
+        // Set last, because the last of several values counts.
         if let Some(attribute) = self.index.attribute(NUMBER) {
             self.index.set(&mut event, attribute, number.into());
         }
@@ -155,7 +155,7 @@ impl ContentIndex {
         self.messages.push(message);
     }
 
-    /// Shows `found` for each message whose filters it satisfies.
+    /// Matches all events, and calls `found` for each message and filter that it satisfies.
     pub(crate) fn answer(&mut self, mut found: impl FnMut(u32, &Owner)) {
         if self.events.is_empty() {
             return;
@@ -174,13 +174,13 @@ impl ContentIndex {
 
 type KnownShard = HashMap<Key, (phalanx_matcher::Subscription, bool), foldhash::fast::RandomState>;
 
-/// A table in shards: when one needs more room, only what is in it is moved, and nobody waits for the move of a million.
+/// A sharded hash map: growing rehashes one shard, so that no client waits for a million entries.
 struct Known {
     shards: Box<[KnownShard]>,
     hasher: foldhash::fast::RandomState,
 }
 
-/// A power of two: each has some thousands of a million.
+/// A power of two. With a million filters, a shard has some thousands.
 const SHARDS: usize = 256;
 
 impl Known {
@@ -189,30 +189,31 @@ impl Known {
         Self { shards, hasher: foldhash::fast::RandomState::default() }
     }
 
-    /// The share that a key is in.
+    /// The shard of a key.
     fn of(&mut self, key: &Key) -> &mut KnownShard {
         &mut self.shards[self.hasher.hash_one(key) as usize % SHARDS]
     }
 }
 
-/// What messages carry, mostly they carry in the same order: the names of one, and what the index knows them as,
-/// by their places. To compare a short name costs a tenth of finding it.
+/// A cache of attribute names by position. Most messages have the same properties in the same order, and
+/// comparing a short name costs a tenth of a lookup.
 #[derive(Default)]
 struct Names {
     known: Vec<(Box<str>, Option<Attribute>)>,
-    /// Of the index, which may learn a name.
+    /// The version of the index, which may add names.
     version: u64,
     messages: usize,
 }
 
-/// Every so many messages the names are those of another: where messages differ, the others do not pay for it.
+/// Interval in messages at which unknown names are cached. Messages that differ do not evict the names of the
+/// others more often.
 const RELEARN_INTERVAL: usize = 16;
-/// Longer names, and those in later places, are found each time.
+/// Limits of cached names: their length, and their position in the message.
 const MAX_CACHED_NAME_BYTES: usize = 64;
 const MAX_CACHED_NAMES: usize = 256;
 
 impl Names {
-    /// Another message.
+    /// Begins with the next message.
     fn next(&mut self, snapshot: &Snapshot) {
         self.messages = self.messages.wrapping_add(1);
         if self.version != snapshot.version() {
@@ -222,7 +223,7 @@ impl Names {
         }
     }
 
-    /// The attribute of the name in a message's place numbered `at`.
+    /// The attribute with this name, at position `at` of the message.
     fn find(&mut self, at: usize, name: &str, snapshot: &Snapshot) -> Option<Attribute> {
         if let Some((known, attribute)) = self.known.get(at)
             && **known == *name
@@ -237,7 +238,7 @@ impl Names {
             if at < self.known.len() {
                 self.known[at] = (name.into(), attribute);
             } else if at == self.known.len() {
-                // Behind a place that is kept for none, none is kept.
+                // The names are contiguous: after a gap none is cached.
                 self.known.push((name.into(), attribute));
             }
         }

@@ -1,5 +1,5 @@
-//! Subscriptions with a filter on what messages carry: how it is written, what it looks at, and how all filters
-//! are asked at once.
+//! Content filters: their syntax, the attributes that they test, and the index that matches all of them
+//! together.
 
 pub(crate) mod attributes;
 pub(crate) mod index;

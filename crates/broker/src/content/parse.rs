@@ -1,4 +1,4 @@
-//! A subscription's filter on what messages carry, as clients write it: before the topic filter, behind it, or in a user
+//! Parses subscriptions with a content filter, which may precede or follow the topic filter or be a user
 //! property of SUBSCRIBE.
 
 use phalanx_matcher::{Filter, FilterError, Literal, Number};
@@ -6,20 +6,20 @@ use phalanx_mqtt::Properties;
 
 use crate::content::path::{KEY_SEPARATOR, Parts, is_nearly, unescaped};
 
-/// A filter on what messages carry.
+/// A filter on the content of messages.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Content {
     pub(crate) filter: Filter,
-    /// Whether it looks at the fields of a payload in JSON, too.
+    /// Whether it also tests the fields of a JSON payload.
     pub(crate) json: bool,
 }
 
-/// The attribute that has the number of a topic filter. A message's own cannot take its place: of several values the
-/// last counts, and that is this.
+/// The attribute that holds the number of a topic filter. A message cannot override it, because of several
+/// values the last counts.
 pub(crate) const NUMBER: &str = "$filter";
 
 impl Content {
-    /// The filter, and that the topic filter is the one of this number.
+    /// The filter, extended by the condition that the topic filter has this number.
     pub(crate) fn numbered(&self, number: i64) -> Filter {
         self.filter.and_equal(NUMBER, Literal::Number(Number::from(number)))
     }
@@ -30,21 +30,21 @@ impl Content {
     }
 }
 
-/// A subscription as it was asked for, taken apart.
+/// A parsed subscription.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ParsedSubscription {
-    /// What it is known by: asked for again it is replaced, and so it is unsubscribed from.
+    /// Identifies the subscription for replacement and for UNSUBSCRIBE.
     pub(crate) key: Box<str>,
     pub(crate) content: Option<Content>,
 }
 
-/// Names of the user property that has a filter, and of the one that says what else is looked at.
+/// The user properties that hold a filter, and the one that selects the payload.
 const WHERE: [&str; 2] = ["$where", "filter"];
 const PAYLOAD: &str = "$payload";
-/// What a query begins with that looks at the payload's fields.
+/// The prefix of a query that tests the payload's fields.
 const JSON: &str = "$json";
 
-/// The filter that the properties of a SUBSCRIBE or UNSUBSCRIBE have for all its topic filters.
+/// The filter in the properties of a SUBSCRIBE or UNSUBSCRIBE, which applies to all its topic filters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct PacketFilter<'a> {
     text: Option<&'a str>,
@@ -53,7 +53,7 @@ pub(crate) struct PacketFilter<'a> {
 
 impl<'a> PacketFilter<'a> {
     /// # Errors
-    /// A sentence on what is wrong.
+    /// A description of the error.
     pub(crate) fn of(properties: Properties<'a>) -> Result<Self, String> {
         let mut own = Self::default();
         for (name, value) in properties.user() {
@@ -76,7 +76,7 @@ impl<'a> PacketFilter<'a> {
     }
 }
 
-/// The key of a subscription, its content's text not looked at: for what was subscribed to before.
+/// The key of a subscription. The filter's syntax is not checked, because the subscription exists already.
 pub(crate) fn key(filter: &str, own: PacketFilter<'_>) -> Box<str> {
     match own {
         PacketFilter { text: Some(text), json } => {
@@ -88,10 +88,10 @@ pub(crate) fn key(filter: &str, own: PacketFilter<'_>) -> Box<str> {
     }
 }
 
-/// Takes a subscription apart.
+/// Parses a subscription.
 ///
 /// # Errors
-/// A sentence on what is wrong, which names the column where that is in its filter.
+/// A description of the error, with its column in the filter.
 pub(crate) fn parse(filter: &str, own: PacketFilter<'_>) -> Result<ParsedSubscription, String> {
     let Parts { condition, query, .. } = Parts::of(filter)?;
     let content = match (condition, query, own.text) {
@@ -114,7 +114,7 @@ pub(crate) fn parse(filter: &str, own: PacketFilter<'_>) -> Result<ParsedSubscri
     Ok(ParsedSubscription { key: key(filter, own), content })
 }
 
-/// Takes a subscription apart that was asked for before, by what it is known by.
+/// Parses the key of an existing subscription.
 ///
 /// # Errors
 /// As [`parse`].

@@ -1,22 +1,22 @@
-//! How a subscription is written in one text, which any client can send:
-//! `$share/GROUP/$where/CONDITION/TOPIC FILTER?QUERY`, of which only the topic filter must be there.
+//! The syntax of a subscription in one text, usable from any client library:
+//! `$share/GROUP/$where/CONDITION/TOPIC FILTER?QUERY`. Only the topic filter is required.
 //!
-//! Many client libraries check topic filters themselves, and refuse one with `+` or `#` beside other signs in a level. So
-//! the condition of a `$where/` is a level by itself, in which these signs and `/` are escaped.
+//! Many client libraries validate topic filters, and reject `+` or `#` next to other characters of a level.
+//! Therefore the condition of `$where/` is a level of its own, in which these characters and `/` are escaped.
 
 use phalanx_mqtt::topic::{self, Shared};
 
-/// The first level of a subscription with a condition on user properties, and of one that looks at the payload's fields too.
+/// The first level of a subscription with a condition on user properties, or also on the payload's fields.
 const WHERE: &str = "$where/";
 const WHERE_JSON: &str = "$where-json/";
 
-/// Stands in a key between a topic filter and the filter of a property: in no topic filter there is one.
+/// Separates the topic filter and the filter of a user property in a key. Topic filters cannot contain it.
 pub(super) const KEY_SEPARATOR: char = '\0';
 
-/// The condition of `$where/`, escaped, and whether it is `$where-json/`.
+/// The escaped condition of `$where/`, and whether it is `$where-json/`.
 type Condition<'a> = (&'a str, bool);
 
-/// A subscription's text, taken apart.
+/// The parts of a subscription's text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Parts<'a> {
     pub(super) path: Shared<'a>,
@@ -27,7 +27,7 @@ pub(super) struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     /// # Errors
-    /// A sentence on what is wrong.
+    /// A description of the error.
     pub(super) fn of(text: &'a str) -> Result<Self, String> {
         let Some(Shared { group, filter }) = topic::shared(text) else {
             return Err("a shared subscription is $share/GROUP/FILTER".into());
@@ -69,7 +69,7 @@ fn take_condition(filter: &str) -> Result<(Option<Condition<'_>>, &str), String>
     Ok((None, filter))
 }
 
-/// Whether `name` is one by which a filter may be meant, but for capitals and for signs that are not letters.
+/// Whether `name` is probably a misspelled name of a filter: equal except for case and non-letters.
 pub(super) fn is_nearly(name: &str) -> bool {
     let letters: String = name.chars().filter(|c| c.is_alphabetic()).collect();
     ["where", "wherejson", "filter", "filters", "payload", "json"]
@@ -79,7 +79,7 @@ pub(super) fn is_nearly(name: &str) -> bool {
 /// Unescapes a condition: `%2B` is `+`, and so on.
 ///
 /// # Errors
-/// A sentence on what is wrong.
+/// A description of the error.
 pub(super) fn unescaped(condition: &str) -> Result<String, String> {
     let mut pieces = condition.split('%');
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
@@ -94,18 +94,18 @@ pub(super) fn unescaped(condition: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "the escapes in $where/ are not UTF-8".into())
 }
 
-/// The group and the topic filter of a key; `None` if it is not shared.
+/// The group and the topic filter of a key.
 pub(crate) fn path(key: &str) -> Option<Shared<'_>> {
     Parts::of(own_text(key)).ok().map(|parts| parts.path)
 }
 
-/// Whether a subscription with this key has a filter on what messages carry.
+/// Whether a subscription with this key has a content filter.
 pub(crate) fn has_content(key: &str) -> bool {
     let is_within = |parts: Parts<'_>| parts.condition.is_some() || parts.query.is_some();
     key.contains(KEY_SEPARATOR) || Parts::of(key).is_ok_and(is_within)
 }
 
-/// The client's own text in a key, without the filter of a property.
+/// The client's text in a key, without the filter of a user property.
 fn own_text(key: &str) -> &str {
     key.split(KEY_SEPARATOR).next().unwrap_or(key)
 }

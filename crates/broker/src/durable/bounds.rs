@@ -1,16 +1,16 @@
-//! Bounds of the changes that wait for the disk, in bytes.
+//! Limits on records waiting for the disk, in bytes.
 
-/// Changes that are noted and committed at once, but for the last of them.
+/// Records committed together; the last entry may exceed it.
 pub(crate) const MAX_COMMIT_BYTES: usize = 1 << 20;
 
-/// Changes that wait for the disk; beyond, there is no room for more.
+/// Records waiting for the disk; beyond it, additions are refused.
 const MAX_PENDING_BYTES: usize = 64 << 20;
 
-/// Beyond so many, messages that nobody is promised to keep wait with the disk, too: they take as long to write, and others
-/// wait behind them.
+/// Backlog beyond which publishers of QoS 0 messages to be retained also wait for the disk: their records
+/// delay those of others.
 pub(crate) const BACKLOG_BYTES: usize = 4 * MAX_COMMIT_BYTES;
 
-/// The bounds of one wal.
+/// The limits of one WAL.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// See [`MAX_COMMIT_BYTES`].
@@ -22,7 +22,8 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Where room is set aside for a full disk, the changes that wait when it is full must fit in a third of that.
+    /// The limits for a journal with `reserve` bytes set aside: the records pending when the disk fills up
+    /// must fit a third of them.
     pub(crate) fn new(reserve: u64) -> Self {
         let third = usize::try_from(reserve / 3).unwrap_or(usize::MAX);
         let pending = if reserve > 0 { MAX_PENDING_BYTES.min(third) } else { MAX_PENDING_BYTES };

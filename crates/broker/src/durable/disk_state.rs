@@ -1,4 +1,4 @@
-//! The state of the disk: whether it is full, whether it refuses writes, and log lines about changes of both.
+//! The state of the disk: whether it is full or fails, and the log lines about changes of the state.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,16 +7,16 @@ use phalanx_store::AppendError;
 
 use crate::log::LogLimit;
 
-/// The state of the disk. One operation at a time changes it, and any may read it.
+/// The state of the disk, written by one operation at a time.
 #[derive(Default)]
 pub(crate) struct DiskState {
-    /// The disk is full, and the journal uses the room that was set aside.
+    /// The disk is full, and the journal uses the reserve.
     low: Flag,
-    /// The last write has failed.
+    /// The last write failed.
     failing: Flag,
-    /// The last write has failed as the disk is full.
+    /// The last write failed because the disk is full.
     is_out_of_room: AtomicBool,
-    /// The last error of a write.
+    /// The last write error.
     error: Mutex<String>,
 }
 
@@ -40,34 +40,34 @@ impl Flag {
 }
 
 impl DiskState {
-    /// Whether the journal uses the room that was set aside.
+    /// Sets whether the journal uses the reserve.
     pub(crate) fn set_low(&self, is_low: bool) {
         self.low.set(is_low);
     }
 
-    /// A write has failed.
+    /// Records a failed write.
     pub(crate) fn failed(&self, error: &AppendError) {
         *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error.to_string();
         self.is_out_of_room.store(error.is_out_of_room(), Ordering::Relaxed);
         self.failing.set(true);
     }
 
-    /// A write has succeeded.
+    /// Records a successful write.
     pub(crate) fn written(&self) {
         self.is_out_of_room.store(false, Ordering::Relaxed);
         self.failing.set(false);
     }
 
-    /// Whether the disk is full, with room set aside or without.
+    /// Whether the disk is full, with or without a reserve.
     pub(crate) fn is_full(&self) -> bool {
         self.low.is_set() || self.is_out_of_room.load(Ordering::Relaxed)
     }
 }
 
-/// In looks: no change of the state waits longer for its line.
+/// Maximum interval between log lines about one flag, in log intervals.
 const MAX_LOG_PAUSE: u32 = 2;
 
-/// The log of a [`DiskState`].
+/// The log's rate limits for a [`DiskState`].
 #[derive(Default)]
 pub(crate) struct DiskLog {
     low: LogLimit,
@@ -75,7 +75,7 @@ pub(crate) struct DiskLog {
 }
 
 impl DiskLog {
-    /// One look at the state: the lines that are due.
+    /// The lines that are due.
     pub(crate) fn lines(&mut self, disk: &DiskState, is_last: bool) -> Vec<String> {
         let mut lines = Vec::new();
         let mut line = |limit: &mut LogLimit, flag: &Flag, text: &dyn Fn(bool) -> String| {
@@ -138,10 +138,10 @@ mod tests {
                 disk.set_low(false);
             }
         }
-        // Two lines at once, and then two in two looks at most.
+        // Two lines immediately, then at most two in two intervals.
         assert!((990..=1002).contains(&lines.len()), "{}", lines.len());
         assert!(lines.iter().all(|(_, line)| line.contains(" times since the last line")));
-        // The last state is logged at the next looks, and no line comes without a change.
+        // The final state is logged, and no line is written without a change.
         disk.set_low(true);
         let last: Vec<_> = (0..3).flat_map(|_| log.lines(&disk, false)).collect();
         assert!(last.iter().any(|line| line.starts_with("the disk is full")), "{last:?}");

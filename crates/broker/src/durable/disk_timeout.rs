@@ -1,20 +1,20 @@
-//! How long to wait for the disk: of the time in which the broker was awake. A laptop that was suspended, or a machine
-//! that stood still, has kept nobody waiting, and nobody is sent away when it wakes. So time is counted in slices, one
-//! for each look, and however late a look comes it counts for one.
+//! The timeout for the disk, in time that the broker was running. Time during which the machine was suspended
+//! does not count, so no client is disconnected after a resume. Time is measured in ticks, each counted with
+//! at most [`MAX_TICK`].
 
 use std::time::Duration;
 
 use phalanx::sleep;
 use phalanx::time::now;
 
-/// Who can be told that it did not go waits for the disk for so long; and who has published for as long as the disk takes
-/// anything in such a time.
+/// Maximum time that CONNECT, SUBSCRIBE and UNSUBSCRIBE wait for the disk; publishers wait as long as the
+/// disk makes progress within this time.
 pub(crate) const DISK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// So much time counts at most from one look to the next.
+/// Maximum time that one tick counts.
 pub(crate) const MAX_TICK: Duration = Duration::from_millis(250);
 
-/// Time in which somebody was awake who looks again and again.
+/// A clock of the time that the broker was running.
 pub(crate) struct AwakeClock {
     looked: Duration,
     spent: Duration,
@@ -25,7 +25,7 @@ impl AwakeClock {
         Self { looked: now, spent: Duration::ZERO }
     }
 
-    /// Looks again, and says how much has been so far.
+    /// Advances the clock; returns the time elapsed so far.
     pub(crate) fn tick(&mut self, now: Duration) -> Duration {
         self.spent += now.saturating_sub(self.looked).min(MAX_TICK);
         self.looked = now;
@@ -33,7 +33,7 @@ impl AwakeClock {
     }
 }
 
-/// Waits for [`DISK_TIMEOUT`].
+/// Completes after [`DISK_TIMEOUT`].
 pub(crate) async fn disk_timeout() {
     let mut awake = AwakeClock::since(now());
     while awake.tick(now()) < DISK_TIMEOUT {

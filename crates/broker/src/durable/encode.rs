@@ -1,5 +1,5 @@
-//! Messages, wills and sessions as they are written, and read again. What is written by one version is read by
-//! the next: a field that is added has a new tag.
+//! Encoding of messages, wills and sessions in the journal. Later versions read it: a new field has a new
+//! tag.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use phalanx_store::{Entry, MessageId, Record, SessionId};
 use crate::message::{Message, StoredMessage};
 use crate::session::state::{Session, Will};
 
-/// What is kept of a session beyond what the store knows of it.
+/// The part of a session's state that the store does not interpret.
 #[derive(Default)]
 pub(crate) struct Extras {
     pub(crate) will: Option<Will>,
-    /// Wills of connections before, which are on their way to the router.
+    /// Wills of earlier connections that the router has not accepted yet.
     pub(crate) pending_wills: Vec<Message>,
-    /// Whose it is, if any user's.
+    /// The owner; `None` for an anonymous client's session.
     pub(crate) user: Option<Arc<str>>,
 }
 
-/// The time by both clocks, read at once.
+/// The time by two clocks, read at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clocks {
-    /// The runtime's.
+    /// The runtime's clock.
     pub(crate) now: Duration,
-    /// Since 1970.
+    /// The time of day, since 1970.
     pub(crate) day: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Clocks {
         Self { now: now(), day: time_of_day() }
     }
 
-    /// A time of the runtime's, in seconds since 1970. Never 0, which says that there is none.
+    /// Converts a time of the runtime's clock to seconds since 1970. Never 0, which means none.
     pub(crate) fn to_day(self, at: Duration) -> u64 {
         let day = (self.day + at).saturating_sub(self.now);
         (day.as_secs() + u64::from(day.subsec_nanos() > 0)).max(1)
@@ -46,7 +46,7 @@ impl Clocks {
         ((self.day + at).saturating_sub(self.now).as_millis() as u64).max(1)
     }
 
-    /// A time in seconds since 1970 by the runtime's clock, which did not go then, maybe.
+    /// Converts seconds since 1970 to the runtime's clock, which may have started later.
     pub(crate) fn of_day(self, day: u64) -> Duration {
         (self.now + Duration::from_secs(day)).saturating_sub(self.day)
     }
@@ -58,18 +58,18 @@ impl Clocks {
 
 const RETAIN: u8 = 1 << 2;
 
-/// A QoS and whether something is retained, in a byte.
+/// Encodes a QoS and the retain flag in a byte.
 pub(crate) fn flags(qos: QoS, retain: bool) -> u8 {
     qos as u8 | if retain { RETAIN } else { 0 }
 }
 
-/// What [`flags`] has put into a byte; none if it was something else.
+/// Decodes a byte written by [`flags`]; `None` if it is invalid.
 pub(crate) fn of_flags(flags: u8) -> Option<(QoS, bool)> {
     (flags & !(3 | RETAIN) == 0).then_some(())?;
     Some((QoS::of(flags & 3).ok()?, flags & RETAIN != 0))
 }
 
-/// Notes a message by a number.
+/// Appends the record of a message.
 pub(crate) fn put_message(entry: &mut Entry, number: u64, message: &Message) {
     let stored = message.stored();
     entry.push(&Record::Message {
@@ -82,7 +82,7 @@ pub(crate) fn put_message(entry: &mut Entry, number: u64, message: &Message) {
     });
 }
 
-/// A message as it was noted; none if it was not by [`put_message`].
+/// Decodes a message written by [`put_message`]; `None` if it is invalid.
 pub(crate) fn read_message(
     number: u64,
     from: &phalanx_store::Message,
@@ -100,7 +100,7 @@ pub(crate) fn read_message(
     Some(Message::from_stored(number, &stored, expires))
 }
 
-/// Notes a session as it is, one that is kept, and its wills that are on their way.
+/// Appends the record of a persistent session and its pending wills.
 pub(crate) fn put_session<'m>(
     entry: &mut Entry,
     session: &Session,
@@ -121,7 +121,7 @@ mod tag {
     pub(super) const PENDING_WILL: u8 = 3;
 }
 
-/// Says of a will that its message does not expire.
+/// The expiry of a will's message that does not expire.
 const NEVER: u64 = u64::MAX;
 
 impl Extras {
@@ -143,7 +143,7 @@ impl Extras {
         out
     }
 
-    /// What was written; none if it was not written so.
+    /// Decodes the fields; `None` if they are invalid.
     pub(crate) fn read(mut bytes: &[u8]) -> Option<Self> {
         let mut extras = Self::default();
         while let Some((tag, rest)) = bytes.split_first() {
@@ -162,7 +162,7 @@ impl Extras {
 
 fn write_will(message: &Message, delay: Duration, out: &mut Vec<u8>) {
     let stored = message.stored();
-    // Its clock begins when it is published.
+    // The expiry interval starts when the will is published.
     let expires = message.expires().map_or(NEVER, |at| at.as_secs());
     out.extend_from_slice(&delay.as_secs().to_le_bytes());
     out.extend_from_slice(&expires.to_le_bytes());
@@ -196,9 +196,9 @@ fn field(out: &mut Vec<u8>, tag: u8, write: impl FnOnce(&mut Vec<u8>)) {
     put(out, &bytes);
 }
 
-/// Appends a length and so many bytes.
+/// Appends bytes with their length.
 fn put(out: &mut Vec<u8>, bytes: &[u8]) {
-    // What came in a packet is shorter.
+    // Shorter than the packet that contained it.
     out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     out.extend_from_slice(bytes);
 }

@@ -1,18 +1,19 @@
-//! What of the broker survives its end: a wal of all that changes, kept by [`phalanx_store`].
+//! Durability: a write-ahead log of all changes of state, stored by [`phalanx_store`].
 //!
-//! The broker works in memory, and never waits before it goes on. What it changes in sessions, queues and retained
-//! messages it notes in the wal, in the order in which it is changed; and what it *says*, it says only when
-//! all that was noted before is on the disk (output commit: Strom and Yemini, TOCS 1985). So what a crash leaves is the
-//! broker as it was at some moment, and nobody knows of anything later. One commit is for all who wait for one.
+//! The broker changes its state in memory without waiting. It appends each change of sessions, queues and
+//! retained messages to the WAL, in the order of the changes, and *sends* nothing before all changes made
+//! until then are on disk (output commit: Strom and Yemini, TOCS 1985). After a crash the broker has a
+//! consistent earlier state, and no client has seen a later one. One commit serves all operations that wait
+//! for it.
 //!
 //! | file | what |
 //! |---|---|
-//! | `wal.rs` | the order of all changes, and who waits for which |
-//! | `bounds.rs` | how much may wait for the disk |
+//! | `wal.rs` | the write-ahead log: one order of all changes, and waiting for the disk |
+//! | `bounds.rs` | limits on records waiting for the disk |
 //! | `disk_state.rs` | whether the disk is full or fails, and the log lines about it |
-//! | `patience.rs` | how long they wait |
-//! | `kept.rs` | messages, wills and sessions as they are written |
-//! | `restored.rs` | what there was, put in its place again |
+//! | `disk_timeout.rs` | the timeout for the disk |
+//! | `encode.rs` | encoding of messages, wills and sessions |
+//! | `recovery.rs` | restores the state at the start |
 
 pub(crate) mod bounds;
 pub(crate) mod disk_state;

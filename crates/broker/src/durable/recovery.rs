@@ -1,5 +1,4 @@
-//! What there was when the store was opened, put in its place again: sessions in their partitions, subscriptions
-//! and retained messages with the router.
+//! Recovery: restores the state in the store to the sessions' partitions and to the router.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::num::NonZero;
@@ -18,29 +17,29 @@ use crate::routing::{Subscriber, SubscriptionRequest};
 use crate::session::key::{ClientKey, partition_of};
 use crate::session::state::{Inflight, Queued, Session, Will};
 
-/// All that there was.
+/// The recovered state.
 #[derive(Default)]
 pub(crate) struct RecoveredState {
-    /// By the partitions' numbers.
+    /// By partition.
     pub(crate) sessions: Vec<RecoveredSessions>,
     pub(crate) routes: RecoveredRoutes,
-    /// Sessions have free numbers from here on.
+    /// The lowest unused session ID.
     pub(crate) next_session: u64,
 }
 
 /// The sessions of one partition.
 #[derive(Default)]
 pub(crate) struct RecoveredSessions {
-    /// In the order of their places.
+    /// In the order of their slots.
     pub(crate) sessions: Vec<RecoveredSession>,
-    /// How many those are, once they are in their places.
+    /// The number of sessions, after they were moved to their slots.
     pub(crate) count: u32,
-    /// Sessions that had ended: their numbers. And the wills that they had not ended without.
+    /// IDs of sessions that had ended, and their unpublished wills.
     pub(crate) ended: Vec<u64>,
     pub(crate) pending_wills: Vec<(u64, Message)>,
 }
 
-/// A session that is on no processor yet.
+/// A recovered session, before its partition is created.
 pub(crate) struct RecoveredSession {
     client_id: Arc<str>,
     user: Option<Arc<str>>,
@@ -48,7 +47,7 @@ pub(crate) struct RecoveredSession {
     expiry: u32,
     left: u64,
     will: Option<Will>,
-    /// Wills of connections before, which were on their way to the router.
+    /// Wills of earlier connections that the router had not accepted.
     pub(crate) pending_wills: Vec<Message>,
     keys: BTreeSet<Box<str>>,
     queue: VecDeque<Queued>,
@@ -58,7 +57,7 @@ pub(crate) struct RecoveredSession {
 }
 
 impl RecoveredSession {
-    /// The session, in its partition.
+    /// Converts it to a session of its partition.
     pub(crate) fn into_session(self) -> Session {
         let Self { client_id, user, number, expiry, left, will, .. } = self;
         let Self { keys, queue, inflight, received, .. } = self;
@@ -84,28 +83,28 @@ impl RecoveredSession {
     }
 }
 
-/// What the router has.
+/// The router's state.
 #[derive(Default)]
 pub(crate) struct RecoveredRoutes {
     /// Clients and their subscriptions.
     pub(crate) clients: Vec<(Subscriber, Vec<SubscriptionRequest>)>,
     pub(crate) retained: Vec<Arc<Message>>,
-    /// Free from here on.
+    /// The lowest unused IDs.
     pub(crate) next_message: u64,
     pub(crate) next_delivery: u64,
 }
 
 impl RecoveredState {
-    /// Nothing, for so many partitions.
+    /// An empty state for `partitions` partitions.
     pub(crate) fn nothing(partitions: usize) -> Self {
         let sessions = (0..partitions).map(|_| RecoveredSessions::default()).collect();
         Self { sessions, ..Self::default() }
     }
 
-    /// What was recovered at this time of day.
+    /// Converts a recovered store, at the given time of day.
     ///
     /// # Errors
-    /// What of it this version does not understand.
+    /// A description of data that this version does not understand.
     pub(crate) fn of(
         recovered: Recovered,
         partitions: usize,
@@ -125,7 +124,7 @@ impl RecoveredState {
         all.routes.next_message = recovered.next_message.0.max(1);
         all.routes.next_delivery = 1;
         all.next_session = recovered.next_session.0.max(1);
-        // A client's last session is the one with the highest number: those before had ended.
+        // Of several sessions of a client the one with the highest ID is current; the others had ended.
         let mut last = HashMap::new();
         for (number, session) in &recovered.sessions {
             last.insert(session.client.as_str(), *number);
@@ -172,7 +171,7 @@ impl RecoveredState {
     }
 }
 
-/// A session, but for its will and what it is subscribed to.
+/// A session, without its will and subscriptions.
 fn session(
     SessionId(number): SessionId,
     stored: &phalanx_store::Session,
@@ -220,7 +219,7 @@ fn requests_of(stored: &phalanx_store::Session) -> Result<Vec<SubscriptionReques
         let what = |error: String| format!("the subscription {key:?} ({error})");
         let asked = match parse::parse_key(key) {
             Ok(asked) => asked,
-            // A version before this one has taken it for something else than it was meant for.
+            // Accepted by an earlier version, which interpreted it differently.
             Err(error) => {
                 let client = &stored.client;
                 eprintln!(

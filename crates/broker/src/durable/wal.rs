@@ -1,9 +1,9 @@
-//! The wal: one order of all changes, over all processors, and when they are on the disk.
+//! The write-ahead log: one order of all changes, over all processors, and the progress of the disk.
 //!
-//! What is noted goes to the end of one pending, under a lock that is held for a copy; so a change that was made after
-//! another, by whomever, stands behind it. One operation at a time hands the pending to the journal, piece by piece. Nothing
-//! that was noted is ever refused, since it has happened: where the disk does not take it, it is tried again, and
-//! whoever asks for more meanwhile is told that there is no room.
+//! Appending copies records to a queue under a lock, so the order of the records is the order of the changes.
+//! One operation at a time passes the queue to the journal, in chunks. An append never fails, because the
+//! change has already been made: a failed write is retried, and meanwhile operations that would add to the
+//! persistent state are refused.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -23,37 +23,38 @@ use crate::durable::bounds::Bounds;
 use crate::durable::disk_state::DiskState;
 use crate::durable::disk_timeout::{AwakeClock, DISK_TIMEOUT, MAX_TICK, disk_timeout};
 
-/// A change's place in the pending. All up to it are on the disk when it is. 0 for nothing to wait for.
+/// Log sequence number: a position in the log. It is durable once all changes up to it are on disk. 0 is
+/// always durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lsn(u64);
 
-/// The wal has come to its end, or the disk takes long: nobody knows what is on it.
+/// The WAL is closed, or the disk did not respond in time: whether the change is on disk is unknown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotDurable;
 
-/// A handle on the wal, or on none where nothing is kept.
+/// A handle to the WAL; disabled without persistence.
 #[derive(Clone, Default)]
 pub(crate) struct Wal(Option<Arc<Shared>>);
 
 struct Shared {
     journal: Journal,
-    /// Where the operation runs that commits.
+    /// The stage of the committing operation.
     stage: SharedStage<()>,
     pending: Mutex<Pending>,
-    /// Changes up to this one are on the disk.
+    /// The last LSN on disk.
     durable: AtomicU64,
-    /// There is no room for more: the disk does not take it, or has as much as it may, or is behind.
+    /// Additions are refused: the disk fails, is full or behind, or the limit of live data is reached.
     is_full: AtomicBool,
-    /// The disk does not take it, or is behind: as far as that is known.
+    /// The disk fails or is behind, as far as known.
     is_behind: AtomicBool,
-    /// Much waits for the disk.
+    /// The backlog exceeds [`BACKLOG_BYTES`].
     is_backlogged: AtomicBool,
-    /// How long the disk has taken nothing of what is to be committed, in milliseconds in which the broker was awake.
+    /// Time since the disk last completed a write while one is pending, in milliseconds of [`AwakeClock`].
     stalled_ms: AtomicU64,
     disk: DiskState,
-    /// Whether an operation looks for room.
+    /// Whether an operation polls for free space.
     is_watching: AtomicBool,
-    /// What is alive may have so many bytes.
+    /// Limit of live data.
     most_bytes: u64,
     bounds: Bounds,
     next_session: AtomicU64,
@@ -62,19 +63,19 @@ struct Shared {
 
 #[derive(Default)]
 struct Pending {
-    /// Not yet with the journal, in order.
+    /// Entries not yet passed to the journal, in order.
     open: VecDeque<Entry>,
-    /// The lsn of the first of them.
+    /// The LSN of the first entry.
     first: u64,
     bytes: usize,
     is_committing: bool,
     waiting: Vec<(Lsn, RemoteTrigger<()>)>,
 }
 
-/// What the disk has not taken is tried again after so long; and so often when the program is to end.
+/// Delay before a failed write is retried, and the maximum number of attempts during shutdown.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// The time between two looks for room on a full disk.
+/// Interval between checks for free space on a full disk.
 const ROOM_POLL_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_SHUTDOWN_RETRIES: u32 = 10;
 
@@ -105,29 +106,29 @@ impl Wal {
         })))
     }
 
-    /// Has the journal set room aside for the time when the disk is full: when the program begins.
+    /// Starts to set aside the journal's reserve. Called when the program starts.
     pub(crate) fn begin(&self) {
         if let Some(shared) = &self.0 {
             shared.watch();
         }
     }
 
-    /// Whether anything is kept at all.
+    /// Whether persistence is enabled.
     pub(crate) fn is_enabled(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Whether what would add to what is kept is to be refused.
+    /// Whether additions to the persistent state are to be refused.
     pub(crate) fn is_full(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| shared.is_full.load(Ordering::Relaxed))
     }
 
-    /// The state of the disk; none where nothing is kept.
+    /// The state of the disk; `None` without persistence.
     pub(crate) fn disk(&self) -> Option<&DiskState> {
         self.0.as_ref().map(|shared| &shared.disk)
     }
 
-    /// Which of two reasons it is for which something is refused: the disk is full, or the journal is full or behind.
+    /// The reason for a refusal: the disk is full, or the journal is full or behind.
     pub(crate) fn reason(&self, disk_full: DropReason, store_full: DropReason) -> DropReason {
         match self.disk().is_some_and(DiskState::is_full) {
             true => disk_full,
@@ -135,30 +136,31 @@ impl Wal {
         }
     }
 
-    /// Whether the disk does not take what is noted, or has not for [`DISK_TIMEOUT`]. Who would only wait for it is refused
-    /// before anything is noted: else those who come again and again would have the pending grow without end.
+    /// Whether the disk fails, or has not completed a write for [`DISK_TIMEOUT`]. Operations that would wait
+    /// for it are refused before they append anything; otherwise retries of clients would grow the queue
+    /// without bound.
     pub(crate) fn is_behind(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| {
             shared.is_behind.load(Ordering::Relaxed) || shared.timeout_left().is_zero()
         })
     }
 
-    /// Whether so much waits for the disk that even those who are promised nothing wait with it.
+    /// Whether the backlog is so long that QoS 0 publishers of retained messages wait, too.
     pub(crate) fn is_backlogged(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| shared.is_backlogged.load(Ordering::Relaxed))
     }
 
-    /// A number for a session; 0 if none is kept.
+    /// Allocates a session ID; 0 without persistence.
     pub(crate) fn session(&self) -> u64 {
         self.0.as_ref().map_or(0, |shared| shared.next_session.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Why the wal has ended, if it has.
+    /// The error that closed the WAL, if any.
     pub(crate) fn broken(&self) -> Option<&str> {
         self.0.as_ref()?.broken.get().map(String::as_str)
     }
 
-    /// Notes what is in `entry`, which is empty then.
+    /// Appends the records of `entry`, and clears it.
     pub(crate) fn append(&self, entry: &mut Entry) -> Lsn {
         let Some(shared) = self.0.as_ref().filter(|_| !entry.is_empty()) else {
             return Lsn::default();
@@ -181,7 +183,7 @@ impl Wal {
         lsn
     }
 
-    /// The last change so far.
+    /// The LSN of the last change.
     pub(crate) fn latest(&self) -> Lsn {
         self.0.as_ref().map_or(Lsn::default(), |shared| {
             let pending = shared.pending();
@@ -189,13 +191,14 @@ impl Wal {
         })
     }
 
-    /// Whether all changes up to this one are on the disk.
+    /// Whether all changes up to `lsn` are on disk.
     pub(crate) fn is_durable(&self, lsn: Lsn) -> bool {
         let durable = |shared: &Arc<Shared>| shared.durable.load(Ordering::Acquire) >= lsn.0;
         lsn.0 == 0 || self.0.as_ref().is_none_or(durable)
     }
 
-    /// As [`durable`](Self::durable), but not for long: what is noted goes on to the disk without anybody who waits.
+    /// As [`durable`](Self::durable), with a timeout of [`DISK_TIMEOUT`]. The records are written in any
+    /// case.
     pub(crate) async fn durable_within_timeout(&self, lsn: Lsn) -> Result<(), NotDurable> {
         if self.is_durable(lsn) {
             return Ok(());
@@ -206,8 +209,8 @@ impl Wal {
         }
     }
 
-    /// As [`durable`](Self::durable), as long as the disk takes anything: not once it has taken nothing for
-    /// [`DISK_TIMEOUT`]. For those who may wait for much that is before them, but not without end.
+    /// As [`durable`](Self::durable), as long as the disk makes progress within [`DISK_TIMEOUT`]. For
+    /// operations that may wait for a long backlog, but not for a disk that hangs.
     pub(crate) async fn durable_with_progress(&self, lsn: Lsn) -> Result<(), NotDurable> {
         let Some(shared) = self.0.as_ref().filter(|_| !self.is_durable(lsn)) else {
             return Ok(());
@@ -224,7 +227,7 @@ impl Wal {
         }
     }
 
-    /// Waits until all changes up to this one are on the disk.
+    /// Waits until all changes up to `lsn` are on disk.
     pub(crate) async fn durable(&self, lsn: Lsn) -> Result<(), NotDurable> {
         let Some(shared) = self.0.as_ref().filter(|_| lsn.0 > 0) else { return Ok(()) };
         loop {
@@ -237,7 +240,7 @@ impl Wal {
                 if shared.broken.get().is_some() {
                     return Err(NotDurable);
                 }
-                // It may have come about just now; who commits fires under the lock what it finds there.
+                // Check again under the lock: the committing operation wakes the waiters it finds there.
                 if shared.durable.load(Ordering::Acquire) >= lsn.0 {
                     return Ok(());
                 }
@@ -246,7 +249,7 @@ impl Wal {
             };
             match is_under_way {
                 true => drop(event.await),
-                // There was no room for the operation that commits: it is asked for again.
+                // The processor had no capacity for the committing operation. Retry.
                 false => drop(select(event, sleep(RETRY_DELAY)).await),
             }
         }
@@ -258,7 +261,7 @@ impl Shared {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sees to it that somebody commits. Whether somebody does.
+    /// Starts the committing operation, unless it is running. Returns whether it is running.
     fn begin(self: &Arc<Self>, mut pending: MutexGuard<'_, Pending>) -> bool {
         if std::mem::replace(&mut pending.is_committing, true) {
             return true;
@@ -268,13 +271,13 @@ impl Shared {
         self.stage.dispatch(move |_| commit(committing)).is_ok()
     }
 
-    /// How much of [`DISK_TIMEOUT`] is left for what the disk is at.
+    /// The rest of [`DISK_TIMEOUT`] for the current write.
     fn timeout_left(&self) -> Duration {
         let stalled_ms = Duration::from_millis(self.stalled_ms.load(Ordering::Relaxed));
         DISK_TIMEOUT.saturating_sub(stalled_ms)
     }
 
-    /// Does what the disk is to take, and counts how long it takes nothing meanwhile.
+    /// Runs a write, and counts the time without progress.
     async fn watched<T>(&self, work: impl Future<Output = T>) -> T {
         let (mut work, mut awake) = (pin!(work), AwakeClock::since(now()));
         loop {
@@ -289,7 +292,7 @@ impl Shared {
         }
     }
 
-    /// All up to `lsn` are on the disk: whoever waits for one of them is told.
+    /// Advances the durable LSN, and wakes the operations waiting for it.
     fn set_durable(&self, lsn: u64) {
         let mut pending = self.pending();
         self.durable.store(lsn, Ordering::Release);
@@ -299,7 +302,7 @@ impl Shared {
         there.into_iter().for_each(|(_, trigger)| trigger.fire(()));
     }
 
-    /// Nothing is kept any more: the program ends, and nobody is told that anything was kept.
+    /// Closes the WAL after an unrecoverable error: starts a shutdown, and fails all waiting operations.
     fn close(&self, error: &AppendError) {
         let _ = self.broken.set(error.to_string());
         self.is_full.store(true, Ordering::Relaxed);
@@ -308,7 +311,7 @@ impl Shared {
         drain();
     }
 
-    /// Looks whether there is room for more.
+    /// Updates whether additions are refused.
     fn update_full(self: &Arc<Self>) {
         let (bytes, status) = (self.pending().bytes, self.journal.status());
         let is_behind = bytes > self.bounds.pending;
@@ -322,25 +325,25 @@ impl Shared {
         }
     }
 
-    /// Has an operation look for room, now and as long as there is too little.
+    /// Starts an operation that polls for free space, unless it is running.
     fn watch(self: &Arc<Self>) {
         if !self.is_watching.swap(true, Ordering::Relaxed) {
             let watching = Watching(self.clone());
-            // Where there is no room for the operation, the next commit asks again.
+            // If the processor has no capacity for the operation, the next commit retries.
             let _ = self.stage.dispatch(move |_| watching.watch());
         }
     }
 }
 
-/// Held by the operation that looks for room, so that another may begin when it has ended.
+/// Guard of the polling operation: allows the next one when dropped.
 struct Watching(Arc<Shared>);
 
 impl Watching {
-    /// Has the journal look whether room can be set aside, and clean, until there is room or the program ends.
+    /// Has the journal set aside its reserve and clean, until there is space or the program shuts down.
     async fn watch(self) {
         let shared = &self.0;
         loop {
-            // Nothing is in it: the journal does what else is due.
+            // An empty entry lets the journal do its maintenance.
             if shared.journal.append(Entry::new()).await.is_ok() {
                 shared.update_full();
             }
@@ -359,10 +362,10 @@ impl Drop for Watching {
     }
 }
 
-/// Held by the operation that commits, so that another may begin if it is ended in the middle.
+/// Guard of the committing operation: allows another to start if this one is dropped.
 struct Committing {
     shared: Arc<Shared>,
-    /// Another may have begun already.
+    /// Another operation may already have started.
     is_done: bool,
 }
 
@@ -374,7 +377,7 @@ impl Drop for Committing {
     }
 }
 
-/// Commits until nothing is left.
+/// Commits until the queue is empty.
 async fn commit(mut committing: Committing) {
     let shared = committing.shared.clone();
     while let Some((lsn, entry)) = shared.take() {
@@ -390,7 +393,7 @@ async fn commit(mut committing: Committing) {
 }
 
 impl Shared {
-    /// The next piece of the pending, and its lsn; none when the operation that commits is to end.
+    /// Takes the next entry and its LSN; `None` ends the committing operation.
     fn take(&self) -> Option<(u64, Entry)> {
         let mut pending = self.pending();
         let entry = pending.open.pop_front().filter(|_| self.broken.get().is_none());
@@ -400,14 +403,14 @@ impl Shared {
                 Some((pending.first - 1, entry))
             }
             None => {
-                // Under the lock: what is noted next begins another.
+                // Under the lock: the next append starts another operation.
                 pending.is_committing = false;
                 None
             }
         }
     }
 
-    /// Has the journal keep a piece, however long that takes.
+    /// Writes an entry to the journal, with retries.
     async fn commit(&self, entry: Entry) -> Result<(), AppendError> {
         let mut tries = 0;
         loop {

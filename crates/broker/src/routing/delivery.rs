@@ -1,4 +1,4 @@
-//! What routing comes to: messages, and for whom they are.
+//! The result of routing: messages and their receivers.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::session::key::ClientKey;
 #[derive(Debug)]
 pub(crate) struct Delivery {
     pub(crate) client: ClientKey,
-    /// Its place in the batch's messages.
+    /// The index of the message in the batch.
     pub(crate) message: u32,
-    /// The number that it is kept by; 0 if it is not.
+    /// The ID in the journal; 0 if not stored.
     pub(crate) number: u64,
     pub(crate) how: How,
 }
 
-/// How a message is sent to a client.
+/// The options with which a message is sent to a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct How {
     pub(crate) qos: QoS,
@@ -27,7 +27,7 @@ pub(crate) struct How {
     pub(crate) identifiers: Identifiers,
 }
 
-/// The subscriptions that a message is for, as their client knows them: mostly none or one.
+/// The subscription identifiers of a delivery; usually none or one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Identifiers {
     #[default]
@@ -59,18 +59,18 @@ impl Identifiers {
     }
 }
 
-/// What one partition's clients get of a cohort.
+/// The deliveries of one cohort to one partition.
 #[derive(Debug, Default)]
 pub(crate) struct DeliveryBatch {
     pub(crate) messages: Vec<Arc<Message>>,
     pub(crate) deliveries: Vec<Delivery>,
 }
 
-/// Memory for so many messages, and deliveries, is used again.
+/// Capacity that a cleared batch keeps, in messages and in deliveries.
 const POOL_ITEM_CAP: usize = 4096;
 
 impl DeliveryBatch {
-    /// Forgets what it has, and keeps the memory.
+    /// Clears the batch, and keeps its buffers.
     pub(crate) fn clear(&mut self) {
         self.messages.clear();
         self.messages.shrink_to(POOL_ITEM_CAP);
@@ -78,7 +78,7 @@ impl DeliveryBatch {
         self.deliveries.shrink_to(POOL_ITEM_CAP);
     }
 
-    /// Adds a message for one client. Those of one message come one behind the other.
+    /// Adds a delivery. All deliveries of a message are added consecutively.
     pub(crate) fn add(
         &mut self,
         client: ClientKey,

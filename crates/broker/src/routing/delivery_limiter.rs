@@ -1,12 +1,13 @@
-//! How many deliveries are under way from the router to the sessions, over all processors, and who waits for fewer.
+//! Limits the deliveries in flight from the router to the sessions, over all processors.
 //!
-//! What publishers say is bounded for each of them, but what it comes to is not: a thousand who each say something for
-//! everybody would have the router put down all of that before anybody has got any of it. So the router stops at a bound,
-//! and hands back what it has not routed; whoever has published it waits here, and reads nothing more meanwhile. Sessions
-//! take what is for them without waiting for anybody, be it a client or the disk, so there is always room again.
+//! Input is limited per publisher, but its fan-out is not: a thousand publishers to everybody would make the
+//! router buffer all of their deliveries at once. Therefore the router stops at a limit and returns the
+//! messages that it has not routed. The publisher waits here, and the broker stops reading from it. Sessions
+//! accept deliveries without waiting for a client or the disk, so permits are always released.
 //!
-//! Who waits stands in a line, and is let in with a permit of the room, by what it says it will come to; what it comes to
-//! is counted when it was routed. While somebody waits, nobody gets by without a permit.
+//! Waiting publishers are served in order. Each is granted a permit for its expected number of deliveries,
+//! corrected to the actual number after routing. While a publisher waits, others without a permit have to
+//! wait, too.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,18 +15,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use phalanx::sync::{RemoteTrigger, remote_event};
 
-/// What is under way, and may be. Clones permit it.
+/// The limiter. Clones share it.
 #[derive(Clone)]
 pub(crate) struct DeliveryLimiter(Arc<Shared>);
 
 struct Shared {
     most: usize,
-    /// Shares that are held. Raised by the router, which is one, and under the lock.
+    /// Deliveries covered by permits. Increased by the router and under the lock.
     count: AtomicUsize,
-    /// The most that were under way at once.
+    /// The maximum of `count` so far.
     #[cfg(test)]
     peak: AtomicUsize,
-    /// How many wait: looked at by who makes room, behind `count`, as who waits looks at `count` behind this.
+    /// Number of waiting publishers. Sequentially consistent with `count`: a releaser reads it after `count`,
+    /// a waiter reads `count` after it.
     waiting: AtomicUsize,
     line: Mutex<VecDeque<Waiting>>,
 }
@@ -35,14 +37,14 @@ struct Waiting {
     grant: RemoteTrigger<Permit>,
 }
 
-/// A part of what may be under way; dropped, it is others'.
+/// Permission for a number of deliveries, released on drop.
 pub(crate) struct Permit {
     of: DeliveryLimiter,
     count: usize,
 }
 
 impl DeliveryLimiter {
-    /// With a bound, in deliveries.
+    /// A limiter of `most` deliveries.
     pub(crate) fn new(most: usize) -> Self {
         Self(Arc::new(Shared {
             most,
@@ -54,12 +56,12 @@ impl DeliveryLimiter {
         }))
     }
 
-    /// None of it.
+    /// A permit for no deliveries.
     pub(crate) fn empty_permit(&self) -> Permit {
         Permit { of: self.clone(), count: 0 }
     }
 
-    /// Whether who comes with this permit of it, or with none, is to wait before anything else: others do.
+    /// Whether a publisher with this permit, or none, has to wait behind others.
     pub(crate) fn must_wait(&self, permit: Option<&Permit>) -> bool {
         permit.is_none() && self.has_waiting()
     }
@@ -68,13 +70,13 @@ impl DeliveryLimiter {
         self.0.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// The most that were under way at once so far.
+    /// The maximum number of deliveries in flight so far.
     #[cfg(test)]
     pub(crate) fn peak(&self) -> usize {
         self.0.peak.load(Ordering::Relaxed)
     }
 
-    /// Waits for room for so many messages, which come to about so many deliveries each. None at the end of the program.
+    /// Waits for a permit for `messages` of about `each` deliveries. Returns `None` at shutdown.
     pub(crate) async fn acquire(&self, messages: usize, each: usize) -> Option<Permit> {
         let (grant, granted) = remote_event();
         let expected = messages.saturating_mul(each).clamp(1, self.0.most);
@@ -87,7 +89,8 @@ impl DeliveryLimiter {
         granted.await
     }
 
-    /// Lets those in whom there is room for: whoever is first when nothing is under way.
+    /// Grants permits to waiting publishers, as far as available; to the first in any case if nothing is in
+    /// flight.
     fn admit_waiting(&self) {
         let mut chosen = Vec::new();
         {
@@ -106,7 +109,7 @@ impl DeliveryLimiter {
             }
             self.0.waiting.store(line.len(), Ordering::SeqCst);
         }
-        // Not under the lock: a permit that nobody takes any more lets others in.
+        // Outside the lock: dropping an unclaimed permit grants others.
         for (grant, count) in chosen {
             grant.fire(Permit { of: self.clone(), count });
         }
@@ -120,19 +123,19 @@ impl Shared {
 }
 
 impl Permit {
-    /// How much room there is for whoever has this and has come to so many deliveries: the rest of this, and what nobody
-    /// has.
+    /// Number of further deliveries that the holder of this permit, who has made `deliveries`, may make: the
+    /// rest of this permit, and what is unused.
     pub(crate) fn available(&self, deliveries: usize) -> usize {
         let others = self.of.0.count.load(Ordering::SeqCst) - self.count;
         self.of.0.most.saturating_sub(others).saturating_sub(deliveries)
     }
 
-    /// Takes another's place, too.
+    /// Adds another permit to this one.
     pub(crate) fn merge(&mut self, mut other: Self) {
         self.count += std::mem::take(&mut other.count);
     }
 
-    /// It has come to so many deliveries.
+    /// Corrects the permit to the actual number of deliveries.
     pub(crate) fn resize(&mut self, deliveries: usize) {
         let before = std::mem::replace(&mut self.count, deliveries);
         let shared = &self.of.0;
@@ -197,7 +200,7 @@ mod tests {
         batch.resize(40);
         let mut first = poll(one.as_mut()).expect("there is room for it");
         assert!(poll(two.as_mut()).is_none() && delivery_limiter.has_waiting(), "there is none");
-        // It comes to less than it has said, and to a part of that in this batch.
+        // Fewer deliveries than expected, merged into the batch's permit.
         first.resize(30);
         assert!(poll(two.as_mut()).is_none());
         batch.merge(first);
@@ -223,7 +226,8 @@ mod tests {
         assert!(poll(much.as_mut()).is_some());
     }
 
-    /// Nobody is forgotten who begins to wait while room is made: threads that wait for each other's shares all end.
+    /// No wake-up is lost when a publisher starts to wait during a release: threads that wait for each
+    /// other's permits all finish.
     #[test]
     fn nobody_waits_in_vain() {
         let delivery_limiter = DeliveryLimiter::new(3);

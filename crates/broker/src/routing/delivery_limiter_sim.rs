@@ -1,4 +1,4 @@
-//! Many who publish much at once, for many: what is under way is bounded, and all of it arrives.
+//! Many publishers with a large fan-out: deliveries in flight stay limited, and all messages arrive.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,11 +17,11 @@ use crate::{Broker, Config};
 
 const PUBLISHERS: usize = 5;
 const SUBSCRIBERS: usize = 4;
-/// Messages of each publisher, said at once.
+/// Messages per publisher, sent at once.
 const MESSAGES: u16 = 30;
 
-/// The most that were under way at once, where so many may be, while each publisher is a subscriber, too, and some
-/// subscribers read nothing until all is published.
+/// The maximum number of deliveries in flight with a limit of `most`, where each publisher also subscribes,
+/// and some subscribers read nothing until all messages are published.
 fn peak(seed: u64, most: usize) -> usize {
     let peak = Rc::new(Cell::new(0));
     let of_world = peak.clone();
@@ -79,7 +79,7 @@ async fn subscribe(wire: &mut Wire) {
     assert!(matches!(came.packet(), Packet::SubAck(_)), "{:?}", came.packet());
 }
 
-/// Says all it has at once, and takes what it gets of itself and of others only then.
+/// Sends all messages at once, and reads only afterwards.
 async fn publisher(net: Net, number: usize, subscribed: &Cell<usize>, published: &Cell<usize>) {
     let mut wire = Wire::connect(&net, &format!("publisher {number}")).await;
     subscribe(&mut wire).await;
@@ -88,7 +88,7 @@ async fn publisher(net: Net, number: usize, subscribed: &Cell<usize>, published:
     for message in 1..=MESSAGES {
         let (topic, payload) = (format!("from/{number}"), message.to_string());
         let id = PacketId::new(message).unwrap();
-        // Those of QoS 2 are begun together.
+        // QoS 2 messages are registered together.
         let delivery = match message % 3 {
             0 => Delivery::AtMostOnce,
             1 => Delivery::AtLeastOnce(id),
@@ -129,8 +129,8 @@ async fn publisher(net: Net, number: usize, subscribed: &Cell<usize>, published:
     published.set(published.get() + 1);
 }
 
-/// Takes messages until it has all of each publisher, each publisher's in their order and none twice; `other` is shown what else
-/// comes.
+/// Receives until all messages of each publisher have arrived, in order and without duplicates; passes other
+/// packets to `other`.
 async fn receive(
     wire: &mut Wire,
     last: &mut [u16; PUBLISHERS],
@@ -152,7 +152,7 @@ async fn receive(
 
 #[test]
 fn what_is_under_way_is_bounded() {
-    // What one message comes to may be beyond.
+    // The deliveries of one message may exceed the limit.
     let beyond = PUBLISHERS + SUBSCRIBERS - 1;
     let unbounded = Cell::new(0);
     sim::explore_each(6, |seed| {

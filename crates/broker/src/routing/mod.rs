@@ -1,5 +1,5 @@
-//! The routing stage: whom is a message for? One table for all processors, reached by a cohort operation: all
-//! publishes of a cohort are routed in one pass under one lock.
+//! The routing stage: finds the receivers of messages. A single table for all processors is accessed by a
+//! cohort operation: all messages of a cohort are routed under one lock.
 
 pub(crate) mod delivery;
 pub(crate) mod delivery_limiter;
@@ -28,26 +28,26 @@ pub(crate) use delivery_limiter::DeliveryLimiter;
 pub(crate) use router::Router;
 pub(crate) use router_wal::{MAX_DURABLE_PACKET, RouterWal};
 
-/// What the routing stage is asked.
+/// A request to the routing stage.
 pub(crate) enum Item {
-    /// Pass these on.
+    /// Routes messages of a client.
     Publish(Publication),
-    /// Pass these on, and keep them for those who subscribe later: they are the broker's own.
+    /// Routes and retains messages of the broker's own.
     System(Vec<Arc<Message>>),
-    /// Subscribe a client, and send it what is retained. It is known from here on.
+    /// Adds subscriptions, and delivers retained messages.
     Subscribe { client: Subscriber, requests: Vec<SubscriptionRequest> },
-    /// Send a client what is retained, for which there was no room when it subscribed.
+    /// Delivers retained messages that did not fit the delivery limit when the client subscribed.
     Retained(PendingRetained, Option<Permit>),
-    /// Take subscriptions of a client away.
+    /// Removes subscriptions of a client.
     Unsubscribe { client: ClientKey, keys: Vec<Box<str>> },
-    /// Take all of them away, and the client.
+    /// Removes a client with all its subscriptions.
     Forget { client: ClientKey, keys: Arc<[Box<str>]> },
-    /// A client with shared subscriptions has come or gone.
+    /// A client with shared subscriptions connected or disconnected.
     Presence { client: ClientKey, online: bool },
 }
 
 impl Item {
-    /// Whether there may be something to note or to deliver of it.
+    /// Whether the request may append records or make deliveries.
     fn may_be_noted(&self) -> bool {
         match self {
             Self::Publish(_) | Self::System(_) | Self::Subscribe { .. } | Self::Retained(..) => {
@@ -58,18 +58,17 @@ impl Item {
     }
 }
 
-/// Somebody who subscribes.
+/// A subscribing client.
 pub(crate) struct Subscriber {
     pub(crate) key: ClientKey,
-    /// The number that its session is kept by, and what waits for it; 0 if they are not.
+    /// The ID of its session in the journal; 0 if not persistent.
     pub(crate) durable_id: u64,
     pub(crate) identity: Identity,
 }
 
-/// One subscription of a client's.
+/// One requested subscription.
 pub(crate) struct SubscriptionRequest {
-    /// What it is known by: the topic filter as it was written, a group included, and the filter on what
-    /// messages carry.
+    /// Identifies the subscription: the topic filter as written, including the group, and the content filter.
     pub(crate) key: Box<str>,
     pub(crate) content: Option<Content>,
     pub(crate) options: SubscribeOptions,
@@ -77,36 +76,37 @@ pub(crate) struct SubscriptionRequest {
     pub(crate) covered: Covered,
 }
 
-/// Retained messages that somebody is to be sent who has subscribed to them.
+/// Retained messages to be delivered to a new subscriber.
 pub(crate) struct PendingRetained {
     pub(crate) client: ClientKey,
     pub(crate) requests: Vec<SubscriptionRequest>,
 }
 
-/// What the routing stage answers.
+/// A response of the routing stage.
 pub(crate) enum Answer {
-    /// They are passed on; of those that there was no room for nothing has happened.
+    /// The messages were routed, except for those beyond the delivery limit, which are unchanged.
     Published(Publication),
-    /// The client has subscribed, and is to be sent what is retained, for which there was no room.
+    /// The client is subscribed; its retained messages did not fit the delivery limit.
     PendingRetained(PendingRetained),
-    /// The table is changed.
+    /// The table was changed.
     Done,
 }
 
-/// Messages of one client, in its order. What is answered is this again, with how it went: so that its memory comes
-/// back, too.
+/// Messages of one client, in order. The response returns them with the results, which also recycles their
+/// memory.
 #[derive(Default)]
 pub(crate) struct Publication {
     pub(crate) messages: Vec<Arc<Message>>,
-    /// Who is told of those of QoS 2.
+    /// The shared state of the QoS 2 messages.
     pub(crate) begun: Option<Arc<Qos2InFlight>>,
-    /// For each message, how it went; empty before. Fewer than there are messages if there was no room for the last: who
-    /// has published them [waits](DeliveryLimiter::acquire), and asks again.
+    /// The result for each routed message; empty in a request. If there are fewer results than messages, the
+    /// publisher [waits](DeliveryLimiter::acquire) and sends the rest again.
     pub(crate) reasons: Vec<Reason>,
-    /// With which it was let in, if it has waited.
+    /// The permit of a publisher that waited.
     pub(crate) permit: Option<Permit>,
-    /// They are passed on and noted, but the disk takes nothing: nobody knows what a crash would leave of them.
+    /// The messages were routed and appended, but the disk made no progress: whether they would survive a
+    /// crash is unknown.
     pub(crate) is_late: bool,
-    /// How many deliveries each has come to, about.
+    /// Approximate number of deliveries per message.
     pub(crate) each: usize,
 }

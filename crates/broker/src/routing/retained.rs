@@ -1,4 +1,4 @@
-//! Messages that are kept for those who subscribe later: one for each topic.
+//! Retained messages, one per topic.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use phalanx_mqtt::Reason;
 use crate::message::Message;
 use crate::trie::Trie;
 
-/// The retained messages, no more than a number of them and of bytes, the tree that they are found by included.
+/// The retained messages, limited in number and in bytes, including their topic tree.
 pub(crate) struct Retained {
     messages: Trie<Arc<Message>>,
-    /// Those that expire, by when they do.
+    /// The messages that expire, by time of expiry.
     expiring: BTreeMap<(Duration, usize), Arc<Message>>,
     count: usize,
-    /// The messages', without the tree's.
+    /// Bytes of the messages, without the tree.
     bytes: usize,
     most: usize,
     most_bytes: usize,
 }
 
-/// So many that have expired go for each that comes: so they are gone before they take room from others, and nobody waits
-/// for that.
+/// Expired messages removed per added message, so that none takes space for long and no client waits for a
+/// large cleanup.
 const MAX_SWEPT: usize = 4;
 
 impl Retained {
@@ -31,13 +31,13 @@ impl Retained {
         Self { messages, expiring, count: 0, bytes: 0, most, most_bytes }
     }
 
-    /// How many there are.
+    /// The number of retained messages.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Keeps `message` in place of the one before, or none if it is empty. Refused at a bound; then the
-    /// one before stays.
+    /// Retains `message` in place of the topic's previous one; an empty message removes it. At a limit it is
+    /// refused, and the previous one stays.
     pub(crate) fn keep(&mut self, message: &Arc<Message>) -> Result<(), Reason> {
         let before = self.messages.get_mut(&message.topic).map(|before| before.size());
         if message.payload.is_empty() {
@@ -54,7 +54,7 @@ impl Retained {
         Ok(())
     }
 
-    /// Keeps what was kept before, however many they are.
+    /// Retains a recovered message regardless of limits.
     pub(crate) fn restore(&mut self, message: Arc<Message>) {
         self.put(message);
     }
@@ -88,7 +88,7 @@ impl Retained {
         }
     }
 
-    /// Forgets some of those that have expired at `now`, and shows them to `forgotten`.
+    /// Removes some of the messages that expired before `now`, and passes them to `forgotten`.
     pub(crate) fn sweep(&mut self, now: Duration, mut forgotten: impl FnMut(&Message)) {
         for _ in 0..MAX_SWEPT {
             let Some(first) = self.expiring.first_entry().filter(|first| first.key().0 <= now)
@@ -101,7 +101,7 @@ impl Retained {
         }
     }
 
-    /// Those whose topics `filter` asks for, and that are still worth something at `now`.
+    /// Calls `found` for the messages whose topic matches `filter` and that have not expired at `now`.
     pub(crate) fn below<'r>(
         &'r self,
         filter: &str,
@@ -116,7 +116,7 @@ impl Retained {
     }
 }
 
-/// Where it stands among those that expire, if it does: by when, and where it is in memory.
+/// The key of a message that expires: time of expiry and address.
 fn place(message: &Arc<Message>) -> Option<(Duration, usize)> {
     message.expires().map(|expires| (expires, Arc::as_ptr(message).addr()))
 }
@@ -161,7 +161,7 @@ mod tests {
         for n in 0..4 {
             retained.keep(&message(&topic(n), b"x", Some(n + 1))).unwrap();
         }
-        // In its place is one that stays.
+        // Replaced by a message that does not expire.
         retained.keep(&message("t/1", b"x", None)).unwrap();
         assert!(retained.keep(&message("more", b"x", None)).is_err());
         let mut forgotten = Vec::new();

@@ -1,4 +1,4 @@
-//! The table of subscriptions and of retained messages, and what is asked of it.
+//! The router: the table of subscriptions and retained messages.
 
 mod send_retained;
 
@@ -25,53 +25,53 @@ use crate::routing::{PendingRetained, RouterWal, Subscriber, SubscriptionRequest
 use crate::session::key::ClientKey;
 use crate::trie::Trie;
 
-/// Whom messages are for.
+/// The table.
 pub(crate) struct Router {
     subscribers: Trie<Subscribers>,
     retained: Retained,
-    /// What the broker says of itself: like what is retained, but of this life of its only.
+    /// The broker's own messages below `$SYS`: retained, but not persistent.
     system: Retained,
-    /// So many retained messages are sent for one SUBSCRIBE.
+    /// Maximum number of retained messages delivered per SUBSCRIBE.
     most: usize,
     content: ContentIndex,
     clients: Vec<Client>,
     free: Vec<ClientIndex>,
     indices: HashMap<ClientKey, ClientIndex, foldhash::fast::RandomState>,
-    /// Messages routed so far; each is its own mark in [`Client::last`].
+    /// The number of messages routed so far; identifies a message in [`Client::last`].
     routed: u64,
-    /// Whom the messages at hand are for: their places, and those who get them.
+    /// Receivers of the current messages: by subscription, and by shared subscription.
     found: Vec<(u32, ClientIndex, Subscription)>,
     alone: Vec<(u32, ClientIndex, Subscription)>,
     wal: RouterWal,
     drops: Drops,
-    /// Whom the message at hand is for that keep it: the numbers that their sessions are kept by, and the places of the
-    /// deliveries.
+    /// Persistent receivers of the current message: the session's ID, its partition, and the index of the
+    /// delivery.
     durable: Vec<(u64, u16, u32)>,
-    /// So many events are asked for filters on what they carry before it is known how many those are: as many as there
-    /// was room for by what the last have come to, and few at first.
+    /// Maximum number of events matched together, so that their deliveries fit the available permits. It
+    /// adapts to the deliveries per event of the last ones, and starts low.
     events_at_once: usize,
 }
 
-/// Cohorts of so many events have all that comes of cohorts; and of few.
+/// Maximum and initial number of events matched together. Larger cohorts gain nothing.
 const MAX_EVENTS: usize = 4096;
 const INITIAL_EVENTS: usize = 64;
 
-/// So many of the smallest messages are written to a client before any waits.
+/// Number of minimal messages that fit a client's output buffer before any is queued.
 const SENT_IMMEDIATELY: usize = 16 * 1024;
 
 struct Client {
     key: ClientKey,
     identity: Identity,
     online: bool,
-    /// The number that its session is kept by; 0 if it is not.
+    /// The ID of its session in the journal; 0 if not persistent.
     durable_id: u64,
-    /// The last message that was for it, and where that stands in its partition's batch: so that a
-    /// message is delivered once however many subscriptions want it.
+    /// The last message delivered to it, and the index of the delivery: a message is delivered once, even if
+    /// several subscriptions match.
     last: Cell<(u64, usize)>,
 }
 
 impl Router {
-    /// With what was there before, as far as `policy` lets its owners have it.
+    /// A router with the recovered state, as far as `policy` permits the subscriptions.
     pub(crate) fn new(
         limits: &Limits,
         wal: Wal,
@@ -105,25 +105,26 @@ impl Router {
                 let covered = policy.may_subscribe(&identity, filter).unwrap_or(request.covered);
                 router.file(index, request, covered);
             }
-            // Nobody is connected yet.
+            // No client is connected yet.
             router.clients[index as usize].online = false;
         }
         router
     }
 
-    /// Does a bounded part of what keeps the table fast as it changes: once a cohort, as nobody is served meanwhile.
+    /// Performs a bounded step of the index's adaptation: once per cohort, while no other operation can use
+    /// the table.
     pub(crate) fn tend(&mut self) {
         self.content.arrange();
     }
 
-    /// Notes in the wal what was done since the last time.
+    /// Appends the records of the cohort to the WAL.
     pub(crate) fn end_cohort(&mut self) -> Lsn {
         self.wal.end()
     }
 
-    /// Adds `messages`, of which there are some, to the batches of those whom they are for: by the partitions' numbers. No
-    /// more of them than come to as many deliveries as there is `room` for, but one at least: how many comes back. Adds to
-    /// `reasons` how it went for each of these.
+    /// Adds the deliveries of `messages`, which is not empty, to the batches of their receivers' partitions.
+    /// Routes at least one message, and no more than fit `room` deliveries. Returns the number of messages
+    /// routed, and appends their results to `reasons`.
     pub(crate) fn publish(
         &mut self,
         messages: &[Arc<Message>],
@@ -160,7 +161,7 @@ impl Router {
                 }
             }
             let n = n as u32;
-            // Coded once, with the payload's fields and without, and asked for each topic filter.
+            // Encoded once with and once without the payload's fields, for all topic filters.
             let mut events = [None, None];
             subscribers.matching(&message.topic, |here| {
                 found.extend(here.each.iter().map(|(client, own)| (n, *client, *own)));
@@ -222,7 +223,7 @@ impl Router {
                 }
                 batch.add(client.key, message, how(own, message));
             }
-            // A group's message is its member's besides what that gets for itself.
+            // A shared subscription delivers in addition to the member's own subscriptions.
             while let Some((_, client, own)) = alone.next_if(|(at, ..)| *at as usize == n) {
                 reasons[n] = Reason::SUCCESS;
                 let client = &clients[client as usize];
@@ -253,7 +254,7 @@ impl Router {
         end
     }
 
-    /// As [`publish`](Self::publish), of what the broker says of itself.
+    /// As [`publish`](Self::publish), for messages of the broker's own.
     pub(crate) fn tell(
         &mut self,
         messages: &[Arc<Message>],
@@ -261,7 +262,7 @@ impl Router {
         (policy, now): (&Policy, Duration),
     ) {
         for message in messages {
-            // There is no bound on these: they are few.
+            // These messages are few and have no limit.
             let _ = self.system.keep(message);
         }
         let (mut reasons, mut routed) = (Vec::new(), 0);
@@ -271,12 +272,12 @@ impl Router {
         }
     }
 
-    /// How many messages are retained.
+    /// The number of retained messages.
     pub(crate) fn retained(&self) -> usize {
         self.retained.count()
     }
 
-    /// Files subscriptions, and says of which retained messages are to be [sent](Self::send_retained).
+    /// Adds subscriptions. Returns those whose retained messages are to be [delivered](Self::send_retained).
     pub(crate) fn subscribe(
         &mut self,
         client: Subscriber,
@@ -298,12 +299,12 @@ impl Router {
         PendingRetained { client: key, requests }
     }
 
-    /// Whether what waits for this client is kept.
+    /// Whether this client's session is persistent.
     pub(crate) fn is_durable(&self, client: ClientKey) -> bool {
         self.indices.get(&client).is_some_and(|index| self.clients[*index as usize].durable_id != 0)
     }
 
-    /// Files a subscription, and says what it is for and whether it was there.
+    /// Adds a subscription. Returns its path, and whether it replaces one.
     fn file<'w>(
         &mut self,
         client: ClientIndex,
@@ -327,7 +328,7 @@ impl Router {
         Some((path, existed))
     }
 
-    /// Takes subscriptions away, by their keys.
+    /// Removes subscriptions by key.
     pub(crate) fn unsubscribe(&mut self, client: ClientKey, keys: &[Box<str>]) {
         let Some(&index) = self.indices.get(&client) else { return };
         for key in keys {
@@ -348,7 +349,7 @@ impl Router {
         }
     }
 
-    /// Takes a client away whose subscriptions have these keys.
+    /// Removes a client with its subscriptions.
     pub(crate) fn forget(&mut self, client: ClientKey, keys: &[Box<str>]) {
         self.unsubscribe(client, keys);
         if let Some(index) = self.indices.remove(&client) {
@@ -356,7 +357,7 @@ impl Router {
         }
     }
 
-    /// A client has come or gone.
+    /// Records that a client connected or disconnected.
     pub(crate) fn present(&mut self, client: ClientKey, online: bool) {
         if let Some(index) = self.indices.get(&client) {
             self.clients[*index as usize].online = online;
@@ -382,12 +383,12 @@ impl Router {
     }
 }
 
-/// What the log says of a message.
+/// A message's description in the log.
 fn example(message: &Message) -> String {
     format!("{:?}", message.topic)
 }
 
-/// Who of a group gets a message.
+/// Chooses the member of a group that receives a message.
 fn choose(
     group: &Group,
     message: &Message,
@@ -399,7 +400,7 @@ fn choose(
     group.choose(group.turn(), may, |index| client(index).online)
 }
 
-/// How one subscription wants a message.
+/// The options of a delivery through one subscription.
 fn how(own: Subscription, message: &Message) -> How {
     How {
         qos: own.options.qos.min(message.qos),

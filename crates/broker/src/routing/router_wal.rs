@@ -1,5 +1,5 @@
-//! What the router records in the wal: messages that are queued or retained, and for whom. It is under the
-//! router's lock, so that its order is the router's.
+//! The router's records in the WAL: queued and retained messages. Written under the router's lock, so they
+//! have its order.
 
 use phalanx_store::{DeliveryId, Entry, MessageId, Record, SessionId};
 
@@ -8,19 +8,20 @@ use crate::durable::{Lsn, MAX_COMMIT_BYTES, Wal, flags, put_message};
 use crate::message::Message;
 use crate::routing::delivery::{Delivery, Identifiers};
 
-/// So many bytes of one message and of those whom it waits for are together. Beyond, the others are noted behind it: a
-/// crash between the two leaves a message that some have, and that comes to these again when it is sent again. The
-/// journal takes no longer entry, and a message ([`MAX_DURABLE_PACKET`]) is not half as long.
+/// Maximum size of an entry with one message and its deliveries. Further deliveries follow in another entry:
+/// after a crash between the two, some receivers have the message, and the retransmission reaches the others.
+/// The journal's entries are limited, and a message ([`MAX_DURABLE_PACKET`]) takes less than half of the
+/// limit.
 const MAX_ENTRY_BYTES: usize = Entry::MOST_BYTES / 4 * 3;
 
-/// Where something is kept packets are no longer than this, in bytes.
+/// Maximum packet size with persistence, in bytes.
 pub(crate) const MAX_DURABLE_PACKET: usize = 128 << 20;
 
-/// The router's part of the wal.
+/// The router's end of the WAL.
 pub(crate) struct RouterWal {
     wal: Wal,
     records: Entry,
-    /// Whether somebody waits for any of them; and the lsn of the last records of the cohort that somebody waits for.
+    /// Whether a publisher waits for `records`; and the LSN of the cohort's last records for which one waits.
     is_awaited: bool,
     lsn: Lsn,
     next_message: u64,
@@ -28,28 +29,28 @@ pub(crate) struct RouterWal {
 }
 
 impl RouterWal {
-    /// Numbers are free from these on.
+    /// The lowest unused IDs are given.
     pub(crate) fn new(wal: Wal, next_message: u64, next_delivery: u64) -> Self {
         let (records, lsn) = (Entry::new(), Lsn::default());
         Self { wal, records, is_awaited: false, lsn, next_message, next_delivery }
     }
 
-    /// Whether anything is kept at all.
+    /// Whether persistence is enabled.
     pub(crate) fn is_on(&self) -> bool {
         self.wal.is_enabled()
     }
 
-    /// Whether what would be kept is to be refused.
+    /// Whether additions are to be refused.
     pub(crate) fn is_full(&self) -> bool {
         self.wal.is_full()
     }
 
-    /// Why what would be kept is refused.
+    /// The reason for the refusal of an addition.
     pub(crate) fn full_reason(&self) -> DropReason {
         self.wal.reason(DropReason::DiskFull, DropReason::StoreFull)
     }
 
-    /// A message is retained from now on, or none for its topic if it is empty.
+    /// Records a retained message; an empty message removes the topic's one.
     pub(crate) fn retain(&mut self, message: &Message) {
         self.is_awaited |= message.is_awaited(self.wal.is_backlogged());
         if message.payload.is_empty() {
@@ -59,14 +60,14 @@ impl RouterWal {
         self.records.push(&Record::Retain { topic: &message.topic, message: number });
     }
 
-    /// A message that was retained has expired. Nobody waits for that.
+    /// Records the expiry of a retained message. No operation waits for this.
     pub(crate) fn forget(&mut self, message: &Message) {
         if self.is_on() && message.number() != 0 {
             self.records.push(&Record::Unretain { topic: &message.topic });
         }
     }
 
-    /// A message waits for the client of this session.
+    /// Records a queued message of a persistent session.
     pub(crate) fn queue(&mut self, session: u64, message: &Message, delivery: &mut Delivery) {
         self.is_awaited = true;
         let number = self.message(message);
@@ -98,7 +99,7 @@ impl RouterWal {
         }
     }
 
-    /// A message has come, and all else is said of it.
+    /// Records the arrival of a message, after its deliveries.
     pub(crate) fn come(&mut self, message: &Message) {
         if let Some((session, packet)) = message.begun.filter(|(session, _)| *session != 0) {
             let (session, packet) = (SessionId(session), packet.get());
@@ -108,14 +109,14 @@ impl RouterWal {
         self.next();
     }
 
-    /// All is said of a message.
+    /// Appends the records to the WAL if they are many. Called after each message.
     pub(crate) fn next(&mut self) {
         if self.records.len() >= MAX_COMMIT_BYTES {
             self.append();
         }
     }
 
-    /// All is said of a cohort: the lsn of what somebody waits for of that.
+    /// Appends the cohort's records. Returns the LSN for which publishers wait.
     pub(crate) fn end(&mut self) -> Lsn {
         if !self.records.is_empty() {
             self.append();
@@ -130,7 +131,7 @@ impl RouterWal {
         }
     }
 
-    /// The number of a message, which is noted if it was not.
+    /// The ID of a message, which is recorded if it is new.
     fn message(&mut self, message: &Message) -> MessageId {
         if message.number() == 0 {
             message.set_number(self.next_message);
@@ -158,7 +159,7 @@ mod tests {
 
     const BYTES: usize = 100 << 10;
 
-    /// What is waited for of a message that is retained.
+    /// The LSN for which the publisher of a retained message waits.
     fn retain(wal: &mut RouterWal, delivery: Delivery) -> Lsn {
         let payload = &[7; BYTES];
         let (retain, duplicate, properties) = (true, false, Properties::NONE);
@@ -170,12 +171,12 @@ mod tests {
         wal.end()
     }
 
-    /// How many messages of QoS 0 come before one that is waited for, as much waits for the disk; and whether each is waited for
-    /// that comes when nothing does: of QoS 1, and of QoS 0.
+    /// The number of QoS 0 messages until a publisher has to wait; and, with an idle disk, whether publishers
+    /// of QoS 1 and of QoS 0 have to wait.
     async fn waits(wal: Wal) -> (usize, [bool; 2]) {
         let mut router_wal = RouterWal::new(wal.clone(), 1, 1);
         let at_least_once = Delivery::AtLeastOnce(PacketId::MIN);
-        // Nothing goes to the disk before this waits.
+        // The disk makes no progress before this operation waits.
         let lsns = (0..1000).map(|_| retain(&mut router_wal, Delivery::AtMostOnce));
         let before = lsns.take_while(|lsn| *lsn == Lsn::default()).count();
         wal.durable(wal.latest()).await.unwrap();
@@ -213,7 +214,7 @@ mod tests {
                 });
             });
             let (before, of_each) = result.lock().unwrap().take().expect("it has not panicked");
-            // The one that goes beyond is not waited for, but the next.
+            // The message that exceeds the limit does not wait, but the next one does.
             assert_eq!(before, BACKLOG_BYTES / BYTES + 1);
             assert_eq!(of_each, [true, false]);
         });

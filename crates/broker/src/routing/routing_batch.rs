@@ -1,5 +1,5 @@
-//! What one batch over a cohort works with: messages of several publishers, and what they come to. Its memory is the
-//! next batch's of the same processor, so that passing on calls no allocator.
+//! The working set of one routed cohort: messages of several publishers and their deliveries. Batches are
+//! pooled per processor, so that routing calls no allocator.
 
 #![expect(clippy::vec_box, reason = "a batch is handed on in its box, which is kept with it")]
 
@@ -18,36 +18,36 @@ use crate::routing::delivery_limiter::Permit;
 use crate::routing::{Answer, DeliveryLimiter, Publication, Router};
 use crate::session::{RETRY_DELAY, SessionStage};
 
-/// So many are kept for later: one is routed while others are delivered, or wait for the disk.
+/// Batches in the pool: while one is routed, others are being delivered or wait for the disk.
 const POOL_CAP: usize = 8;
-/// And of each, memory for so many messages, publishers or answers.
+/// Capacity that each keeps, in messages, publishers or answers.
 const POOL_ITEM_CAP: usize = 4096;
 
 thread_local! {
     static POOL: RefCell<Vec<Box<RoutingBatch>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One batch.
+/// A batch.
 #[derive(Default)]
 pub(crate) struct RoutingBatch {
-    /// By the partitions' numbers.
+    /// Deliveries by partition.
     pub(crate) batches: Vec<DeliveryBatch>,
-    /// Those that partitions have just now.
+    /// Batches that partitions are processing.
     lent: Vec<Arc<DeliveryBatch>>,
     answers: Vec<(Reply<Answer>, Answer)>,
-    /// Who has asked for something else, of which nothing is kept here.
+    /// Requests without persistent changes, to be answered.
     done: Vec<Reply<Answer>>,
-    /// Published with no change of the table between them, and not yet routed.
+    /// Messages not yet routed. No change of the table separates them.
     messages: Vec<Arc<Message>>,
-    /// Who has published them, and how many.
+    /// Their publishers, and the number of messages of each.
     owed: Vec<(Reply<Answer>, Publication, usize)>,
     reasons: Vec<Reason>,
-    /// The permit.
+    /// The permit for the batch's deliveries.
     permit: Option<Permit>,
 }
 
 impl RoutingBatch {
-    /// One with nothing in it, for so many partitions.
+    /// An empty batch for `partitions` partitions.
     pub(crate) fn new(partitions: usize, delivery_limiter: &DeliveryLimiter) -> Box<Self> {
         let mut batch = POOL.with_borrow_mut(Vec::pop).unwrap_or_default();
         batch.batches.resize_with(partitions, DeliveryBatch::default);
@@ -55,7 +55,7 @@ impl RoutingBatch {
         batch
     }
 
-    /// It is over: its memory is for the next.
+    /// Returns the batch to the pool.
     fn end(mut self: Box<Self>) {
         fn clear<T>(all: &mut Vec<T>) {
             all.clear();
@@ -75,7 +75,7 @@ impl RoutingBatch {
         });
     }
 
-    /// Messages of one more publisher. Handed back at once if others wait before it.
+    /// Adds the messages of a publisher, or returns them at once if others wait for a permit.
     pub(crate) fn add(
         &mut self,
         mut own: Publication,
@@ -91,7 +91,7 @@ impl RoutingBatch {
         self.owed.push((reply, own, count));
     }
 
-    /// Something else was done that somebody has asked for, who waits for the disk if anything `is_durable` of it.
+    /// Adds a completed request, which waits for the disk if `is_durable`.
     pub(crate) fn is_done(&mut self, reply: Reply<Answer>, is_durable: bool) {
         match is_durable {
             true => self.answers.push((reply, Answer::Done)),
@@ -99,20 +99,20 @@ impl RoutingBatch {
         }
     }
 
-    /// Somebody was let in with this, and is a part of the batch.
+    /// Adds the permit of a publisher that waited.
     pub(crate) fn is_let_in(&mut self, permit: Option<Permit>) {
         if let (Some(own), Some(permit)) = (&mut self.permit, permit) {
             own.merge(permit);
         }
     }
 
-    /// How many more deliveries there is room for.
+    /// The number of further deliveries permitted.
     pub(crate) fn room(&self) -> usize {
         let deliveries = self.deliveries();
         self.permit.as_ref().map_or(usize::MAX, |permit| permit.available(deliveries))
     }
 
-    /// Routes what was added, as far as there is room.
+    /// Routes the added messages, as far as permitted.
     pub(crate) fn route(&mut self, router: &mut Router, at: (&Policy, Duration)) {
         if self.owed.is_empty() {
             return;
@@ -131,7 +131,7 @@ impl RoutingBatch {
             own.messages.extend(messages.by_ref().take(count));
             own.reasons.extend(reasons.by_ref().take(count));
             if own.reasons.is_empty() && count > 0 {
-                // Before those who come later: they wait in this order.
+                // Immediately, before publishers that come later: they wait in this order.
                 reply.send(Answer::Published(own));
                 continue;
             }
@@ -139,7 +139,8 @@ impl RoutingBatch {
             if let Some(begun) = &own.begun
                 && own.reasons.iter().any(|reason| reason.is_failure())
             {
-                // Before they are said to be routed: its client may be back already, and send them again.
+                // Before the messages count as routed: the client may be connected again, and retransmit
+                // them.
                 let refused = own.messages.iter().zip(&own.reasons);
                 let refused = refused.filter(|(_, reason)| reason.is_failure());
                 begun.refuse(refused.filter_map(|(message, _)| message.begun.map(|(_, id)| id)));
@@ -148,7 +149,7 @@ impl RoutingBatch {
         }
     }
 
-    /// All is routed that is: it is under way from now on.
+    /// Corrects the permit to the actual number of deliveries.
     pub(crate) fn begin(&mut self) {
         let deliveries = self.deliveries();
         if let Some(permit) = &mut self.permit {
@@ -160,12 +161,12 @@ impl RoutingBatch {
         self.batches.iter().map(|batch| batch.deliveries.len()).sum()
     }
 
-    /// Whether nobody gets anything.
+    /// Whether there are no deliveries.
     pub(crate) fn is_for_nobody(&self) -> bool {
         self.batches.iter().all(|batch| batch.deliveries.is_empty())
     }
 
-    /// These have come, and are with those whom they are for; if all have that were begun together.
+    /// Marks QoS 2 messages as routed, if all that were registered together are.
     pub(crate) fn set_routed(&self) {
         for (_, answer) in &self.answers {
             if let Answer::Published(Publication { begun: Some(begun), messages, reasons, .. }) =
@@ -177,7 +178,7 @@ impl RoutingBatch {
         }
     }
 
-    /// Hands each partition its batch, and is under way no more. Whether all have theirs then.
+    /// Hands each partition its deliveries, and releases the permit. Returns whether all were accepted.
     pub(crate) async fn deliver(&mut self, sessions: SessionStage) -> bool {
         let is_delivered = self.hand_over(sessions).await;
         self.permit = None;
@@ -207,7 +208,7 @@ impl RoutingBatch {
                 return false;
             }
             if !self.is_for_nobody() {
-                // The others have theirs, and for these there is no place yet.
+                // Some partitions were full. Retry those.
                 sleep(RETRY_DELAY).await;
             }
         }
@@ -217,7 +218,7 @@ impl RoutingBatch {
         !self.batches[partition].deliveries.is_empty()
     }
 
-    /// Lends a partition its batch, whose memory is used again.
+    /// Lends a partition its deliveries; the buffers are reused.
     fn lend(&mut self, partition: usize, sessions: SessionStage) -> Call<()> {
         let batch = std::mem::take(&mut self.batches[partition]);
         match Arc::get_mut(&mut self.lent[partition]) {
@@ -227,8 +228,9 @@ impl RoutingBatch {
         sessions.deliver(partition, self.lent[partition].clone())
     }
 
-    /// Takes it back: with nothing in it if the partition has what was in it, and as it was if there was no place for that, and
-    /// anything in it is kept. What was noted has happened, so it is not refused. False for all else.
+    /// Takes a partition's batch back: cleared if it was delivered, or unchanged for a retry if the partition
+    /// was full and some deliveries are recorded, because recorded deliveries cannot be refused. Returns
+    /// false if deliveries were lost.
     fn take_back(&mut self, partition: usize, handed: Result<(), CallError>) -> bool {
         let lent = Arc::get_mut(&mut self.lent[partition]);
         let Some(mut batch) = lent.map(std::mem::take) else { return handed.is_ok() };
@@ -241,8 +243,8 @@ impl RoutingBatch {
         true
     }
 
-    /// Answers those who do not wait for the disk, as others in this batch do; `much` waits for it or not. What they publish next
-    /// comes behind these messages, which are with the sessions.
+    /// Answers publishers that do not wait for the disk. With a long backlog (`much`) fewer do. Their next
+    /// messages follow these, which were delivered to the sessions.
     pub(crate) fn answer_unkept(&mut self, much: bool) {
         let unkept = |(_, answer): &mut (_, Answer)| match answer {
             Answer::Published(own) => !own.messages.iter().any(|message| message.is_awaited(much)),
@@ -252,14 +254,14 @@ impl RoutingBatch {
         self.done.drain(..).for_each(|reply| reply.send(Answer::Done));
     }
 
-    /// Answers all whom it was for.
+    /// Answers all requests.
     pub(crate) fn answer(mut self: Box<Self>) {
         self.answers.drain(..).for_each(|(reply, answer)| reply.send(answer));
         self.done.drain(..).for_each(|reply| reply.send(Answer::Done));
         self.end();
     }
 
-    /// Tells all whom it was for that it is done, but not on the disk.
+    /// Answers all requests: their changes were made, but are not on disk.
     #[cold]
     pub(crate) fn answer_late(mut self: Box<Self>) {
         for (_, answer) in &mut self.answers {

@@ -1,4 +1,4 @@
-//! The routing stage's cohort operation, and the delivery of what it comes to.
+//! The routing stage's cohort operation, and the delivery of its result.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::routing::routing_batch::RoutingBatch;
 use crate::routing::{Answer, DeliveryLimiter, Item, PendingRetained, Router};
 use crate::session::SessionStage;
 
-/// Declares the stage; what it routes is handed to the sessions' partitions, a batch for each and cohort.
+/// Declares the stage. It sends each partition of the sessions one batch per cohort.
 pub(crate) fn declare(
     graph: &mut Graph,
     place: Place,
@@ -36,8 +36,8 @@ pub(crate) fn declare(
     })
 }
 
-/// One batch over a cohort. Callers are answered once what they have published is with those whom it is for, and on
-/// the disk if anything is promised of it that may be kept.
+/// Routes a cohort. Publishers are answered after their messages were delivered to the sessions and, where
+/// durability is promised, are on disk.
 fn route(
     router: &mut Router,
     cohort: &mut Cohort<Item, Answer>,
@@ -48,19 +48,19 @@ fn route(
 ) {
     let now = now();
     let mut batch = RoutingBatch::new(partitions, delivery_limiter);
-    // What is noted has happened and cannot be refused: so whoever delivers it has its place before.
+    // Recorded changes cannot be refused, so the delivering operation is reserved first.
     let place = wal.is_enabled().then(|| Reserved::new(delivery, sessions, wal));
     let has_none = place.as_ref().is_some_and(Option::is_none);
     for (item, reply) in cohort.drain() {
         if has_none && item.may_be_noted() {
-            // The reply is dropped: whoever has asked is told that there is no room.
+            // Dropping the reply reports that the broker is busy.
             continue;
         }
         if let Item::Publish(own) = item {
             batch.add(own, reply, delivery_limiter);
             continue;
         }
-        // What was published before is for those who have subscribed before.
+        // Messages published before a change of the table are routed before it.
         batch.route(router, (policy, now));
         let mut is_durable = false;
         match item {
@@ -95,7 +95,7 @@ fn route(
     batch.route(router, (policy, now));
     batch.begin();
     router.tend();
-    // Before anybody is handed anything: what sessions do then is noted behind it.
+    // Before the deliveries: records of the sessions must follow these.
     let lsn = router.end_cohort();
     if wal.is_durable(lsn) && batch.is_for_nobody() {
         batch.set_routed();
@@ -103,7 +103,7 @@ fn route(
     }
     match place.flatten() {
         Some(place) => place.begin(batch, lsn),
-        // Refused where the processor is full: the replies are dropped, so nobody takes a message for delivered.
+        // If the processor is full the replies are dropped, so no publisher takes its messages for delivered.
         None => drop(delivery.dispatch({
             let wal = wal.clone();
             move |_| deliver(batch, lsn, sessions, wal)
@@ -111,12 +111,12 @@ fn route(
     }
 }
 
-/// Delivers what a batch has come to, and answers.
+/// Delivers a routed batch, and answers.
 async fn deliver(mut batch: Box<RoutingBatch>, lsn: Lsn, sessions: SessionStage, wal: Wal) {
     if !batch.deliver(sessions).await {
         return;
     }
-    // Not before: what a client that is back sends next is to come behind these.
+    // After the delivery: messages that a reconnected client sends next must follow these.
     batch.set_routed();
     if !wal.is_durable(lsn) {
         batch.answer_unkept(wal.is_backlogged());
@@ -127,12 +127,12 @@ async fn deliver(mut batch: Box<RoutingBatch>, lsn: Lsn, sessions: SessionStage,
     }
 }
 
-/// The place of an operation that will deliver what a batch comes to, if that is anything.
+/// A reserved operation that will deliver the batch, if it has deliveries.
 struct Reserved(Handed);
 
 type Handed = Rc<Cell<Option<(Box<RoutingBatch>, Lsn)>>>;
 
-/// So many are used again.
+/// Number of cells kept for reuse.
 const POOL_CAP: usize = 8;
 
 thread_local! {
@@ -140,7 +140,7 @@ thread_local! {
 }
 
 impl Reserved {
-    /// None if there is no room for it.
+    /// `None` if the processor has no capacity for the operation.
     fn new(stage: SharedStage<()>, sessions: SessionStage, wal: &Wal) -> Option<Self> {
         let handed = POOL.with_borrow_mut(Vec::pop).unwrap_or_default();
         let (own, wal) = (Self(handed.clone()), wal.clone());
@@ -163,7 +163,7 @@ impl Reserved {
     }
 }
 
-/// Adds the retained messages to a batch that somebody is to be sent.
+/// Adds deliveries of retained messages to the batch.
 fn retained(
     router: &mut Router,
     batch: &mut RoutingBatch,

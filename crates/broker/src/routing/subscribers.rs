@@ -1,4 +1,4 @@
-//! Who has subscribed to one topic filter: each client for itself, and groups that share it.
+//! The subscribers of one topic filter: clients and groups.
 
 use std::cell::Cell;
 use std::num::NonZero;
@@ -10,56 +10,56 @@ use crate::access::Covered;
 use crate::content::path::path;
 use crate::trie::Trie;
 
-/// What a subscription takes in bytes, about, that is known by `key`, if no other shares a level of its topic filter: in
-/// its session, in the tree, and in the index of filters.
+/// Approximate memory of a subscription with this key, in bytes, if it shares no topic level: in its session,
+/// in the topic tree, and in the index of filters.
 pub(crate) fn cost(key: &str) -> usize {
     const OWN: usize = 256;
     let levels = path(key).map_or(1, |path| path.filter.split('/').count());
     OWN + levels * Trie::<Subscribers>::LEVEL_BYTES + 4 * key.len()
 }
 
-/// A client's number in the router.
+/// A client's index in the router.
 pub(crate) type ClientIndex = u32;
 
 /// One client's subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Subscription {
     pub(crate) options: SubscribeOptions,
-    /// What the client knows it by.
+    /// The subscription identifier.
     pub(crate) identifier: Option<NonZero<u32>>,
-    /// Whether its messages are to be looked at.
+    /// Whether each message has to be authorized.
     pub(crate) covered: Covered,
 }
 
 type Members = IndexMap<ClientIndex, Subscription, foldhash::fast::RandomState>;
 
-/// Clients that share the messages of a subscription among them.
+/// Clients of a shared subscription.
 pub(crate) struct Group {
     name: Box<str>,
     members: Members,
-    /// Whose turn it is.
+    /// The next member to receive a message.
     next: Cell<usize>,
 }
 
-/// All who have subscribed to one filter.
+/// The subscribers of one topic filter.
 #[derive(Default)]
 pub(crate) struct Subscribers {
     pub(crate) each: Members,
     pub(crate) groups: Vec<Group>,
-    /// Subscriptions with a filter on what messages carry: they are in the index, under these numbers.
+    /// Numbers of the content filters below this topic filter in the index.
     pub(crate) content: Vec<Numbered>,
 }
 
-/// The number by which a topic filter's subscriptions are found in the index.
+/// The number that identifies a topic filter in the index.
 pub(crate) struct Numbered {
     pub(crate) number: i64,
-    /// Whether they look at the fields of a payload in JSON.
+    /// Whether its filters test the fields of a JSON payload.
     pub(crate) json: bool,
     pub(crate) count: usize,
 }
 
 impl Subscribers {
-    /// Files a subscription. Whether the client had one, which it replaces.
+    /// Adds a subscription. Returns whether it replaces one of the client.
     pub(crate) fn add(
         &mut self,
         group: Option<&str>,
@@ -75,7 +75,7 @@ impl Subscribers {
         self.groups[at].add(client, subscription)
     }
 
-    /// Takes a subscription away, if there is one.
+    /// Removes a subscription, if it exists.
     pub(crate) fn remove(&mut self, group: Option<&str>, client: ClientIndex) {
         let Some(name) = group else {
             self.each.swap_remove(&client);
@@ -92,7 +92,7 @@ impl Subscribers {
         self.each.is_empty() && self.groups.is_empty() && self.content.is_empty()
     }
 
-    /// The number of those that look at the payload, or of those that do not; made if there was none.
+    /// The number for filters that test the payload, or for those that do not; `make` assigns it.
     pub(crate) fn number(&mut self, json: bool, make: impl FnOnce() -> i64) -> &mut Numbered {
         let at = self.content.iter().position(|numbered| numbered.json == json);
         let at = at.unwrap_or_else(|| {
@@ -102,7 +102,7 @@ impl Subscribers {
         &mut self.content[at]
     }
 
-    /// One of them is no more.
+    /// Counts the removal of a filter.
     pub(crate) fn one_less(&mut self, json: bool) {
         for numbered in &mut self.content {
             numbered.count -= usize::from(numbered.json == json);
@@ -116,19 +116,19 @@ impl Group {
         Self { name: name.into(), members: Members::default(), next: Cell::new(0) }
     }
 
-    /// Adds a member. Whether it was there, and only its subscription is another now.
+    /// Adds a member. Returns whether it existed, so that only its options changed.
     pub(crate) fn add(&mut self, client: ClientIndex, subscription: Subscription) -> bool {
         self.members.insert(client, subscription).is_some()
     }
 
-    /// Takes a member away. Whether none is left.
+    /// Removes a member. Returns whether the group is empty.
     pub(crate) fn remove(&mut self, client: ClientIndex) -> bool {
         self.members.swap_remove(&client);
         self.members.is_empty()
     }
 
-    /// Who of the group gets the next message: one after the other, those first who are there, and none who may
-    /// not receive it.
+    /// Chooses the receiver of the next message: members in turn, connected ones first, only those that may
+    /// receive it.
     pub(crate) fn choose(
         &self,
         turn: usize,
@@ -145,7 +145,7 @@ impl Group {
         there.or_else(|| (0..count).find_map(member))
     }
 
-    /// Whose turn it is, and it is the next one's then.
+    /// Returns the member whose turn it is, and advances.
     pub(crate) fn turn(&self) -> usize {
         let turn = self.next.get();
         self.next.set((turn + 1) % self.members.len().max(1));

@@ -1,4 +1,4 @@
-//! Retained messages for a client that has just subscribed.
+//! Retained messages for a new subscriber.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::routing::PendingRetained;
 use crate::routing::delivery::{DeliveryBatch, How};
 use crate::routing::subscribers::Subscription;
 
-/// Maximum number of retained messages examined for one SUBSCRIBE, matching or not. No other client is served
+/// Maximum number of retained messages examined for one SUBSCRIBE, matching or not. Other clients wait
 /// meanwhile.
 const MAX_EXAMINED: usize = 1_000_000;
 
 impl Router {
-    /// Adds retained messages to `batch` for a client that has subscribed to them, if it is still there. Some are left out
-    /// where there are too many.
+    /// Adds deliveries of retained messages for a client that subscribed, if it still exists. Messages beyond
+    /// the limit are omitted.
     pub(crate) fn send_retained(
         &mut self,
         PendingRetained { client, requests }: &PendingRetained,
@@ -31,7 +31,7 @@ impl Router {
     ) {
         let Some(index) = self.indices.get(client) else { return };
         let Client { key, durable_id, identity, .. } = &self.clients[*index as usize];
-        // Messages beyond the client's queue limit are dropped here, before they take memory.
+        // Messages beyond the client's queue limit are omitted here, before they take memory.
         let (most, mut left_out) = (batch.deliveries.len().saturating_add(self.most), 0);
         let mut examined = 0;
         for request in requests {
