@@ -6,10 +6,10 @@
 //!
 //! | stage | file | what an operation does |
 //! |---|---|---|
-//! | control | `connection/mod.rs`, `sender.rs` | listens to one client; sends to it |
-//! | sessions | `session/operations.rs` | changes one client's session, or hands it messages |
-//! | routing | `routing/stage.rs` | a cohort operation: finds out for whom the messages of a cohort are |
-//! | delivery | `routing/stage.rs` | hands each partition of the sessions its part of a cohort |
+//! | control | `connection/mod.rs`, `sender.rs` | reads from one client; writes to it |
+//! | sessions | `session/operations.rs` | changes a client's session, or delivers messages to it |
+//! | routing | `routing/stage.rs` | a cohort operation: finds the receivers of a cohort's messages |
+//! | delivery | `routing/stage.rs` | delivers a cohort's messages to each partition of the sessions |
 //!
 //! With a [persistence directory](Config::persistence_dir), acknowledged state survives a crash: see
 //! `durable/mod.rs`.

@@ -1,4 +1,4 @@
-//! From a configuration to a broker that runs, and back.
+//! Starts, runs and stops a broker.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -36,39 +36,39 @@ use crate::settings::{Settings, SharedSettings};
 use crate::stages::Stages;
 use crate::system::tell;
 
-/// Why a broker does not run.
+/// Why a broker cannot start, or has stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     #[error("{}", lines(.0))]
     Config(Vec<ConfigError>),
-    /// The address is taken, or is none of this machine.
+    /// The address is in use, or does not belong to this machine.
     #[error("cannot listen on {address}: {source}{}", port_hint(address, source))]
     Listen {
-        /// As configured.
+        /// The configured address.
         address: SocketAddr,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file of users or of rules cannot be used.
+    /// The password file or the access list is unusable.
     #[error(transparent)]
     Access(#[from] FileError),
-    /// A certificate cannot be used.
+    /// A certificate is unusable.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    /// What is kept cannot be read, or is used by another.
+    /// The persistence directory cannot be read, or another process uses it.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// What is kept was not written by this version, or one before.
+    /// The stored state has an unknown format.
     #[error("{}: {what}: was it written by a later version? Nothing was changed", path.display())]
     Unknown {
         /// The directory.
         path: PathBuf,
-        /// What of it.
+        /// The unknown data.
         what: String,
     },
-    /// The disk has failed while the broker was at work: it has ended, and what it has acknowledged is kept.
+    /// The disk failed while the broker was running, and the broker stopped. Acknowledged data is on disk.
     #[error("{0}")]
     Broken(String),
     /// The runtime failed.
@@ -76,19 +76,19 @@ pub enum ServeError {
     Run(#[from] RunError),
 }
 
-/// A broker that is up.
+/// A running broker.
 pub struct Serving<'a> {
-    /// Where it listens, in the order of [`Config::listen`].
+    /// The addresses it listens on, in the order of [`Config::listen`].
     pub addresses: &'a [SocketAddr],
-    /// What somebody should know of the certificate, one line each.
+    /// Warnings about the certificate, one line each.
     pub warnings: &'a [String],
-    /// What the runtime says.
+    /// The started runtime.
     pub up: &'a Started,
     listen: &'a [Listen],
 }
 
 impl Serving<'_> {
-    /// Where it is found, in the order of [`Config::listen`]: `mqtt://127.0.0.1:1883`.
+    /// The URLs it listens on, in the order of [`Config::listen`], such as `mqtt://127.0.0.1:1883`.
     pub fn urls(&self) -> impl Iterator<Item = String> {
         let at =
             |(listen, address): (&Listen, &SocketAddr)| Listen { address: *address, ..*listen };
@@ -96,7 +96,7 @@ impl Serving<'_> {
     }
 }
 
-/// What every connection has at hand.
+/// State shared by all connections.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) stages: Stages,
@@ -104,20 +104,20 @@ pub(crate) struct Context {
     pub(crate) counters: Counters,
     pub(crate) names: Arc<Names>,
     pub(crate) access: Access,
-    /// Where passwords are looked at, if there are any.
+    /// The stage that verifies passwords, if there is a password file.
     pub(crate) passwords: Option<Passwords>,
     pub(crate) refused_logins: Arc<RefusedLogins>,
     pub(crate) connection_limit: Arc<ConnectionLimit>,
-    /// ConnectionLimit for those who are told that there is none.
+    /// The limit of connections that wait for a rejecting CONNACK.
     pub(crate) rejections: Arc<ConnectionLimit>,
     pub(crate) guard: Guard,
-    /// Where hands are shaken, if any address has TLS.
+    /// The stages of TLS handshakes, if there is a certificate.
     pub(crate) tls: Option<TlsStages>,
     pub(crate) wal: Wal,
     pub(crate) delivery_limiter: DeliveryLimiter,
 }
 
-/// Names for clients that have none, which nobody else can guess.
+/// Generator of client identifiers that other clients cannot guess.
 pub(crate) struct Names {
     secret: [RandomState; 2],
     next: AtomicU64,
@@ -135,7 +135,7 @@ impl Names {
     }
 }
 
-/// The broker's stages in a graph: what [`serve`] runs, for a program of one's own and for simulations.
+/// The stages of a broker, for [`serve`], for other programs and for simulations.
 #[derive(Clone)]
 pub struct Broker {
     context: Context,
@@ -143,24 +143,24 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Declares the broker's stages as the next of `graph`. What `config` says of addresses and of the
-    /// runtime is for [`serve`], but for the number of processors, which must be that of the program.
+    /// Declares the broker's stages as the next of `graph`. Addresses and runtime settings of `config` are
+    /// ignored, except for the number of processors, which must equal the program's.
     ///
     /// # Panics
-    /// When [`Config::check`] finds a mistake, or a file of [`Config::security`] cannot be used.
+    /// If [`Config::check`] finds an error, or a file of [`Config::security`] is unusable.
     pub fn declare(graph: &mut Graph, config: &Config) -> Self {
         Self::declare_checked(graph, config, None)
     }
 
-    /// As [`declare`](Self::declare), and all that is to be kept is kept in `store`, in which there was `recovered` at
-    /// the given time of day (since 1970). For simulations, which have disks of their own: [`serve`] opens the
+    /// As [`declare`](Self::declare), with persistence in `store`, whose contents were `recovered` at the
+    /// given time of day (since 1970). For simulations, which have simulated disks; [`serve`] opens the
     /// directory of [`Config::persistence_dir`].
     ///
     /// # Errors
-    /// What of it this version does not understand.
+    /// A description of data that this version does not understand.
     ///
     /// # Panics
-    /// As there.
+    /// As [`declare`](Self::declare).
     pub fn declare_on(
         graph: &mut Graph,
         config: &Config,
@@ -191,7 +191,7 @@ impl Broker {
         let (counters, settings) =
             (Counters::new(), Arc::new(ArcSwap::from_pointee(Settings::new(config.clone(), None))));
         let passwords = config.security.password_file.as_ref().map(|_| Passwords::declare(graph));
-        // No name for what is spoken: clients offer several, or none.
+        // No ALPN protocol: clients offer various names, or none.
         let tls = tls.map(|(certificates, of)| TlsStages::declare(graph, certificates, &[], of));
         let (stages, wal, delivery_limiter) =
             Stages::declare(graph, config, &settings, (&access, &counters), store);
@@ -223,34 +223,35 @@ impl Broker {
         &self.context.counters
     }
 
-    /// What is under way from the router to the sessions.
+    /// The limiter of deliveries to the sessions.
     #[cfg(test)]
     pub(crate) fn delivery_limiter(&self) -> &DeliveryLimiter {
         &self.context.delivery_limiter
     }
 
-    /// Begins to look after what was kept: on each processor, before it [accepts](Self::accept).
+    /// Starts the maintenance of recovered state. Called on each processor, before [`accept`](Self::accept).
     pub fn begin(&self, start: &StartContext) {
         let Context { stages, config, wal, .. } = &self.context;
         if start.processor() == 0 && wal.is_enabled() {
             wal.begin();
             for partition in 0..config.runtime.workers {
-                // At the beginning there is room.
+                // At the start no stage is full.
                 let _ = stages.sessions.resume(partition, stages.routing).detach();
             }
         }
     }
 
-    /// How often something was dropped or refused, by reason: the labels of `mqtt_messages_dropped` and its like in `/metrics`.
+    /// The numbers of drops and refusals by reason: the labels of `mqtt_messages_dropped` and similar
+    /// metrics.
     pub fn dropped(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let drops = &self.context.counters.drops;
         DropReason::ALL.iter().map(|reason| (reason.label(), drops.count(*reason)))
     }
 
-    /// Begins to accept on this processor, until the program drains: what comes there is MQTT over TCP.
+    /// Starts to accept MQTT over TCP on this processor, until shutdown.
     ///
     /// # Errors
-    /// When the operation that accepts is refused.
+    /// If the accepting operation is refused.
     pub fn accept(&self, listener: Listener) -> Result<(), CallError> {
         self.accept_at(listener, Listen::mqtt(([0, 0, 0, 0], 0)))
     }
@@ -262,17 +263,17 @@ impl Broker {
     }
 }
 
-/// Serves until the process is asked to end, or until [`Started::control`] is; then tells all clients and ends.
-/// `ready` is called once connections are accepted. SIGHUP is left to whoever has it: see [`operate`](crate::operate) for
-/// a broker that reads its configuration again.
+/// Runs a broker until a signal, or [`Started::control`], shuts it down; then disconnects all clients and
+/// returns. `ready` is called once connections are accepted. SIGHUP is not handled;
+/// [`operate`](crate::operate) reloads the configuration.
 ///
 /// # Errors
-/// [`ServeError`]; when the broker was up before, only `Run`.
+/// [`ServeError`]. Only `Run` and `Broken` occur after the start.
 pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
     run(config, |_| None, ready)
 }
 
-/// As [`serve`]; `on_reload` may have a thread of its own for as long as the broker runs.
+/// As [`serve`]; `on_reload` may start a thread that handles SIGHUP while the broker runs.
 pub(crate) fn run(
     mut config: Config,
     on_reload: impl FnOnce(Reloader) -> Option<Hangups>,
@@ -330,10 +331,10 @@ pub(crate) fn run(
     }
 }
 
-/// The broker's certificate, and whom it trusts.
+/// The broker's certificate and the authorities of client certificates.
 type OfTls = (Arc<Certificates>, Option<Clients>);
 
-/// The broker's certificate and whom it trusts, if any address has TLS; and what there is to say about it.
+/// Loads the certificate and the authorities, if configured; also returns warnings.
 fn certificates(config: &Config) -> Result<(Option<OfTls>, Vec<String>), CertificateError> {
     let Some(tls) = &config.security.tls else { return Ok((None, Vec::new())) };
     let (certificates, warnings) = Certificates::load(vec![source(tls)], SystemTime::now())?;
@@ -341,15 +342,15 @@ fn certificates(config: &Config) -> Result<(Option<OfTls>, Vec<String>), Certifi
     Ok((Some((Arc::new(certificates), clients)), warnings))
 }
 
-/// Where the broker's certificate lies.
+/// The files of the broker's certificate.
 pub(crate) fn source(Tls { certificate, key, .. }: &Tls) -> Source {
     Source { names: Vec::new(), certificate: certificate.clone(), key: key.clone() }
 }
 
-/// Opens what is kept at `path`, and says what there is to say of it.
+/// Opens the persistence directory, and logs the result.
 fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredState), ServeError> {
     let begun = Instant::now();
-    // The wal has bounds of its own, and refuses before anything has happened.
+    // The WAL has its own limits, and enforces them before a change is made.
     let (most_bytes, most_waiting) = (u64::MAX, usize::MAX);
     let accept_loss = config.accept_loss;
     let options = Options { most_bytes, most_waiting, accept_loss, ..Options::for_directory(path) };
@@ -373,11 +374,10 @@ fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredState), ServeEr
     Ok((store, restored))
 }
 
-/// Looks at what a broker that does not run has kept, and whether it could go on with it. Nothing is changed. May
-/// block.
+/// Checks the persistence directory of a broker that is not running, without changing it. May block.
 ///
 /// # Errors
-/// As [`serve`]; also when the directory is not there.
+/// As [`serve`]; also if the directory does not exist.
 pub fn check_persistence_dir(path: &Path) -> Result<Checked, ServeError> {
     let (checked, recovered) = phalanx_store::check(path)?;
     RecoveredState::of(recovered, 1, Duration::ZERO)
@@ -385,7 +385,7 @@ pub fn check_persistence_dir(path: &Path) -> Result<Checked, ServeError> {
     Ok(checked)
 }
 
-/// One line for each.
+/// One line per error.
 fn lines(errors: &[ConfigError]) -> String {
     errors.iter().map(ConfigError::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -15,15 +15,15 @@ use crate::session::table::Sessions;
 use crate::session::{Routes, SessionStage};
 use crate::settings::{LiveLimits, SharedSettings};
 
-/// A cohort of operations that touch sockets: beyond this their kernel state, some 10 KiB each,
-/// leaves the cache again.
+/// Maximum cohort of operations on sockets: the kernel state of more sockets, about 10 KiB each, would not
+/// fit the cache.
 const SOCKET_COHORT: usize = 64;
 
-/// Operations of connections that may be queued on one processor. While there are more, no connection is
-/// accepted.
+/// Maximum number of queued operations of the control stage per processor; while it is reached, no connection
+/// is accepted.
 const CONTROL_QUEUE: usize = 4096;
 
-/// Handles on all stages; copied wherever an operation may invoke others.
+/// Handles to all stages.
 #[derive(Clone, Copy)]
 pub(crate) struct Stages {
     pub(crate) control: SharedStage<()>,
@@ -55,12 +55,12 @@ impl Stages {
         };
         let RecoveredState { sessions: all, routes, .. } = restored;
         let all: Vec<_> = all.into_iter().map(Some).collect();
-        // Each partition takes its own.
+        // Each partition takes its own sessions.
         let all = Mutex::new(all);
         let (of_sessions, of_all, own) = (settings.clone(), counters.clone(), wal.clone());
         let delivery_limiter = DeliveryLimiter::new(config.limits.inflight_deliveries);
         let awaited = delivery_limiter.clone();
-        // In order, so that messages of one publisher stay in theirs.
+        // Cohorts run in order, which preserves the order of each publisher's messages.
         let sessions =
             graph.stage_at(sessions).partitions(partitions).partitioned(move |partition| {
                 let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
-//! What a broker tells of itself: topics below `$SYS/broker`, by the names that mosquitto has given them.
+//! Status topics below `$SYS/broker`, with the names that mosquitto uses.
 //!
-//! They are looked at now and then by an operation of one processor, and those that have changed are published. They
-//! are retained, but nowhere else than in memory: they are of this broker's life.
+//! An operation on one processor publishes changed values at intervals. The messages are retained in memory
+//! only.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -19,14 +19,14 @@ use crate::message::Message;
 use crate::routing::Item;
 use crate::serve::Context;
 
-/// Tells of the broker at once, and after each `interval`, until the program drains.
+/// Publishes the status immediately and then every `interval`, until shutdown.
 pub(crate) async fn tell(context: Context, interval: Duration) {
     let mut system = System::new(now());
     let mut drained = pin!(draining());
     loop {
         let changed = system.changed(&context.counters, now());
         let messages = changed.map(|(topic, value)| Arc::new(Message::system(&topic, value)));
-        // Not told where there is room for nothing: all that stands then is told the next time.
+        // The broker was busy. Publish all values next time.
         if context.stages.routing.call(Item::System(messages.collect())).await.is_err() {
             system.told.clear();
         }
@@ -36,7 +36,7 @@ pub(crate) async fn tell(context: Context, interval: Duration) {
     }
 }
 
-/// What was told last.
+/// The status as last published.
 struct System {
     begun: Duration,
     looked: Duration,
@@ -45,7 +45,7 @@ struct System {
     told: HashMap<String, String>,
 }
 
-/// How much of something there is in a minute: averages that forget (as a system's load averages).
+/// An exponentially decaying average per minute, like a system's load average.
 struct Load {
     name: &'static str,
     count: Count,
@@ -53,10 +53,10 @@ struct Load {
     averages: [f64; 3],
 }
 
-/// What one of the counts has come to.
+/// Reads a counter.
 type Count = fn(&Counters) -> u64;
 
-/// Over how long averages are: their names, and seconds.
+/// Names and time constants (in seconds) of the averages.
 const WINDOWS: [(&str, f64); 3] = [("1min", 60.0), ("5min", 300.0), ("15min", 900.0)];
 
 impl System {
@@ -79,7 +79,7 @@ impl System {
         }
     }
 
-    /// What is to be told of now, topics and values: what is not as it was told last.
+    /// Topics and values that differ from those last published.
     fn changed(
         &mut self,
         counters: &Counters,
@@ -132,7 +132,7 @@ impl System {
 }
 
 impl Load {
-    /// It has come to `count`, `past` seconds after it was looked at last.
+    /// Updates the averages with the counter's value, `past` seconds after the last update.
     fn look(&mut self, count: u64, past: f64) {
         if past <= 0.0 {
             return;
@@ -153,7 +153,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// What is told at a time, without what stands below these topics.
+    /// The published values, with topics relative to `$SYS/broker`.
     fn told(system: &mut System, counters: &Counters, now: Duration) -> HashMap<String, String> {
         let changed = system.changed(counters, now);
         changed.map(|(topic, value)| (topic.replace("$SYS/broker/", ""), value)).collect()
@@ -175,7 +175,7 @@ mod tests {
         let of = |name: &str| second[name].as_str();
         assert_eq!((of("clients/connected"), of("clients/disconnected")), ("2", "1"));
         assert_eq!((of("clients/total"), of("uptime")), ("3", "60 seconds"));
-        // 600 a minute, for a minute: 1 - 1/e of it.
+        // 600 per minute for one minute: 1 - 1/e of the rate.
         assert_eq!(of("load/publish/received/1min"), "379.27");
         assert_eq!(of("load/publish/received/15min"), "38.70");
         assert!(!second.contains_key("version"));

@@ -1,34 +1,33 @@
-//! A tree by the levels of topics: what is filed under a filter is found by a name, and the other way round.
+//! A trie of topic levels. Topic filters are found by a topic name, and names by a filter.
 //!
-//! Each level that occurs is an edge; wildcards have edges of their own, so that a look-up asks no table for them.
-//! Look-ups descend by recursion: whoever lets topics in sees to it that they have few levels ([`MAX_LEVELS`]).
+//! Each level is an edge; wildcards have separate edges, so that they need no table lookup. Lookups are
+//! recursive, so topics are limited to [`MAX_LEVELS`] levels before they are used here.
 
 use indexmap::IndexMap;
 
-/// The most levels of a topic or a filter.
+/// Maximum number of levels of a topic or filter.
 pub(crate) const MAX_LEVELS: usize = 200;
 
-/// Whether a topic or a filter has few enough.
+/// Whether a topic or filter has at most [`MAX_LEVELS`] levels.
 pub(crate) fn is_shallow(path: &str) -> bool {
     path.bytes().filter(|byte| *byte == b'/').count() < MAX_LEVELS
 }
 
-/// In an order that only what was filed and taken out decides, since all that lie beneath are told in it: a simulation is
-/// to go the same way again.
+/// The iteration order depends only on insertions and removals, which makes simulations deterministic.
 type Edges = IndexMap<Box<str>, u32, foldhash::fast::RandomState>;
 
-/// Values by topic, or by topic filter.
+/// A map from topics, or from topic filters, to values.
 pub(crate) struct Trie<T> {
     nodes: Vec<Node<T>>,
-    /// Nodes that nothing leads to, to be used again.
+    /// Unused nodes.
     free: Vec<u32>,
-    /// Bytes of the levels' names.
+    /// Length of all level names, in bytes.
     names: usize,
 }
 
 struct Node<T> {
     edges: Edges,
-    /// The edges `+` and `#`, where there are any.
+    /// The edges `+` and `#`.
     one: Option<u32>,
     rest: Option<u32>,
     value: Option<T>,
@@ -62,19 +61,19 @@ impl<T> Default for Trie<T> {
     }
 }
 
-/// What an edge takes in its table, about, its name's own memory included but for its letters.
+/// Approximate memory of an edge, without the name's characters.
 const EDGE_BYTES: usize = 80;
 
 impl<T> Trie<T> {
-    /// What a level takes that nothing shares, in bytes, but for its name.
+    /// Memory of an unshared level in bytes, without its name.
     pub(crate) const LEVEL_BYTES: usize = size_of::<Node<T>>() + EDGE_BYTES;
 
-    /// Bytes of memory that it takes, about, but for what its values have elsewhere.
+    /// Approximate memory use in bytes, without memory referenced by the values.
     pub(crate) fn bytes(&self) -> usize {
         (self.nodes.len() - self.free.len() - 1) * Self::LEVEL_BYTES + self.names
     }
 
-    /// By how many bytes it would grow by a value under `path`.
+    /// Growth in bytes if a value under `path` were added.
     pub(crate) fn growth(&self, path: &str) -> usize {
         let (mut at, mut growth) = (Some(ROOT), 0);
         for level in path.split('/') {
@@ -86,7 +85,7 @@ impl<T> Trie<T> {
         growth
     }
 
-    /// The value under `path`, made if there was none.
+    /// The value under `path`, inserted if missing.
     pub(crate) fn entry(&mut self, path: &str, make: impl FnOnce() -> T) -> &mut T {
         let mut at = ROOT;
         for level in path.split('/') {
@@ -122,7 +121,7 @@ impl<T> Trie<T> {
         self.nodes[at as usize].value.as_mut()
     }
 
-    /// Takes the value under exactly this path away, and what led to nothing else.
+    /// Removes the value under exactly this path, and unused nodes.
     pub(crate) fn remove(&mut self, path: &str) -> Option<T> {
         let mut way = vec![ROOT];
         for level in path.split('/') {
@@ -149,9 +148,9 @@ impl<T> Trie<T> {
         value
     }
 
-    /// Shows `found` the values whose path, read as a filter, is one for the topic `name`.
+    /// Calls `found` for the values whose path, as a filter, matches topic `name`.
     pub(crate) fn matching<'t>(&'t self, name: &str, mut found: impl FnMut(&'t T)) {
-        // What begins with `$` is not meant by a wildcard at the beginning.
+        // A leading wildcard does not match topics that begin with `$` (§4.7.2).
         let hidden = name.starts_with('$');
         self.walk(ROOT, Some(name), hidden, &mut found);
     }
@@ -169,7 +168,7 @@ impl<T> Trie<T> {
                 found(value);
             }
         };
-        // `#` is for its parent too.
+        // `#` also matches the parent level.
         if let Some(rest) = node.rest
             && !hidden
         {
@@ -190,7 +189,7 @@ impl<T> Trie<T> {
         }
     }
 
-    /// Shows `found` the values whose path, read as a topic, is asked for by `filter`.
+    /// Calls `found` for the values whose path, as a topic, matches `filter`.
     pub(crate) fn below<'t>(&'t self, filter: &str, mut found: impl FnMut(&'t T)) {
         self.descend(ROOT, Some(filter), &mut found);
     }

@@ -1,4 +1,4 @@
-//! A client leaves: what becomes of its will and of its session, now and later.
+//! The end of a connection, and of a session: publication of the will, and expiry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,28 +11,28 @@ use crate::session::key::ClientKey;
 use crate::session::pending_wills::PendingWill;
 use crate::session::table::Sessions;
 
-/// What a change of sessions has others do, once it is made.
+/// Effects of a change of sessions on other stages.
 #[derive(Default)]
 pub(crate) struct Effects {
     /// Wills to publish.
     pub(crate) wills: Vec<PendingWill>,
-    /// A client whose subscriptions are no more.
+    /// Clients whose subscriptions are to be removed.
     pub(crate) forget: Vec<(ClientKey, Arc<[Box<str>]>)>,
-    /// A client with shared subscriptions that has come or gone.
+    /// A client with shared subscriptions that connected or disconnected.
     pub(crate) present: Option<(ClientKey, bool)>,
 }
 
-/// How a connection has ended.
+/// How a connection ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Closing {
-    /// The client has not said goodbye, or has asked for its will.
+    /// Whether to publish the will: the client did not send DISCONNECT, or requested it.
     pub(crate) will: bool,
-    /// What it has said in the end of how long its session is to last.
+    /// The session expiry interval in DISCONNECT, if any.
     pub(crate) expiry: Option<u32>,
 }
 
 impl Sessions {
-    /// The connection numbered `link` is no more.
+    /// Detaches connection `connection_id` from its session.
     pub(crate) fn close(
         &mut self,
         key: ClientKey,
@@ -64,11 +64,11 @@ impl Sessions {
         if session.expiry < u32::MAX {
             session.ends = Some(now + Duration::from_secs(session.expiry.into()));
         }
-        // With its will, which is gone only when it is published.
+        // The record includes the will, which is removed only when it is published.
         self.put(key);
         let Some(session) = self.get(key) else { return effects };
         if let Some(will) = &mut session.will {
-            // The end of the session is the latest.
+            // At the latest when the session ends.
             let due = now + will.delay;
             will.due = Some(session.ends.map_or(due, |ends| ends.min(due)));
         }
@@ -81,15 +81,14 @@ impl Sessions {
         effects
     }
 
-    /// Looks after the sessions that there were when the program began: their connections have ended, and so may they
-    /// have.
+    /// Resumes the recovered sessions: their connections are gone, and they may have expired.
     pub(super) fn resume(&mut self, now: Duration) -> Effects {
         let mut effects = Effects::default();
         let Some(RecoveredSessions { count, ended, .. }) = self.restored.take() else {
             return effects;
         };
         for number in ended {
-            // The others' ends are noted with their last wills.
+            // A session with a pending will is ended together with that will.
             if self.pending_wills.of(number).next().is_none() {
                 self.records.push(&Record::SessionEnd { session: SessionId(number) });
             }
@@ -126,7 +125,7 @@ impl Sessions {
         effects
     }
 
-    /// Notes a session as it is now, if it is kept.
+    /// Records the current state of a persistent session.
     pub(super) fn put(&mut self, key: ClientKey) {
         let mut records = std::mem::take(&mut self.records);
         let pending_wills = std::mem::take(&mut self.pending_wills);
@@ -136,7 +135,7 @@ impl Sessions {
         (self.records, self.pending_wills) = (records, pending_wills);
     }
 
-    /// Has this session looked after at its next time, if it has one, and at no other.
+    /// Schedules the session's next timer, replacing an earlier one.
     pub(super) fn watch(&mut self, key: ClientKey) {
         let Some(session) = self.get(key) else { return };
         let will = session.will.as_ref().and_then(|will| will.due);
@@ -150,12 +149,12 @@ impl Sessions {
         self.due.extend(next.map(place));
     }
 
-    /// When something is due next.
+    /// The time of the next timer.
     pub(crate) fn next_due(&self) -> Option<Duration> {
         self.due.first().map(|(next, ..)| *next)
     }
 
-    /// Does what is due at `now`.
+    /// Processes the timers due at `now`.
     pub(crate) fn expire(&mut self, now: Duration) -> Effects {
         let mut effects = Effects::default();
         while let Some((due, slot, generation)) = self.due.first().copied()

@@ -1,9 +1,9 @@
-//! Where a client's session is.
+//! The location of a client's session.
 
 use std::hash::BuildHasher;
 
-/// A session among all: the partition that has it, its place there, and which of those that have had the
-/// place it is. A key outlives its session; it is nobody's then.
+/// Identifies a session: its partition, its slot there, and the slot's generation. After the session's end
+/// the key refers to none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientKey {
     pub(crate) partition: u16,
@@ -11,9 +11,9 @@ pub(crate) struct ClientKey {
     pub(crate) generation: u32,
 }
 
-/// The partition that a client of this name has its session in, of so many.
+/// The partition of a client's session.
 pub(crate) fn partition_of(client_id: &str, partitions: usize) -> usize {
-    // Not drawn by chance: a seed decides all in simulation.
+    // A fixed seed, so that simulations are deterministic.
     let hash = foldhash::fast::FixedState::with_seed(0).hash_one(client_id);
     ((u128::from(hash) * partitions as u128) >> 64) as usize
 }

@@ -1,15 +1,16 @@
-//! The session stage: what a client has beyond a connection. Partitioned by client identifiers, so that a
-//! client finds its session on one processor, whichever its connection is on, and whoever takes it over.
+//! The session stage: the state of clients beyond a connection. It is partitioned by client identifier, so
+//! that a client's session is found on one processor, whichever processors its connections are on.
 //!
 //! | file | what |
 //! |---|---|
-//! | `table.rs` | a partition: its sessions, by name and by place |
-//! | `open.rs`, `close.rs` | a client comes; it leaves, its will is done, its session ends |
+//! | `table.rs` | a partition: its sessions by client identifier and by slot |
+//! | `open.rs`, `close.rs` | the beginning and end of connections and sessions; wills |
 //! | `pending_wills.rs` | wills on their way to the router |
+//! | `qos2.rs` | QoS 2 messages from clients |
 //! | `state.rs` | one session |
-//! | `outgoing.rs` | messages to its client: queued, written, in flight, answered |
-//! | `refused.rs` | counts of what cannot be kept |
-//! | `operations.rs` | what connections and other stages ask of it |
+//! | `outgoing.rs` | messages to the client: queued, written, in flight, acknowledged |
+//! | `rejections.rs` | counters of refusals |
+//! | `operations.rs` | operations called by connections and other stages |
 
 pub(crate) mod close;
 pub(crate) mod key;

@@ -1,4 +1,4 @@
-//! A client comes: its session goes on, or a new one begins; whoever had it before loses it.
+//! CONNECT: resumes or creates a session, and takes it over from an earlier connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,35 +13,36 @@ use crate::session::key::ClientKey;
 use crate::session::state::{Attachment, Session, Will};
 use crate::session::table::Sessions;
 
-/// What a client asks for by CONNECT.
+/// The parameters of a CONNECT.
 pub(crate) struct Opening {
     pub(crate) client_id: Arc<str>,
-    /// Whose it is: who is nobody's user has sessions that are nobody's.
+    /// The authenticated user; `None` for an anonymous client.
     pub(crate) user: Option<Arc<str>>,
     pub(crate) version: Version,
     pub(crate) clean_start: bool,
-    /// Seconds that the session outlives the connection.
+    /// Session expiry interval in seconds.
     pub(crate) expiry: u32,
     pub(crate) receive_maximum: u16,
-    /// Bytes of the longest packet that it takes.
+    /// Maximum packet size of the client, in bytes.
     pub(crate) most: usize,
     pub(crate) most_aliases: u16,
     pub(crate) will: Option<(Message, Duration)>,
 }
 
-/// What it gets.
+/// An opened session.
 pub(crate) struct Opened {
     pub(crate) key: ClientKey,
-    /// The number of its connection.
+    /// The number of the connection.
     pub(crate) connection_id: u64,
-    /// Whether its session goes on.
+    /// Whether a session was resumed.
     pub(crate) present: bool,
-    /// The number that what its session has is kept by; 0 if it is not.
+    /// The session's ID in the journal; 0 if it is not persistent.
     pub(crate) durable_id: u64,
 }
 
 impl Sessions {
-    /// Has the client on a new connection. What is to be done then comes back, whether it is let in or not.
+    /// Attaches a new connection to the client's session. The effects are to be applied even if the client is
+    /// rejected.
     pub(crate) fn open(
         &mut self,
         opening: Opening,
@@ -52,9 +53,9 @@ impl Sessions {
         let mut effects = Effects::default();
         let known = self.names.get(&opening.client_id).copied();
         let lasts = opening.expiry > 0;
-        // A will is to be published even if nothing else outlives the connection.
+        // A will is stored even if the session ends with the connection.
         let is_durable = self.wal.is_enabled() && (lasts || opening.will.is_some());
-        // A session that somebody may come back to is its user's alone, not to be ended by others either.
+        // Another user may neither resume nor end an unexpired session.
         if let Some(session) = known.and_then(|slot| self.at(slot))
             && session.ends.is_none_or(|ends| ends > now)
             && session.user != opening.user
@@ -85,7 +86,7 @@ impl Sessions {
         self.connections += 1;
         let number = self.connections;
         let key = self.key(slot);
-        // Each is a topic that is kept.
+        // Each alias stores a topic.
         let most_aliases = self.limits.topic_alias;
         let Some(session) = self.at(slot) else {
             return (Err(Reason::UNSPECIFIED_ERROR), effects, Lsn::default());
@@ -118,13 +119,13 @@ impl Sessions {
         self.put(key);
         let opened = Opened { key, connection_id: number, present: known.is_some(), durable_id };
         let lsn = self.append();
-        // Who has nothing that is kept is only told that there is no session of its name: so it does not wait for what
-        // others have changed.
+        // A client without persistent state only depends on the end of its earlier session, not on unrelated
+        // changes.
         (Ok(opened), effects, if is_durable || was_durable { lsn } else { self.ended })
     }
 
-    /// The session in `slot` is asked for by another connection. Whether it goes on: one that was to end with
-    /// its connection does not (MQTT-3.1.2-6), nor one whose time is over and that nobody has looked after.
+    /// Takes the session in `slot` over for another connection. Returns whether it is resumed: not if it was
+    /// to end with its connection (MQTT-3.1.2-6), or has expired.
     fn take_over(
         &mut self,
         slot: u32,
@@ -136,9 +137,10 @@ impl Sessions {
         let Some(session) = self.at(slot) else { return false };
         let lasts = session.expiry > 0 && session.ends.is_none_or(|ends| ends > now);
         let goes_on = lasts && !opening.clean_start;
-        // Who waits on the connection from before is woken, and finds that it is no more.
+        // Wakes the earlier connection, which finds that it was taken over.
         session.detach(&drops);
-        // It is published where the session has ended, or its connection and it is too late to come back.
+        // The will is published unless the client is back before the will delay has passed and resumes the
+        // session.
         let will = session.will.take().filter(|will| !(goes_on && will.is_in_time(now)));
         let will = will.map(|will| will.message);
         match goes_on {

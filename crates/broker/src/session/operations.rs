@@ -1,4 +1,4 @@
-//! What others ask of sessions: operations on the partition that has them.
+//! Operations on the session stage, called by connections and other stages.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -26,34 +26,34 @@ use crate::session::pending_wills::PendingWill;
 use crate::session::qos2::Qos2Begun;
 use crate::session::table::Sessions;
 
-/// A handle on the routing stage.
+/// A handle to the routing stage.
 pub(crate) type Routes = CohortStage<Item, Answer>;
 
-/// A handle on the session stage.
+/// A handle to the session stage.
 #[derive(Clone, Copy)]
 pub(crate) struct SessionStage(PartitionedStage<Sessions>, usize);
 
-/// What a connection that asks for something to send is told.
+/// The result of a pull by a connection's sender.
 pub(crate) enum Pulled {
-    /// Send this.
+    /// Bytes to send.
     Bytes(Vec<u8>),
-    /// Nothing any more, for this reason.
+    /// The connection is to be closed for this reason.
     Closed(Reason),
 }
 
-/// So many wills are published at once.
+/// Maximum number of wills published at once.
 const MAX_WILLS_AT_ONCE: usize = 256;
 
-/// What could not be handed over for want of room is tried again after so long.
+/// Delay before an operation refused by a full stage is retried.
 pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(10);
 
 impl SessionStage {
-    /// Of so many partitions.
+    /// A handle to a stage of `partitions` partitions.
     pub(crate) fn new(stage: PartitionedStage<Sessions>, partitions: usize) -> Self {
         Self(stage, partitions)
     }
 
-    /// Looks after what there was when the program began.
+    /// Resumes the recovered sessions of a partition.
     pub(crate) fn resume(self, partition: usize, routes: Routes) -> Call<()> {
         self.0.call_partition(partition, move |sessions| async move {
             let effects = sessions.with(|sessions| sessions.resume(now()));
@@ -61,8 +61,8 @@ impl SessionStage {
         })
     }
 
-    /// Opens a session; what is told of it then is on the disk, if it is kept. Where the disk takes too long its client is
-    /// not let in, and the session is left again.
+    /// Opens a session. A persistent session is on disk before its client is accepted; if the disk takes too
+    /// long, the client is rejected, and the session is detached again.
     pub(crate) fn open(self, opening: Opening, routes: Routes) -> Call<Result<Opened, Reason>> {
         let partition = partition_of(&opening.client_id, self.1);
         self.0.call_partition(partition, move |sessions| async move {
@@ -107,7 +107,7 @@ impl SessionStage {
         self.apply_effects(sessions, effects, routes).await;
     }
 
-    /// Hands a batch to a partition's sessions. Nobody has it any more when that is answered.
+    /// Delivers a batch to the sessions of a partition. No reference to the batch remains after completion.
     pub(crate) fn deliver(self, partition: usize, batch: Arc<DeliveryBatch>) -> Call<()> {
         self.0.call_partition(partition, move |sessions| async move {
             sessions.with(|sessions| sessions.deliver(&batch, now()));
@@ -115,7 +115,7 @@ impl SessionStage {
         })
     }
 
-    /// Waits for something to send, and takes it into memory that the connection had before.
+    /// Waits for output of the session, and exchanges it for the connection's buffer.
     pub(crate) fn pull(
         self,
         key: ClientKey,
@@ -137,7 +137,7 @@ impl SessionStage {
         })
     }
 
-    /// What a client says of messages that were sent to it.
+    /// Processes a client's acknowledgements.
     pub(crate) fn answered(
         self,
         key: ClientKey,
@@ -149,7 +149,7 @@ impl SessionStage {
         })
     }
 
-    /// Notes that a client has begun messages of QoS 2, and says of each whether that is new.
+    /// Registers QoS 2 messages of a client. Returns for each whether it is new.
     pub(crate) fn begin(
         self,
         key: ClientKey,
@@ -161,8 +161,8 @@ impl SessionStage {
         })
     }
 
-    /// Notes that a client will not send messages of QoS 2 again. For each whether it had begun it; none if the disk
-    /// does not take that.
+    /// Releases QoS 2 messages of a client. Returns for each whether it was registered; `None` if the disk
+    /// makes no progress.
     pub(crate) fn release(
         self,
         key: ClientKey,
@@ -176,8 +176,8 @@ impl SessionStage {
         })
     }
 
-    /// Messages of QoS 2 that a client has begun have not arrived: when they come again, they are new. Nothing of that
-    /// was noted, so there is nothing to wait for.
+    /// Abandons QoS 2 messages of a client: when they are retransmitted, they are new. They were not
+    /// recorded, so there is nothing to wait for.
     pub(crate) fn abandon(
         self,
         key: ClientKey,
@@ -189,7 +189,7 @@ impl SessionStage {
         })
     }
 
-    /// Subscribes a client, and says for each subscription how it went.
+    /// Adds subscriptions of a client. Returns the reason code of each.
     pub(crate) fn subscribe(
         self,
         key: ClientKey,
@@ -202,10 +202,10 @@ impl SessionStage {
                 sessions.with(|sessions| sessions.subscribe(key, connection_id, requests));
             let Some((client, requests)) = granted else { return reasons };
             let lsn = sessions.with(Sessions::append);
-            // Asked for before anything else runs here, so that a session's end comes behind it.
+            // Called before other operations run here, so that a later end of the session follows it.
             let routed = routes.call(Item::Subscribe { client, requests });
             let is_routed = match soon(routed).await {
-                // Boxed, as what is seldom is not to be held by all.
+                // Boxed: rare.
                 Some(Answer::PendingRetained(pending)) => {
                     Box::pin(send_pending_retained(&sessions, pending, routes)).await
                 }
@@ -213,8 +213,8 @@ impl SessionStage {
             };
             match is_routed && durable_within_timeout(&sessions, lsn).await.is_ok() {
                 true => reasons,
-                // The router may have them or not: the session keeps what they are known by, so that it is
-                // asked to forget them in the end.
+                // Whether the router has the subscriptions is unknown. The session keeps their keys, so that
+                // they are removed when it ends.
                 false => {
                     if is_routed {
                         let count = reasons.iter().filter(|reason| !reason.is_failure()).count();
@@ -230,7 +230,7 @@ impl SessionStage {
         })
     }
 
-    /// Takes subscriptions of a client away, and says for each how it went.
+    /// Removes subscriptions of a client. Returns the reason code of each.
     pub(crate) fn unsubscribe(
         self,
         key: ClientKey,
@@ -247,7 +247,7 @@ impl SessionStage {
             });
             match is_routed && durable_within_timeout(&sessions, lsn).await.is_ok() {
                 true => reasons,
-                // The router may have them still.
+                // The router may still have the subscriptions.
                 false => {
                     let gone = keys.into_iter().zip(&reasons);
                     let gone = gone.filter(|(_, reason)| **reason == Reason::SUCCESS);
@@ -260,7 +260,7 @@ impl SessionStage {
         })
     }
 
-    /// Does what a change of sessions has made necessary.
+    /// Applies the effects of a change of sessions.
     async fn apply_effects(self, sessions: &Partition<Sessions>, effects: Effects, routes: Routes) {
         let Effects { wills, forget, present } = effects;
         for (client, keys) in forget {
@@ -273,7 +273,7 @@ impl SessionStage {
             }
         }
         if let Some((client, online)) = present {
-            // Only which member of a group is better asked first depends on it.
+            // Lost presence only affects which member of a group is preferred.
             let _ = routes.dispatch(Item::Presence { client, online });
         }
         self.ensure_timers(sessions, routes);
@@ -291,7 +291,7 @@ impl SessionStage {
             if left.is_empty() {
                 return;
             }
-            // Each by itself, so that each is taken or not.
+            // One item per will, so that each is accepted or refused separately.
             let calls = left.drain(..).map(|(own, id): (Publication, _)| {
                 let topic = own.messages.first().cloned();
                 (routes.call(Item::Publish(own)), id, topic)
@@ -300,15 +300,16 @@ impl SessionStage {
             let mut timeout = pin!(disk_timeout());
             for (call, id, message) in calls {
                 let is_routed = match select(call, timeout.as_mut()).await {
-                    // There was no room for it, which is said at once.
+                    // It did not fit the delivery limit.
                     Either::Left(Ok(Answer::Published(own))) if own.reasons.is_empty() => {
                         left.push((own, id));
                         continue;
                     }
-                    // Refused where there is room for nothing: a will is sent at most once then, or by the next broker
-                    // that finds it in the wal.
+                    // Refused: the broker is busy. The will is published at most once, or by the next broker
+                    // that finds it in the journal.
                     Either::Left(routed) => routed.is_ok(),
-                    // Where the disk takes long the router has it, and has noted it before what is noted here.
+                    // The disk is slow. The router has accepted and recorded the will, before any record that
+                    // follows here.
                     Either::Right(()) => true,
                 };
                 if !is_routed {
@@ -322,17 +323,17 @@ impl SessionStage {
                     None => (),
                 });
             }
-            // One for all of them, as nobody may wait who has one.
+            // One permit for all of them: its holder must not wait for another.
             if !left.is_empty() {
                 left[0].0.permit = delivery_limiter.acquire(left.len(), 1).await;
             }
         }
     }
 
-    /// Sees to it that somebody looks after what is due later.
+    /// Starts the operation that runs the timers, unless it is running.
     fn ensure_timers(self, sessions: &Partition<Sessions>, routes: Routes) {
         let begin = sessions.with(|sessions| {
-            // It looks again, and waits for whatever is next.
+            // Wakes the running operation for the new next timer.
             drop(sessions.timer_wake.take());
             let begin = !sessions.has_timer_task && sessions.next_due().is_some();
             sessions.has_timer_task |= begin;
@@ -346,12 +347,12 @@ impl SessionStage {
                 .detach()
                 .is_err()
         {
-            // The next client that leaves tries again.
+            // Retried when the next client disconnects.
             sessions.with(|sessions| sessions.has_timer_task = false);
         }
     }
 
-    /// Waits for what is due later, until nothing is.
+    /// Runs timers until none is scheduled.
     async fn run_timers(self, partition: Partition<Sessions>, routes: Routes) {
         let mut drained = std::pin::pin!(draining());
         loop {
@@ -370,13 +371,13 @@ impl SessionStage {
                 return partition.with(|sessions| sessions.has_timer_task = false);
             }
             let effects = partition.with(|sessions| sessions.expire(now()));
-            // Boxed: it would have itself within it.
+            // Boxed, because the call is recursive.
             Box::pin(self.apply_effects(&partition, effects, routes)).await;
         }
     }
 }
 
-/// Waits until the router has done something, or for as long as a client waits for the disk. None if it has not.
+/// Waits for the router's answer, with the timeout for the disk. Returns `None` on failure.
 async fn soon(routed: Call<Answer>) -> Option<Answer> {
     match select(routed, disk_timeout()).await {
         Either::Left(Ok(answer)) => Some(answer),
@@ -384,7 +385,7 @@ async fn soon(routed: Call<Answer>) -> Option<Answer> {
     }
 }
 
-/// Waits until there is room for the retained messages that a client has subscribed to. Whether it is sent them.
+/// Delivers retained messages that did not fit the delivery limit. Returns whether they were delivered.
 async fn send_pending_retained(
     sessions: &Partition<Sessions>,
     mut pending: PendingRetained,
@@ -400,7 +401,7 @@ async fn send_pending_retained(
     }
 }
 
-/// Waits until a change is on the disk, and not for long.
+/// Waits until a change is on disk, with a timeout.
 async fn durable_within_timeout(
     sessions: &Partition<Sessions>,
     lsn: Lsn,
@@ -412,7 +413,7 @@ async fn durable_within_timeout(
     wal.durable_within_timeout(lsn).await
 }
 
-/// Waits until a change is on the disk.
+/// Waits until a change is on disk.
 async fn durable(sessions: &Partition<Sessions>, lsn: Lsn) -> Result<(), NotDurable> {
     if lsn == Lsn::default() {
         return Ok(());

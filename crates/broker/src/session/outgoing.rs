@@ -1,4 +1,4 @@
-//! Messages to a client: from the queue into the connection's buffer, and what its answers free.
+//! Messages to a client: from the queue to the connection's buffer, and their acknowledgement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::message::Message;
 use crate::routing::delivery::How;
 use crate::session::state::{Attachment, Inflight, Queued, Session};
 
-/// So many bytes may be written ahead of the connection's sending. What comes then waits in the queue.
+/// Maximum size of the connection's output buffer; further messages are queued.
 const MAX_WRITE_AHEAD: usize = 256 * 1024;
 
-/// What waits is looked through for what has expired no more often than this.
+/// Minimum interval between searches of a full queue for expired messages.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a client says of a message that was sent to it.
+/// A client's acknowledgement of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answered {
     pub(crate) kind: Kind,
@@ -29,19 +29,19 @@ pub(crate) struct Answered {
     pub(crate) failed: bool,
 }
 
-/// What is at hand where messages are written.
+/// The context in which messages are written.
 pub(crate) struct SendContext<'d> {
     pub(crate) limits: &'d Limits,
     pub(crate) scratch: &'d mut PropertyBuffer,
-    /// What is to be kept.
+    /// Collects records for the WAL.
     pub(crate) records: &'d mut Entry,
     pub(crate) now: Duration,
     pub(crate) drops: &'d Drops,
 }
 
 impl Session {
-    /// A message has come for this client, kept by a number if that is not 0: written at once if nothing is before
-    /// it, else queued. False when it was dropped.
+    /// Delivers a message, with its delivery ID if recorded. It is written if possible, or else queued.
+    /// Returns false if it was dropped.
     pub(crate) fn deliver(
         &mut self,
         message: &Arc<Message>,
@@ -58,7 +58,7 @@ impl Session {
                 return true;
             }
         } else if how.qos == QoS::AtMostOnce {
-            // It may arrive or not, and nobody is there.
+            // QoS 0 messages are not queued for disconnected clients.
             self.dropped(DropReason::Offline, message, context.drops);
             return false;
         }
@@ -71,7 +71,7 @@ impl Session {
             self.sweep(context);
         }
         while is_full(self) {
-            // Of what may get lost on its way anyway, and so is not kept.
+            // Only QoS 0 messages may be dropped after they were accepted.
             let oldest = self.queue.front().filter(|_| when_full == WhenFull::DropOldest);
             if oldest.is_none_or(|oldest| oldest.how.qos != QoS::AtMostOnce) {
                 self.record_done(number, context.records);
@@ -91,14 +91,13 @@ impl Session {
         true
     }
 
-    /// A message is dropped that was for this client.
+    /// Counts a dropped message of this client.
     fn dropped(&self, reason: DropReason, message: &Message, drops: &Drops) {
         let example = || format!("{:?} for client {:?}", message.topic, self.client_id);
         drops.add(reason, 1, example);
     }
 
-    /// Forgets what has expired while it waited: only now does it take room from others. All that waits is looked at,
-    /// so that is not done again soon.
+    /// Removes expired messages from a full queue. The whole queue is searched, so not too often.
     #[cold]
     fn sweep(&mut self, context: &mut SendContext<'_>) {
         let (mut next, mut bytes) = (Duration::MAX, 0);
@@ -123,7 +122,7 @@ impl Session {
         self.sweep = next.max(context.now.saturating_add(SWEEP_INTERVAL));
     }
 
-    /// Notes that a delivery is over.
+    /// Records the end of a delivery.
     fn record_done(&self, number: u64, records: &mut Entry) {
         if number != 0 {
             let (session, delivery) = (SessionId(self.number), DeliveryId(number));
@@ -131,11 +130,11 @@ impl Session {
         }
     }
 
-    /// Writes what waits and may be written.
+    /// Writes queued messages, as far as possible.
     pub(crate) fn fill(&mut self, context: &mut SendContext<'_>) {
         while self.has_room() {
             let Some(attachment) = &mut self.attachment else { return };
-            // A client may take fewer at once than its connection before.
+            // The receive maximum may be lower than the previous connection's.
             let in_flight = self.inflight.len().saturating_sub(attachment.again.len());
             if !attachment.again.is_empty() && in_flight >= attachment.receive_maximum {
                 return;
@@ -183,14 +182,14 @@ impl Session {
         let written = write(attachment, message, how, delivery, false, context);
         attachment.wake();
         attachment.unsent += usize::from(written.is_ok() && delivery.id().is_none());
-        // What is longer than the client takes is not sent, as the standard has it.
+        // A message that exceeds the client's maximum packet size is dropped (MQTT-3.1.2-25).
         if let Err(reason) = written {
             self.dropped(reason, message, context.drops);
             return self.record_done(number, context.records);
         }
         let Some(id) = delivery.id() else { return self.record_done(number, context.records) };
         if number != 0 {
-            // The client may know a message by this number only once that is known here for good.
+            // The packet identifier must be on disk before the client sees it.
             attachment.is_fenced = true;
             let (session, delivery) = (SessionId(self.number), DeliveryId(number));
             context.records.push(&Record::Sent { session, delivery, packet: id.get() });
@@ -200,7 +199,7 @@ impl Session {
         self.inflight.insert(id, Inflight { message, sequence: self.sequence, number });
     }
 
-    /// Goes on with a message that an earlier connection has begun.
+    /// Retransmits a message of an earlier connection.
     fn send_again(&mut self, id: PacketId, context: &mut SendContext<'_>) {
         let (Some(attachment), Some(inflight)) = (&mut self.attachment, self.inflight.get(&id))
         else {
@@ -208,7 +207,7 @@ impl Session {
         };
         let written = match &inflight.message {
             None => {
-                // It is short.
+                // The packet is short.
                 let _ = Packet::PubRel(Ack::of(id)).encode(attachment.version, &mut attachment.out);
                 Ok(())
             }
@@ -230,7 +229,7 @@ impl Session {
         }
     }
 
-    /// A number that no message in flight has.
+    /// An unused packet identifier.
     fn free_id(&mut self) -> PacketId {
         loop {
             self.next_id = self.next_id.wrapping_add(1);
@@ -242,7 +241,7 @@ impl Session {
         }
     }
 
-    /// What the client says of messages in flight.
+    /// Processes acknowledgements.
     pub(crate) fn answered(&mut self, answers: &[Answered], records: &mut Entry) {
         for &Answered { kind, id, failed } in answers {
             let has_room = self.has_room();
@@ -252,7 +251,7 @@ impl Session {
             match (kind, qos) {
                 (Kind::PubAck, Some(Some(QoS::AtLeastOnce))) => self.is_done(id, records),
                 (Kind::PubRec, Some(Some(QoS::ExactlyOnce))) if failed => self.is_done(id, records),
-                // Who says so again, and asks for more answers than it reads, gets no more.
+                // Repeated PUBREC of a client that does not read its responses.
                 (Kind::PubRec, Some(None)) if !has_room => (),
                 (Kind::PubRec, Some(Some(QoS::ExactlyOnce) | None)) => {
                     let number = inflight.as_ref().map_or(0, |inflight| inflight.number);
@@ -264,17 +263,17 @@ impl Session {
                         records.push(&Record::Received { session, delivery });
                     }
                     if let Some(attachment) = &mut self.attachment {
-                        // The client forgets it then, and so it must not be sent to it again.
+                        // The client will forget the message, so its state must be on disk.
                         attachment.is_fenced |= number != 0;
                     }
                     self.release(id, Reason::SUCCESS);
                 }
-                // Who asks for more of these than it reads gets no more.
+                // PUBREC for unknown messages, of a client that does not read its responses.
                 (Kind::PubRec, None) if !failed && has_room => {
                     self.release(id, Reason::PACKET_IDENTIFIER_NOT_FOUND);
                 }
                 (Kind::PubComp, Some(None)) => self.is_done(id, records),
-                // Of a message that was answered before, or never sent: nothing follows.
+                // For a message that was completed or never sent: ignored.
                 _ => (),
             }
         }
@@ -285,7 +284,7 @@ impl Session {
         }
     }
 
-    /// A message in flight is so no more.
+    /// Completes a message in flight.
     fn is_done(&mut self, id: PacketId, records: &mut Entry) {
         if let Some(inflight) = self.inflight.remove(&id) {
             self.record_done(inflight.number, records);
@@ -301,7 +300,7 @@ impl Session {
     }
 }
 
-/// Appends a PUBLISH; nothing if it is dropped, for the reason that comes back.
+/// Appends a PUBLISH. If the message has to be dropped, appends nothing and returns the reason.
 fn write(
     attachment: &mut Attachment,
     message: &Message,
@@ -323,7 +322,7 @@ fn write(
         _ => {
             message.write_properties(scratch, identifiers, *now);
             if let Alias::New(number) | Alias::Known(number) = alias {
-                // A number fits.
+                // The property is short.
                 let _ = scratch.push(Property::TopicAlias(number));
             }
             scratch.get()
@@ -352,13 +351,13 @@ fn write(
 #[derive(Clone, Copy)]
 enum Alias {
     None,
-    /// To be told with the topic.
+    /// Defined together with the topic.
     New(u16),
-    /// In place of the topic.
+    /// Replaces the topic.
     Known(u16),
 }
 
-/// The first topics of a connection have aliases, as long as there are some.
+/// Assigns topic aliases to the first topics of a connection.
 fn alias(attachment: &Attachment, topic: &str) -> Alias {
     if attachment.version == Version::V3 {
         return Alias::None;

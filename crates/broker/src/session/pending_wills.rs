@@ -1,5 +1,5 @@
-//! Wills on their way: what is kept of each stays until it is with the router, so that a crash in between loses none,
-//! whatever becomes of its session meanwhile.
+//! Wills on their way to the router. Their records remain until the router has accepted them, so a crash
+//! loses none, even if the session ends meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,34 +9,34 @@ use crate::message::Message;
 use crate::session::key::ClientKey;
 use crate::session::table::Sessions;
 
-/// A will that is to be published.
+/// A will to be published.
 pub(crate) struct PendingWill {
     pub(crate) message: Message,
-    /// Whose it is, if that is kept.
+    /// Its identity, if its session is persistent.
     pub(crate) id: Option<WillId>,
 }
 
-/// Which will of which session that is kept, by their numbers.
+/// Identifies a will of a persistent session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WillId {
     session: u64,
     number: u64,
 }
 
-/// Wills on their way of sessions that are kept.
+/// The pending wills of persistent sessions.
 #[derive(Default)]
 pub(crate) struct PendingWills {
     last: u64,
-    /// Those up to this one were on their way when the broker before ended.
+    /// Wills up to this number were pending when the previous broker stopped.
     old: u64,
-    /// With their sessions' places, which they may have left.
+    /// With the keys of their sessions, which may have ended.
     wills: BTreeMap<WillId, (Option<ClientKey>, Message)>,
-    /// Sessions that are over, but for these.
+    /// Ended sessions whose end is recorded after their last pending will.
     over: BTreeSet<u64>,
 }
 
 impl PendingWills {
-    /// Those of one session.
+    /// The pending wills of one session.
     pub(crate) fn of(&self, session: u64) -> impl Iterator<Item = &Message> {
         let [first, last] = [0, u64::MAX].map(|number| WillId { session, number });
         self.wills.range(first..=last).map(|(_, (_, message))| message)
@@ -49,7 +49,7 @@ impl PendingWills {
         id
     }
 
-    /// One that was on its way when the broker before ended. Its session is over if it has no place.
+    /// Adds a recovered will. Its session has ended if it has no key.
     pub(super) fn restore(&mut self, session: u64, key: Option<ClientKey>, message: Message) {
         self.old = self.add(session, key, message).number;
         if key.is_none() {
@@ -57,7 +57,7 @@ impl PendingWills {
         }
     }
 
-    /// Those that were, to be published.
+    /// The recovered wills, to be published.
     pub(super) fn restored(&self) -> Vec<PendingWill> {
         let old = self.wills.iter().filter(|(id, _)| id.number <= self.old);
         old.map(|(id, (_, will))| PendingWill { message: will.again(), id: Some(*id) }).collect()
@@ -65,7 +65,7 @@ impl PendingWills {
 }
 
 impl Sessions {
-    /// A will of the session at this place is to be published, if there is one.
+    /// Enqueues a will of the session with this key, if there is one.
     pub(super) fn enqueue_will_for(
         &mut self,
         key: ClientKey,
@@ -75,7 +75,7 @@ impl Sessions {
         will.map(|will| self.enqueue_will(session, Some(key), will))
     }
 
-    /// A will of the session that is kept by this number, if that is not 0, is to be published.
+    /// Enqueues a will of the session with this ID; 0 for a session that is not persistent.
     pub(super) fn enqueue_will(
         &mut self,
         session: u64,
@@ -87,7 +87,7 @@ impl Sessions {
         PendingWill { message, id }
     }
 
-    /// The session that is kept by this number is over: that is noted, or will be with its last will.
+    /// Records the end of a session, now or after its last pending will.
     pub(super) fn end(&mut self, session: u64) {
         if self.pending_wills.of(session).next().is_some() {
             self.pending_wills.over.insert(session);
@@ -98,7 +98,7 @@ impl Sessions {
         self.records.push(&Record::SessionEnd { session: SessionId(session) });
     }
 
-    /// Notes that a will is with the router.
+    /// Records that the router accepted a will.
     pub(super) fn will_published(&mut self, id: WillId) {
         let Some((key, _)) = self.pending_wills.wills.remove(&id) else { return };
         match key {
@@ -109,7 +109,7 @@ impl Sessions {
         self.append();
     }
 
-    /// The router does not take a will: what was kept of it stays, and maybe the next broker finds it there.
+    /// Forgets a will that the router refused. Its record remains, and the next broker may publish it.
     pub(super) fn will_rejected(&mut self, id: WillId) {
         self.pending_wills.wills.remove(&id);
         if self.pending_wills.of(id.session).next().is_none() {

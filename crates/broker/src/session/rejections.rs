@@ -1,18 +1,18 @@
-//! Counters of refusals because of a full disk, a full journal, or a journal that is behind.
+//! Counters of refusals because the disk or the journal is full or behind.
 
 use crate::drops::DropReason;
 use crate::session::key::ClientKey;
 use crate::session::table::Sessions;
 
 impl Sessions {
-    /// A client is not let in as its session cannot be kept.
+    /// Counts a rejected client.
     pub(super) fn refused_session(&self, client: &str) {
         let (disk_full, store_full) = (DropReason::SessionDiskFull, DropReason::SessionStoreFull);
         let reason = self.wal.reason(disk_full, store_full);
         self.counters.drops.add(reason, 1, || format!("of client {client:?}"));
     }
 
-    /// So many subscriptions of a client are refused as they cannot be kept.
+    /// Counts rejected subscriptions of a client.
     pub(super) fn refused_subscriptions(&mut self, key: ClientKey, count: usize) {
         let (disk_full, store_full) =
             (DropReason::SubscriptionDiskFull, DropReason::SubscriptionStoreFull);

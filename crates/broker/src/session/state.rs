@@ -1,4 +1,4 @@
-//! One session.
+//! The state of a session.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,41 +13,41 @@ use crate::notify::Notify;
 use crate::routing::delivery::How;
 use crate::session::qos2::Qos2InFlight;
 
-/// What a client has beyond a connection.
+/// The state of a client beyond a connection.
 pub(crate) struct Session {
     pub(crate) client_id: Arc<str>,
-    /// Whose it is, if any user's.
+    /// The owner; `None` for an anonymous client.
     pub(crate) user: Option<Arc<str>>,
-    /// The number that it is kept by; 0 if it is not.
+    /// The ID in the journal; 0 if nothing is stored.
     pub(crate) number: u64,
-    /// Whether more of it than its will is to outlive its connection.
+    /// Whether the session is stored, and not only its will.
     pub(crate) lasts: bool,
-    /// The connection that it is on, if any.
+    /// The attached connection, if any.
     pub(crate) attachment: Option<Attachment>,
-    /// Its subscriptions, by what they are known by.
+    /// The keys of its subscriptions.
     pub(crate) keys: BTreeSet<Box<str>>,
-    /// How many of them are shared.
+    /// The number of shared subscriptions.
     pub(crate) shared: usize,
-    /// Whether the router may know of it.
+    /// Whether the router may have subscriptions of it.
     pub(crate) routed: bool,
-    /// Messages that wait to be written, in order, and their bytes.
+    /// Messages waiting to be written, in order, and their size in bytes.
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) queued_bytes: usize,
-    /// None of them has expired before this, or is looked for before.
+    /// No queued message expires before this time, or none is searched for before it.
     pub(crate) sweep: Duration,
-    /// Messages of QoS 1 and 2 that were written and not yet answered to the end.
+    /// QoS 1 and 2 messages that were written, until the client completes them.
     pub(crate) inflight: HashMap<PacketId, Inflight, foldhash::fast::RandomState>,
     pub(crate) next_id: u16,
     pub(crate) sequence: u64,
-    /// Messages of QoS 2 that the client has begun and not yet released.
+    /// QoS 2 messages received from the client, until it releases them.
     pub(crate) received: HashMap<PacketId, Option<Arc<Qos2InFlight>>, foldhash::fast::RandomState>,
-    /// Seconds that it outlives its connection; `u32::MAX` is for ever.
+    /// Session expiry interval in seconds; `u32::MAX` for never.
     pub(crate) expiry: u32,
-    /// When its connection has ended, in seconds since 1970; 0 while it has one, or is not kept.
+    /// Time at which the last connection ended, in seconds since 1970; 0 while connected, or if not stored.
     pub(crate) left: u64,
-    /// When it ends, once it has no connection.
+    /// Time of expiry, while disconnected.
     pub(crate) ends: Option<Duration>,
-    /// When its partition looks after it next.
+    /// Time of its scheduled timer.
     pub(crate) watched: Option<Duration>,
     pub(crate) will: Option<Will>,
 }
@@ -56,55 +56,55 @@ pub(crate) struct Session {
 pub(crate) struct Will {
     pub(crate) message: Message,
     pub(crate) delay: Duration,
-    /// When it is published, once the connection is lost.
+    /// Time of publication, once the connection is lost.
     pub(crate) due: Option<Duration>,
 }
 
 impl Will {
-    /// Whether a client that comes back at `now` is in time, so that its will is not published.
+    /// Whether the will is cancelled when the client is back at `now`.
     pub(crate) fn is_in_time(&self, now: Duration) -> bool {
         !self.delay.is_zero() && self.due.is_none_or(|due| due > now)
     }
 }
 
-/// A message that waits.
+/// A queued message.
 pub(crate) struct Queued {
     pub(crate) message: Arc<Message>,
     pub(crate) how: How,
-    /// The number that it is kept by; 0 if it is not.
+    /// The delivery's ID in the journal; 0 if not stored.
     pub(crate) number: u64,
 }
 
-/// A message that was written, and whose delivery goes on.
+/// A message that was written and is not completed.
 pub(crate) struct Inflight {
-    /// None once the client has it: only its number is still taken.
+    /// `None` once the client has received it, and only the packet identifier is in use.
     pub(crate) message: Option<(Arc<Message>, How)>,
-    /// In which order they were written.
+    /// Position in the order of writing.
     pub(crate) sequence: u64,
-    /// The number that it is kept by; 0 if it is not.
+    /// The delivery's ID in the journal; 0 if not stored.
     pub(crate) number: u64,
 }
 
-/// A connection, as its session sees it.
+/// The connection attached to a session.
 pub(crate) struct Attachment {
-    /// Which of the partition's connections it is.
+    /// The connection's number in the partition.
     pub(crate) number: u64,
     pub(crate) version: Version,
-    /// How many messages may be in flight to it.
+    /// Maximum number of messages in flight to the client.
     pub(crate) receive_maximum: usize,
-    /// Bytes of the longest packet that it takes.
+    /// Maximum packet size of the client, in bytes.
     pub(crate) most: usize,
-    /// The topics that have an alias on it, and how many may have one.
+    /// The topics with an alias, and the client's maximum.
     pub(crate) aliases: HashMap<Box<str>, u16, foldhash::fast::RandomState>,
     pub(crate) most_aliases: u16,
-    /// What is written and not yet fetched, and how many messages of QoS 0 that is.
+    /// Output not yet pulled by the sender, and its number of QoS 0 messages.
     pub(crate) out: Vec<u8>,
     pub(crate) unsent: usize,
-    /// Something of it says what is to be on the disk first.
+    /// Whether the output must not be sent before the session's changes are on disk.
     pub(crate) is_fenced: bool,
-    /// Those in flight that are to be written again.
+    /// Messages in flight that have to be retransmitted.
     pub(crate) again: VecDeque<PacketId>,
-    /// Who waits for `out` to have something in it.
+    /// Notifies the sender of output.
     pub(crate) waiting: Notify,
 }
 
@@ -134,7 +134,7 @@ impl Session {
         }
     }
 
-    /// Its connection is over. What was to be sent on it of QoS 0 is dropped.
+    /// Detaches the connection. Its unsent QoS 0 messages are dropped.
     pub(crate) fn detach(&mut self, drops: &Drops) {
         if let Some(attachment) = self.attachment.take() {
             let example = || format!("for client {:?}", self.client_id);
@@ -142,7 +142,7 @@ impl Session {
         }
     }
 
-    /// It has ended. What waits for its client is dropped, and what the client has not acknowledged.
+    /// Counts the queued and unacknowledged messages of an ended session as dropped.
     pub(crate) fn discard(&self, drops: &Drops) {
         let unanswered = self.inflight.values().filter_map(|own| own.message.as_ref());
         let waiting = self.queue.iter().map(|own| &own.message);
@@ -153,29 +153,29 @@ impl Session {
         }
     }
 
-    /// Who may receive what it subscribes to.
+    /// The identity for authorization.
     pub(crate) fn identity(&self) -> Identity {
         Identity { user: self.user.clone(), client: self.client_id.clone() }
     }
 
-    /// The number that what it has is kept by; 0 if it is not.
+    /// The session's ID in the journal; 0 if it is not persistent.
     pub(crate) fn durable_id(&self) -> u64 {
         if self.lasts { self.number } else { 0 }
     }
 
-    /// Whether it is on the connection of this number.
+    /// Whether connection `number` is attached.
     pub(crate) fn is_on(&self, number: u64) -> bool {
         self.attachment.as_ref().is_some_and(|attachment| attachment.number == number)
     }
 
-    /// The connection of this number, if the session is on it.
+    /// The attached connection, if its number is `number`.
     pub(crate) fn on(&mut self, number: u64) -> Option<&mut Attachment> {
         self.attachment.as_mut().filter(|attachment| attachment.number == number)
     }
 }
 
 impl Attachment {
-    /// Wakes whoever waits for something to send.
+    /// Wakes the sender.
     pub(crate) fn wake(&mut self) {
         self.waiting.notify();
     }

@@ -1,4 +1,4 @@
-//! One partition of the sessions.
+//! One partition of the session stage.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -26,10 +26,10 @@ use crate::session::pending_wills::PendingWills;
 use crate::session::state::Session;
 use crate::settings::LiveLimits;
 
-/// What somebody is subscribed to.
+/// The accepted subscriptions of a client.
 pub(super) type Granted = (Subscriber, Vec<SubscriptionRequest>);
 
-/// Memory that a connection keeps for what it sends, while there is nothing, in bytes; and as much again.
+/// Output buffer capacity that an idle connection keeps, twice.
 const IDLE_BUFFER_BYTES: usize = 16 * 1024;
 
 /// The sessions of one partition.
@@ -39,11 +39,11 @@ pub(crate) struct Sessions {
     slots: Vec<Slot>,
     free: Vec<u32>,
     pub(super) names: HashMap<Arc<str>, u32>,
-    /// Connections so far.
+    /// The number of connections so far.
     pub(super) connections: u64,
-    /// When sessions that have no connection are to be looked after: the time, and which.
+    /// Timers of disconnected sessions: time, slot, generation.
     pub(super) due: BTreeSet<(Duration, u32, u32)>,
-    /// Whether an operation waits for that; and how it is told to look again.
+    /// Whether an operation runs the timers, and how to wake it.
     pub(super) has_timer_task: bool,
     pub(super) timer_wake: Option<Trigger<()>>,
     pub(super) limits: LiveLimits,
@@ -51,14 +51,14 @@ pub(crate) struct Sessions {
     scratch: PropertyBuffer,
     pub(super) wal: Wal,
     pub(super) delivery_limiter: DeliveryLimiter,
-    /// What is to be kept of what was changed just now, and the lsn of what was last.
+    /// Records of changes not yet appended to the WAL, and the LSN of the last append.
     pub(super) records: WalEntry,
     lsn: Lsn,
-    /// The lsn of the last session's end, and whether one is noted that has none yet.
+    /// The LSN of the last session's end, and whether one is recorded but not appended.
     pub(super) ended: Lsn,
     pub(super) ends: bool,
     pub(super) pending_wills: PendingWills,
-    /// What was there when the program began, and is not looked after yet.
+    /// Recovered state, until it is resumed.
     pub(super) restored: Option<RecoveredSessions>,
 }
 
@@ -118,8 +118,8 @@ impl Sessions {
         table
     }
 
-    /// Notes what was changed, and gives the lsn that all changes here have so far: at the end of each operation
-    /// on the table.
+    /// Appends the records of changes to the WAL, and returns the LSN of all changes of this partition.
+    /// Called at the end of each operation.
     pub(super) fn append(&mut self) -> Lsn {
         if !self.records.is_empty() {
             self.lsn = self.wal.append(&mut self.records);
@@ -134,7 +134,7 @@ impl Sessions {
         self.slots.get_mut(slot as usize)?.session.as_deref_mut()
     }
 
-    /// The session of this key, if it still is one.
+    /// The session with this key, if it still exists.
     pub(crate) fn get(&mut self, key: ClientKey) -> Option<&mut Session> {
         let slot = self.slots.get_mut(key.slot as usize)?;
         slot.session.as_deref_mut().filter(|_| slot.generation == key.generation)
@@ -156,7 +156,7 @@ impl Sessions {
         slot
     }
 
-    /// Ends a session, whose will is published if there is one.
+    /// Ends a session, and enqueues its will, if any.
     pub(super) fn remove(&mut self, number: u32, will: Option<Message>, effects: &mut Effects) {
         let key = self.key(number);
         let slot = &mut self.slots[number as usize];
@@ -178,7 +178,7 @@ impl Sessions {
         }
     }
 
-    /// Hands messages to their sessions; those that are no more need none.
+    /// Delivers messages to their sessions; sessions that have ended are skipped.
     pub(crate) fn deliver(&mut self, batch: &DeliveryBatch, now: Duration) {
         self.limits.refresh();
         let mut delivered = 0;
@@ -199,7 +199,7 @@ impl Sessions {
         self.append();
     }
 
-    /// What a client says on the connection numbered `link` of messages that were sent to it.
+    /// Processes acknowledgements received on connection `connection_id`.
     pub(super) fn answered(&mut self, key: ClientKey, connection_id: u64, answers: &[Answered]) {
         let mut records = std::mem::take(&mut self.records);
         if let Some(session) = self.get(key).filter(|session| session.is_on(connection_id)) {
@@ -209,8 +209,8 @@ impl Sessions {
         self.append();
     }
 
-    /// What the connection numbered `link` is to send, into memory that it had before; where there is nothing,
-    /// `waiting` is woken when there is.
+    /// Takes the output of connection `connection_id` in exchange for its buffer. If there is none, registers
+    /// `waiting`.
     pub(super) fn pull(
         &mut self,
         (key, connection_id): (ClientKey, u64),
@@ -223,7 +223,7 @@ impl Sessions {
             return closed(Reason::UNSPECIFIED_ERROR);
         };
         let session = slot.session.as_mut().filter(|_| slot.generation == key.generation);
-        // Whoever has it now has taken it over: who ends a session on its own does not ask any more.
+        // The session was taken over: a connection that ended it itself no longer pulls.
         let Some(session) = session.filter(|session| session.is_on(connection_id)) else {
             return closed(Reason::SESSION_TAKEN_OVER);
         };
@@ -240,7 +240,7 @@ impl Sessions {
             let lsn = if is_fenced { lsn } else { Lsn::default() };
             return Poll::Ready((Pulled::Bytes(bytes), lsn));
         }
-        // Who waits holds little.
+        // An idle connection keeps small buffers only.
         for memory in [spare, &mut attachment.out] {
             if memory.capacity() > IDLE_BUFFER_BYTES {
                 *memory = Vec::new();
@@ -251,7 +251,7 @@ impl Sessions {
         Poll::Pending
     }
 
-    /// Files the subscriptions that there is room for, and gives those; for each how it went.
+    /// Adds subscriptions up to the limits. Returns the reason codes, and the accepted subscriptions.
     pub(super) fn subscribe(
         &mut self,
         key: ClientKey,
@@ -279,7 +279,7 @@ impl Sessions {
                 Err(refused) => return refused,
             };
             if !session.keys.contains(&requests.key) {
-                // One that is there already adds nothing to what is kept: clients repeat theirs when they are back.
+                // Repeating an existing subscription adds nothing, and clients do so after reconnecting.
                 if is_full && durable_id != 0 {
                     refused += 1;
                     return Reason::QUOTA_EXCEEDED;
@@ -298,12 +298,12 @@ impl Sessions {
                     filter: &requests.key,
                     options: requests.options.to_byte(),
                     identifier: requests.identifier.map_or(0, NonZero::get),
-                    // It is in the key.
+                    // The condition is part of the key.
                     condition: "",
                 });
             }
             let reason = Reason(requests.options.qos as u8);
-            // Named twice in a packet, it is one subscription, as it is named last.
+            // Of two requests with the same key in one packet the last counts.
             match places.entry(requests.key.clone()) {
                 Entry::Occupied(place) => granted[*place.get()] = requests,
                 Entry::Vacant(place) => {
@@ -323,7 +323,7 @@ impl Sessions {
         (reasons, granted)
     }
 
-    /// Takes subscriptions away, and says for each whether it was there.
+    /// Removes subscriptions. Returns for each whether it existed.
     pub(super) fn unsubscribe(&mut self, key: ClientKey, keys: &[Box<str>]) -> Vec<Reason> {
         let counters = self.counters.clone();
         let Some(session) = self.get(key) else {
@@ -340,7 +340,7 @@ impl Sessions {
         keys.iter().map(|key| remove(key)).collect()
     }
 
-    /// Notes that subscriptions are no more that were taken away before, of those that it went for as `reasons` say.
+    /// Records the removal of subscriptions that existed according to `reasons`.
     pub(super) fn unsubscribed(
         &mut self,
         key: ClientKey,
@@ -351,7 +351,7 @@ impl Sessions {
         if let Some(session) = self.get(key).filter(|session| session.durable_id() != 0) {
             let session_id = SessionId(session.number);
             let gone = keys.iter().zip(reasons).filter(|(_, reason)| **reason == Reason::SUCCESS);
-            // One may have been asked for again.
+            // A subscription may have been added again.
             for (filter, _) in gone.filter(|(filter, _)| !session.keys.contains(*filter)) {
                 records.push(&Record::Unsubscribe { session: session_id, filter });
             }
@@ -360,7 +360,7 @@ impl Sessions {
         self.append()
     }
 
-    /// Has subscriptions again that were taken away here and maybe nowhere else.
+    /// Restores subscriptions that were removed here, but possibly not in the router.
     pub(super) fn restore_subscriptions(
         &mut self,
         key: ClientKey,

@@ -1,4 +1,4 @@
-//! A partition of sessions without a broker around it.
+//! Tests of one partition of the session stage, without a broker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,12 +43,12 @@ fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A client comes whose session outlives its connection.
+/// Connects a client whose session outlives the connection.
 fn open(sessions: &mut Sessions, clean_start: bool, now: Duration) -> Opened {
     come(sessions, clean_start, now).0
 }
 
-/// As [`open`], with what is to be done then.
+/// As [`open`], also returning the effects.
 fn come(sessions: &mut Sessions, clean_start: bool, now: Duration) -> (Opened, Effects) {
     let opening = Opening {
         client_id: "c".into(),
@@ -69,7 +69,7 @@ fn message(delivery: Delivery, payload: &[u8]) -> Arc<Message> {
     expiring(delivery, payload, None)
 }
 
-/// A message that expires after so many seconds.
+/// A message that expires after `expires` seconds.
 fn expiring(delivery: Delivery, payload: &[u8], expires: Option<u32>) -> Arc<Message> {
     let mut properties = PropertyBuffer::new();
     let expiry = expires.map(Property::MessageExpiry);
@@ -158,7 +158,7 @@ fn what_was_refused_while_its_client_came_back_is_new() {
     first.set_routed();
     let (new, second) = begin(&mut sessions).unwrap();
     assert_eq!(new, [false, true], "the first has arrived, the second has not");
-    // Nobody knows where these have gone.
+    // The outcome of these is unknown.
     second.unwrap().refuse(ids);
     let (new, third) = begin(&mut sessions).unwrap();
     assert_eq!(new, [false, true]);
@@ -229,7 +229,7 @@ fn a_will_is_kept_until_the_router_has_it() {
     let Opened { key, .. } = open(&mut sessions, true, at(0));
     let session = sessions.get(key).unwrap();
     (session.number, session.lasts, session.will) = (7, true, Some(will(0, None)));
-    // Taken over, and its session ended, before the router has it.
+    // The session is taken over and ended before the router accepts the will.
     let effects = come(&mut sessions, false, at(0)).1;
     let id = effects.wills[0].id.expect("its session is kept");
     assert_eq!((effects.wills.len(), sessions.pending_wills.of(7).count()), (1, 1));
@@ -251,18 +251,18 @@ fn who_is_back_in_time_takes_a_will_back() {
     };
     assert!(comes(0, None), "its connection was taken over");
     assert!(!comes(5, None) && !comes(5, Some(21)));
-    // As after a restart, where nobody has looked yet.
+    // After a restart, when no timer has run yet.
     assert!(comes(0, Some(20)) && comes(5, Some(20)));
 }
 
-/// What was dropped so far, but for reasons of which nothing was.
+/// The drops so far, by reason.
 fn dropped(sessions: &Sessions) -> Vec<(DropReason, u64)> {
     let drops = &sessions.counters.drops;
     let all = DropReason::ALL.iter().map(|reason| (*reason, drops.count(*reason)));
     all.filter(|(_, count)| *count > 0).collect()
 }
 
-/// Hands these to the session, each with the QoS that it was published with.
+/// Delivers messages to the session with their own QoS.
 fn deliver(sessions: &mut Sessions, key: ClientKey, messages: &[Arc<Message>], now: Duration) {
     let mut batch = DeliveryBatch::default();
     for message in messages {
@@ -283,14 +283,14 @@ fn each_message_is_delivered_or_dropped_for_a_reason() {
     for when_full in [WhenFull::DropNewest, WhenFull::DropOldest] {
         let mut sessions = with(Limits { queued_messages: 2, when_full, ..Limits::default() });
         let opened = open(&mut sessions, false, at(0));
-        // Written ahead of the sending, and longer than the client takes.
+        // Messages in the output buffer, and one that exceeds the client's maximum packet size.
         let long = vec![0; 2 << 20];
         deliver(&mut sessions, opened.key, &[once(b"1"), once(b"2"), once(&long)], at(0));
         assert_eq!(dropped(&sessions), [(DropReason::PacketTooLarge, 1)]);
         away(&mut sessions, &opened, at(1));
         let mut expected = vec![(DropReason::ConnectionLost, 2), (DropReason::PacketTooLarge, 1)];
         assert_eq!(dropped(&sessions), expected);
-        // Nobody is there: of QoS 0 nothing waits, and of QoS 1 two may.
+        // While disconnected, QoS 0 is not queued, and two QoS 1 messages are.
         let expiring = expiring(Delivery::AtLeastOnce(id(1)), b"x", Some(5));
         deliver(&mut sessions, opened.key, &[once(b"3"), expiring, surely(b"4")], at(1));
         expected.insert(0, (DropReason::Offline, 1));
@@ -298,11 +298,11 @@ fn each_message_is_delivered_or_dropped_for_a_reason() {
         deliver(&mut sessions, opened.key, &[surely(b"5")], at(2));
         expected.insert(0, (DropReason::QueueFull, 1));
         assert_eq!(dropped(&sessions), expected, "of QoS 1 the oldest is not dropped");
-        // There is room again where one has expired.
+        // An expired message makes space.
         deliver(&mut sessions, opened.key, &[surely(b"6")], at(10));
         expected.insert(3, (DropReason::Expired, 1));
         assert_eq!(dropped(&sessions), expected);
-        // Two wait, and the session ends.
+        // The session ends with two queued messages.
         open(&mut sessions, true, at(11));
         expected.insert(3, (DropReason::SessionEnded, 2));
         assert_eq!(dropped(&sessions), expected);
