@@ -4,8 +4,6 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::processor::processor::Processor;
-
 /// Why an invocation was refused, in two plain words: it is part of every [`Call`](crate::Call) that
 /// is moved about.
 #[derive(Clone, Copy, Debug)]
@@ -32,14 +30,14 @@ impl Refused {
         Self { whose: stage.into(), bound: bound.try_into().unwrap_or(u32::MAX) }
     }
 
-    /// The reason in full; the processor is the one that refused.
+    /// The reason in full. `stage_name` returns the name of a stage of the processor that refused.
     #[cold]
-    pub(crate) fn reason(self, processor: &Processor) -> CallError {
+    pub(crate) fn reason(self, stage_name: impl FnOnce(u8) -> &'static str) -> CallError {
         let bound = self.bound as usize;
         match self.whose {
             Self::NOBODY => CallError::Ended,
             Self::PROCESSOR => CallError::Full { stage: None, bound },
-            stage => CallError::Full { stage: Some(processor.stage_name(stage as u8)), bound },
+            stage => CallError::Full { stage: Some(stage_name(stage as u8)), bound },
         }
     }
 }

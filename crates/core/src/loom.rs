@@ -8,15 +8,15 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 
-use crate::mailbox::mailbox::{Inbox, Pending};
+use crate::mailbox::mailbox::{Inbox, ReadyMask};
 use crate::mailbox::parking::Parking;
-use crate::operation::cancel_flag::{Arrived, There};
-use crate::operation::slot::Serial;
-use crate::processor::notify::Countdown;
+use crate::operation::cancel_flag::{CancelFlag, RemotePlace};
+use crate::operation::join_table::Countdown;
+use crate::operation::state::Serial;
 use crate::queue::ring::Ring;
 use crate::session::group_flag::Group;
 use crate::state::exclusive::{ExclusiveState, Gate, LocalExclusive};
-use crate::state::rebuildable::Mended;
+use crate::state::rebuildable::Rebuildable;
 
 #[test]
 fn ring_loses_and_doubles_nothing() {
@@ -84,7 +84,7 @@ fn park_never_misses_a_wake() {
         let unparked = Arc::new(AtomicBool::new(false));
         let flag = unparked.clone();
         parking.install(Box::new(move || flag.store(true, Ordering::Release)));
-        let pending = Arc::new(Pending::default());
+        let pending = Arc::new(ReadyMask::default());
         let sender = {
             let (parking, pending) = (parking.clone(), pending.clone());
             thread::spawn(move || {
@@ -123,7 +123,7 @@ fn one_sender_pays_for_the_wake() {
 fn pending_mark_and_ring_agree() {
     loom::model(|| {
         let ring = Arc::new(Ring::new(2));
-        let pending = Arc::new(Pending::default());
+        let pending = Arc::new(ReadyMask::default());
         let sender = {
             let (ring, pending) = (ring.clone(), pending.clone());
             thread::spawn(move || {
@@ -149,7 +149,7 @@ fn pending_mark_and_ring_agree() {
 fn a_join_is_over_once_and_with_all_results() {
     loom::model(|| {
         let ring = Arc::new(Ring::new(2));
-        let pending = Arc::new(Pending::default());
+        let pending = Arc::new(ReadyMask::default());
         let children: Vec<_> = (1..=2)
             .map(|result| {
                 let (ring, pending) = (ring.clone(), pending.clone());
@@ -162,7 +162,7 @@ fn a_join_is_over_once_and_with_all_results() {
         let countdown = Countdown::default();
         countdown.start(2);
         let (mut enabled, mut sum) = (0, 0);
-        let mut open_post = || {
+        let mut drain_mailbox = || {
             if pending.take().contains(Inbox::Replies) {
                 while let Some(result) = ring.pop() {
                     sum += result;
@@ -170,9 +170,9 @@ fn a_join_is_over_once_and_with_all_results() {
                 }
             }
         };
-        open_post();
+        drain_mailbox();
         children.into_iter().for_each(|child| child.join().unwrap());
-        open_post();
+        drain_mailbox();
         assert_eq!((enabled, sum), (1, 3));
     });
 }
@@ -183,7 +183,7 @@ fn a_join_is_over_once_and_with_all_results() {
 fn an_exclusive_stage_lets_one_in() {
     loom::model(|| {
         let inside = Arc::new(loom::cell::UnsafeCell::new(0u32));
-        let state = std::sync::Arc::new(ExclusiveState::new(Mended::new(0, (), None)));
+        let state = std::sync::Arc::new(ExclusiveState::new(Rebuildable::new("stage", (), None)));
         let cohort = |inside: Arc<loom::cell::UnsafeCell<u32>>, state| {
             move || {
                 let gate = LocalExclusive::new(state);
@@ -226,9 +226,9 @@ fn a_session_ends_wherever_it_has_been() {
 /// A caller ends its child while the child is taken up elsewhere: one of the two learns of it.
 #[test]
 fn a_child_elsewhere_is_ended_by_one_of_two() {
-    const PLACE: Arrived = Arrived { processor: 1, index: 3, serial: Serial::of_word(7) };
+    const PLACE: RemotePlace = RemotePlace { processor: 1, index: 3, serial: Serial::of_word(7) };
     loom::model(|| {
-        let there = Arc::new(There::default());
+        let there = Arc::new(CancelFlag::default());
         let target = {
             let there = there.clone();
             thread::spawn(move || there.arrive(PLACE))

@@ -41,7 +41,7 @@ enum Step {
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Here,
-    There(usize),
+    CancelFlag(usize),
     Keyed(u64),
     Exclusive,
     /// An item of a cohort operation, in place of the plan.
@@ -54,7 +54,7 @@ type Plan = Vec<Step>;
 fn place() -> impl Strategy<Value = Place> {
     prop_oneof![
         3 => Just(Place::Here),
-        2 => (0..PROCESSORS).prop_map(Place::There),
+        2 => (0..PROCESSORS).prop_map(Place::CancelFlag),
         2 => any::<u64>().prop_map(Place::Keyed),
         1 => Just(Place::Exclusive),
         2 => (0..PROCESSORS).prop_map(Place::Item),
@@ -98,9 +98,9 @@ struct Fate {
 }
 
 /// Owned by the invocation and then by its future.
-struct Life(Arc<Fate>);
+struct SlotState(Arc<Fate>);
 
-impl Drop for Life {
+impl Drop for SlotState {
     fn drop(&mut self) {
         self.0.dropped.fetch_add(1, Relaxed);
     }
@@ -117,7 +117,7 @@ struct Env {
 }
 
 /// What the handler is to do with it, and whose fate it is.
-struct Item(usize, Life);
+struct Item(usize, SlotState);
 
 /// Replies to each item, until one of them makes it panic: then the others fail with it.
 fn handle(cohort: &mut Cohort<Item, u32>) {
@@ -145,7 +145,7 @@ impl Env {
         let (env, plan) = (self.clone(), plan.clone());
         let call = match place {
             Place::Here => self.here.call(move |_| env.start(plan, life)),
-            Place::There(at) => self.here.call_on(at, move |_| env.start(plan, life)),
+            Place::CancelFlag(at) => self.here.call_on(at, move |_| env.start(plan, life)),
             Place::Keyed(key) => self.keyed.call(key, move |part| {
                 part.with(|count| *count += 1);
                 env.start(plan, life)
@@ -165,13 +165,13 @@ impl Env {
         (fate, call)
     }
 
-    fn fate(&self) -> (Arc<Fate>, Life) {
+    fn fate(&self) -> (Arc<Fate>, SlotState) {
         let fate = Arc::new(Fate::default());
         self.fates.lock().unwrap().push(fate.clone());
-        (fate.clone(), Life(fate))
+        (fate.clone(), SlotState(fate))
     }
 
-    fn start(self, plan: Plan, life: Life) -> Running {
+    fn start(self, plan: Plan, life: SlotState) -> Running {
         life.0.started.fetch_add(1, Relaxed);
         Box::pin(async move {
             for step in plan {
@@ -181,7 +181,7 @@ impl Env {
         })
     }
 
-    async fn step(&self, step: Step, life: &Life) {
+    async fn step(&self, step: Step, life: &SlotState) {
         match step {
             Step::Dispatch(place, plan) => {
                 let (fate, call) = self.call(place, &plan);
@@ -237,9 +237,10 @@ impl Env {
                 if let Some(session) = Session::current() {
                     let end = session.end();
                     let items = [Place::Item(0), Place::Item(1)];
-                    for place in [Place::Here, Place::There(1), Place::Exclusive, Place::Balanced]
-                        .into_iter()
-                        .chain(items)
+                    for place in
+                        [Place::Here, Place::CancelFlag(1), Place::Exclusive, Place::Balanced]
+                            .into_iter()
+                            .chain(items)
                     {
                         let (fate, call) = self.call(place, &Vec::new());
                         detached(&fate, call);

@@ -169,7 +169,7 @@ const PARTITIONS: usize = 4;
 enum Invoke {
     Shared,
     SharedOn(usize),
-    Direct,
+    InlineState,
     Partition(u64),
     Exclusive,
     Cohort(usize),
@@ -180,7 +180,7 @@ fn invoke() -> impl Strategy<Value = Invoke> {
     prop_oneof![
         Just(Invoke::Shared),
         (0..PROCESSORS).prop_map(Invoke::SharedOn),
-        Just(Invoke::Direct),
+        Just(Invoke::InlineState),
         (0..PARTITIONS as u64).prop_map(Invoke::Partition),
         Just(Invoke::Exclusive),
         (0..PROCESSORS).prop_map(Invoke::Cohort),
@@ -218,13 +218,13 @@ async fn caller(stages: Stages, number: usize, plan: Vec<Invoke>, started: Start
             Invoke::SharedOn(at) => {
                 drop(stages.shared.call_on(at, move |_| async move { note("shared", at) }));
             }
-            Invoke::Direct if n % 2 == 0 => {
+            Invoke::InlineState if n % 2 == 0 => {
                 stages.direct.call(move |_| async move { note("direct", 0) }).await.unwrap();
             }
-            Invoke::Direct if n % 3 == 0 => {
+            Invoke::InlineState if n % 3 == 0 => {
                 stages.direct.run(move |_| async move { note("direct", 0) }).await.unwrap();
             }
-            Invoke::Direct => {
+            Invoke::InlineState => {
                 stages.direct.dispatch(move |_| async move { note("direct", 0) }).unwrap();
             }
             Invoke::Partition(key) => {

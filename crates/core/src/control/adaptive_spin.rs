@@ -20,7 +20,7 @@ const TRIAL: u8 = 8;
 const REST: (u32, u32) = (64, 8192);
 
 /// The state of one processor's polling.
-pub(crate) struct Spinning {
+pub(crate) struct AdaptiveSpin {
     /// The longest time to poll, in nanoseconds.
     longest: u64,
     /// The time to poll outside of trials; zero for none.
@@ -36,7 +36,7 @@ pub(crate) struct Spinning {
     rest: u32,
 }
 
-impl Spinning {
+impl AdaptiveSpin {
     /// Polls for `longest` nanoseconds at most. Begins with a trial.
     pub(crate) fn new(longest: u64) -> Self {
         let (trial, gains) = (TRIAL, [0; LENGTHS]);
@@ -113,7 +113,7 @@ mod tests {
 
     /// The sum of gains over these idle periods, and the length chosen after the last.
     fn gained(idle: impl IntoIterator<Item = u64>) -> (i64, u64) {
-        let mut spinning = Spinning::new(LONGEST);
+        let mut spinning = AdaptiveSpin::new(LONGEST);
         let mut sum = 0;
         for idle in idle {
             sum += gain(spinning.moment(), idle, SLEEP);
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn nobody_polls_without_a_length() {
-        let mut spinning = Spinning::new(0);
+        let mut spinning = AdaptiveSpin::new(0);
         for idle in [0, 1, 1000].into_iter().cycle().take(1000) {
             assert_eq!(spinning.moment(), 0);
             spinning.came(idle, SLEEP);
@@ -168,7 +168,7 @@ mod tests {
         /// Polling loses no more than the trials do, and eight sleeps after each.
         #[test]
         fn losses_are_bounded(idle in proptest::collection::vec(0u64..40, 1..4000)) {
-            let mut spinning = Spinning::new(LONGEST);
+            let mut spinning = AdaptiveSpin::new(LONGEST);
             let (mut sum, mut trials) = (0, 1);
             for idle in idle {
                 sum += gain(spinning.moment(), idle, SLEEP);

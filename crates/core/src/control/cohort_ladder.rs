@@ -97,7 +97,7 @@ struct Open {
 
 /// The state of one processor's ladder.
 #[derive(Debug)]
-pub(crate) struct Ladder {
+pub(crate) struct CohortLadder {
     phase: Phase,
     /// The rung that is kept, once there is one.
     kept: Option<usize>,
@@ -119,7 +119,7 @@ pub(crate) struct Ladder {
     changes: u32,
 }
 
-impl Default for Ladder {
+impl Default for CohortLadder {
     fn default() -> Self {
         Self {
             phase: Phase::Rest { left: WARM_UP, whole: 0 },
@@ -138,7 +138,7 @@ impl Default for Ladder {
     }
 }
 
-impl Ladder {
+impl CohortLadder {
     /// The rung that is to be used now; none before the first trial.
     pub(crate) fn rung(&self) -> Option<usize> {
         match self.phase {

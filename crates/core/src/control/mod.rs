@@ -1,3 +1,8 @@
+//! Control laws as functions of numbers. They measure nothing and change nothing themselves, so each is
+//! tested against a model.
+
 pub(crate) mod adaptive_spin;
 pub(crate) mod cohort_ladder;
 pub(crate) mod credits;
+pub(crate) mod input_throttle;
+pub(crate) mod interval_min;

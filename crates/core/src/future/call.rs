@@ -13,11 +13,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use crate::error::{CallError, Refused};
-use crate::operation::slot::{HELD, Life, Slot};
-use crate::processor::notify::contain;
+use crate::operation::slot::Slot;
+use crate::operation::state::{HELD, SlotState};
+use crate::panic::catch_panic;
+use crate::processor::home::{is_alive, send_home};
 use crate::processor::processor::{self, Processor};
 use crate::processor::waker;
-use crate::program::processor_id::{is_alive, send_home};
+use crate::stage::key::Invocation;
 
 /// An invoked operation whose result can be awaited (WaitForChildren in tr2001 §5.2.1).
 ///
@@ -59,6 +61,64 @@ impl<T> Call<T> {
     pub(crate) unsafe fn new(processor: &Processor, slot: Slot) -> Self {
         let state = State::Waiting { slot, identity: processor.identity() };
         Self { state, result: PhantomData }
+    }
+
+    /// Invokes on this processor and holds the result.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn here<F, Fut>(processor: &Processor, from: Invocation, invocation: F) -> Self
+    where
+        F: FnOnce(&Processor, u8) -> Fut + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        // SAFETY: `Processor::call` fills the slot with the result type of `Fut`, and holds it for one
+        // call.
+        unsafe { Self::of(processor, processor.call(from, invocation)) }
+    }
+
+    /// Invokes on the processor numbered `target`.
+    #[track_caller]
+    pub(crate) fn on<F, Fut>(
+        processor: &Processor,
+        from: Invocation,
+        target: usize,
+        invocation: F,
+    ) -> Self
+    where
+        F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        // SAFETY: as in `here`; an envelope comes home with that type.
+        unsafe { Self::of(processor, processor.call_on(from, target, invocation)) }
+    }
+
+    /// Invokes by an envelope to the processor numbered `target`, even if that is this one.
+    pub(crate) fn by_envelope<F, Fut>(
+        processor: &Processor,
+        from: Invocation,
+        target: usize,
+        invocation: F,
+    ) -> Self
+    where
+        F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        // SAFETY: as in `on`.
+        unsafe { Self::of(processor, processor.call_by_parcel(from, target, invocation)) }
+    }
+
+    /// # Safety
+    /// As for [`new`](Self::new), where a slot was filled.
+    #[inline(always)]
+    pub(crate) unsafe fn of(processor: &Processor, placed: Result<Slot, Refused>) -> Self {
+        match placed {
+            // SAFETY: by the caller's promise.
+            Ok(slot) => unsafe { Self::new(processor, slot) },
+            Err(refused) => Self::refused(processor, refused),
+        }
     }
 
     #[cold]
@@ -145,7 +205,7 @@ impl<T> Call<T> {
     #[cold]
     fn take_refusal(&mut self) -> CallError {
         match std::mem::replace(&mut self.state, State::Finished) {
-            State::Refused { refused, identity } => processor::on(identity, |p| refused.reason(p))
+            State::Refused { refused, identity } => processor::on(identity, |p| p.refusal(refused))
                 .unwrap_or_else(|| unreachable_call(identity)),
             _ => panic!("a call is awaited once"),
         }
@@ -154,7 +214,7 @@ impl<T> Call<T> {
 
 #[inline]
 fn is_over(slot: Slot) -> bool {
-    matches!(slot.life.get(), Life::Done | Life::Failed)
+    matches!(slot.life.get(), SlotState::Done | SlotState::Failed)
 }
 
 impl<T> Unpin for Call<T> {}
@@ -242,7 +302,7 @@ impl Processor {
         if is_over(slot) {
             self.free(slot);
         }
-        contain(|| drop(waiter));
+        catch_panic(|| drop(waiter));
     }
 }
 

@@ -5,35 +5,8 @@
 
 use std::time::Duration;
 
-use crate::operation::slot::NO_SESSION;
-use crate::session::table::{Session, Sessions};
-
-/// Later than any time.
-pub(crate) const NO_DEADLINE: u64 = u64::MAX;
-
-impl Sessions {
-    /// Whether the session's deadline has passed at `now`.
-    #[inline]
-    pub(crate) fn is_late(&self, session: u32, now: u64) -> bool {
-        session != NO_SESSION && self.deadline(session) <= now
-    }
-
-    /// When operations of the session are not worth starting any more, in the clock's nanoseconds:
-    /// a value that may travel to another processor. The greatest number for never.
-    pub(crate) fn deadline(&self, session: u32) -> u64 {
-        match session {
-            NO_SESSION => NO_DEADLINE,
-            session => self.with(session, |record| record.deadline),
-        }
-    }
-
-    /// The deadline has come here with an invocation into the current session.
-    pub(crate) fn bring_deadline(&self, deadline: u64) {
-        if deadline != NO_DEADLINE && self.current() != NO_SESSION {
-            self.with(self.current(), |record| record.deadline = deadline);
-        }
-    }
-}
+use crate::future::session::Session;
+use crate::session::table::NO_DEADLINE;
 
 impl Session {
     /// A new, empty session whose operations have `duration` to start, or less where the running

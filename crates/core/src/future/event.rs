@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use crate::processor::notify::contain;
+use crate::panic::catch_panic;
 
 struct Inner<T> {
     value: Option<T>,
@@ -38,7 +38,7 @@ impl<T> Drop for Trigger<T> {
         inner.abandoned = true;
         if let Some(waker) = inner.waker.take() {
             drop(inner);
-            contain(|| waker.wake());
+            catch_panic(|| waker.wake());
         }
     }
 }

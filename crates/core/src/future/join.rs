@@ -8,9 +8,10 @@ use std::task::{Context, Poll, Waker};
 
 use crate::error::CallError;
 use crate::future::call::Call;
-use crate::processor::notify::JoinName;
+use crate::operation::join_table::JoinId;
+use crate::processor::home::send_home;
+use crate::processor::notify::join_waker;
 use crate::processor::processor;
-use crate::program::processor_id::send_home;
 
 mod sealed {
     /// Only here are children known.
@@ -87,7 +88,7 @@ pub fn join<C: Children>(children: C) -> Join<C> {
 pub struct Join<C: Children> {
     calls: C,
     /// The counter, and the processor that has it.
-    wait: Option<(JoinName, u32)>,
+    wait: Option<(JoinId, u32)>,
 }
 
 impl<C: Children> Join<C> {
@@ -121,7 +122,7 @@ impl<C: Children> Future for Join<C> {
             let before = self.wait.map(|wait| wait.0);
             let name = processor.joins.await_arrivals(before, children, parent);
             self.wait = Some((name, identity));
-            self.calls.point_at(&name.waker());
+            self.calls.point_at(&join_waker(name));
             // A child whose former waiter was foreign may have ended another by dropping that.
             if self.calls.unfinished() < children {
                 context.waker().wake_by_ref();

@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::processor::notify::contain;
+use crate::panic::catch_panic;
 use crate::sync::Mutex;
 
 enum State<T> {
@@ -69,7 +69,7 @@ impl<T: Send> RemoteTrigger<T> {
             other => (other, (None, Some(value))),
         });
         drop(refused);
-        waker.into_iter().for_each(|waker| contain(|| waker.wake()));
+        waker.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
     }
 
     /// Whether nobody waits any more, so that the value need not be made.
@@ -87,7 +87,7 @@ impl<T: Send> Drop for RemoteTrigger<T> {
             State::Waiting(waker) => (State::Over, waker),
             other => (other, None),
         });
-        waker.into_iter().for_each(|waker| contain(|| waker.wake()));
+        waker.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! A reply is made for one slot when its item is taken out, by the code that knows the result's type
-//! ([`crate::processor::batch`]). The slot's life is then `Taken`, its payload an [`Owed`] and nothing else. A
+//! ([`crate::processor::batch`]). The slot's life is then `Taken`, its payload an [`RemoteReply`] and nothing else. A
 //! slot is touched only while this thread's current processor is the slot's. It is written to only
 //! while its serial says that it is still the same use of the slot, and its life that the reply is
 //! still awaited. A serial never repeats, so a reply that is kept past its item, through any number
@@ -14,10 +14,11 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
 use crate::error::CallError;
-use crate::operation::slot::{HELD, Life, Serial, Slot};
+use crate::operation::slot::Slot;
+use crate::operation::state::{HELD, Serial, SlotState};
+use crate::processor::home::{is_alive, send_home};
 use crate::processor::processor::{self, Processor};
-use crate::processor::remote::call::Owed;
-use crate::program::processor_id::{is_alive, send_home};
+use crate::processor::remote::call::RemoteReply;
 
 /// The means to answer one item of a cohort. It may be kept, or moved into an operation, and
 /// answered later; it stays on its processor.
@@ -40,9 +41,9 @@ pub struct Reply<O> {
 
 impl<O> Reply<O> {
     /// # Safety
-    /// The slot is this processor's, `Taken`, of result type `O`, and has no other reply.
-    pub(crate) unsafe fn new(processor: &Processor, slot: Slot) -> Self {
-        let (serial, identity) = (slot.serial.get(), processor.identity());
+    /// The slot is of the processor with this identity, `Taken`, of result type `O`, and has no other reply.
+    pub(crate) unsafe fn new(identity: u32, slot: Slot) -> Self {
+        let serial = slot.serial.get();
         Self { slot, serial, identity, value: PhantomData }
     }
 
@@ -80,7 +81,7 @@ impl<O> Drop for Reply<O> {
 }
 
 fn is_awaited(slot: Slot, serial: Serial) -> bool {
-    slot.serial.get() == serial && slot.life.get() == Life::Taken
+    slot.serial.get() == serial && slot.life.get() == SlotState::Taken
 }
 
 impl Processor {
@@ -90,19 +91,19 @@ impl Processor {
         if !is_awaited(slot, serial) {
             return drop(value);
         }
-        slot.life.set(Life::Empty);
+        slot.life.set(SlotState::Empty);
         // SAFETY: `Taken` said that what is owed is alive, and it is read once; then nothing is
         // alive in the payload, which has room for the result.
         unsafe {
-            let mut owed = slot.payload::<Owed<O>>().read();
+            let mut owed = slot.payload::<RemoteReply<O>>().read();
             if owed.is_nothing() {
                 slot.payload::<O>().write(value);
-                slot.life.set(Life::Done);
+                slot.life.set(SlotState::Done);
             } else {
                 owed.send(Ok(value));
             }
         }
-        self.batching.answered(self, slot);
+        self.batching.answered(slot, self.stage_counters(slot.stage.get()));
         self.finish(slot);
     }
 
@@ -123,10 +124,10 @@ impl Processor {
         if !is_awaited(slot, serial) {
             return false;
         }
-        slot.life.set(Life::Empty);
+        slot.life.set(SlotState::Empty);
         // SAFETY: `Taken` said that what is owed is alive, and it is read once; what it is owed of
         // does not matter to its layout, nor to an error.
-        let mut owed = unsafe { slot.payload::<Owed<Infallible>>().read() };
+        let mut owed = unsafe { slot.payload::<RemoteReply<Infallible>>().read() };
         if slot.has(HELD) {
             slot.fail(error);
         } else {

@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::processor::notify::contain;
+use crate::panic::catch_panic;
+use crate::processor::home::send_home;
 use crate::processor::processor::{self, Processor};
-use crate::program::processor_id::send_home;
 use crate::queue::timer_wheel::TimerKey;
 
 /// The time of the running cohort, since some moment before the program's start: read once a cohort,
@@ -69,7 +69,7 @@ impl Sleep {
         // Dropped after the borrow: it may be foreign.
         let disarm = move |p: &Processor| {
             let waker = p.wheel.borrow_mut().disarm(key);
-            contain(|| drop(waker));
+            catch_panic(|| drop(waker));
         };
         if processor::on(self.identity, disarm).is_none() {
             send_home(self.identity, disarm);

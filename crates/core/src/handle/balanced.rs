@@ -7,10 +7,15 @@ use std::marker::PhantomData;
 
 use crate::error::CallError;
 use crate::future::call::Call;
-use crate::handle::handles::{Invocation, Key, exclusive, handle, shared};
+use crate::future::session::Session;
+use crate::handle::graph::StageOptions;
+use crate::handle::handles::{exclusive, handle, shared};
 use crate::processor::processor::{self, Processor};
-use crate::session::table::Session;
+use crate::stage::declaration::LocalState;
+use crate::stage::key::Invocation;
 use crate::state::exclusive::{Exclusive, Shared};
+use std::rc::Rc;
+use std::sync::Arc;
 
 handle! {
     /// A handle on a stage whose operations are run by whichever processor has time.
@@ -61,7 +66,7 @@ impl<S: Send + Sync + 'static> BalancedStage<S> {
         T: Send + 'static,
     {
         let invocation = move |p: &Processor, stage| operation(shared(p, stage));
-        processor::current(|p| p.call_by_parcel(from, p.index(), invocation))
+        processor::current(|p| Call::by_envelope(p, from, p.index(), invocation))
     }
 
     /// Invokes an operation that nobody waits for.
@@ -129,7 +134,7 @@ impl<S: Send + 'static> HomedStage<S> {
         T: Send + 'static,
     {
         let invocation = move |p: &Processor, stage| operation(exclusive(p, stage));
-        processor::current(|p| p.call_by_parcel(from, p.index(), invocation))
+        processor::current(|p| Call::by_envelope(p, from, p.index(), invocation))
     }
 
     /// Invokes an operation that nobody waits for.
@@ -175,5 +180,58 @@ impl<S: Send + 'static> HomedStage<S> {
     {
         let from = self.key.invoked();
         session.scope(|| self.call_from(from, operation)).detach()
+    }
+}
+
+impl<'g> StageOptions<'g> {
+    /// About how many bytes of its state an operation touches: for an exclusive stage whose
+    /// operations may be sent to the processor that has these in its cache, in place of moving the
+    /// state (CacheSize in tr2001 §5.1). The invocations of such a stage and their results are `Send`;
+    /// so it has a handle of its own. Other options come before this one.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let index = graph.stage("index").max_cohort(64).state_bytes(256 << 10).exclusive(vec![0u64; 32 << 10]);
+    /// # let _ = index;
+    /// ```
+    ///
+    /// # Panics
+    /// If `bytes` is zero.
+    pub fn state_bytes(mut self, bytes: usize) -> HomedOptions<'g> {
+        assert!(bytes > 0, "a state that is touched");
+        self.state_bytes = bytes;
+        HomedOptions(self)
+    }
+}
+
+/// A stage being declared whose state has a size: it can only be exclusive.
+#[must_use = "end it with `exclusive`"]
+pub struct HomedOptions<'g>(StageOptions<'g>);
+
+impl HomedOptions<'_> {
+    /// As [`StageOptions::exclusive`], but cohorts run where the state is when that is less to move.
+    pub fn exclusive<S: Send + 'static>(self, state: S) -> HomedStage<S> {
+        HomedStage::new(self.0.exclusive_key(state))
+    }
+}
+
+impl StageOptions<'_> {
+    /// A balanced stage (BalanceLoad in tr2001 §5.1): a shared one whose operations wait in order,
+    /// on the processor that invoked them, until that one or another that has less to do runs them.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let digest = graph.stage("digest").max_cohort(8).balanced(());
+    /// # let _ = digest;
+    /// ```
+    pub fn balanced<S: Send + Sync + 'static>(mut self, state: S) -> BalancedStage<S> {
+        (self.lifo, self.balanced) = (false, true);
+        let state = Arc::new(state);
+        let key = self.declare(Box::new(move |_, _| LocalState {
+            state: Rc::new(state.clone()),
+            gate: None,
+            batch: None,
+        }));
+        BalancedStage::new(key)
     }
 }

@@ -13,14 +13,18 @@ use std::sync::Arc;
 use crate::error::CallError;
 use crate::future::call::Call;
 use crate::future::capacity::Room;
-use crate::handle::graph::{LocalState, StageOptions};
-use crate::handle::handles::{Invocation, Key};
-use crate::processor::batch::{Batch, Cohort, LocalBatch};
+use crate::future::cohort::Cohort;
+use crate::future::session::Session;
+use crate::handle::graph::StageOptions;
+use crate::handle::items::LocalBatch;
+use crate::handle::remake::counted;
 use crate::processor::processor;
-use crate::session::table::Session;
+use crate::stage::batching::Batch;
+use crate::stage::declaration::LocalState;
+use crate::stage::key::{Invocation, Key};
 use crate::state::exclusive::{Exclusive, ExclusiveState, LocalExclusive};
 use crate::state::partition::spread;
-use crate::state::rebuildable::{Mended, Remake};
+use crate::state::rebuildable::Rebuildable;
 
 /// A handle on a stage of cohort operations: what is invoked is an item, and the stage's handler is
 /// given all items of a cohort at once ([`StageOptions::cohort`]). Items stay on the processor that
@@ -92,7 +96,7 @@ impl<I: 'static, O: 'static> CohortStage<I, O> {
     #[track_caller]
     pub fn dispatch_in(&self, session: &Session, item: I) -> Result<(), CallError> {
         let from = self.key.invoked();
-        processor::current(|p| p.in_session(session, || self.dispatch_from(from, item)))
+        session.scope(|| self.dispatch_from(from, item))
     }
 
     /// As [`call`](Self::call), on the processor numbered `processor`.
@@ -190,13 +194,13 @@ impl StageOptions<'_> {
         make: impl Fn(usize) -> S + Send + Sync + 'static,
         handler: impl Fn(&mut S, &mut Cohort<I, O>) + Send + Sync + 'static,
     ) -> CohortStage<I, O> {
-        let (stage, rebuild) = (self.number(), self.rebuild);
+        let (stage, name, rebuild) = (self.number(), self.name(), self.rebuild);
         let (make, handler) = (Arc::new(make), Arc::new(handler));
         let key = self.declare(Box::new(move |processor, _| {
             let (make, handler) = (make.clone(), handler.clone());
             let state = make(processor);
-            let remake = rebuild.then(|| -> Remake<S> { Box::new(move || make(processor)) });
-            let state = Mended::new(stage, state, remake);
+            let remake = rebuild.then(|| counted(stage, move || make(processor)));
+            let state = Rebuildable::new(name, state, remake);
             let handle =
                 move |cohort: &mut Cohort<I, O>| state.with(|state| handler(state, cohort));
             LocalState { state: Rc::new(()), gate: None, batch: Some(batch(handle)) }
@@ -221,13 +225,13 @@ impl StageOptions<'_> {
         state: S,
         handler: impl Fn(&mut S, &mut Cohort<I, O>) + Send + Sync + 'static,
     ) -> CohortStage<I, O> {
-        let state = Mended::new(self.number(), state, None);
+        let state = Rebuildable::new(self.name(), state, None);
         self.exclusive_cohort_of(state, handler)
     }
 
     pub(crate) fn exclusive_cohort_of<S: Send + 'static, I: 'static, O: 'static>(
         self,
-        state: Mended<S>,
+        state: Rebuildable<S>,
         handler: impl Fn(&mut S, &mut Cohort<I, O>) + Send + Sync + 'static,
     ) -> CohortStage<I, O> {
         let (state, handler) = (Arc::new(ExclusiveState::new(state)), Arc::new(handler));

@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use crate::error::CallError;
 use crate::future::call::Call;
-use crate::handle::handles::{Invocation, Key};
+use crate::future::session::Session;
 use crate::processor::processor::{self, Processor};
-use crate::session::table::Session;
+use crate::stage::key::{Invocation, Key};
 use crate::state::exclusive::Gate;
 
-/// How the operations of a stage reach its state. Declared by
+/// How the operations of a stage reach its state. StageDeclaration by
 /// [`StageOptions::policy`](crate::StageOptions::policy), invoked through a [`Stage`].
 ///
 /// A state of which each processor has a copy of its own, so that reading and counting need no lock:
@@ -172,7 +172,7 @@ impl<P: Policy> Stage<P> {
         processor::current(|p| {
             let target = p.part(self).place(&key, p);
             let stage = *self;
-            p.call_on(from, target, move |p: &Processor, _| operation(p.part(&stage).access(key)))
+            Call::on(p, from, target, move |p: &Processor, _| operation(p.part(&stage).access(key)))
         })
     }
 

@@ -4,9 +4,10 @@ use std::future::Future;
 
 use crate::error::CallError;
 use crate::future::call::Call;
-use crate::handle::handles::{ExclusiveStage, Invocation, exclusive};
+use crate::future::session::Session;
+use crate::handle::handles::{ExclusiveStage, exclusive};
 use crate::processor::processor;
-use crate::session::table::Session;
+use crate::stage::key::Invocation;
 use crate::state::exclusive::Exclusive;
 
 impl<S: Send + 'static> ExclusiveStage<S> {
@@ -75,7 +76,9 @@ impl<S: Send + 'static> ExclusiveStage<S> {
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
-        processor::current(move |p| p.call(from, move |p, stage| operation(exclusive(p, stage))))
+        processor::current(move |p| {
+            Call::here(p, from, move |p, stage| operation(exclusive(p, stage)))
+        })
     }
 
     #[inline(always)]

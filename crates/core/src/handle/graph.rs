@@ -5,79 +5,22 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::handle::balanced::BalancedStage;
 use crate::handle::custom::{Part, Policy, Stage};
-use crate::handle::handles::{ExclusiveStage, Key, PartitionedStage, SharedStage};
-use crate::mailbox::mailbox::MAX_STAGES;
-use crate::processor::batch::{Batch, EndOfCohort};
-use crate::processor::policy::cohort_tuner::Cohorts;
-use crate::processor::policy::hold::Filling;
-use crate::processor::policy::threshold::Threshold;
-use crate::processor::waker::MAX_OPERATIONS;
+use crate::handle::handles::{ExclusiveStage, PartitionedStage, SharedStage};
+use crate::handle::remake::counted;
+use crate::operation::id::MAX_OPERATIONS;
 use crate::program::program::{Program, Seed};
-use crate::state::exclusive::{ExclusiveState, Gate, LocalExclusive};
+use crate::stage::cohort_defaults::CohortDefaults;
+use crate::stage::declaration::{
+    DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, EndOfCohort,
+    LocalState, MakeLocal, StageDeclaration,
+};
+use crate::stage::key::Key;
+use crate::stage::limits::{HoldPolicy, Threshold};
+use crate::stage_set::MAX_STAGES;
+use crate::state::exclusive::{ExclusiveState, LocalExclusive};
 use crate::state::partition::{Partitions, Table};
-use crate::state::rebuildable::{Mended, Remake};
-
-/// The largest cohort of a stage that declares none, until its processor has tried others
-/// ([`Graph::find_cohorts`]).
-pub const DEFAULT_MAX_COHORT: usize = 256;
-/// The longest cohort of a stage that declares nothing else.
-pub const DEFAULT_COHORT_TIME: Duration = Duration::from_micros(200);
-/// Partitions for each processor of a partitioned stage that declares nothing else.
-pub const DEFAULT_PARTITIONS_PER_PROCESSOR: usize = 4;
-
-/// What one processor keeps of a stage's state.
-pub(crate) struct LocalState {
-    pub(crate) state: Rc<dyn std::any::Any>,
-    pub(crate) gate: Option<Rc<dyn Gate>>,
-    /// What handles a whole cohort, where operations do not run one by one.
-    pub(crate) batch: Option<Rc<dyn Batch>>,
-}
-
-pub(crate) type MakeLocal = Box<dyn Fn(usize, usize) -> LocalState + Send + Sync>;
-
-/// One stage's declaration.
-pub(crate) struct Declared {
-    pub(crate) name: &'static str,
-    /// None where the runtime is to find it.
-    pub(crate) max_cohort: Option<usize>,
-    pub(crate) cohort_time: u64,
-    /// Whether the newest operation of a processor's queue is taken first.
-    pub(crate) lifo: bool,
-    /// Whether its calls are run at once, where that may be.
-    pub(crate) direct: bool,
-    pub(crate) threshold: Threshold,
-    pub(crate) filling: Filling,
-    pub(crate) capacity: usize,
-    pub(crate) end_of_cohort: Option<EndOfCohort>,
-    /// Whether other processors may take what waits here.
-    pub(crate) balanced: bool,
-    /// The size of the state, if operations may be sent to where it is; or zero.
-    pub(crate) state_bytes: usize,
-    /// What its requests have beside their operations, by name and bytes.
-    pub(crate) objects: Vec<(&'static str, usize)>,
-    /// Whether requests begin there.
-    pub(crate) entry: bool,
-    /// The processor that ran the last cohort, and one more; kept with `state_bytes` only.
-    pub(crate) last: AtomicUsize,
-    /// Makes a processor's part of the state, given (processor, processors).
-    pub(crate) make: MakeLocal,
-}
-
-impl Declared {
-    /// Another processor that has run the stage's last cohort.
-    pub(crate) fn home(&self, here: usize) -> Option<usize> {
-        self.last.load(Ordering::Relaxed).checked_sub(1).filter(|home| *home != here)
-    }
-
-    /// A cohort has run here. Written only when it changes: others read it.
-    pub(crate) fn ran(&self, here: usize) {
-        if self.last.load(Ordering::Relaxed) != here + 1 {
-            self.last.store(here + 1, Ordering::Relaxed);
-        }
-    }
-}
+use crate::state::rebuildable::Rebuildable;
 
 /// A program's stages, declared in wavefront order: from where requests come in to where their work
 /// is done. Each declaration gives a typed handle through which operations are invoked.
@@ -95,12 +38,12 @@ pub struct Graph {
     id: u64,
     stages: Vec<Position>,
     max_operations: usize,
-    pub(crate) cohorts: Cohorts,
+    pub(crate) cohorts: CohortDefaults,
 }
 
 /// A stage's position in the wavefront.
 enum Position {
-    Declared(Declared),
+    StageDeclaration(StageDeclaration),
     /// Kept for the stage of this name.
     Kept(&'static str),
 }
@@ -124,7 +67,7 @@ impl Graph {
         // Never used up: a key has 56 bits for it.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id, stages: Vec::new(), max_operations: 1 << 20, cohorts: Cohorts::DEFAULT }
+        Self { id, stages: Vec::new(), max_operations: 1 << 20, cohorts: CohortDefaults::DEFAULT }
     }
 
     /// Declares the next stage: options first, then its policy, which gives the handle.
@@ -189,7 +132,7 @@ impl Graph {
             entry: false,
             partitions: None,
             threshold: Threshold::NONE,
-            filling: Filling::NONE,
+            filling: HoldPolicy::NONE,
             capacity: usize::MAX,
             end_of_cohort: None,
             rebuild: false,
@@ -242,7 +185,7 @@ impl Graph {
     pub fn build(self, processors: usize) -> Vec<Seed> {
         assert!((1..=1024).contains(&processors), "1 to 1024 processors, not {processors}");
         let stages = self.stages.into_iter().map(|position| match position {
-            Position::Declared(declared) => declared,
+            Position::StageDeclaration(declared) => declared,
             Position::Kept(name) => panic!("the stage {name:?} was not declared at its position"),
         });
         let program =
@@ -260,14 +203,14 @@ pub struct StageOptions<'g> {
     pub(crate) max_cohort: Option<usize>,
     cohort_time: Duration,
     pub(crate) lifo: bool,
-    balanced: bool,
+    pub(crate) balanced: bool,
     pub(crate) state_bytes: usize,
     pub(crate) objects: Vec<(&'static str, usize)>,
     pub(crate) entry: bool,
     partitions: Option<usize>,
     pub(crate) direct: bool,
     pub(crate) threshold: Threshold,
-    pub(crate) filling: Filling,
+    pub(crate) filling: HoldPolicy,
     pub(crate) capacity: usize,
     pub(crate) end_of_cohort: Option<EndOfCohort>,
     pub(crate) rebuild: bool,
@@ -328,25 +271,6 @@ impl<'g> StageOptions<'g> {
         SharedStage::new(key)
     }
 
-    /// A balanced stage (BalanceLoad in tr2001 §5.1): a shared one whose operations wait in order,
-    /// on the processor that invoked them, until that one or another that has less to do runs them.
-    ///
-    /// ```
-    /// let mut graph = phalanx_core::Graph::new();
-    /// let digest = graph.stage("digest").max_cohort(8).balanced(());
-    /// # let _ = digest;
-    /// ```
-    pub fn balanced<S: Send + Sync + 'static>(mut self, state: S) -> BalancedStage<S> {
-        (self.lifo, self.balanced) = (false, true);
-        let state = Arc::new(state);
-        let key = self.declare(Box::new(move |_, _| LocalState {
-            state: Rc::new(state.clone()),
-            gate: None,
-            batch: None,
-        }));
-        BalancedStage::new(key)
-    }
-
     /// A partitioned stage (2002 §3.4): an operation names a key, the key a partition, and the
     /// partition the one processor that may touch it, through `&mut S`. More partitions than
     /// processors can be [moved](PartitionedStage::move_partition) one by one. `make` makes each
@@ -355,12 +279,13 @@ impl<'g> StageOptions<'g> {
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
     ) -> PartitionedStage<S> {
-        let (declared, stage, rebuild) = (self.partitions, self.number(), self.rebuild);
+        let (declared, stage, name, rebuild) =
+            (self.partitions, self.number(), self.name, self.rebuild);
         let make = Arc::new(make);
         let mend = move |partition| {
             let (state, make) = (make(partition), make.clone());
-            let remake = rebuild.then(|| -> Remake<S> { Box::new(move || make(partition)) });
-            Mended::new(stage, state, remake)
+            let remake = rebuild.then(|| counted(stage, move || make(partition)));
+            Rebuildable::new(name, state, remake)
         };
         // Made by the first processor, which knows how many there are.
         let table = OnceLock::new();
@@ -383,11 +308,11 @@ impl<'g> StageOptions<'g> {
     }
 
     pub(crate) fn exclusive_key<S: Send + 'static>(self, state: S) -> Key {
-        let state = Mended::new(self.number(), state, None);
+        let state = Rebuildable::new(self.name, state, None);
         self.exclusive_state(state)
     }
 
-    pub(crate) fn exclusive_state<S: Send + 'static>(self, state: Mended<S>) -> Key {
+    pub(crate) fn exclusive_state<S: Send + 'static>(self, state: Rebuildable<S>) -> Key {
         let state = Arc::new(ExclusiveState::new(state));
         self.declare(Box::new(move |_, _| {
             let local = Rc::new(LocalExclusive::new(state.clone()));
@@ -405,6 +330,11 @@ impl<'g> StageOptions<'g> {
         Stage::new(key)
     }
 
+    /// The stage's name.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// The stage's number.
     pub(crate) fn number(&self) -> u8 {
         self.stage as u8
@@ -414,7 +344,7 @@ impl<'g> StageOptions<'g> {
         let key = Key::new(self.graph.id, self.number());
         let stages = &mut self.graph.stages;
         assert!(self.stage < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
-        let declared = Declared {
+        let declared = StageDeclaration {
             name: self.name,
             max_cohort: self.max_cohort,
             cohort_time: self.cohort_time.as_nanos().try_into().unwrap_or(u64::MAX),
@@ -432,9 +362,46 @@ impl<'g> StageOptions<'g> {
             make,
         };
         match stages.get_mut(self.stage) {
-            Some(kept) => *kept = Position::Declared(declared),
-            None => stages.push(Position::Declared(declared)),
+            Some(kept) => *kept = Position::StageDeclaration(declared),
+            None => stages.push(Position::StageDeclaration(declared)),
         }
         key
+    }
+}
+
+impl Graph {
+    /// Whether each processor finds how large the cohorts should be of stages that declare no
+    /// [`max_cohort`](StageOptions::max_cohort); it does unless it is told not to. Now and then it
+    /// tries sizes from 1 to 512, for a fiftieth of its work at most, and keeps the smallest that
+    /// costs as little as any ([`LadderView`](crate::LadderView)). Where that is 1, calls run inside of their callers, as
+    /// those of [`direct`](StageOptions::direct) stages do. Nothing is tried while work waits for long
+    /// or an [`Admission`](crate::Admission) limits what is begun, nor where little comes together.
+    /// Stages that [hold](StageOptions::hold) and cohort operations keep their size.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// graph.find_cohorts(false);
+    /// let parse = graph.shared("parse", ()); // as many as the cache has room for
+    /// # let _ = parse;
+    /// ```
+    pub fn find_cohorts(&mut self, found: bool) {
+        self.cohorts.found = found;
+    }
+
+    /// The bytes of a processor's second-level cache, from which the runtime derives how many
+    /// operations a cohort has at most where a stage does not say: as many as there is room for,
+    /// from 16 to 256. Without it the runtime asks the machine; where nobody can tell it is one MiB.
+    ///
+    /// # Panics
+    /// If `bytes` is zero.
+    pub fn cache_bytes(&mut self, bytes: usize) {
+        assert!(bytes > 0, "a cache has some bytes");
+        self.cohorts.cache = Some(bytes);
+    }
+
+    /// The same, where nobody has said it by [`cache_bytes`](Self::cache_bytes): for a runtime that
+    /// has asked the machine. Zero says nothing.
+    pub fn measured_cache_bytes(&mut self, bytes: usize) {
+        self.cohorts.cache = self.cohorts.cache.or((bytes > 0).then_some(bytes));
     }
 }

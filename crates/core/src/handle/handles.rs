@@ -7,67 +7,29 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::error::CallError;
 use crate::future::call::Call;
+use crate::future::session::Session;
 use crate::handle::custom::{Part, Policy, Stage};
-use crate::handle::migration::Placed;
-use crate::metrics::watch::Site;
+use crate::handle::migration::RoutedCall;
 use crate::processor::processor::{self, Processor};
-use crate::session::table::Session;
+use crate::stage::key::{Invocation, Key};
 use crate::state::exclusive::{Exclusive, LocalExclusive, Shared};
 use crate::state::partition::{Partition, Partitions};
-
-/// Which stage of which graph, in one word: it travels in every invocation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key(u64);
-
-impl Key {
-    pub(crate) fn new(graph: u64, stage: u8) -> Self {
-        assert!(graph >> 56 == 0, "fewer than 2⁵⁶ graphs in the life of a process");
-        Self(graph << 8 | u64::from(stage))
-    }
-
-    /// The stage's number, if the stage is of the graph whose stage zero is `first`.
-    #[inline(always)]
-    pub(crate) fn among(self, first: Key) -> Option<u8> {
-        let stage = self.0 ^ first.0;
-        (stage < 64).then_some(stage as u8)
-    }
-
-    #[inline]
-    pub(crate) fn stage(self) -> u8 {
-        self.0 as u8
-    }
-
-    /// An invocation of the stage by whoever calls this.
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn invoked(self) -> Invocation {
-        Invocation { key: self, site: Location::caller() }
-    }
-}
-
-/// Which stage is invoked, and where in the program.
-#[derive(Clone, Copy)]
-pub(crate) struct Invocation {
-    pub(crate) key: Key,
-    pub(crate) site: Site,
-}
 
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         pub struct $name<S> {
-            pub(crate) key: Key,
+            pub(crate) key: crate::stage::key::Key,
             state: PhantomData<fn(S) -> S>,
         }
 
         impl<S> $name<S> {
-            pub(crate) fn new(key: Key) -> Self {
+            pub(crate) fn new(key: crate::stage::key::Key) -> Self {
                 Self { key, state: PhantomData }
             }
 
@@ -215,7 +177,7 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
     {
         let invocation = move |p: &Processor, stage| operation(shared(p, stage));
         let from = self.key.invoked();
-        processor::current(|p| p.call_on(from, processor, invocation))
+        processor::current(|p| Call::on(p, from, processor, invocation))
     }
 
     #[inline(always)]
@@ -225,7 +187,9 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
-        processor::current(move |p| p.call(from, move |p, stage| operation(shared(p, stage))))
+        processor::current(move |p| {
+            Call::here(p, from, move |p, stage| operation(shared(p, stage)))
+        })
     }
 
     #[inline(always)]
@@ -308,13 +272,13 @@ impl<S: 'static> PartitionedStage<S> {
     {
         let stage = *self;
         let owner = self.partitions(processor).table().owner(partition);
-        processor.call_on(from, owner, move |p: &Processor, number| {
+        Call::on(processor, from, owner, move |p: &Processor, number| {
             // SAFETY: the stage is this handle's (top of the file).
             match unsafe { p.state::<Partitions<S>>(number) }.enter(partition) {
-                Some(state) => Placed::Running(operation(state)),
+                Some(state) => RoutedCall::Running(operation(state)),
                 None => {
                     let operation = Some(operation);
-                    Placed::Waiting { stage, from, partition, operation, round: 0 }
+                    RoutedCall::Waiting { stage, from, partition, operation, round: 0 }
                 }
             }
         })

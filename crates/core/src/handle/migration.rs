@@ -22,7 +22,7 @@
 //! the order in which they came.
 //!
 //! # Safety
-//! [`Placed`] is pinned with the future in `Running`, which is never moved out; the other two states
+//! [`RoutedCall`] is pinned with the future in `Running`, which is never moved out; the other two states
 //! are not pinned, and `Running`, once reached, is not left.
 
 use std::future::{Future, poll_fn};
@@ -31,23 +31,22 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::error::{CallError, MoveError};
+use crate::error::MoveError;
 use crate::future::call::Call;
 use crate::future::event::event;
 use crate::future::sleep::{timeout, yield_now};
-use crate::handle::handles::{Invocation, PartitionedStage};
-use crate::operation::slot::NO_SESSION;
+use crate::handle::handles::PartitionedStage;
+use crate::operation::state::NO_SESSION;
+use crate::panic::Forwarded;
 use crate::processor::processor;
+use crate::stage::key::Invocation;
 use crate::state::partition::{Partition, Refusal};
 
 /// How long a move waits for the operations that have started.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// The failure of an operation that was sent on, on its way to the caller.
-pub(crate) struct Forwarded(pub(crate) CallError);
-
 /// An operation on a partition, which may not be here (any more).
-pub(crate) enum Placed<S, F, Fut, T> {
+pub(crate) enum RoutedCall<S, F, Fut, T> {
     Running(Fut),
     Waiting {
         stage: PartitionedStage<S>,
@@ -60,7 +59,7 @@ pub(crate) enum Placed<S, F, Fut, T> {
     Away(Call<T>),
 }
 
-impl<S, F, Fut, T> Placed<S, F, Fut, T>
+impl<S, F, Fut, T> RoutedCall<S, F, Fut, T>
 where
     S: 'static,
     F: FnOnce(Partition<S>) -> Fut + Send + 'static,
@@ -96,7 +95,7 @@ where
     }
 }
 
-impl<S, F, Fut, T> Future for Placed<S, F, Fut, T>
+impl<S, F, Fut, T> Future for RoutedCall<S, F, Fut, T>
 where
     S: 'static,
     F: FnOnce(Partition<S>) -> Fut + Send + 'static,
@@ -167,9 +166,9 @@ impl<S: Send + 'static> PartitionedStage<S> {
                     p.processors()
                 );
                 // A session's end must not stop it half-way.
-                p.in_record(NO_SESSION, || {
+                p.sessions.within(NO_SESSION, || {
                     let from = stage.key().invoked();
-                    p.call_on(from, owner, move |_, _| stage.leave(partition, to))
+                    Call::on(p, from, owner, move |_, _| stage.leave(partition, to))
                 })
             });
             match asked.await.map_err(MoveError::Call)? {
@@ -202,11 +201,11 @@ impl<S: Send + 'static> PartitionedStage<S> {
         processor::current(|here| {
             closing.given = true;
             let state = self.partitions(here).take(partition);
-            here.ask(
+            here.request(
                 to,
-                move |there, answer| {
+                move |there, responder| {
                     self.partitions(there).install(partition, state);
-                    answer.give(());
+                    responder.reply(());
                 },
                 move |here, _: Option<()>| {
                     self.partitions(here).left(partition);

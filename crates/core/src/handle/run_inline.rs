@@ -19,11 +19,13 @@ use std::task::{Context, Poll};
 
 use crate::error::CallError;
 use crate::future::call::Call;
-use crate::handle::handles::{Invocation, Key, PartitionedStage, SharedStage, shared};
-use crate::metrics::watch::{Site, plain};
-use crate::operation::slot::NO_SESSION;
-use crate::processor::notify::discard_panic;
+use crate::handle::handles::{PartitionedStage, SharedStage, shared};
+use crate::operation::published::Site;
+use crate::operation::state::NO_SESSION;
+use crate::operation::type_name::display_name;
+use crate::panic::discard_panic;
 use crate::processor::processor::{self, Processor};
+use crate::stage::key::{Invocation, Key};
 use crate::state::exclusive::Shared;
 
 impl<S: Send + Sync + 'static> SharedStage<S> {
@@ -211,7 +213,7 @@ where
                         this.poll_inside(context)
                     });
                 }
-                this.place.call = ManuallyDrop::new(processor.call(from, invocation));
+                this.place.call = ManuallyDrop::new(Call::here(processor, from, invocation));
                 this.state = State::Called;
             }
             match this.state {
@@ -321,7 +323,7 @@ impl Processor {
         let counters = self.stage_counters(stage);
         counters.started.add(1);
         counters.panicked.add(1);
-        let error = self.note_panic(stage, plain(name), site, &*panic);
+        let error = self.note_panic(stage, display_name(name), site, &*panic);
         discard_panic(panic);
         error
     }

@@ -17,12 +17,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::error::CallError;
+use crate::future::cohort::Cohort;
 use crate::handle::cohort::{CohortStage, PartitionedCohortStage};
-use crate::handle::graph::{LocalState, StageOptions};
-use crate::handle::handles::{Invocation, SharedStage};
-use crate::processor::batch::{Cohort, LocalBatch, Lost};
+use crate::handle::graph::StageOptions;
+use crate::handle::handles::SharedStage;
+use crate::handle::items::LocalBatch;
 use crate::processor::processor::{self, Processor};
-use crate::processor::remote::call::panicked;
+use crate::stage::batching::Lost;
+use crate::stage::declaration::LocalState;
+use crate::stage::key::Invocation;
 use crate::state::exclusive::Shared;
 
 /// A stage's state on one processor, while no handler has it.
@@ -49,7 +52,7 @@ impl<S> Drop for Serving<S> {
     fn drop(&mut self) {
         *self.home.state.borrow_mut() = self.state.take();
         self.home.busy.set(false);
-        processor::try_current(|p| p.ready.set(p.ready.get() | 1 << self.home.stage));
+        processor::try_current(|p| p.ready.set(p.ready.get().with(self.home.stage.into())));
     }
 }
 
@@ -153,7 +156,7 @@ impl Processor {
         let (_, lost) = self.batching.end();
         let error = match &polled {
             Ok(_) => CallError::Unanswered { stage: self.stage_name(stage) },
-            Err(panic) => panicked(self, stage, &**panic),
+            Err(panic) => self.panic_error(stage, &**panic),
         };
         for Lost { slot, serial, .. } in lost {
             let counters = self.stage_counters(slot.stage.get());

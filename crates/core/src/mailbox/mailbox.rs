@@ -8,24 +8,22 @@ use std::num::NonZeroU64;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicU32;
 
-use crate::mailbox::command::Order;
+use crate::mailbox::command::Command;
 use crate::mailbox::parking::Parking;
-use crate::operation::slot::Parcel;
-use crate::processor::notify::contain;
-use crate::processor::waker::Name;
+use crate::operation::envelope::Envelope;
+use crate::operation::id::OperationId;
+use crate::panic::catch_panic;
 use crate::queue::ring::Ring;
+use crate::stage_set::{MAX_STAGES, StageSet};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
-
-/// At most this many stages in one graph: one bit each of a word, and a few for the other inboxes.
-pub const MAX_STAGES: usize = 60;
 
 /// Operations that may wait at one stage of one processor for being taken in from others. A full
 /// ring makes the sender keep them in its outbox and try again after its next cohort.
 const STAGE_RING: usize = 1024;
 const REPLY_RING: usize = 1024;
-/// Orders are few: one for each processor that an ended session has visited, or for a partition.
-const ORDER_RING: usize = 256;
-/// Wake-ups from foreign threads that may wait. When it is full, [`Post::wake_all`] is set and the
+/// PendingReplies are few: one for each processor that an ended session has visited, or for a partition.
+const COMMAND_RING: usize = 256;
+/// Wake-ups from foreign threads that may wait. When it is full, [`Mailbox::wake_all`] is set and the
 /// processor polls everything that is suspended: late, never lost.
 const WAKE_RING: usize = 1024;
 
@@ -36,7 +34,7 @@ pub(crate) enum Inbox {
     Replies,
     Wakes,
     Control,
-    Orders,
+    Commands,
 }
 
 impl Inbox {
@@ -46,22 +44,22 @@ impl Inbox {
             Self::Replies => 1 << 60,
             Self::Wakes => 1 << 61,
             Self::Control => 1 << 62,
-            Self::Orders => 1 << 63,
+            Self::Commands => 1 << 63,
         }
     }
 }
 
 /// Which inboxes have been marked; taken by the owner.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Marks(u64);
+pub(crate) struct ReadyInboxes(u64);
 
-impl Marks {
+impl ReadyInboxes {
     pub(crate) fn contains(self, inbox: Inbox) -> bool {
         self.0 & inbox.bit() != 0
     }
 
-    pub(crate) fn stages(self) -> u64 {
-        self.0 & ((1 << MAX_STAGES) - 1)
+    pub(crate) fn stages(self) -> StageSet {
+        StageSet::from_bits(self.0).before(MAX_STAGES)
     }
 
     pub(crate) fn any(self) -> bool {
@@ -73,18 +71,18 @@ impl Marks {
 /// empties the inboxes. Both change the word by a read-modify-write, so of two that cross either
 /// the owner sees the mark, and with it the filling, or the mark stays for the next time.
 #[derive(Default)]
-pub(crate) struct Pending(AtomicU64);
+pub(crate) struct ReadyMask(AtomicU64);
 
-impl Pending {
+impl ReadyMask {
     pub(crate) fn mark(&self, inbox: Inbox) {
         self.0.fetch_or(inbox.bit(), Ordering::AcqRel);
     }
 
     /// Takes all marks.
-    pub(crate) fn take(&self) -> Marks {
+    pub(crate) fn take(&self) -> ReadyInboxes {
         match NonZeroU64::new(self.0.load(Ordering::Relaxed)) {
-            None => Marks(0),
-            Some(_) => Marks(self.0.swap(0, Ordering::AcqRel)),
+            None => ReadyInboxes(0),
+            Some(_) => ReadyInboxes(self.0.swap(0, Ordering::AcqRel)),
         }
     }
 
@@ -94,22 +92,22 @@ impl Pending {
 }
 
 /// What other threads share with one processor.
-pub(crate) struct Post {
+pub(crate) struct Mailbox {
     /// The processor's. Unique in the process, ever; never reused.
     pub(crate) identity: u32,
-    pub(crate) stages: Box<[Ring<Parcel>]>,
-    pub(crate) replies: Ring<Parcel>,
-    pub(crate) orders: Ring<Order>,
-    /// Orders from those who have no outbox for this processor: other programs, and foreign threads.
+    pub(crate) stages: Box<[Ring<Envelope>]>,
+    pub(crate) replies: Ring<Envelope>,
+    pub(crate) commands: Ring<Command>,
+    /// PendingReplies from those who have no outbox for this processor: other programs, and foreign threads.
     /// Each releases what a handle names that was dropped elsewhere, so the handles bound them.
-    orders_from_outside: Mutex<Vec<Order>>,
-    wakes: Ring<Name>,
+    external_commands: Mutex<Vec<Command>>,
+    wakes: Ring<OperationId>,
     wake_all: AtomicBool,
-    pub(crate) pending: Pending,
+    pub(crate) pending: ReadyMask,
     pub(crate) parking: Parking,
 }
 
-impl Post {
+impl Mailbox {
     pub(crate) fn new(stages: usize) -> Self {
         static IDENTITIES: AtomicU32 = AtomicU32::new(1);
         let identity = IDENTITIES
@@ -119,17 +117,17 @@ impl Post {
             identity,
             stages: (0..stages).map(|_| Ring::new(STAGE_RING)).collect(),
             replies: Ring::new(REPLY_RING),
-            orders: Ring::new(ORDER_RING),
-            orders_from_outside: Mutex::new(Vec::new()),
+            commands: Ring::new(COMMAND_RING),
+            external_commands: Mutex::new(Vec::new()),
             wakes: Ring::new(WAKE_RING),
             wake_all: AtomicBool::new(false),
-            pending: Pending::default(),
+            pending: ReadyMask::default(),
             parking: Parking::default(),
         }
     }
 
     /// A foreign thread wakes the operation named `name`.
-    pub(crate) fn wake(&self, name: Name) {
+    pub(crate) fn wake(&self, name: OperationId) {
         if self.wakes.push(name).is_err() {
             self.wake_all.store(true, Ordering::Release);
         }
@@ -137,42 +135,42 @@ impl Post {
     }
 
     /// Leaves an order, from any thread.
-    pub(crate) fn order_from_outside(&self, order: Order) {
-        let orders = self.orders_from_outside.lock();
-        orders.unwrap_or_else(PoisonError::into_inner).push(order);
-        self.mark(Inbox::Orders);
+    pub(crate) fn push_external_command(&self, command: Command) {
+        let commands = self.external_commands.lock();
+        commands.unwrap_or_else(PoisonError::into_inner).push(command);
+        self.mark(Inbox::Commands);
     }
 
     /// How many orders wait.
-    pub(crate) fn orders_waiting(&self) -> usize {
-        let outside = self.orders_from_outside.lock().unwrap_or_else(PoisonError::into_inner);
-        self.orders.len() + outside.len()
+    pub(crate) fn commands_waiting(&self) -> usize {
+        let outside = self.external_commands.lock().unwrap_or_else(PoisonError::into_inner);
+        self.commands.len() + outside.len()
     }
 
     /// Takes the orders from outside.
-    pub(crate) fn take_orders_from_outside(&self) -> Vec<Order> {
-        let orders = self.orders_from_outside.lock();
-        std::mem::take(&mut *orders.unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn take_external_commands(&self) -> Vec<Command> {
+        let commands = self.external_commands.lock();
+        std::mem::take(&mut *commands.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Marks `inbox` and wakes the processor if it sleeps. True if it slept.
+    /// ReadyInboxes `inbox` and wakes the processor if it sleeps. True if it slept.
     pub(crate) fn mark(&self, inbox: Inbox) -> bool {
         self.pending.mark(inbox);
         self.parking.notify()
     }
 
     /// Drops the orders that nobody follows any more. What an order has captured is foreign.
-    pub(crate) fn drop_orders(&self) {
-        while let Some(order) = self.orders.pop() {
-            contain(|| drop(order));
+    pub(crate) fn drop_commands(&self) {
+        while let Some(command) = self.commands.pop() {
+            catch_panic(|| drop(command));
         }
-        for order in self.take_orders_from_outside() {
-            contain(|| drop(order));
+        for command in self.take_external_commands() {
+            catch_panic(|| drop(command));
         }
     }
 
     /// Takes one foreign wake-up.
-    pub(crate) fn next_wake(&self) -> Option<Name> {
+    pub(crate) fn next_wake(&self) -> Option<OperationId> {
         self.wakes.pop()
     }
 
@@ -182,8 +180,8 @@ impl Post {
     }
 }
 
-impl Drop for Post {
+impl Drop for Mailbox {
     fn drop(&mut self) {
-        self.drop_orders();
+        self.drop_commands();
     }
 }

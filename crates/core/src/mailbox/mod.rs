@@ -1,5 +1,10 @@
+//! Everything that other threads send to a processor, and how they wake it.
+
 pub(crate) mod command;
 #[cfg(feature = "plant")]
 pub mod fault_injection;
 pub(crate) mod mailbox;
+pub(crate) mod message;
 pub(crate) mod parking;
+pub(crate) mod pending_replies;
+pub(crate) mod registry;

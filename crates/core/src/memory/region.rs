@@ -59,12 +59,12 @@ impl Region {
 }
 
 /// A region, and how much of it has been taken.
-pub(crate) struct Supply {
+pub(crate) struct BumpAllocator {
     region: Region,
     used: Cell<usize>,
 }
 
-impl Supply {
+impl BumpAllocator {
     pub(crate) fn new(region: Region) -> Self {
         Self { region, used: Cell::new(0) }
     }
@@ -93,7 +93,7 @@ mod tests {
     fn pieces_are_aligned_apart_and_inside() {
         let memory = vec![0u8; 1000];
         let (start, end) = (memory.as_ptr().addr(), memory.as_ptr().addr() + 1000);
-        let supply = Supply::new(Region::new(memory));
+        let supply = BumpAllocator::new(Region::new(memory));
         let layout = Layout::from_size_align(192, 64).unwrap();
         let mut last = start;
         let pieces = std::iter::from_fn(|| supply.take(layout));
@@ -128,7 +128,7 @@ mod tests {
             }
         }
         let dropped = Arc::new(Cell32::new(0));
-        let supply = Supply::new(Region::new(Told(vec![0; 64], dropped.clone())));
+        let supply = BumpAllocator::new(Region::new(Told(vec![0; 64], dropped.clone())));
         let owner = supply.owner();
         drop(supply);
         let count = || dropped.load(std::sync::atomic::Ordering::Relaxed);

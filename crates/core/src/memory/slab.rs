@@ -8,7 +8,7 @@
 //! # Safety
 //! - All cells here are touched by the owning processor's thread, in short sections that call
 //!   nothing foreign, so no reference into them is ever held across another access.
-//! - Chunks stay allocated until the [`Remains`] are dropped. The processor leaves these to the
+//! - Chunks stay allocated until the [`RetiredChunks`] are dropped. The processor leaves these to the
 //!   program, which drops them when the last processor has gone: parcels of this slab may still lie
 //!   with another processor until then.
 
@@ -17,11 +17,12 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::memory::region::{Owner, Region, Supply};
-#[cfg(all(test, not(loom)))]
-use crate::operation::slot::Serial;
-use crate::operation::slot::{Header, Life, Slot};
-use crate::processor::waker::{MAX_OPERATIONS, Name};
+use crate::memory::region::Region;
+use crate::memory::region::{BumpAllocator, Owner};
+use crate::operation::id::MAX_OPERATIONS;
+use crate::operation::id::OperationId;
+use crate::operation::slot::{Header, Slot};
+use crate::operation::state::SlotState;
 
 /// Bytes of payload in each class. With the header, each stride is an odd number of cache lines.
 pub(crate) const CLASSES: [usize; 11] =
@@ -70,7 +71,7 @@ pub(crate) struct Slab {
     table: UnsafeCell<Vec<Slot>>,
     /// Chunks that are not in the region.
     chunks: UnsafeCell<Vec<Chunk>>,
-    region: Option<Supply>,
+    region: Option<BumpAllocator>,
     /// Bytes of all chunks, and of those of all pools that are not in the region.
     bytes: Cell<usize>,
     spilled: Cell<usize>,
@@ -87,7 +88,7 @@ impl Slab {
             free: Default::default(),
             table: UnsafeCell::default(),
             chunks: UnsafeCell::default(),
-            region: region.map(Supply::new),
+            region: region.map(BumpAllocator::new),
             bytes: Cell::new(0),
             spilled: Cell::new(0),
             live: Cell::new(0),
@@ -116,7 +117,7 @@ impl Slab {
     #[inline]
     pub(crate) fn give(&self, slot: Slot) {
         debug_assert!(slot.is_bare(), "freed with something alive in it");
-        slot.life.set(Life::Free);
+        slot.life.set(SlotState::Free);
         slot.flags.set(0);
         slot.name.set(slot.name.get().next());
         slot.serial.set(slot.serial.get().next());
@@ -154,7 +155,7 @@ impl Slab {
             free.reserve(count + table.len());
             for n in 0..count {
                 let header = start.add(n * stride).cast::<Header>();
-                let name = Name::new(self.number, table.len() as u32);
+                let name = OperationId::new(self.number, table.len() as u32);
                 header.write(Header::new(name, class as u8));
                 let slot = Slot::from_raw(NonNull::new_unchecked(header));
                 table.push(slot);
@@ -181,7 +182,7 @@ impl Slab {
     }
 
     /// Where chunks come from, for other pools too.
-    pub(crate) fn supply(&self) -> Option<&Supply> {
+    pub(crate) fn supply(&self) -> Option<&BumpAllocator> {
         self.region.as_ref()
     }
 
@@ -194,9 +195,10 @@ impl Slab {
     #[cfg(all(test, not(loom)))]
     pub(crate) fn age(&self, uses: u64) {
         let slots = (0..self.capacity()).filter_map(|index| self.get(index));
-        for slot in slots.filter(|slot| slot.life.get() == Life::Free) {
+        for slot in slots.filter(|slot| slot.life.get() == SlotState::Free) {
             slot.name.set(slot.name.get().after(uses));
-            slot.serial.set(Serial::of_word(slot.serial.get().word() + uses));
+            slot.serial
+                .set(crate::operation::state::Serial::of_word(slot.serial.get().word() + uses));
         }
     }
 
@@ -237,23 +239,23 @@ impl Slab {
     }
 
     /// The memory, to be kept until no other processor can name a slot of it.
-    pub(crate) fn remains(&self) -> Remains {
+    pub(crate) fn remains(&self) -> RetiredChunks {
         // SAFETY: short section (top of the file).
         let chunks = unsafe { std::mem::take(&mut *self.chunks.get()) };
-        Remains { chunks, _region: self.region.as_ref().map(Supply::owner) }
+        RetiredChunks { chunks, _region: self.region.as_ref().map(BumpAllocator::owner) }
     }
 }
 
 /// A slab's memory after its processor has gone.
-pub(crate) struct Remains {
+pub(crate) struct RetiredChunks {
     chunks: Vec<Chunk>,
     _region: Option<Arc<Owner>>,
 }
 
 // SAFETY: plain memory; nothing reads it but parcels, which are `Send`.
-unsafe impl Send for Remains {}
+unsafe impl Send for RetiredChunks {}
 
-impl Drop for Remains {
+impl Drop for RetiredChunks {
     fn drop(&mut self) {
         for chunk in self.chunks.drain(..) {
             // SAFETY: allocated with this layout by `grow`, and freed once.
@@ -280,8 +282,8 @@ mod tests {
         let slab = Slab::new(2, 0, None);
         let (one, two) = (slab.take(0).unwrap(), slab.take(0).unwrap());
         assert!(slab.take(0).is_none());
-        one.life.set(Life::Empty);
-        two.life.set(Life::Empty);
+        one.life.set(SlotState::Empty);
+        two.life.set(SlotState::Empty);
         let name = one.name.get();
         slab.give(two);
         slab.give(one);

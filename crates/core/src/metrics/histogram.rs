@@ -4,7 +4,10 @@
 //! cohort. So a percentile is that of operations weighted by their cohorts, good to a bucket's
 //! width; the maximum, which is counted apart, is of single operations where it is of waits.
 
-use crate::metrics::counters::Counter;
+use crate::metrics::counter::Counter;
+
+/// Cohort sizes are counted in buckets 1, 2–3, 4–7, … the last holds 128 and more.
+pub const COHORT_BUCKETS: usize = 8;
 
 /// Buckets of times: below 128 ns, then each up to twice the one before, the last open.
 pub const TIME_BUCKETS: usize = 28;

@@ -1,3 +1,10 @@
+//! What is counted and recorded. One thread writes each counter; any thread reads it.
+
+pub(crate) mod counter;
 pub(crate) mod counters;
 pub(crate) mod histogram;
+pub(crate) mod operation_types;
+pub(crate) mod recorder;
+pub(crate) mod tuner;
+pub(crate) mod view;
 pub(crate) mod watch;

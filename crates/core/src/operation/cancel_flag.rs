@@ -6,7 +6,7 @@
 //! begin. The order may come at any later time: the serial tells whether the slot is still in the
 //! same use.
 
-use crate::operation::slot::Serial;
+use crate::operation::state::Serial;
 use crate::sync::{AtomicU64, Ordering};
 
 /// No place has this word: a slot's index has 24 bits.
@@ -15,7 +15,7 @@ const ENDED: u64 = u64::MAX - 1;
 
 /// An operation on the processor that it was sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Arrived {
+pub(crate) struct RemotePlace {
     /// The processor's index in the program.
     pub(crate) processor: usize,
     /// The slot's index there.
@@ -23,31 +23,31 @@ pub(crate) struct Arrived {
     pub(crate) serial: Serial,
 }
 
-pub(crate) struct There {
+pub(crate) struct CancelFlag {
     /// The processor's index in the high half, the slot's in the low one.
     place: AtomicU64,
     /// Written before the place, read after it.
     serial: AtomicU64,
 }
 
-impl Default for There {
+impl Default for CancelFlag {
     fn default() -> Self {
         Self { place: AtomicU64::new(NOWHERE), serial: AtomicU64::new(0) }
     }
 }
 
-impl There {
+impl CancelFlag {
     /// The operation has begun its life there. True if it is to end.
-    pub(crate) fn arrive(&self, Arrived { processor, index, serial }: Arrived) -> bool {
+    pub(crate) fn arrive(&self, RemotePlace { processor, index, serial }: RemotePlace) -> bool {
         self.serial.store(serial.word(), Ordering::Relaxed);
         let place = (processor as u64) << 32 | u64::from(index);
         self.place.swap(place, Ordering::AcqRel) == ENDED
     }
 
     /// It is to end. Where it is, if it has arrived.
-    pub(crate) fn end(&self) -> Option<Arrived> {
+    pub(crate) fn end(&self) -> Option<RemotePlace> {
         let place = self.place.swap(ENDED, Ordering::AcqRel);
-        (place < ENDED).then(|| Arrived {
+        (place < ENDED).then(|| RemotePlace {
             processor: (place >> 32) as usize,
             index: place as u32,
             serial: Serial::of_word(self.serial.load(Ordering::Relaxed)),

@@ -1,3 +1,14 @@
+//! An operation in memory: its slot and the state in it, its identity, and what crosses to other
+//! processors.
+
 pub(crate) mod cancel_flag;
+pub(crate) mod envelope;
+pub(crate) mod id;
+pub(crate) mod interleave_ring;
+pub(crate) mod join_table;
+pub(crate) mod processor_ref;
+pub(crate) mod published;
+pub(crate) mod sizes;
 pub(crate) mod slot;
 pub(crate) mod state;
+pub(crate) mod type_name;

@@ -7,51 +7,50 @@
 //! # Safety
 //! - A [`Slot`] is made by the processor's slab only and its memory stays valid as long as the slab
 //!   and what the slab leaves to the program ([`crate::memory::slab`]). Slots never leave their processor's
-//!   thread, but as a [`Parcel`]; so the header's plain cells are touched by one thread.
+//!   thread, but as an [`Envelope`](crate::operation::envelope::Envelope); so the header's plain cells are touched by one thread.
 //! - [`Header::life`] says which member of [`Payload`] is alive. Every function here that reads or
 //!   writes the payload asserts it, changes it in the same breath, and is handed the types that the
 //!   slot was filled with: through the slot's own [`VTable`], or by a [`Call`](crate::Call) or
 //!   [`Reply`](crate::Reply) that carries the result type from the function that filled the slot.
 //! - A handle that outlives its operation must not take the slot's next operation for its own. A
 //!   `Call` keeps its slot from being freed (`HELD`). Every other handle compares [`Header::serial`],
-//!   which never repeats; a [`Name`] does repeat, and is used for waking alone.
+//!   which never repeats; a [`OperationId`] does repeat, and is used for waking alone.
 //! - A future is polled in place and dropped in place, and slots do not move: that is the pinning.
-//! - A [`Parcel`] is a slot on its way. The target touches the payload alone (the invocation first,
+//! - An [`Envelope`](crate::operation::envelope::Envelope) is a slot on its way. The target touches the payload alone (the invocation first,
 //!   then the result), the home processor the header alone, until the parcel is home again; but for one word,
 //!   which is atomic ([`crate::operation::cancel_flag`]). The
 //!   rings carry the happens-before between the two.
 
 use std::cell::Cell;
-use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::panic::Location;
-use std::pin::Pin;
 use std::ptr::NonNull;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
 use crate::error::CallError;
-use crate::metrics::watch::{Shown, Site, plain};
-use crate::operation::cancel_flag::Arrived;
-pub(crate) use crate::operation::state::*;
-use crate::processor::processor::Processor;
-use crate::processor::waker::{Name, waker};
-use crate::program::operation_sizes::Bytes;
+use crate::operation::cancel_flag::RemotePlace;
+use crate::operation::id::OperationId;
+use crate::operation::processor_ref::ProcessorRef;
+use crate::operation::published::{Published, Site};
+use crate::operation::sizes::OperationSizes;
+use crate::operation::state::*;
+use crate::operation::type_name::display_name;
 
 /// The first cache line of a slot.
 #[repr(C, align(64))]
 pub(crate) struct Header {
-    pub(crate) vtable: Shown<VTable>,
+    pub(crate) vtable: Published<VTable>,
     /// Where it was invoked.
-    pub(crate) site: Shown<Location<'static>>,
+    pub(crate) site: Published<Location<'static>>,
     /// Which operation lives here, for wakers. Changes when the slot is freed, and repeats after 2²⁴
     /// uses.
-    pub(crate) name: Cell<Name>,
+    pub(crate) name: Cell<OperationId>,
     /// When it was last queued, in the clock's nanoseconds.
     pub(crate) queued_at: Cell<u64>,
     // These four are written in one store when a slot is filled.
     pub(crate) stage: Cell<u8>,
-    pub(crate) life: Cell<Life>,
+    pub(crate) life: Cell<SlotState>,
     pub(crate) flags: Cell<u8>,
     /// Never changes.
     pub(crate) class: Cell<u8>,
@@ -72,14 +71,14 @@ const _: () = {
 };
 
 impl Header {
-    pub(crate) fn new(name: Name, class: u8) -> Self {
+    pub(crate) fn new(name: OperationId, class: u8) -> Self {
         Self {
-            vtable: Shown::new(&VTable::NONE),
-            site: Shown::new(Location::caller()),
+            vtable: Published::new(&VTable::NONE),
+            site: Published::new(Location::caller()),
             name: Cell::new(name),
             queued_at: Cell::new(0),
             stage: Cell::new(0),
-            life: Cell::new(Life::Free),
+            life: Cell::new(SlotState::Free),
             flags: Cell::new(0),
             class: Cell::new(class),
             session: Cell::new(NO_SESSION),
@@ -90,7 +89,7 @@ impl Header {
 
     /// The operation's type, as a reader of the program knows it.
     pub(crate) fn operation(&self) -> &'static str {
-        plain((self.vtable.get().operation)())
+        display_name((self.vtable.get().operation)())
     }
 
     pub(crate) fn has(&self, flag: u8) -> bool {
@@ -120,33 +119,33 @@ pub(crate) enum Step {
 /// What a slot's processor must know of the types inside.
 pub(crate) struct VTable {
     /// Starts or continues the operation. May unwind.
-    pub(crate) poll: unsafe fn(Slot, &Processor) -> Step,
+    pub(crate) poll: unsafe fn(Slot, ProcessorRef<'_>) -> Step,
     /// Drops the invocation or the future, whichever is there.
     pub(crate) drop_work: unsafe fn(Slot),
     /// Drops the result; none where there is nothing to drop.
     pub(crate) drop_output: Option<unsafe fn(Slot)>,
     /// The type name of what runs.
     pub(crate) operation: fn() -> &'static str,
-    pub(crate) bytes: Bytes,
+    pub(crate) sizes: OperationSizes,
     pub(crate) remote: RemoteVTable,
 }
 
 /// The same for slots that cross to another processor.
 pub(crate) struct RemoteVTable {
     /// Makes the invocation an operation of the given processor, the newest of its queue, if it may.
-    pub(crate) take_up: unsafe fn(Slot, &Processor) -> Option<Slot>,
+    pub(crate) accept_remote: unsafe fn(Slot, ProcessorRef<'_>) -> Option<Slot>,
     /// What is alive in a parcel that is not away any more.
-    pub(crate) outcome: unsafe fn(Slot) -> Life,
+    pub(crate) outcome: unsafe fn(Slot) -> SlotState,
     /// Says that a parcel holds a result (true) or an error; returns its home.
     pub(crate) settle: unsafe fn(Slot, bool) -> usize,
-    /// Marks a parcel that is away as one that is to end; says where its operation is, if it has
+    /// ReadyInboxes a parcel that is away as one that is to end; says where its operation is, if it has
     /// been taken up.
-    pub(crate) end_away: unsafe fn(Slot) -> Option<Arrived>,
+    pub(crate) end_away: unsafe fn(Slot) -> Option<RemotePlace>,
 }
 
 impl RemoteVTable {
     pub(crate) const NONE: Self = Self {
-        take_up: |_, _| unreachable!("only parcels are taken up"),
+        accept_remote: |_, _| unreachable!("only parcels are taken up"),
         outcome: |_| unreachable!("only parcels come home"),
         settle: |_, _| unreachable!("only parcels are answered"),
         end_away: |_| unreachable!("only parcels are away"),
@@ -159,7 +158,7 @@ impl VTable {
         drop_work: |_| (),
         drop_output: None,
         operation: || "",
-        bytes: Bytes::NONE,
+        sizes: OperationSizes::NONE,
         remote: RemoteVTable::NONE,
     };
 }
@@ -168,8 +167,8 @@ impl VTable {
 #[repr(C)]
 pub(crate) union Payload<F, Fut, T> {
     pub(crate) invocation: ManuallyDrop<F>,
-    future: ManuallyDrop<Fut>,
-    output: ManuallyDrop<T>,
+    pub(crate) future: ManuallyDrop<Fut>,
+    pub(crate) output: ManuallyDrop<T>,
     /// Only for its size: errors are written where the payload begins.
     _error: ManuallyDrop<CallError>,
 }
@@ -215,10 +214,10 @@ impl Slot {
         class: u8,
         invocation: &ManuallyDrop<F>,
     ) {
-        debug_assert_eq!((self.life.get(), self.class.get()), (Life::Free, class));
+        debug_assert_eq!((self.life.get(), self.class.get()), (SlotState::Free, class));
         self.vtable.set(vtable);
         self.site.set(site);
-        let tags = u32::from_ne_bytes([stage, Life::Unstarted as u8, flags, class]);
+        let tags = u32::from_ne_bytes([stage, SlotState::Unstarted as u8, flags, class]);
         // SAFETY: the four cells lie together (asserted beside `Header`), and each gets a value of
         // its type. Room for the payload by the caller's promise; writing does not read what was
         // there.
@@ -238,18 +237,18 @@ impl Slot {
         let life = self.life.get();
         let result = match life {
             // SAFETY: `Done` says that the output is alive, of type `T` by the caller's promise.
-            Life::Done => Ok(unsafe { self.payload::<T>().read() }),
+            SlotState::Done => Ok(unsafe { self.payload::<T>().read() }),
             // SAFETY: `Failed` says that the error is alive.
-            Life::Failed => Err(unsafe { self.payload::<CallError>().read() }),
+            SlotState::Failed => Err(unsafe { self.payload::<CallError>().read() }),
             _ => return None,
         };
-        self.life.set(Life::Empty);
+        self.life.set(SlotState::Empty);
         Some(result)
     }
 
     /// Starts or continues the operation. May unwind.
     #[inline(always)]
-    pub(crate) fn poll(self, processor: &Processor) -> Step {
+    pub(crate) fn poll(self, processor: ProcessorRef<'_>) -> Step {
         // SAFETY: the vtable is the one that the slot was filled with.
         unsafe { (self.vtable.get().poll)(self, processor) }
     }
@@ -258,7 +257,7 @@ impl Slot {
     pub(crate) fn drop_work(self) {
         match self.life.get() {
             // SAFETY: the vtable is the one that the slot was filled with.
-            Life::Unstarted | Life::Started | Life::Taken => unsafe {
+            SlotState::Unstarted | SlotState::Started | SlotState::Taken => unsafe {
                 (self.vtable.get().drop_work)(self);
             },
             _ => (),
@@ -267,106 +266,38 @@ impl Slot {
 
     /// Puts an error where the work was; [`Slot::drop_work`] comes first.
     pub(crate) fn fail(self, error: CallError) {
-        assert_eq!(self.life.get(), Life::Empty, "an operation fails once");
+        assert_eq!(self.life.get(), SlotState::Empty, "an operation fails once");
         // SAFETY: every payload has room for an error (it is a member of the union), and nothing
         // is alive there.
         unsafe { self.payload::<CallError>().write(error) };
-        self.life.set(Life::Failed);
+        self.life.set(SlotState::Failed);
     }
 
     /// Whether a finished operation has left nothing that must be dropped.
     #[inline]
     pub(crate) fn is_bare(self) -> bool {
         match self.life.get() {
-            Life::Done => self.vtable.get().drop_output.is_none(),
-            life => life == Life::Empty,
+            SlotState::Done => self.vtable.get().drop_output.is_none(),
+            life => life == SlotState::Empty,
         }
     }
 
     /// Drops the result or the error that nobody will fetch.
     pub(crate) fn drop_output(self) {
         match self.life.get() {
-            Life::Done => {
-                self.life.set(Life::Empty);
+            SlotState::Done => {
+                self.life.set(SlotState::Empty);
                 if let Some(drop_output) = self.vtable.get().drop_output {
                     // SAFETY: `Done` says that the output is alive; the vtable knows its type.
                     unsafe { drop_output(self) }
                 }
             }
-            Life::Failed => {
-                self.life.set(Life::Empty);
+            SlotState::Failed => {
+                self.life.set(SlotState::Empty);
                 // SAFETY: `Failed` says that the error is alive.
                 unsafe { self.payload::<CallError>().drop_in_place() }
             }
             _ => (),
-        }
-    }
-}
-
-/// The vtable of operations that run where they are.
-pub(crate) fn local_vtable<F, Fut, T>() -> &'static VTable
-where
-    F: FnOnce(&Processor, u8) -> Fut,
-    Fut: Future<Output = T>,
-{
-    const {
-        &VTable {
-            poll: poll::<F, Fut, T>,
-            drop_work: drop_work::<F, Fut, T>,
-            drop_output: output_drop::<T>(),
-            operation: std::any::type_name::<Fut>,
-            bytes: Bytes::of::<F, Fut, T>(),
-            remote: RemoteVTable::NONE,
-        }
-    }
-}
-
-unsafe fn poll<F, Fut, T>(slot: Slot, processor: &Processor) -> Step
-where
-    F: FnOnce(&Processor, u8) -> Fut,
-    Fut: Future<Output = T>,
-{
-    let payload: *mut Payload<F, Fut, T> = slot.payload();
-    if slot.life.get() == Life::Unstarted {
-        // From here to the future's writing nothing is alive in the slot, also when `f` unwinds.
-        slot.life.set(Life::Empty);
-        // SAFETY: `Unstarted` said that the invocation is alive, and it is read once.
-        let invocation = unsafe { ManuallyDrop::take(&mut (*payload).invocation) };
-        let future = invocation(processor, slot.stage.get());
-        // SAFETY: nothing is alive in the payload.
-        unsafe { (*payload).future = ManuallyDrop::new(future) };
-        slot.life.set(Life::Started);
-    }
-    debug_assert_eq!(slot.life.get(), Life::Started);
-    // Made here, where a future that does not ask for it costs nothing. Nothing to drop in a waker
-    // of ours, so spare the call.
-    let waker = ManuallyDrop::new(waker(slot.name.get()));
-    let context = &mut Context::from_waker(&waker);
-    // SAFETY: `Started` says that the future is alive; it stays where it is until it is dropped.
-    let mut future = unsafe { Pin::new_unchecked(&mut *(*payload).future) };
-    match future.as_mut().poll(context) {
-        Poll::Pending => Step::Suspended,
-        Poll::Ready(output) => {
-            slot.life.set(Life::Empty);
-            // SAFETY: the future is alive and dropped once; then the output takes its place.
-            unsafe {
-                ManuallyDrop::drop(&mut (*payload).future);
-                (*payload).output = ManuallyDrop::new(output);
-            }
-            slot.life.set(Life::Done);
-            if std::mem::needs_drop::<T>() { Step::Done } else { Step::DoneBare }
-        }
-    }
-}
-
-unsafe fn drop_work<F, Fut, T>(slot: Slot) {
-    let payload: *mut Payload<F, Fut, T> = slot.payload();
-    // SAFETY: life says which member is alive, and is changed before the drop, which may unwind.
-    unsafe {
-        match slot.life.replace(Life::Empty) {
-            Life::Unstarted => ManuallyDrop::drop(&mut (*payload).invocation),
-            Life::Started => ManuallyDrop::drop(&mut (*payload).future),
-            other => unreachable!("no work in a slot that is {other:?}"),
         }
     }
 }
@@ -409,10 +340,3 @@ pub(crate) const fn output_drop<T>() -> Option<unsafe fn(Slot)> {
     }
     if std::mem::needs_drop::<T>() { Some(drop_output::<T>) } else { None }
 }
-
-/// A slot on its way to another processor, or home again.
-pub(crate) struct Parcel(pub(crate) Slot);
-
-// SAFETY: what travels in a parcel's payload is `Send` (the bounds of `crate::processor::remote::call`), and only one
-// side at a time touches each part of the slot (top of this file).
-unsafe impl Send for Parcel {}

@@ -3,7 +3,7 @@
 /// The contents of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Life {
+pub(crate) enum SlotState {
     /// Nothing: the slot is in its pool.
     Free,
     /// The invocation; its stage has not yet run it.
@@ -16,7 +16,7 @@ pub(crate) enum Life {
     Away,
     /// The result.
     Done,
-    /// A [`CallError`].
+    /// A [`CallError`](crate::CallError).
     Failed,
     /// Nothing any more, but the slot is still named somewhere.
     Empty,
@@ -42,7 +42,7 @@ pub(crate) const NO_SESSION: u32 = u32::MAX;
 /// The number of a slot's use: one more each time the slot is freed. It has 64 bits and never
 /// repeats, so a handle that has kept a slot and its serial recognises its own operation.
 ///
-/// A [`Name`](crate::processor::waker::Name) has 24 bits for the same purpose and repeats. It is good for
+/// A [`OperationId`](crate::operation::id::OperationId) has 24 bits for the same purpose and repeats. It is good for
 /// waking, which is harmless when it is wrong; only a serial proves what a payload's type is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Serial(u64);

@@ -6,13 +6,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::CallError;
 use crate::metrics::counters::cohort_bucket;
-use crate::operation::slot::{ENDED, FETCHING, HELD, Life, NO_SESSION, QUEUED, Slot, Step, WOKEN};
-use crate::processor::notify::{contain, discard_panic};
-use crate::processor::processor::{LocalStage, Processor};
-use crate::processor::tally::{Tally, bump};
-use crate::processor::turn::World;
-use crate::queue::local::{Aside, Order};
+use crate::operation::slot::{Slot, Step};
+use crate::operation::state::{ENDED, FETCHING, HELD, NO_SESSION, QUEUED, SlotState, WOKEN};
+use crate::panic::{catch_panic, discard_panic};
+use crate::processor::processor::Processor;
+use crate::processor::tally::CohortStats;
+use crate::queue::local::{Aside, PopOrder};
+use crate::stage::batching::bump;
+use crate::stage::local::LocalStage;
 use crate::state::exclusive::Gate;
+use crate::world::World;
 
 /// A cohort's time is looked at after this many operations, and then at growing distances: many
 /// operations in a short time are short ones.
@@ -53,7 +56,7 @@ impl Processor {
         let local = &self.stages[stage];
         if local.local.batch.as_ref().is_some_and(|batch| batch.is_busy()) {
             // The end of the cohort under way makes the stage ready again.
-            self.ready.set(self.ready.get() & !(1 << stage));
+            self.ready.set(self.ready.get().without(stage));
             return 0;
         }
         let _inside = match &local.local.gate {
@@ -77,14 +80,14 @@ impl Processor {
         local.rules.waits.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));
         let order = match local.lifo {
             true => local.cap.order(start, oldest),
-            false => Order::OldestFirst,
+            false => PopOrder::OldestFirst,
         };
         // Where a stage may interrupt, every operation is followed by a look.
-        let look = if self.thresholds.stages == 0 { FIRST_LOOK } else { 1 };
-        let tally = Tally {
+        let look = if self.thresholds.stages.is_empty() { FIRST_LOOK } else { 1 };
+        let tally = CohortStats {
             look: Cell::new(look),
             look_at_clock: Cell::new(FIRST_LOOK),
-            ..Tally::default()
+            ..CohortStats::default()
         };
         if parcels > 0 && waiting > parcels {
             tally.parcels.set(local.parcels_share(parcels, waiting));
@@ -117,7 +120,7 @@ impl Processor {
         self.now.set(end);
         let time = end.saturating_sub(start).saturating_sub(tally.interrupted.get());
         self.cohort_ended(stage, local, waiting, time, &tally);
-        contain(|| world.cohort(self.stage_name(stage as u8), tally.size.get(), time));
+        catch_panic(|| world.cohort(self.stage_name(stage as u8), tally.size.get(), time));
         if self.counters.recorder.is_on() {
             self.record_cohort(stage, start, tally.size.get() as u64, waiting);
         }
@@ -127,11 +130,11 @@ impl Processor {
     /// A panic has left the loop of a cohort. The operation that was polled has failed: it is dropped
     /// before anyone is told, since it is in no queue meanwhile, and the world's code may panic too.
     #[cold]
-    fn operation_panicked(&self, stage: usize, panic: Box<dyn Any + Send>, tally: &Tally) {
+    fn operation_panicked(&self, stage: usize, panic: Box<dyn Any + Send>, tally: &CohortStats) {
         self.sessions.enter(NO_SESSION);
         // Still the operation that was polled, and not a later one in its slot.
         let polled = |slot: &Slot| {
-            slot.has(QUEUED) && matches!(slot.life.get(), Life::Started | Life::Empty)
+            slot.has(QUEUED) && matches!(slot.life.get(), SlotState::Started | SlotState::Empty)
         };
         if let Some(slot) = self.running.take().filter(polled) {
             bump(&tally.panicked);
@@ -145,10 +148,10 @@ impl Processor {
         &self,
         stage: usize,
         local: &LocalStage,
-        order: Order,
+        order: PopOrder,
         start: u64,
         world: &impl World,
-        tally: &Tally,
+        tally: &CohortStats,
     ) {
         loop {
             tally.limit.set(self.interleaved.limit(local.max_cohort.get()));
@@ -167,10 +170,10 @@ impl Processor {
         &self,
         stage: usize,
         local: &LocalStage,
-        order: Order,
+        order: PopOrder,
         start: u64,
         world: &impl World,
-        tally: &Tally,
+        tally: &CohortStats,
     ) {
         let beyond = self.is_beyond_cache();
         while tally.size.get() < tally.limit.get() {
@@ -201,7 +204,7 @@ impl Processor {
         local: &LocalStage,
         start: u64,
         world: &impl World,
-        tally: &Tally,
+        tally: &CohortStats,
     ) -> bool {
         while tally.size.get() < tally.limit.get()
             && let Some(slot) = self.parcels_turn(stage, local, tally)
@@ -221,7 +224,7 @@ impl Processor {
         &self,
         stage: usize,
         local: &LocalStage,
-        tally: &Tally,
+        tally: &CohortStats,
     ) -> Option<Slot> {
         let left = tally.parcels.get().checked_sub(1)?;
         // Not refused because the queue is full: it is there for a moment only.
@@ -235,15 +238,15 @@ impl Processor {
     /// Looks up from the work between two operations: other stages may be overdue, or the cohort's
     /// time over, which this says.
     #[cold]
-    fn look_up(&self, stage: usize, start: u64, world: &impl World, tally: &Tally) -> bool {
+    fn look_up(&self, stage: usize, start: u64, world: &impl World, tally: &CohortStats) -> bool {
         self.running.set(None);
         let mut over = false;
         if tally.size.get() == tally.look_at_clock.get() {
             over = self.time_is_over(&self.stages[stage], start, world, tally);
         }
         tally.look.set(tally.look_at_clock.get());
-        if self.thresholds.stages != 0 {
-            let interrupted = self.heed_thresholds(stage, world);
+        if !self.thresholds.stages.is_empty() {
+            let interrupted = self.run_overdue(stage, world);
             tally.interrupted.set(tally.interrupted.get() + interrupted);
             tally.look.set(tally.size.get() + 1);
         }
@@ -256,7 +259,7 @@ impl Processor {
         local: &LocalStage,
         start: u64,
         world: &impl World,
-        tally: &Tally,
+        tally: &CohortStats,
     ) -> bool {
         let elapsed = world.now().saturating_sub(start).saturating_sub(tally.interrupted.get());
         let farther = if elapsed < local.cohort_time / 64 { 16 } else { 2 };
@@ -271,7 +274,7 @@ impl Processor {
         loop {
             let parcel = self.post.stages[stage].pop()?;
             // A refused parcel leaves the queue in its order.
-            if let Some(slot) = self.take_up(parcel)
+            if let Some(slot) = self.accept_remote(parcel)
                 && self.stages[stage].queue.pop_newest(slot)
             {
                 return Some(slot);
@@ -280,7 +283,7 @@ impl Processor {
     }
 
     #[inline(always)]
-    fn run_operation(&self, slot: Slot, start: u64, tally: &Tally) {
+    fn run_operation(&self, slot: Slot, start: u64, tally: &CohortStats) {
         if slot.has(ENDED) {
             // What its destructors wake is not running any more.
             self.running.set(None);
@@ -289,7 +292,7 @@ impl Processor {
         }
         let wait = start.saturating_sub(slot.queued_at.get());
         match slot.life.get() {
-            Life::Unstarted => tally.started.add(wait),
+            SlotState::Unstarted => tally.started.add(wait),
             _ => {
                 bump(&tally.resumptions);
                 tally.resumed.add(wait);
@@ -306,11 +309,11 @@ impl Processor {
 
     /// Polls an operation whose session has been entered, and sees to what has become of it.
     #[inline(always)]
-    pub(crate) fn poll_operation(&self, slot: Slot, tally: &Tally) {
+    pub(crate) fn poll_operation(&self, slot: Slot, tally: &CohortStats) {
         self.running.set(Some(slot));
         self.direct.begin();
         self.counters.watch.operation(slot);
-        let step = slot.poll(self);
+        let step = slot.poll(self.into());
         if slot.session.get() != NO_SESSION {
             self.sessions.enter(NO_SESSION);
         }
@@ -343,11 +346,11 @@ impl Processor {
     /// An operation that has not started and whose session is past its deadline.
     #[inline(never)]
     pub(crate) fn is_late(&self, slot: Slot, start: u64) -> bool {
-        slot.life.get() == Life::Unstarted && self.sessions.is_late(slot.session.get(), start)
+        slot.life.get() == SlotState::Unstarted && self.sessions.is_late(slot.session.get(), start)
     }
 
     #[cold]
-    pub(crate) fn shed_late(&self, slot: Slot, tally: &Tally) {
+    pub(crate) fn shed_late(&self, slot: Slot, tally: &CohortStats) {
         self.running.set(None);
         bump(&tally.ended);
         self.discard(slot, CallError::DeadlinePassed);
@@ -369,16 +372,16 @@ impl Processor {
         local: &LocalStage,
         waiting: usize,
         time: u64,
-        tally: &Tally,
+        tally: &CohortStats,
     ) {
         let left = local.queue.len();
         local.cap.cohort_ended(left);
         local.rules.parcels_since.set(None);
         if local.rules.capacity.is_some() {
-            self.give_room(local);
+            self.wake_capacity_waiters(local);
         }
         if left == 0 && self.post.stages[stage].len() == 0 {
-            self.ready.set(self.ready.get() & !(1 << stage));
+            self.ready.set(self.ready.get().without(stage));
         }
         self.intake.cohort_ended(stage, waiting > tally.size.get() && !self.holds(stage));
         let size = tally.size.get() as u64;

@@ -13,155 +13,25 @@
 //! queue, as all do elsewhere. [`crate::handle::run_inline`] has what is cheaper still.
 //!
 //! # Safety
-//! The counters that [`Direct`] points to are the processor's, which keeps them as long as it lives;
+//! The counters that [`InlineState`](crate::stage::inline_state::InlineState) points to are the processor's, which keeps them as long as it lives;
 //! there are some for each stage of its graph, and only such are asked for (keys are checked). A row
-//! of arcs is followed, [`Direct::beyond`] further on, by one of as many counters
-//! ([`ProcessorCounters::arcs`]).
+//! of arcs is followed, [`InlineState::beyond`](crate::stage::inline_state::InlineState::beyond) further on, by one of as many counters
+//! ([`ProcessorCounters::arcs`](crate::metrics::counters::ProcessorCounters::arcs)).
 
-use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::CallError;
-use crate::handle::graph::{Declared, StageOptions};
-use crate::metrics::counters::{Counter, ProcessorCounters};
-use crate::operation::slot::{
-    ENDED, HELD, Header, Life, NO_SESSION, OUTER, QUEUED, Slot, Step, WOKEN,
-};
-use crate::panic::PanicReport;
-use crate::processor::notify::{contain, discard_panic};
-use crate::processor::processor::{LocalStage, Processor};
-use crate::processor::turn::World;
-use crate::queue::local::Order;
+use crate::metrics::counter::Counter;
+use crate::operation::slot::{Header, Slot, Step};
+use crate::operation::state::{ENDED, HELD, NO_SESSION, OUTER, QUEUED, SlotState, WOKEN};
+use crate::panic::{catch_panic, discard_panic};
+use crate::processor::processor::Processor;
+use crate::queue::local::PopOrder;
+use crate::stage::local::LocalStage;
+use crate::world::World;
 
 /// Children inside of one another.
 const DEPTH: u32 = 16;
-/// Children, and children of these, while one operation of a cohort goes on.
-const AT_ONCE: u32 = 64;
-
-impl StageOptions<'_> {
-    /// Runs a call of this stage inside of the caller when it is first awaited, where it stays on
-    /// its processor: for stages so small that no cohort pays. What is not awaited at once (joined,
-    /// dispatched, sent by another processor) runs in cohorts as ever, as does what a direct call
-    /// leaves suspended. [`run`](crate::SharedStage::run) is the cheapest way to invoke such a stage.
-    ///
-    /// A stage that [holds](Self::hold) or has work at the [end of a
-    /// cohort](crate::CohortStage), and one with a lock that is taken once a cohort (exclusive
-    /// stages), always runs in cohorts: for these the option does nothing.
-    ///
-    /// ```
-    /// let mut graph = phalanx_core::Graph::new();
-    /// let parse = graph.stage("parse").direct().shared(());
-    /// # let _ = parse;
-    /// ```
-    #[must_use]
-    pub fn direct(mut self) -> Self {
-        self.direct = true;
-        self
-    }
-}
-
-/// What a processor knows of its direct calls.
-pub(crate) struct Direct {
-    /// The stages whose calls are run at once, a bit each.
-    stages: Cell<u64>,
-    /// Those of which they may be.
-    able: u64,
-    /// Of these, those whose operations may become a part of their callers.
-    plain: u64,
-    /// Those of `stages` whose operations do.
-    inside: Cell<u64>,
-    depth: Cell<u32>,
-    /// How many more the operation of the cohort that is being polled may run.
-    left: Cell<u32>,
-    /// Where the arcs from each stage begin; some in vain, so that no number is out of bounds.
-    rows: Box<[*const Counter; 64]>,
-    /// How far behind an arc its operations are counted that were a part of their callers.
-    beyond: usize,
-    /// Panics that the world has not yet been told of.
-    pub(crate) panics: RefCell<Vec<PanicReport>>,
-}
-
-impl Direct {
-    pub(crate) fn new(
-        declared: &[Declared],
-        stages: &[LocalStage],
-        counters: &ProcessorCounters,
-    ) -> Self {
-        let able = |(declared, stage): (&Declared, &LocalStage)| {
-            let alone = stage.local.gate.is_none() && stage.local.batch.is_none();
-            alone
-                && !stage.rules.filling.is_some()
-                && stage.rules.end_of_cohort.is_none()
-                && !declared.balanced
-        };
-        let each = || declared.iter().zip(stages).enumerate();
-        let able = each().fold(0, |set, (n, of)| set | u64::from(able(of)) << n);
-        let bounded = |stage: &LocalStage| stage.rules.capacity.is_some();
-        let plain = each().fold(able, |set, (n, (_, of))| set & !(u64::from(bounded(of)) << n));
-        let row = |n: usize| match n < stages.len() {
-            true => counters.local_row(n).as_ptr(),
-            false => std::ptr::null(),
-        };
-        let chosen = each().fold(0, |set, (n, (of, _))| set | u64::from(of.direct) << n);
-        Self {
-            stages: Cell::new(chosen & able),
-            able,
-            depth: Cell::new(0),
-            plain,
-            inside: Cell::new(chosen & plain),
-            left: Cell::new(0),
-            rows: Box::new(std::array::from_fn(row)),
-            beyond: counters.beyond(),
-            panics: RefCell::default(),
-        }
-    }
-
-    /// Runs the calls of exactly these stages at once, as far as may be.
-    pub(crate) fn choose(&self, stages: u64) {
-        self.stages.set(stages & self.able);
-        self.inside.set(stages & self.plain);
-    }
-
-    #[inline(always)]
-    pub(crate) fn has(&self, stage: u8) -> bool {
-        self.stages.get() & 1 << (stage & 63) != 0
-    }
-
-    /// Whether a child is being run inside of its caller.
-    pub(crate) fn is_inside(&self) -> bool {
-        self.depth.get() > 0
-    }
-
-    /// The same for operations that become a part of their callers.
-    #[inline(always)]
-    pub(crate) fn has_inside(&self, stage: u8) -> bool {
-        self.inside.get() & 1 << (stage & 63) != 0
-    }
-
-    /// An operation of a cohort is about to be polled.
-    #[inline(always)]
-    pub(crate) fn begin(&self) {
-        self.left.set(AT_ONCE);
-    }
-
-    /// Whether one more may run inside of the operation that is polled; then it is counted.
-    #[inline(always)]
-    pub(crate) fn allows(&self) -> bool {
-        match self.left.get().checked_sub(1) {
-            Some(left) => {
-                self.left.set(left);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Where the arcs from a stage begin in the counters.
-    #[inline(always)]
-    pub(crate) fn row(&self, stage: u8) -> *const Counter {
-        self.rows[usize::from(stage & 63)]
-    }
-}
 
 /// What a processor goes back to after a child inside of its caller.
 pub(crate) struct Outside {
@@ -181,14 +51,14 @@ impl Processor {
     /// Whether an awaited call's operation might be run here and now.
     #[inline(always)]
     pub(crate) fn is_direct(&self, slot: Slot) -> bool {
-        slot.life.get() == Life::Unstarted && self.direct.has(slot.stage.get())
+        slot.life.get() == SlotState::Unstarted && self.direct.has(slot.stage.get())
     }
 
     /// The operation that is being polled: not where none is, nor from destructors.
     #[inline(always)]
     pub(crate) fn pollable(&self) -> Option<Slot> {
         let caller = self.running.get()?;
-        (caller.life.get() == Life::Started && caller.has(QUEUED)).then_some(caller)
+        (caller.life.get() == SlotState::Started && caller.has(QUEUED)).then_some(caller)
     }
 
     /// Goes on with `slot`, inside of the operation that runs.
@@ -228,15 +98,15 @@ impl Processor {
             return local.queue.pop_newest(slot);
         }
         while let Some(next) = local.queue.oldest()
-            && next.life.get() == Life::Unstarted
+            && next.life.get() == SlotState::Unstarted
             && next.flags.get() & !HELD == QUEUED
             // One of those before may have run it inside of itself.
-            && slot.life.get() == Life::Unstarted
+            && slot.life.get() == SlotState::Unstarted
         {
             if next != slot && !self.may_run_directly() {
                 break;
             }
-            local.queue.pop(Order::OldestFirst);
+            local.queue.pop(PopOrder::OldestFirst);
             if next == slot {
                 return true;
             }
@@ -264,7 +134,7 @@ impl Processor {
             self.discard(slot, CallError::DeadlinePassed);
         } else {
             self.sessions.enter(slot.session.get());
-            match catch_unwind(AssertUnwindSafe(|| slot.poll(self))) {
+            match catch_unwind(AssertUnwindSafe(|| slot.poll(self.into()))) {
                 Ok(Step::Done | Step::DoneBare) => {
                     self.counters.stages[stage].direct.add(1);
                     slot.clear(QUEUED | WOKEN);
@@ -286,7 +156,7 @@ impl Processor {
         self.turn_outside(outside);
         self.sessions.enter(session);
         if local.rules.capacity.is_some() {
-            self.give_room(local);
+            self.wake_capacity_waiters(local);
         }
     }
 
@@ -302,7 +172,7 @@ impl Processor {
         } else if slot.has(WOKEN) {
             slot.clear(WOKEN);
             self.requeue(slot);
-            self.ready.set(self.ready.get() | 1 << stage);
+            self.ready.set(self.ready.get().with(stage));
         } else {
             slot.clear(QUEUED);
         }
@@ -316,7 +186,7 @@ impl Processor {
         }
         let panics = self.direct.panics.take();
         for report in panics {
-            contain(|| world.panicked(&report));
+            catch_panic(|| world.panicked(&report));
         }
     }
 }

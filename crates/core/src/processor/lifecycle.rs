@@ -2,7 +2,7 @@
 //! becomes of the slot when it is over.
 //!
 //! # Safety
-//! Stages are reached without asking whether they exist: a slot's stage comes from a [`Key`](crate::handle::handles::Key) that
+//! Stages are reached without asking whether they exist: a slot's stage comes from a [`Key`](crate::stage::key::Key) that
 //! [`Processor::check`] has seen to be of this processor's graph, and the keys of a graph number its
 //! stages. The row of arcs lies in the processor's counters, which live as long as it does, and has
 //! one counter for each stage.
@@ -11,23 +11,25 @@ use std::future::Future;
 use std::mem::ManuallyDrop;
 
 use crate::error::{CallError, Refused};
-use crate::future::call::Call;
-use crate::handle::handles::Invocation;
 use crate::memory::slab::{assert_fits, class_of};
-use crate::metrics::watch::Site;
-use crate::operation::slot::{
-    DYING, ENDED, HELD, Life, NO_SESSION, OUTER, Payload, QUEUED, Serial, Slot, VTable, WOKEN,
-    local_vtable,
+use crate::operation::id::OperationId;
+use crate::operation::published::Site;
+use crate::operation::slot::{Payload, Slot, VTable};
+use crate::operation::state::{
+    DYING, ENDED, HELD, NO_SESSION, OUTER, QUEUED, Serial, SlotState, WOKEN,
 };
-use crate::processor::notify::{contain, notify};
-use crate::processor::processor::{LocalStage, Processor};
-use crate::processor::waker::Name;
+use crate::panic::catch_panic;
+use crate::processor::harness::local_vtable;
+use crate::processor::notify::notify;
+use crate::processor::processor::Processor;
+use crate::stage::key::Invocation;
+use crate::stage::local::LocalStage;
 
 impl Processor {
-    /// Invokes on this processor and holds the result.
+    /// Invokes on this processor. The slot is held for the caller, who takes the result of type `T`.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn call<F, Fut, T>(&self, from: Invocation, invocation: F) -> Call<T>
+    pub(crate) fn call<F, Fut, T>(&self, from: Invocation, invocation: F) -> Result<Slot, Refused>
     where
         F: FnOnce(&Processor, u8) -> Fut + 'static,
         Fut: Future<Output = T> + 'static,
@@ -35,11 +37,7 @@ impl Processor {
     {
         let Invocation { key, site } = from;
         let invocation = self.check_for(key, invocation);
-        match self.place(site, key.stage(), HELD, ManuallyDrop::into_inner(invocation)) {
-            // SAFETY: the slot was filled with result type `T`, and is held for this call alone.
-            Ok(slot) => unsafe { Call::new(self, slot) },
-            Err(refused) => Call::refused(self, refused),
-        }
+        self.place(site, key.stage(), HELD, ManuallyDrop::into_inner(invocation))
     }
 
     /// Invokes on this processor; the result is dropped.
@@ -54,7 +52,7 @@ impl Processor {
         let invocation = self.check_for(key, invocation);
         match self.place(site, key.stage(), 0, ManuallyDrop::into_inner(invocation)) {
             Ok(_) => Ok(()),
-            Err(refused) => Err(refused.reason(self)),
+            Err(refused) => Err(self.refusal(refused)),
         }
     }
 
@@ -130,7 +128,7 @@ impl Processor {
             return None;
         }
         let slot = self.slab().take(class)?;
-        self.sessions.join(self, slot, session);
+        self.sessions.join(self.slab(), slot, session);
         Some(slot)
     }
 
@@ -153,7 +151,7 @@ impl Processor {
                 }
             }
         };
-        contain(|| drop(invocation));
+        catch_panic(|| drop(invocation));
         reason
     }
 
@@ -175,8 +173,8 @@ impl Processor {
     #[inline(always)]
     fn note_push(&self, stage: usize) {
         let ready = self.ready.get();
-        if ready & 1 << stage == 0 {
-            self.ready.set(ready | 1 << stage);
+        if !ready.contains(stage) {
+            self.ready.set(ready.with(stage));
         }
         self.note_arc(stage);
     }
@@ -190,7 +188,7 @@ impl Processor {
 
     /// Re-enables a suspended operation, if the slot still holds the one that is named.
     #[inline]
-    pub(crate) fn enable(&self, name: Name) {
+    pub(crate) fn enable(&self, name: OperationId) {
         let Some(slot) = self.slab().get(name.index()) else { return };
         if slot.name.get() != name {
             return;
@@ -198,7 +196,7 @@ impl Processor {
         let flags = slot.flags.get();
         if self.running.get() == Some(slot) || flags & OUTER != 0 {
             slot.flags.set(flags | WOKEN);
-        } else if flags & (QUEUED | ENDED | DYING) == 0 && slot.life.get() == Life::Started {
+        } else if flags & (QUEUED | ENDED | DYING) == 0 && slot.life.get() == SlotState::Started {
             #[cfg(feature = "plant")]
             if crate::mailbox::fault_injection::strikes(
                 crate::mailbox::fault_injection::Fault::LostWakeUp,
@@ -222,7 +220,7 @@ impl Processor {
         members.iter().for_each(|(slot, _)| slot.set(ENDED));
         for (slot, serial) in members {
             let same = slot.serial.get() == *serial;
-            let suspended = matches!(slot.life.get(), Life::Started | Life::Taken);
+            let suspended = matches!(slot.life.get(), SlotState::Started | SlotState::Taken);
             if same && suspended && !slot.has(QUEUED | DYING) {
                 self.discard(*slot, CallError::Ended);
             }
@@ -238,14 +236,14 @@ impl Processor {
             CallError::DeadlinePassed => counters.shed_deadline.add(1),
             _ => {
                 counters.ended.add(1);
-                let suspended = matches!(slot.life.get(), Life::Started | Life::Taken);
+                let suspended = matches!(slot.life.get(), SlotState::Started | SlotState::Taken);
                 counters.ended_suspended.add(u64::from(suspended));
             }
         }
         slot.clear(QUEUED | WOKEN);
         slot.set(DYING);
         // A destructor that panics has had its say; the operation fails with the first reason.
-        contain(|| slot.drop_work());
+        catch_panic(|| slot.drop_work());
         slot.clear(DYING);
         if slot.has(HELD) {
             slot.fail(error);
@@ -257,7 +255,7 @@ impl Processor {
     #[inline(always)]
     pub(crate) fn finish(&self, slot: Slot) {
         if slot.session.get() != NO_SESSION {
-            self.sessions.leave(slot);
+            self.deliver(self.sessions.leave(slot));
         }
         if !slot.has(HELD) {
             self.free(slot);
@@ -272,7 +270,7 @@ impl Processor {
     pub(crate) fn free(&self, slot: Slot) {
         if !slot.is_bare() {
             // A destructor that panics must not take the slot with it, nor the cohort.
-            contain(|| slot.drop_output());
+            catch_panic(|| slot.drop_output());
         }
         self.slab().give(slot);
     }
@@ -280,7 +278,7 @@ impl Processor {
     /// Ends everything that lives here.
     pub(crate) fn end_all(&self) {
         let slots = (0..self.slab().capacity()).rev().filter_map(|index| self.slab().get(index));
-        let alive = slots.filter(|slot| slot.life.get() != Life::Free);
+        let alive = slots.filter(|slot| slot.life.get() != SlotState::Free);
         let members: Vec<_> = alive.map(|slot| (slot, slot.serial.get())).collect();
         self.end_each(&members);
     }

@@ -1,12 +1,21 @@
+//! A processor: the loop, cohorts, and the life of an operation from its placing to its freeing.
+//!
+//! `remote` has what crosses to other processors. `policy` has the mechanisms that a stage opts into.
+
 pub(crate) mod batch;
+pub(crate) mod capacity;
 pub(crate) mod cohort;
+pub(crate) mod harness;
+pub(crate) mod home;
 pub(crate) mod inline;
 pub(crate) mod interleave;
 pub(crate) mod lifecycle;
 pub(crate) mod notify;
+pub(crate) mod operation_types;
 pub(crate) mod policy;
 pub(crate) mod prefetch_next;
 pub(crate) mod processor;
+pub(crate) mod recording;
 pub(crate) mod remote;
 pub(crate) mod shutdown;
 pub(crate) mod tally;

@@ -10,8 +10,9 @@
 
 use std::task::Waker;
 
-use crate::operation::slot::{Header, Life, Slot};
-use crate::processor::interleave::start_load;
+use crate::memory::prefetch::start_load;
+use crate::operation::slot::{Header, Slot};
+use crate::operation::state::SlotState;
 use crate::processor::processor::{self, Processor};
 use crate::processor::waker;
 
@@ -62,8 +63,8 @@ impl Processor {
     #[inline(never)]
     pub(crate) fn load_next(&self, next: Option<Slot>) {
         // What has not started was written a moment ago.
-        let Some(slot) = next.filter(|slot| slot.life.get() == Life::Started) else { return };
-        let payload = slot.vtable.get().bytes.payload();
+        let Some(slot) = next.filter(|slot| slot.life.get() == SlotState::Started) else { return };
+        let payload = slot.vtable.get().sizes.payload();
         (1..=payload.div_ceil(LINE).min(LINES)).for_each(|line| slot.start_load(line));
     }
 }

@@ -6,6 +6,7 @@
 //! length of a borrow of that processor and put back when it ends; so it is valid whenever it is
 //! there. The state of a stage is reached by the type in its handle, without asking again.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -14,48 +15,42 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::handle::graph::{Declared, LocalState};
-use crate::handle::handles::Key;
-use crate::mailbox::command::Orders;
-use crate::mailbox::mailbox::Post;
+use crate::control::input_throttle::InputThrottle;
+use crate::error::{CallError, Refused};
+use crate::mailbox::mailbox::Mailbox;
+use crate::mailbox::message::Outbound;
+use crate::mailbox::pending_replies::PendingReplies;
+use crate::mailbox::registry;
 use crate::memory::pool::Pools;
-use crate::memory::slab::{Slab, stride};
-use crate::metrics::counters::{Counter, ProcessorCounters, StageCounters};
+use crate::memory::slab::Slab;
+use crate::memory::slab::stride;
+use crate::metrics::counter::Counter;
+use crate::metrics::counters::{ProcessorCounters, StageCounters};
+use crate::operation::interleave_ring::InterleaveRing;
+use crate::operation::join_table::JoinTable;
+use crate::operation::processor_ref::ProcessorRef;
+use crate::operation::published::Site;
 use crate::operation::slot::Slot;
-use crate::processor::batch::Batching;
-use crate::processor::inline::Direct;
-use crate::processor::interleave::Interleaved;
-use crate::processor::notify::Joins;
-use crate::processor::policy::cohort_tuner::{Auto, bound};
-use crate::processor::policy::hold::holding;
-use crate::processor::policy::input_throttle::Intake;
-use crate::processor::policy::threshold::Thresholds;
-use crate::processor::remote::outbox::Outbox;
-use crate::processor::waker;
-use crate::program::operation_sizes::Seen;
-use crate::program::program::{Control, Program, Seed, Share};
-use crate::queue::local::{Cap, StageQueue};
-use crate::queue::timer_wheel::Wheel;
-use crate::session::table::Sessions;
-use crate::stage::local::Rules;
-use crate::stage::queue_delay::Congestion;
-
-/// One stage on this processor.
-#[repr(align(64))]
-pub(crate) struct LocalStage {
-    pub(crate) queue: StageQueue<Slot>,
-    pub(crate) cap: Cap,
-    /// Where `local.state` is, as the type that its handle knows.
-    state: *const (),
-    pub(crate) local: Box<LocalState>,
-    pub(crate) max_cohort: Cell<usize>,
-    pub(crate) cohort_time: u64,
-    pub(crate) lifo: bool,
-    pub(crate) rules: Box<Rules>,
-}
-
-// What an invocation touches is near, and stages are found by a shift.
-const _: () = assert!(size_of::<LocalStage>() == 128);
+use crate::panic::{PanicReport, panic_error};
+use crate::program::program::Control;
+use crate::program::program::Seed;
+use crate::program::program::{BusyGuard, Program};
+use crate::queue::local::StageQueue;
+use crate::queue::local::StarvationGuard;
+use crate::queue::timer_wheel::TimerWheel;
+use crate::session::table::SessionTable;
+use crate::stage::batching::BatchState;
+use crate::stage::cohort_defaults::bound;
+use crate::stage::declaration::StageDeclaration;
+use crate::stage::inline_state::InlineState;
+use crate::stage::key::Key;
+use crate::stage::local::LocalStage;
+use crate::stage::local::StageRuntime;
+use crate::stage::queue_delay::QueueDelay;
+use crate::stage::seen_types::SeenTypes;
+use crate::stage::thresholds::Thresholds;
+use crate::stage::tuner_state::TunerState;
+use crate::stage_set::StageSet;
 
 /// One thread's share of a program. Made from a [`Seed`] on the thread that runs it.
 ///
@@ -73,24 +68,24 @@ pub struct Processor {
     /// Stage zero of the graph whose handles are good here.
     first: Key,
     program: Arc<Program>,
-    pub(crate) post: Arc<Post>,
+    pub(crate) post: Arc<Mailbox>,
     pub(crate) counters: Arc<ProcessorCounters>,
     slab: Slab,
     pools: Rc<Pools>,
     pub(crate) stages: Box<[LocalStage]>,
     pub(crate) thresholds: Thresholds,
-    pub(crate) holding: u64,
-    pub(crate) direct: Direct,
-    pub(crate) auto: Auto,
-    pub(crate) batching: Batching,
+    pub(crate) holding: StageSet,
+    pub(crate) direct: InlineState,
+    pub(crate) auto: TunerState,
+    pub(crate) batching: BatchState,
     /// One bit for each balanced stage.
-    pub(crate) balanced: u64,
+    pub(crate) balanced: StageSet,
     /// One bit for each stage whose operations may be sent to its home.
-    pub(crate) homed: u64,
+    pub(crate) homed: StageSet,
     /// One bit for each stage at which requests begin, if the cache is kept for those on their way.
-    pub(crate) entries: u64,
+    pub(crate) entries: StageSet,
     /// One bit for each stage that has something to run.
-    pub(crate) ready: Cell<u64>,
+    pub(crate) ready: Cell<StageSet>,
     pub(crate) now: Cell<u64>,
     /// The operation that is being polled. Stays until the next one is, or the cohort is over.
     pub(crate) running: Cell<Option<Slot>>,
@@ -98,17 +93,17 @@ pub struct Processor {
     pub(crate) arc_row: Cell<*const Counter>,
     /// Whether a turn is under way.
     turning: Cell<bool>,
-    pub(crate) outbox: RefCell<VecDeque<Outbox>>,
-    pub(crate) orders: Orders,
-    pub(crate) sessions: Sessions,
-    pub(crate) congestion: Congestion,
-    pub(crate) intake: Intake,
-    pub(crate) joins: Joins,
+    pub(crate) outbox: RefCell<VecDeque<Outbound>>,
+    pub(crate) replies: PendingReplies,
+    pub(crate) sessions: SessionTable,
+    pub(crate) congestion: QueueDelay,
+    pub(crate) intake: InputThrottle,
+    pub(crate) joins: JoinTable,
     /// Empty between cohorts.
-    pub(crate) interleaved: Interleaved,
-    pub(crate) wheel: RefCell<Wheel>,
-    pub(crate) seen: Seen,
-    pub(crate) share: Share,
+    pub(crate) interleaved: InterleaveRing,
+    pub(crate) wheel: RefCell<TimerWheel>,
+    pub(crate) seen: SeenTypes,
+    pub(crate) share: BusyGuard,
 }
 
 thread_local! {
@@ -165,11 +160,11 @@ impl Seed {
         let processors = program.posts.len();
         let stages = program.stages.iter().map(|declared| {
             let local = (declared.make)(index, processors);
-            let rules = Rules::new(declared);
+            let rules = StageRuntime::new(declared);
             let least = stride(0) + rules.beside;
             LocalStage {
                 queue: StageQueue::new(declared.capacity),
-                cap: Cap::default(),
+                cap: StarvationGuard::default(),
                 state: Rc::as_ptr(&local.state).cast(),
                 local: Box::new(local),
                 max_cohort: Cell::new(
@@ -181,14 +176,11 @@ impl Seed {
             }
         });
         let stages: Box<[LocalStage]> = stages.collect();
-        let set = |of: fn(&Declared) -> bool| {
-            let members = program.stages.iter().enumerate().filter(|(_, stage)| of(stage));
-            members.fold(0, |set, (stage, _)| set | 1 << stage)
-        };
+        let set = |of: fn(&StageDeclaration) -> bool| StageSet::select(&program.stages, of);
         let balanced = set(|stage| stage.balanced);
         let homed = set(|stage| stage.state_bytes > 0);
         let entries = set(|stage| stage.entry);
-        let number = waker::register(post.clone());
+        let number = registry::register(post.clone());
         let processor = Processor {
             identity: post.identity,
             number,
@@ -199,28 +191,28 @@ impl Seed {
             slab: Slab::new(program.max_operations, number, region),
             pools: Rc::default(),
             thresholds: Thresholds::new(&stages),
-            holding: holding(&stages),
-            auto: Auto::new(&program.stages, &stages, program.cohorts),
-            direct: Direct::new(&program.stages, &stages, &program.counters[index]),
-            batching: Batching::default(),
+            holding: StageSet::select(&stages, |stage| stage.rules.filling.is_some()),
+            auto: TunerState::new(&program.stages, &stages, program.cohorts),
+            direct: InlineState::new(&program.stages, &stages, &program.counters[index]),
+            batching: BatchState::default(),
             stages,
             balanced,
             homed,
             entries,
-            ready: Cell::new(0),
+            ready: Cell::default(),
             now: Cell::new(0),
             running: Cell::new(None),
             arc_row: Cell::new(std::ptr::null()),
             turning: Cell::new(false),
             outbox: RefCell::default(),
-            orders: Orders::default(),
-            sessions: Sessions::default(),
-            congestion: Congestion::default(),
-            intake: Intake::default(),
-            joins: Joins::default(),
-            interleaved: Interleaved::default(),
-            wheel: RefCell::new(Wheel::new()),
-            seen: Seen::default(),
+            replies: PendingReplies::default(),
+            sessions: SessionTable::default(),
+            congestion: QueueDelay::default(),
+            intake: InputThrottle::default(),
+            joins: JoinTable::default(),
+            interleaved: InterleaveRing::default(),
+            wheel: RefCell::new(TimerWheel::new()),
+            seen: SeenTypes::default(),
             share,
             program,
         };
@@ -407,5 +399,52 @@ impl Processor {
     /// Arms a timer of this processor; its resolution is one millisecond.
     pub(crate) fn deadline_after(&self, duration: Duration) -> u64 {
         self.now.get().saturating_add(duration.as_nanos().try_into().unwrap_or(u64::MAX / 2))
+    }
+}
+
+impl<'p> From<&'p Processor> for ProcessorRef<'p> {
+    #[inline(always)]
+    fn from(processor: &'p Processor) -> Self {
+        // SAFETY: a processor, borrowed for `'p`.
+        unsafe { Self::from_raw(NonNull::from(processor).cast()) }
+    }
+}
+
+impl<'p> ProcessorRef<'p> {
+    /// The processor.
+    #[inline(always)]
+    pub(crate) fn get(self) -> &'p Processor {
+        // SAFETY: made from a `&'p Processor` by `From`, the only use of `from_raw`.
+        unsafe { self.as_raw().cast::<Processor>().as_ref() }
+    }
+}
+
+impl Processor {
+    /// The error of a refused invocation.
+    #[cold]
+    pub(crate) fn refusal(&self, refused: Refused) -> CallError {
+        refused.reason(|stage| self.stage_name(stage))
+    }
+
+    /// The error of an operation of `stage` that panicked.
+    pub(crate) fn panic_error(&self, stage: u8, panic: &(dyn Any + Send)) -> CallError {
+        panic_error(self.stage_name(stage), panic)
+    }
+
+    /// Keeps a report until the end of the cohort, which passes it to the world. Returns the error for
+    /// the caller. The panic of an operation elsewhere is reported by its own processor.
+    #[cold]
+    pub(crate) fn note_panic(
+        &self,
+        stage: u8,
+        operation: &'static str,
+        site: Site,
+        panic: &(dyn Any + Send),
+    ) -> CallError {
+        let error = self.panic_error(stage, panic);
+        if let Some(report) = PanicReport::new(&error, operation, site, panic) {
+            self.direct.panics.borrow_mut().push(report);
+        }
+        error
     }
 }

@@ -11,12 +11,12 @@
 use std::rc::Rc;
 
 use crate::error::CallError;
-use crate::handle::graph::LocalState;
-use crate::operation::slot::Life;
-use crate::processor::notify::contain;
+use crate::mailbox::registry;
+use crate::operation::state::SlotState;
+use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
-use crate::processor::waker;
-use crate::queue::local::Order;
+use crate::queue::local::PopOrder;
+use crate::stage::declaration::LocalState;
 
 impl Drop for Processor {
     fn drop(&mut self) {
@@ -30,7 +30,7 @@ impl Drop for Processor {
             self.drop_slots();
             self.close_post();
         });
-        waker::unregister(self.number());
+        registry::unregister(self.number());
         self.drop_waiters();
         self.drop_states();
     }
@@ -39,7 +39,7 @@ impl Drop for Processor {
 impl Processor {
     fn end_queued(&self) {
         for stage in &self.stages {
-            while let Some(slot) = stage.queue.pop(Order::OldestFirst) {
+            while let Some(slot) = stage.queue.pop(PopOrder::OldestFirst) {
                 self.discard(slot, CallError::Ended);
             }
             if let Some(batch) = &stage.local.batch {
@@ -52,11 +52,14 @@ impl Processor {
     /// another processor belongs to that one, or to the program.
     fn drop_slots(&self) {
         for slot in (0..self.slab().capacity()).filter_map(|index| self.slab().get(index)) {
-            if matches!(slot.life.get(), Life::Unstarted | Life::Started | Life::Taken) {
+            if matches!(
+                slot.life.get(),
+                SlotState::Unstarted | SlotState::Started | SlotState::Taken
+            ) {
                 self.discard(slot, CallError::Ended);
             }
-            contain(|| drop(slot.waiter.take()));
-            contain(|| slot.drop_output());
+            catch_panic(|| drop(slot.waiter.take()));
+            catch_panic(|| slot.drop_output());
         }
     }
 
@@ -67,16 +70,16 @@ impl Processor {
         wakers.extend(self.joins.clear());
         wakers.extend(self.sessions.clear());
         wakers.extend(self.stages.iter().flat_map(|stage| stage.rules.capacity.clear()));
-        wakers.into_iter().for_each(|waker| contain(|| drop(waker)));
+        wakers.into_iter().for_each(|waker| catch_panic(|| drop(waker)));
     }
 
     fn drop_states(&mut self) {
         for stage in &mut self.stages {
             let none = LocalState { state: Rc::new(()), gate: None, batch: None };
             let local = std::mem::replace(&mut *stage.local, none);
-            contain(|| drop(local.batch));
-            contain(|| drop(local.gate));
-            contain(|| drop(local.state));
+            catch_panic(|| drop(local.batch));
+            catch_panic(|| drop(local.gate));
+            catch_panic(|| drop(local.state));
         }
     }
 }

@@ -4,12 +4,12 @@ use std::cell::Cell;
 
 /// How long operations had waited.
 #[derive(Default)]
-pub(crate) struct Waits {
+pub(crate) struct WaitStats {
     pub(crate) total: Cell<u64>,
     pub(crate) longest: Cell<u64>,
 }
 
-impl Waits {
+impl WaitStats {
     #[inline(always)]
     pub(crate) fn add(&self, wait: u64) {
         self.total.set(self.total.get() + wait);
@@ -19,18 +19,13 @@ impl Waits {
     }
 }
 
-#[inline(always)]
-pub(crate) fn bump(count: &Cell<u64>) {
-    count.set(count.get() + 1);
-}
-
 /// The counts that one cohort adds to its stage's counters. The usual case is an operation that is started and
 /// completed, so these two are not counted but what remains of `size`. Cells, since a panic may
 /// leave the loop at any operation.
 #[derive(Default)]
-pub(crate) struct Tally {
-    pub(crate) started: Waits,
-    pub(crate) resumed: Waits,
+pub(crate) struct CohortStats {
+    pub(crate) started: WaitStats,
+    pub(crate) resumed: WaitStats,
     /// Operations that this cohort resumed.
     pub(crate) resumptions: Cell<u64>,
     pub(crate) ended: Cell<u64>,

@@ -4,89 +4,17 @@
 //! down the stages and their answers up (tr2001 §5.1.2). The paper's processors slept in growing
 //! steps when they found nothing; ours sleeps in its driver and is woken.
 
-use crate::control::adaptive_spin::Spinning;
+use crate::control::adaptive_spin::AdaptiveSpin;
 use crate::mailbox::mailbox::Inbox;
-use crate::operation::slot::Parcel;
-use crate::panic::PanicReport;
-use crate::processor::notify::contain;
+use crate::operation::envelope::Envelope;
+use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
 use crate::program::program::Phase;
-
-/// Nanoseconds that a sleep costs where the [`World`] does not say.
-const DEFAULT_SLEEP_COST: u64 = 3_000;
+use crate::stage_set::{MAX_STAGES, StageSet};
+use crate::world::World;
 
 /// Gauges are published every so many turns, and before each sleep.
 const PUBLISH: u64 = 256;
-
-/// What a processor is handed: a clock, and the way to completions of I/O. All else of the outside
-/// stays outside, so that a simulation can take its place.
-///
-/// A panic in [`panicked`](Self::panicked), [`wide`](Self::wide) or [`cohort`](Self::cohort) is contained: these may tell
-/// subscribers of a user's. A panic in another method leaves the turn, and no operation is lost by it.
-pub trait World {
-    /// Nanoseconds of a clock that never goes back, the same for all processors of a program:
-    /// deadlines travel.
-    fn now(&self) -> u64;
-    /// Wakes the operations whose I/O has completed. True if there were any.
-    fn reap(&self) -> bool;
-    /// Hands the I/O that operations have started to the kernel.
-    fn submit(&self);
-    /// As [`submit`](Self::submit), while operations wait here for their turn: what comes meanwhile is better left
-    /// outside than to wait among them, and the next [`reap`](Self::reap) may be some turns away. No different by default.
-    #[inline]
-    fn hand_over(&self) {
-        self.submit();
-    }
-    /// Submits, then sleeps until something has completed, the processor's
-    /// [`Unpark`](crate::Unpark) is called, or `timeout` nanoseconds are over.
-    fn park(&self, timeout: Option<u64>);
-    /// Called after a turn that did something, when nothing is left to do here: whether to wait a
-    /// little for more than one thing to come, `timeout` nanoseconds at most. Nothing ends such a
-    /// wait from this program, so it is to be short. None by default.
-    #[inline]
-    fn gather(&self, timeout: Option<u64>) {
-        let _ = timeout;
-    }
-    /// Told of a panic in an operation, a handler or a hook of a stage, which was contained. It is
-    /// told when the cohort is over. A panic in here is contained too.
-    fn panicked(&self, report: &PanicReport) {
-        let _ = report;
-    }
-    /// Told once of each type of operation of `stage` whose closure takes more than
-    /// [`WIDE_OPERATION`](crate::WIDE_OPERATION) bytes.
-    fn wide(&self, stage: &'static str, operation: &'static str, bytes: usize) {
-        let _ = (stage, operation, bytes);
-    }
-    /// Told of every cohort: its stage, its operations and its nanoseconds. To do anything here
-    /// costs every cohort; nothing is free.
-    #[inline]
-    fn cohort(&self, stage: &'static str, operations: usize, ns: u64) {
-        let _ = (stage, operations, ns);
-    }
-    /// Nanoseconds that this thread has been running, without those in which the machine ran others:
-    /// by it the sizes of cohorts are compared ([`Graph::find_cohorts`](crate::Graph::find_cohorts)),
-    /// some ten times in a million operations. The [time](Self::now) where that cannot be told.
-    fn worked(&self) -> u64 {
-        self.now()
-    }
-    /// Nanoseconds that what costs this thread's time has waited out here for its turn: work that operations have asked for,
-    /// and what has come and was [left outside](Self::hand_over). [`Admission`](crate::Admission) adds it to what is
-    /// waited in the stages. None by default; asked some hundred times a second.
-    fn waited(&self) -> u64 {
-        0
-    }
-    /// Nanoseconds of processor time that one more [`park`](Self::park) costs this thread. By it a
-    /// processor decides [for how long it polls](Processor::run) before it parks. Asked after each
-    /// idle period, so it must be cheap. 3 µs by default.
-    #[inline]
-    fn sleep_cost(&self) -> u64 {
-        DEFAULT_SLEEP_COST
-    }
-    /// Called while there is nothing to do but soon may be.
-    fn relax(&self) {
-        std::hint::spin_loop();
-    }
-}
 
 /// What one turn of the loop did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,16 +25,6 @@ pub struct Turn {
     pub received: bool,
 }
 
-/// The lowest stage of a set.
-pub(crate) fn first(stages: u64) -> Option<usize> {
-    (stages != 0).then(|| stages.trailing_zeros() as usize)
-}
-
-/// The highest stage of a set.
-pub(crate) fn last(stages: u64) -> Option<usize> {
-    (stages != 0).then(|| 63 - stages.leading_zeros() as usize)
-}
-
 impl Processor {
     /// Runs until the program has been drained or ended and nothing is left. `spin` is the longest
     /// time in nanoseconds for which an idle processor polls before it sleeps. It polls for less, or
@@ -115,7 +33,7 @@ impl Processor {
         self.enter(|| {
             self.now.set(world.now());
             let mut last_work = self.now.get();
-            let mut spinning = Spinning::new(spin);
+            let mut spinning = AdaptiveSpin::new(spin);
             // When there was still nothing to do, if there was not.
             let mut idle = None;
             let mut ended = false;
@@ -139,7 +57,7 @@ impl Processor {
                     if phase == Phase::Running && self.is_quiet() {
                         world.gather(self.next_timer());
                     }
-                } else if self.ready.get() != 0 || !self.outbox.borrow().is_empty() {
+                } else if !self.ready.get().is_empty() || !self.outbox.borrow().is_empty() {
                     // Another processor is in our exclusive stage, or has a full post.
                     world.relax();
                 } else if self.now.get().saturating_sub(last_work) < spinning.moment() {
@@ -163,34 +81,33 @@ impl Processor {
 
     fn turn_once(&self, world: &impl World) -> Turn {
         self.now.set(world.now());
-        self.climb(world);
+        self.tick_tuner(world);
         // What was invoked between two turns goes first.
         self.flush_outbox();
         let open = self.takes_in();
         let mut received = open && world.reap();
-        received |= self.open_post();
+        received |= self.drain_mailbox();
         self.congestion.turn(self.now.get(), open.then_some(received), &self.stages, world);
         self.fire_timers();
         self.balance();
-        let mut held = 0;
-        let mut ran = match self.entries {
-            0 => self.sweep(world, &mut held),
-            _ => self.sweep_by_priority(world, &mut held, 0),
+        let mut held = StageSet::EMPTY;
+        let mut ran = match self.entries.is_empty() {
+            true => self.sweep(world, &mut held),
+            false => self.sweep_by_priority(world, &mut held, 0),
         };
         self.submit(world);
-        if ran > 0 && self.ready.get() != 0 {
+        if ran > 0 && !self.ready.get().is_empty() {
             // What was handed to the kernel may have taken long.
             self.now.set(world.now());
         }
-        ran += match self.entries {
-            0 => self.sweep_back(world, &mut held),
-            _ => self.sweep_by_priority(world, &mut held, ran),
+        ran += match self.entries.is_empty() {
+            true => self.sweep_back(world, &mut held),
+            false => self.sweep_by_priority(world, &mut held, ran),
         };
         // Nothing else to do: no reason to wait any more.
         while ran == 0
-            && let Some(stage) = first(held)
+            && let Some(stage) = held.next()
         {
-            held &= held - 1;
             ran += self.visit(stage, world);
         }
         self.submit(world);
@@ -215,12 +132,12 @@ impl Processor {
 
     /// Forward: only the stages that have something, also those that get it while this is under way.
     #[inline]
-    fn sweep(&self, world: &impl World, held: &mut u64) -> usize {
+    fn sweep(&self, world: &impl World, held: &mut StageSet) -> usize {
         let (mut ran, mut next) = (0, 0);
-        while let Some(stage) = first(self.ready.get() & u64::MAX << next) {
+        while let Some(stage) = self.ready.get().from(next).first() {
             next = stage + 1;
             if self.holds(stage) {
-                *held |= 1 << stage;
+                held.insert(stage);
                 continue;
             }
             ran += self.visit(stage, world);
@@ -230,12 +147,12 @@ impl Processor {
 
     /// Backward.
     #[inline]
-    fn sweep_back(&self, world: &impl World, held: &mut u64) -> usize {
-        let (mut ran, mut below) = (0, u64::MAX);
-        while let Some(stage) = last(self.ready.get() & below) {
-            below = (1 << stage) - 1;
+    fn sweep_back(&self, world: &impl World, held: &mut StageSet) -> usize {
+        let (mut ran, mut below) = (0, MAX_STAGES);
+        while let Some(stage) = self.ready.get().before(below).last() {
+            below = stage;
             if self.holds(stage) {
-                *held |= 1 << stage;
+                held.insert(stage);
                 continue;
             }
             ran += self.visit(stage, world);
@@ -245,7 +162,7 @@ impl Processor {
 
     /// Tells the others whether anything is alive here.
     pub(crate) fn say_how_busy(&self) {
-        if self.live() > 0 || self.orders.are_owed() {
+        if self.live() > 0 || self.replies.are_outstanding() {
             self.say_busy();
         } else if self.share.is_busy() && self.outbox.borrow().is_empty() {
             self.share.say_idle();
@@ -274,11 +191,11 @@ impl Processor {
     pub(crate) fn visit_here(&self, stage: usize, world: &impl World) -> usize {
         // Those that were ready may have run inside of their callers.
         if self.queued(stage) == 0 {
-            self.ready.set(self.ready.get() & !(1 << stage));
+            self.ready.set(self.ready.get().without(stage));
             return 0;
         }
-        let homed = self.homed & 1 << stage != 0;
-        if homed && self.leave_to_home(stage) {
+        let homed = self.homed.contains(stage);
+        if homed && self.forward_to_owner(stage) {
             return 0;
         }
         let ran = self.run_cohort(stage, world);
@@ -289,19 +206,19 @@ impl Processor {
     }
 
     /// Looks into the inboxes that others have marked.
-    pub(crate) fn open_post(&self) -> bool {
+    pub(crate) fn drain_mailbox(&self) -> bool {
         let marks = self.post.pending.take();
         if !marks.any() {
             return false;
         }
-        self.ready.set(self.ready.get() | marks.stages());
+        self.ready.set(self.ready.get().union(marks.stages()));
         if marks.contains(Inbox::Replies) {
-            while let Some(Parcel(slot)) = self.post.replies.pop() {
-                self.come_home(Parcel(slot));
+            while let Some(Envelope(slot)) = self.post.replies.pop() {
+                self.complete_remote(Envelope(slot));
             }
         }
-        if marks.contains(Inbox::Orders) {
-            self.follow_orders();
+        if marks.contains(Inbox::Commands) {
+            self.run_commands();
         }
         if marks.contains(Inbox::Wakes) {
             while let Some(name) = self.post.next_wake() {
@@ -327,7 +244,7 @@ impl Processor {
         // Woken after the borrow: they may be foreign, and foreign code may arm timers.
         let mut due = Vec::new();
         self.wheel.borrow_mut().fire(self.now.get(), |waker| due.push(waker));
-        due.into_iter().for_each(|waker| contain(|| waker.wake()));
+        due.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
     }
 
     /// Says, before others can know otherwise, that there is something alive here.
@@ -338,12 +255,14 @@ impl Processor {
     /// Whether a program that is to finish has nothing left, here or elsewhere. What the others have
     /// sent before they had nothing left is seen after that.
     pub(crate) fn may_end(&self) -> bool {
-        self.program().is_idle() && self.live() == 0 && self.post.orders_waiting() == 0
+        self.program().is_idle() && self.live() == 0 && self.post.commands_waiting() == 0
     }
 
     /// Nothing is to be done here.
     fn is_quiet(&self) -> bool {
-        self.ready.get() == 0 && self.outbox.borrow().is_empty() && self.post.pending.is_quiet()
+        self.ready.get().is_empty()
+            && self.outbox.borrow().is_empty()
+            && self.post.pending.is_quiet()
     }
 
     /// Nanoseconds until the next timer fires.

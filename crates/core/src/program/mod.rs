@@ -1,4 +1,7 @@
+//! What all processors of a program share, and the handle on it for other threads.
+
 pub(crate) mod operation_sizes;
 pub(crate) mod processor_id;
 pub(crate) mod program;
+pub(crate) mod running;
 pub(crate) mod trace;

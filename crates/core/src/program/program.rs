@@ -4,15 +4,16 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::handle::graph::Declared;
-use crate::mailbox::mailbox::{Inbox, Post};
+use crate::mailbox::mailbox::{Inbox, Mailbox};
 use crate::memory::region::Region;
-use crate::memory::slab::Remains;
-use crate::metrics::counters::{ProcessorCounters, ProcessorView, Profile};
-use crate::operation::slot::Parcel;
-use crate::processor::notify::contain;
-use crate::processor::policy::cohort_tuner::Cohorts;
+use crate::memory::slab::RetiredChunks;
+use crate::metrics::counters::ProcessorCounters;
+use crate::metrics::view::{ProcessorView, Profile};
+use crate::operation::envelope::Envelope;
+use crate::panic::catch_panic;
 use crate::program::processor_id::ProcessorId;
+use crate::stage::cohort_defaults::CohortDefaults;
+use crate::stage::declaration::StageDeclaration;
 
 /// How far a program's life has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,10 +29,10 @@ pub enum Phase {
 
 pub(crate) struct Program {
     pub(crate) id: u64,
-    pub(crate) stages: Vec<Declared>,
+    pub(crate) stages: Vec<StageDeclaration>,
     pub(crate) max_operations: usize,
-    pub(crate) cohorts: Cohorts,
-    pub(crate) posts: Vec<Arc<Post>>,
+    pub(crate) cohorts: CohortDefaults,
+    pub(crate) posts: Vec<Arc<Mailbox>>,
     pub(crate) counters: Vec<Arc<ProcessorCounters>>,
     /// Whether somebody takes a trace.
     pub(crate) traced: AtomicBool,
@@ -39,18 +40,18 @@ pub(crate) struct Program {
     /// Processors that may still have operations. A processor that sends something first says that
     /// it is busy; so when this is zero after the start, nothing is alive and nothing under way.
     busy: AtomicUsize,
-    /// Parcels that could not be sent any more.
-    strays: Mutex<Vec<Parcel>>,
-    remains: Mutex<Vec<Remains>>,
+    /// Envelopes that could not be sent any more.
+    strays: Mutex<Vec<Envelope>>,
+    remains: Mutex<Vec<RetiredChunks>>,
 }
 
 impl Program {
     pub(crate) fn new(
         id: u64,
-        stages: Vec<Declared>,
+        stages: Vec<StageDeclaration>,
         max_operations: usize,
         processors: usize,
-        cohorts: Cohorts,
+        cohorts: CohortDefaults,
     ) -> Arc<Self> {
         let count = stages.len();
         Arc::new(Self {
@@ -58,7 +59,7 @@ impl Program {
             stages,
             max_operations,
             cohorts,
-            posts: (0..processors).map(|_| Arc::new(Post::new(count))).collect(),
+            posts: (0..processors).map(|_| Arc::new(Mailbox::new(count))).collect(),
             counters: (0..processors).map(|_| ProcessorCounters::new(count, processors)).collect(),
             traced: AtomicBool::new(false),
             phase: AtomicU8::new(Phase::Running as u8),
@@ -97,11 +98,11 @@ impl Program {
         self.busy.load(Ordering::Acquire) == 0
     }
 
-    pub(crate) fn keep(&self, remains: Remains) {
+    pub(crate) fn keep(&self, remains: RetiredChunks) {
         self.remains.lock().unwrap_or_else(PoisonError::into_inner).push(remains);
     }
 
-    pub(crate) fn keep_parcel(&self, parcel: Parcel) {
+    pub(crate) fn keep_parcel(&self, parcel: Envelope) {
         self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(parcel);
     }
 
@@ -126,18 +127,18 @@ impl Drop for Program {
         for post in &self.posts {
             for ring in post.stages.iter().chain([&post.replies]) {
                 while let Some(parcel) = ring.pop() {
-                    crate::processor::remote::call::discard(parcel);
+                    crate::operation::envelope::discard(parcel);
                 }
             }
             // An order may carry a partition's state, whose destructor is foreign.
-            post.drop_orders();
+            post.drop_commands();
         }
         let strays = self.strays.get_mut().unwrap_or_else(PoisonError::into_inner);
-        strays.drain(..).for_each(crate::processor::remote::call::discard);
+        strays.drain(..).for_each(crate::operation::envelope::discard);
         // The constructors of the stages hold the states that processors share.
-        for Declared { make, end_of_cohort, .. } in self.stages.drain(..) {
-            contain(|| drop(make));
-            contain(|| drop(end_of_cohort));
+        for StageDeclaration { make, end_of_cohort, .. } in self.stages.drain(..) {
+            catch_panic(|| drop(make));
+            catch_panic(|| drop(end_of_cohort));
         }
     }
 }
@@ -151,19 +152,19 @@ impl Drop for Program {
 pub struct Seed {
     pub(crate) program: Arc<Program>,
     pub(crate) index: usize,
-    pub(crate) share: Share,
+    pub(crate) share: BusyGuard,
     pub(crate) region: Option<Region>,
 }
 
 /// One processor's share in the count of the busy: from the beginning until it says otherwise, and
 /// in any case no longer than it is there. So a processor that never grows, or fails, does not keep
 /// the others from their end.
-pub(crate) struct Share {
+pub(crate) struct BusyGuard {
     program: Arc<Program>,
     busy: Cell<bool>,
 }
 
-impl Share {
+impl BusyGuard {
     fn new(program: Arc<Program>) -> Self {
         Self { program, busy: Cell::new(true) }
     }
@@ -185,7 +186,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         self.say_idle();
     }
@@ -193,7 +194,7 @@ impl Drop for Share {
 
 impl Seed {
     pub(crate) fn new(program: Arc<Program>, index: usize) -> Self {
-        Self { share: Share::new(program.clone()), program, index, region: None }
+        Self { share: BusyGuard::new(program.clone()), program, index, region: None }
     }
 
     /// Has the processor's operations and [objects](crate::Pooled) live in this memory, as far as it
@@ -228,27 +229,7 @@ impl Seed {
     }
 }
 
-/// Asks the program that this runs in to finish, as [`Control::drain`] does from outside.
-///
-/// For what lives in the program: a stage's state that kept a [`Control`] would keep the program's
-/// memory, and so itself, for ever.
-///
-/// ```
-/// use phalanx_core::{Graph, Phase, drain};
-///
-/// let processor = Graph::new().build(1).remove(0).grow(Box::new(|| ()));
-/// processor.enter(drain);
-/// assert_eq!(processor.control().phase(), Phase::Draining);
-/// ```
-///
-/// # Panics
-/// Outside of a processor.
-#[track_caller]
-pub fn drain() {
-    crate::processor::processor::current(|processor| processor.control().drain());
-}
-
-/// A program from outside: its life and its counters. May be used from any thread; inside, [`drain`].
+/// A program from outside: its life and its counters. May be used from any thread; inside, [`drain`](crate::drain).
 #[derive(Clone)]
 pub struct Control(pub(crate) Arc<Program>);
 

@@ -3,7 +3,7 @@
 //! It is of one thread, so it needs no synchronisation (tr2001 §5.1.1). A cohort takes the oldest
 //! operations first, so that they start in the order of their invocation. For a stage that is last
 //! in, first out it takes the newest, whose data is most likely still in the cache. A pure stack
-//! would let the oldest starve, so [`Cap`] turns single cohorts around: when the last cohort left
+//! would let the oldest starve, so [`StarvationGuard`] turns single cohorts around: when the last cohort left
 //! something behind, or when the oldest has waited too long, the next cohort takes the oldest first.
 //!
 //! # Safety
@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 
 /// From which end a cohort takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum PopOrder {
     OldestFirst,
     NewestFirst,
 }
@@ -134,17 +134,17 @@ impl<T: Copy> StageQueue<T> {
     }
 
     #[inline(always)]
-    pub(crate) fn pop(&self, order: Order) -> Option<T> {
+    pub(crate) fn pop(&self, order: PopOrder) -> Option<T> {
         let (oldest, end) = (self.oldest.get(), self.end.get());
         if oldest == end {
             return None;
         }
         let position = match order {
-            Order::OldestFirst => {
+            PopOrder::OldestFirst => {
                 self.oldest.set(oldest.wrapping_add(1));
                 oldest
             }
-            Order::NewestFirst => {
+            PopOrder::NewestFirst => {
                 self.end.set(end.wrapping_sub(1));
                 end.wrapping_sub(1)
             }
@@ -155,11 +155,11 @@ impl<T: Copy> StageQueue<T> {
 
     /// What would be taken next.
     #[inline(always)]
-    pub(crate) fn peek(&self, order: Order) -> Option<T> {
+    pub(crate) fn peek(&self, order: PopOrder) -> Option<T> {
         let (oldest, end) = (self.oldest.get(), self.end.get());
         let position = match order {
-            Order::NewestFirst => end.wrapping_sub(1),
-            Order::OldestFirst => oldest,
+            PopOrder::NewestFirst => end.wrapping_sub(1),
+            PopOrder::OldestFirst => oldest,
         };
         // SAFETY: as in `pop`.
         (oldest != end).then(|| unsafe { (*self.cell(position)).assume_init() })
@@ -235,7 +235,7 @@ pub(crate) struct Aside<'a, T: Copy> {
 impl<'a, T: Copy> Aside<'a, T> {
     /// Takes the newest operation out, if there is no room without that.
     pub(crate) fn make_room(queue: &'a StageQueue<T>) -> Self {
-        let item = if queue.has_room() { None } else { queue.pop(Order::NewestFirst) };
+        let item = if queue.has_room() { None } else { queue.pop(PopOrder::NewestFirst) };
         Self { queue, item }
     }
 }
@@ -248,18 +248,18 @@ impl<T: Copy> Drop for Aside<'_, T> {
 
 /// What keeps the stack from starving its bottom.
 #[derive(Default)]
-pub(crate) struct Cap {
+pub(crate) struct StarvationGuard {
     left_behind: Cell<bool>,
 }
 
-impl Cap {
+impl StarvationGuard {
     /// Nanoseconds that the oldest may wait before a cohort is taken from its end.
     pub(crate) const AGE: u64 = 1_000_000;
 
     /// The order of the next cohort, whose oldest operation was queued at `oldest`.
-    pub(crate) fn order(&self, now: u64, oldest: Option<u64>) -> Order {
+    pub(crate) fn order(&self, now: u64, oldest: Option<u64>) -> PopOrder {
         let aged = oldest.is_some_and(|queued| now.saturating_sub(queued) > Self::AGE);
-        if self.left_behind.get() || aged { Order::OldestFirst } else { Order::NewestFirst }
+        if self.left_behind.get() || aged { PopOrder::OldestFirst } else { PopOrder::NewestFirst }
     }
 
     /// A cohort has ended with `left` operations still queued.
@@ -299,14 +299,14 @@ mod tests {
                     Step::Push => { queue.push(n); model.push(n); }
                     Step::PushBehind => { queue.push_behind(n); model.insert(0, n); }
                     Step::Pop(true) => {
-                        prop_assert_eq!(queue.peek(Order::NewestFirst), model.last().copied());
-                        prop_assert_eq!(queue.pop(Order::NewestFirst), model.pop());
+                        prop_assert_eq!(queue.peek(PopOrder::NewestFirst), model.last().copied());
+                        prop_assert_eq!(queue.pop(PopOrder::NewestFirst), model.pop());
                     }
                     Step::Pop(false) => {
-                        prop_assert_eq!(queue.peek(Order::OldestFirst), model.first().copied());
+                        prop_assert_eq!(queue.peek(PopOrder::OldestFirst), model.first().copied());
                         let expected = (!model.is_empty()).then(|| model.remove(0));
                         prop_assert_eq!(queue.oldest(), expected);
-                        prop_assert_eq!(queue.pop(Order::OldestFirst), expected);
+                        prop_assert_eq!(queue.pop(PopOrder::OldestFirst), expected);
                     }
                 }
                 prop_assert_eq!(queue.len(), model.len());
@@ -318,7 +318,7 @@ mod tests {
         #[test]
         fn the_oldest_never_starves(arrivals in proptest::collection::vec(0usize..12, 1..60)) {
             const COHORT: usize = 8;
-            let (queue, cap) = (StageQueue::new(usize::MAX), Cap::default());
+            let (queue, cap) = (StageQueue::new(usize::MAX), StarvationGuard::default());
             let mut next = 0;
             let mut bound = std::collections::HashMap::new();
             for (round, arriving) in arrivals.iter().chain(std::iter::repeat_n(&0, 200)).enumerate() {
@@ -341,8 +341,8 @@ mod tests {
 
     #[test]
     fn age_turns_a_cohort_around() {
-        let cap = Cap::default();
-        assert_eq!(cap.order(Cap::AGE, Some(0)), Order::NewestFirst);
-        assert_eq!(cap.order(Cap::AGE + 1, Some(0)), Order::OldestFirst);
+        let cap = StarvationGuard::default();
+        assert_eq!(cap.order(StarvationGuard::AGE, Some(0)), PopOrder::NewestFirst);
+        assert_eq!(cap.order(StarvationGuard::AGE + 1, Some(0)), PopOrder::OldestFirst);
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct TimerKey {
     generation: u32,
 }
 
-pub(crate) struct Wheel {
+pub(crate) struct TimerWheel {
     entries: Vec<Entry>,
     free: Vec<u32>,
     heads: [u32; LEVELS * SLOTS],
@@ -39,7 +39,7 @@ pub(crate) struct Wheel {
     tick: u64,
 }
 
-impl Wheel {
+impl TimerWheel {
     pub(crate) fn new() -> Self {
         Self {
             entries: Vec::new(),
@@ -50,7 +50,7 @@ impl Wheel {
         }
     }
 
-    /// Wakes `waker` at `deadline` (nanoseconds), in the next call of [`Wheel::fire`] if it is past.
+    /// Wakes `waker` at `deadline` (nanoseconds), in the next call of [`TimerWheel::fire`] if it is past.
     pub(crate) fn arm(&mut self, deadline: u64, waker: Waker) -> TimerKey {
         let tick = deadline.div_ceil(TICK).max(self.tick);
         let index = self.free.pop().unwrap_or_else(|| {
@@ -96,7 +96,7 @@ impl Wheel {
         waker
     }
 
-    /// A time (nanoseconds) at which [`Wheel::fire`] should be called: not later than the first
+    /// A time (nanoseconds) at which [`TimerWheel::fire`] should be called: not later than the first
     /// deadline's tick.
     pub(crate) fn next(&self) -> Option<u64> {
         let mut soonest: Option<u64> = None;
@@ -247,7 +247,7 @@ mod tests {
         /// Each timer fires exactly once, not before its deadline, and within a tick after it.
         #[test]
         fn fires_once_and_in_time(steps in proptest::collection::vec(step(), 1..80)) {
-            let mut wheel = Wheel::new();
+            let mut wheel = TimerWheel::new();
             let mut now = 0;
             let mut timers: Vec<(u64, TimerKey, Arc<Count>)> = Vec::new();
             for step in steps {

@@ -25,10 +25,6 @@
 
 use std::sync::Arc;
 
-use crate::mailbox::command::Answer;
-use crate::operation::slot::NO_SESSION;
-use crate::processor::processor::Processor;
-use crate::session::table::{Record, Sessions};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// What the records of one session share. Its address is the session's name among processors; the
@@ -72,107 +68,10 @@ impl Group {
     }
 }
 
-fn name(group: &Arc<Group>) -> usize {
-    Arc::as_ptr(group).addr()
-}
-
-impl Sessions {
-    /// The group of a session from which something leaves this processor.
-    #[cold]
-    pub(crate) fn group(&self, processor: &Processor, session: u32) -> Arc<Group> {
-        if let Some(group) = self.with(session, |record| record.group.clone()) {
-            return group;
-        }
-        let group = Arc::new(Group::new(processor.processors()));
-        group.visit(processor.index());
-        self.with(session, |record| record.group = Some(group.clone()));
-        self.named.borrow_mut().insert(name(&group), session);
-        group
-    }
-
-    /// This processor's record of a group. None when the group has ended.
-    fn proxy(&self, processor: &Processor, group: Arc<Group>) -> Option<u32> {
-        if !group.visit(processor.index()) {
-            return None;
-        }
-        let known = self.named.borrow().get(&name(&group)).copied();
-        Some(known.unwrap_or_else(|| {
-            let name = name(&group);
-            let session = self.create(Record::of_group(group));
-            self.named.borrow_mut().insert(name, session);
-            session
-        }))
-    }
-
-    /// A record is forgotten.
-    pub(crate) fn forget_group(&self, group: &Arc<Group>) {
-        self.named.borrow_mut().remove(&name(group));
-    }
-
-    /// Ends the group on all other processors that have taken part; [`Record::owed`] counts them.
-    #[cold]
-    pub(crate) fn end_elsewhere(&self, processor: &Processor, session: u32, group: &Arc<Group>) {
-        for target in group.end().into_iter().filter(|target| *target != processor.index()) {
-            self.with(session, |record| record.owed += 1);
-            let group = group.clone();
-            processor.ask(
-                target,
-                move |there, answer| there.sessions.end_here(there, &group, answer),
-                move |here, _: Option<()>| {
-                    here.sessions.with(session, |record| record.owed -= 1);
-                    here.sessions.settle(session);
-                },
-            );
-        }
-    }
-
-    /// Another processor has ended the group: ends this processor's part, and answers when it has
-    /// settled; at once, when nothing of the group is here (any more, or yet).
-    fn end_here(&self, processor: &Processor, group: &Arc<Group>, answer: Answer<()>) {
-        let Some(session) = self.named.borrow().get(&name(group)).copied() else {
-            return answer.give(());
-        };
-        self.with(session, |record| {
-            record.answers.push(answer);
-            // So that the record outlives what is ended.
-            record.handles += 1;
-        });
-        self.end_members(processor, session);
-        self.with(session, |record| record.handles -= 1);
-        self.settle(session);
-    }
-}
-
-impl Processor {
-    /// The group that an invocation made now carries to another processor.
-    #[inline]
-    pub(crate) fn leaving_group(&self) -> Option<Arc<Group>> {
-        match self.sessions.current() {
-            NO_SESSION => None,
-            session => Some(self.sessions.group(self, session)),
-        }
-    }
-
-    /// Runs `f` so that what it invokes belongs to `group`. None, and `f` is not run, when the group
-    /// has ended.
-    #[inline]
-    pub(crate) fn in_group<R>(
-        &self,
-        group: Option<Arc<Group>>,
-        f: impl FnOnce() -> R,
-    ) -> Option<R> {
-        match group {
-            None => Some(f()),
-            Some(group) => {
-                let session = self.sessions.proxy(self, group)?;
-                // Counted as a handle, so that no handle which `f` drops takes the record with it.
-                self.sessions.with(session, |record| record.handles += 1);
-                let result = self.in_record(session, f);
-                self.sessions.with(session, |record| record.handles -= 1);
-                // Forgotten again, if nothing has joined it.
-                self.sessions.settle(session);
-                Some(result)
-            }
-        }
+impl Group {
+    /// What names the group on all processors: its address, which no other group has while a record
+    /// keeps it alive.
+    pub(crate) fn name(self: &Arc<Self>) -> usize {
+        Arc::as_ptr(self).addr()
     }
 }

@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use crate::operation::slot::{ENDED, HELD, Life, QUEUED, Slot};
+use crate::operation::slot::Slot;
+use crate::operation::state::{ENDED, HELD, QUEUED, SlotState};
 use crate::processor::processor::Processor;
 use crate::processor::waker;
 
@@ -92,7 +93,7 @@ impl Processor {
     /// and simulations; it looks at every slot.
     pub fn residue(&self) -> Vec<Remnant> {
         let mut left = Vec::new();
-        for slot in self.slots().filter(|slot| slot.life.get() != Life::Free) {
+        for slot in self.slots().filter(|slot| slot.life.get() != SlotState::Free) {
             let waiter = slot.waiter.take();
             let parent = waiter.as_ref().and_then(|waiter| waker::named(waiter, self));
             slot.waiter.set(waiter);
@@ -119,7 +120,10 @@ impl Processor {
             }
         };
         counted(self.post.replies.len(), Remnant::Replies);
-        counted(self.post.orders_waiting() + usize::from(self.orders.are_owed()), Remnant::Orders);
+        counted(
+            self.post.commands_waiting() + usize::from(self.replies.are_outstanding()),
+            Remnant::Orders,
+        );
         counted(self.outbox.borrow().len(), Remnant::Outbox);
         counted(self.joins.waiting(), Remnant::Joins);
         counted(self.wheel.borrow().armed(), Remnant::Timers);
@@ -135,7 +139,7 @@ impl Processor {
     pub fn audit(&self) -> Result<(), String> {
         let (mut live, mut marked) = (0, 0);
         for slot in self.slots() {
-            live += usize::from(slot.life.get() != Life::Free);
+            live += usize::from(slot.life.get() != SlotState::Free);
             marked += usize::from(slot.has(QUEUED));
         }
         if live != self.live() {
@@ -163,7 +167,7 @@ impl Processor {
             if !seen.insert(slot.name.get().index()) {
                 return Err(format!("an operation of {name:?} is queued twice"));
             }
-            let runnable = matches!(slot.life.get(), Life::Unstarted | Life::Started);
+            let runnable = matches!(slot.life.get(), SlotState::Unstarted | SlotState::Started);
             if !runnable || !slot.has(QUEUED) || usize::from(slot.stage.get()) != stage {
                 let state = state(slot.life.get());
                 return Err(format!("what is queued at {name:?} cannot run: it is {state}"));
@@ -171,7 +175,7 @@ impl Processor {
         }
         let batch = &self.stages[stage].local.batch;
         let is_busy = batch.as_ref().is_some_and(|batch| batch.is_busy());
-        match queue.len() > 0 && self.ready.get() & 1 << stage == 0 && !is_busy {
+        match queue.len() > 0 && !self.ready.get().contains(stage) && !is_busy {
             true => Err(format!("{name:?} has operations and is not ready")),
             false => Ok(queue.len()),
         }
@@ -182,20 +186,20 @@ impl Processor {
     }
 }
 
-fn state(life: Life) -> &'static str {
+fn state(life: SlotState) -> &'static str {
     match life {
-        Life::Free => "gone",
-        Life::Unstarted => "unstarted",
-        Life::Started => "suspended",
-        Life::Away => "away",
-        Life::Taken => "waiting for its reply",
-        Life::Done => "done",
-        Life::Failed => "failed",
-        Life::Empty => "fetched",
+        SlotState::Free => "gone",
+        SlotState::Unstarted => "unstarted",
+        SlotState::Started => "suspended",
+        SlotState::Away => "away",
+        SlotState::Taken => "waiting for its reply",
+        SlotState::Done => "done",
+        SlotState::Failed => "failed",
+        SlotState::Empty => "fetched",
     }
 }
 
-impl crate::session::table::Sessions {
+impl crate::session::table::SessionTable {
     fn remnants(&self) -> Vec<Remnant> {
         self.each(|operations, holds, waiting| Remnant::Session { operations, holds, waiting })
     }

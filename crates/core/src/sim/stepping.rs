@@ -7,11 +7,13 @@
 //!
 //! The steps are the parts that the loop itself is made of, so what is tested is what runs.
 
-use crate::operation::slot::{Life, Slot};
+use crate::operation::slot::Slot;
+use crate::operation::state::SlotState;
 use crate::processor::processor::Processor;
-use crate::processor::turn::World;
 use crate::program::program::Phase;
 use crate::queue::local::StageQueue;
+use crate::stage_set::StageSet;
+use crate::world::World;
 
 /// A processor's loop in pieces. From [`Processor::stepping`].
 ///
@@ -58,7 +60,7 @@ fn interleave(queue: &StageQueue<Slot>, count: usize, mut choose: impl FnMut(usi
         let mut unstarted = false;
         let may_be_next = |n: &usize| {
             let slot = queue.get(*n).expect("a position below the length");
-            slot.life.get() != Life::Unstarted || !std::mem::replace(&mut unstarted, true)
+            slot.life.get() != SlotState::Unstarted || !std::mem::replace(&mut unstarted, true)
         };
         let candidates: Vec<usize> = (first..queue.len()).filter(may_be_next).collect();
         let chosen = match candidates.len() {
@@ -86,7 +88,7 @@ impl<'p> Steps<'p> {
         processor.in_turn(|| {
             processor.now.set(world.now());
             let mut received = world.reap();
-            received |= processor.open_post();
+            received |= processor.drain_mailbox();
             // Here a turn begins; admission goes by what it measures.
             let now = processor.now.get();
             processor.congestion.turn(now, Some(received), &processor.stages, world);
@@ -111,12 +113,7 @@ impl<'p> Steps<'p> {
 
     /// The stages that have something to run, by their numbers in the order of declaration.
     pub fn ready(self) -> impl Iterator<Item = usize> + 'p {
-        let mut stages = self.0.ready.get();
-        std::iter::from_fn(move || {
-            let stage = (stages != 0).then(|| stages.trailing_zeros() as usize)?;
-            stages &= stages - 1;
-            Some(stage)
-        })
+        self.0.ready.get()
     }
 
     /// Runs one cohort of `stage`, of at most `at_most` operations and no more than it declares.
@@ -158,7 +155,7 @@ impl<'p> Steps<'p> {
     /// Runs calls of exactly these stages, a bit each, inside of their callers from now on, as far as
     /// that may be ([`direct`](crate::StageOptions::direct)), whatever they declare.
     pub fn choose_direct(self, stages: u64) {
-        self.0.direct.choose(stages);
+        self.0.direct.choose(StageSet::from_bits(stages));
     }
 
     /// Sends what waits to leave for other processors. True if anything is left.
@@ -182,7 +179,7 @@ impl<'p> Steps<'p> {
 
     /// Whether the loop could go to sleep now: nothing is queued, and nothing waits to leave.
     pub fn is_idle(self) -> bool {
-        self.0.ready.get() == 0 && self.0.outbox.borrow().is_empty()
+        self.0.ready.get().is_empty() && self.0.outbox.borrow().is_empty()
     }
 
     /// Goes to sleep, if the loop would: nothing is queued and nothing has come in. From then on a

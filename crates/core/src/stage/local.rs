@@ -2,18 +2,17 @@
 
 use std::cell::Cell;
 
-use crate::future::capacity::Capacity;
-use crate::handle::graph::Declared;
-use crate::operation::slot::VTable;
-use crate::processor::batch::EndOfCohort;
-use crate::processor::policy::hold::Filling;
-use crate::processor::policy::threshold::Threshold;
-use crate::stage::queue_delay::Smallest;
+use crate::control::interval_min::IntervalMin;
+use crate::operation::slot::{Slot, VTable};
+use crate::queue::local::{StageQueue, StarvationGuard};
+use crate::stage::capacity::Capacity;
+use crate::stage::declaration::{EndOfCohort, LocalState, StageDeclaration};
+use crate::stage::limits::{HoldPolicy, Threshold};
 
 /// What a stage has asked for that is looked at once a cohort, or less.
-pub(crate) struct Rules {
+pub(crate) struct StageRuntime {
     pub(crate) threshold: Threshold,
-    pub(crate) filling: Filling,
+    pub(crate) filling: HoldPolicy,
     pub(crate) capacity: Capacity,
     pub(crate) end_of_cohort: Option<EndOfCohort>,
     /// Since when parcels wait here, as far as was looked.
@@ -27,11 +26,11 @@ pub(crate) struct Rules {
     /// Bytes that a request of it has beside the operation.
     pub(crate) beside: usize,
     /// How long its cohorts of this interval have found work waiting.
-    pub(crate) waits: Smallest,
+    pub(crate) waits: IntervalMin,
 }
 
-impl Rules {
-    pub(crate) fn new(declared: &Declared) -> Self {
+impl StageRuntime {
+    pub(crate) fn new(declared: &StageDeclaration) -> Self {
         Self {
             threshold: declared.threshold,
             filling: declared.filling,
@@ -42,7 +41,31 @@ impl Rules {
             class: Cell::new(0),
             seen: Cell::new(&VTable::NONE),
             beside: declared.objects.iter().map(|(_, bytes)| bytes).sum(),
-            waits: Smallest::default(),
+            waits: IntervalMin::default(),
         }
+    }
+}
+
+/// One stage on this processor.
+#[repr(align(64))]
+pub(crate) struct LocalStage {
+    pub(crate) queue: StageQueue<Slot>,
+    pub(crate) cap: StarvationGuard,
+    /// Where `local.state` is, as the type that its handle knows.
+    pub(crate) state: *const (),
+    pub(crate) local: Box<LocalState>,
+    pub(crate) max_cohort: Cell<usize>,
+    pub(crate) cohort_time: u64,
+    pub(crate) lifo: bool,
+    pub(crate) rules: Box<StageRuntime>,
+}
+
+// What an invocation touches is near, and stages are found by a shift.
+const _: () = assert!(size_of::<LocalStage>() == 128);
+
+impl LocalStage {
+    /// Under half of its bound.
+    pub(crate) fn has_recovered(&self) -> bool {
+        self.queue.len() < self.rules.capacity.bound.div_ceil(2)
     }
 }

@@ -1,2 +1,14 @@
+//! A stage: its declaration, which all processors share, and its part on one processor.
+
+pub(crate) mod batching;
+pub(crate) mod capacity;
+pub(crate) mod cohort_defaults;
+pub(crate) mod declaration;
+pub(crate) mod inline_state;
+pub(crate) mod key;
+pub(crate) mod limits;
 pub(crate) mod local;
 pub(crate) mod queue_delay;
+pub(crate) mod seen_types;
+pub(crate) mod thresholds;
+pub(crate) mod tuner_state;

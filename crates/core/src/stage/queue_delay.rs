@@ -13,8 +13,9 @@
 
 use std::cell::Cell;
 
-use crate::processor::processor::LocalStage;
-use crate::processor::turn::World;
+use crate::control::interval_min::IntervalMin;
+use crate::stage::local::LocalStage;
+use crate::world::World;
 
 /// The shortest interval, in nanoseconds. Overload is noticed after a few.
 pub(crate) const INTERVAL: u64 = 10_000_000;
@@ -26,40 +27,14 @@ const CONGESTED: u64 = 7_500_000;
 /// Intervals for which a limit counts that nobody has asked about since.
 const LATELY: u64 = 2;
 
-/// The smallest of some waits.
-pub(crate) struct Smallest(Cell<u64>);
-
-impl Default for Smallest {
-    fn default() -> Self {
-        Self(Cell::new(u64::MAX))
-    }
-}
-
-impl Smallest {
-    #[inline(always)]
-    pub(crate) fn add(&self, wait: u64) {
-        if wait < self.0.get() {
-            self.0.set(wait);
-        }
-    }
-
-    /// None waited where nothing came.
-    fn take(&self) -> u64 {
-        match self.0.replace(u64::MAX) {
-            u64::MAX => 0,
-            wait => wait,
-        }
-    }
-}
-
 /// The interval under way on a processor, and what the last one came to.
 #[derive(Default)]
-pub(crate) struct Congestion {
+pub(crate) struct QueueDelay {
     began: Cell<u64>,
     turns: Cell<u32>,
     /// When the last turn began; zero after a sleep.
     turned: Cell<u64>,
-    outside: Smallest,
+    outside: IntervalMin,
     /// How many intervals are over.
     intervals: Cell<u64>,
     wait: Cell<u64>,
@@ -68,7 +43,7 @@ pub(crate) struct Congestion {
     has_admission: Cell<bool>,
 }
 
-impl Congestion {
+impl QueueDelay {
     /// A turn began at `now`. What it has `received` came since the one before, as far as the world does not say
     /// that it has waited for longer; none for a turn that takes nothing in, which tells nothing of the outside.
     #[inline(always)]

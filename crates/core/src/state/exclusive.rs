@@ -12,7 +12,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::state::rebuildable::Mended;
+use crate::state::rebuildable::Rebuildable;
 use crate::sync::{AtomicBool, Ordering};
 
 /// What a processor must pass to run a cohort of a stage, such as a lock that is taken once a cohort.
@@ -50,7 +50,7 @@ impl<S> Clone for Shared<S> {
 /// The one state of an exclusive stage, for all processors.
 pub(crate) struct ExclusiveState<S> {
     locked: AtomicBool,
-    state: Mended<S>,
+    state: Rebuildable<S>,
 }
 
 // SAFETY: the state is touched by one thread at a time, under the lock, and is `Send`; so is what
@@ -58,7 +58,7 @@ pub(crate) struct ExclusiveState<S> {
 unsafe impl<S: Send> Sync for ExclusiveState<S> {}
 
 impl<S> ExclusiveState<S> {
-    pub(crate) fn new(state: Mended<S>) -> Self {
+    pub(crate) fn new(state: Rebuildable<S>) -> Self {
         Self { locked: AtomicBool::new(false), state }
     }
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::task::Waker;
 
-use crate::processor::notify::contain;
-use crate::state::rebuildable::Mended;
+use crate::panic::catch_panic;
+use crate::state::rebuildable::Rebuildable;
 
 /// Which processor owns each partition.
 pub(crate) struct Table(Box<[AtomicU16]>);
@@ -35,7 +35,7 @@ impl Table {
 
 /// One partition's state on the processor that owns it.
 struct Home<S> {
-    state: Mended<S>,
+    state: Rebuildable<S>,
     /// Whether it is about to move: no operation enters any more.
     closed: Cell<bool>,
     /// Woken when the last operation that had entered is gone.
@@ -72,7 +72,7 @@ impl<S> Partition<S> {
         if Rc::strong_count(&self.home) == 2
             && let Some(waker) = self.home.drained.take()
         {
-            contain(|| waker.wake());
+            catch_panic(|| waker.wake());
         }
     }
 }
@@ -105,7 +105,7 @@ struct Entry<S> {
 }
 
 impl<S> Entry<S> {
-    fn new(state: Option<Mended<S>>) -> Self {
+    fn new(state: Option<Rebuildable<S>>) -> Self {
         Self {
             home: RefCell::new(state.map(Home::new)),
             leaving: Cell::new(0),
@@ -116,12 +116,12 @@ impl<S> Entry<S> {
 
     fn wake(&self) {
         self.round.set(self.round.get().wrapping_add(1));
-        self.waiting.take().into_iter().for_each(|waker| contain(|| waker.wake()));
+        self.waiting.take().into_iter().for_each(|waker| catch_panic(|| waker.wake()));
     }
 }
 
 impl<S> Home<S> {
-    fn new(state: Mended<S>) -> Rc<Self> {
+    fn new(state: Rebuildable<S>) -> Rc<Self> {
         Rc::new(Self { state, closed: Cell::new(false), drained: RefCell::default() })
     }
 }
@@ -143,7 +143,7 @@ impl<S> Partitions<S> {
     pub(crate) fn new(
         table: Arc<Table>,
         processor: usize,
-        make: &dyn Fn(usize) -> Mended<S>,
+        make: &dyn Fn(usize) -> Rebuildable<S>,
     ) -> Self {
         let entry =
             |partition| Entry::new((table.owner(partition) == processor).then(|| make(partition)));
@@ -225,7 +225,7 @@ impl<S> Partitions<S> {
     }
 
     /// Gives the state of a closed and drained partition away.
-    pub(crate) fn take(&self, index: usize) -> Mended<S> {
+    pub(crate) fn take(&self, index: usize) -> Rebuildable<S> {
         let entry = &self.entries[index];
         entry.leaving.set(entry.leaving.get() + 1);
         let home = entry.home.take().and_then(Rc::into_inner).expect("closed and drained");
@@ -233,7 +233,7 @@ impl<S> Partitions<S> {
     }
 
     /// This processor is the owner from now on.
-    pub(crate) fn install(&self, index: usize, state: Mended<S>) {
+    pub(crate) fn install(&self, index: usize, state: Rebuildable<S>) {
         let before = self.entries[index].home.replace(Some(Home::new(state)));
         assert!(before.is_none(), "a partition has one owner");
         self.table.0[index].store(self.processor as u16, Relaxed);
@@ -253,7 +253,7 @@ impl<S> Drop for Partitions<S> {
     fn drop(&mut self) {
         for entry in &mut self.entries {
             let home = entry.home.get_mut().take();
-            contain(|| drop(home));
+            catch_panic(|| drop(home));
         }
     }
 }

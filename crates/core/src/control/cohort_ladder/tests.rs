@@ -67,7 +67,7 @@ fn slice(work: u64, time: u64) -> Slice {
 }
 
 /// What a program of so much work cost beside the best rung: in all, and between trials.
-fn regret(ladder: &mut Ladder, machine: &mut Machine, costs: Costs, work: u64) -> (f64, f64) {
+fn regret(ladder: &mut CohortLadder, machine: &mut Machine, costs: Costs, work: u64) -> (f64, f64) {
     let best = costs.iter().copied().fold(f64::INFINITY, f64::min);
     let (mut done, mut cost) = (0, 0.0);
     let mut first = true;
@@ -86,7 +86,7 @@ fn regret(ladder: &mut Ladder, machine: &mut Machine, costs: Costs, work: u64) -
 fn the_regret_is_small_also_on_a_noisy_machine() {
     for (number, costs) in PIPELINES.into_iter().enumerate() {
         for seed in 1..=40 {
-            let (mut ladder, mut machine) = (Ladder::default(), Machine::new(seed));
+            let (mut ladder, mut machine) = (CohortLadder::default(), Machine::new(seed));
             let (all, kept) = regret(&mut ladder, &mut machine, costs, 40_000_000);
             assert!(kept <= 1.05, "pipeline {number}, seed {seed}: keeps {kept}");
             assert!(all <= 1.05, "pipeline {number}, seed {seed}: {all} in all");
@@ -96,7 +96,7 @@ fn the_regret_is_small_also_on_a_noisy_machine() {
 
 #[test]
 fn where_nothing_is_gained_calls_run_inside_and_trials_become_rare() {
-    let (mut ladder, mut machine) = (Ladder::default(), Machine::new(7));
+    let (mut ladder, mut machine) = (CohortLadder::default(), Machine::new(7));
     regret(&mut ladder, &mut machine, PIPELINES[5], 10_000_000);
     assert_eq!(ladder.kept(), Some(0));
     let before = ladder.trials();
@@ -106,7 +106,7 @@ fn where_nothing_is_gained_calls_run_inside_and_trials_become_rare() {
 
 #[test]
 fn a_change_is_noticed_and_followed() {
-    let (mut ladder, mut machine) = (Ladder::default(), Machine::new(3));
+    let (mut ladder, mut machine) = (CohortLadder::default(), Machine::new(3));
     regret(&mut ladder, &mut machine, PIPELINES[0], 400_000_000);
     assert_eq!(ladder.kept(), Some(0));
     let trials = ladder.trials();
@@ -125,7 +125,7 @@ fn a_change_is_noticed_and_followed() {
 
 #[test]
 fn trying_takes_a_fiftieth_of_what_follows_the_first_however_much_changes() {
-    let (mut ladder, mut machine) = (Ladder::default(), Machine::new(5));
+    let (mut ladder, mut machine) = (CohortLadder::default(), Machine::new(5));
     let (mut tried, mut done) = (0, 0);
     while done < 200_000_000 {
         let work = ladder.slice();
@@ -141,7 +141,7 @@ fn trying_takes_a_fiftieth_of_what_follows_the_first_however_much_changes() {
 }
 
 /// Lets so much work be done of a load that `alter` makes another.
-fn during(ladder: &mut Ladder, work: u64, alter: impl Fn(Slice) -> Slice) {
+fn during(ladder: &mut CohortLadder, work: u64, alter: impl Fn(Slice) -> Slice) {
     let mut done = 0;
     while done < work {
         let part = ladder.slice().max(1);
@@ -157,7 +157,7 @@ fn nothing_is_tried_while_work_waits_or_little_comes_together() {
         |slice| Slice { per_turn: CROWD / 2.0, ..slice },
     ];
     for other in others {
-        let mut ladder = Ladder::default();
+        let mut ladder = CohortLadder::default();
         during(&mut ladder, 10_000_000, other);
         assert!(!ladder.is_trying() && ladder.trials() == 0 && ladder.kept().is_none());
         // Soon after that is over one begins.
@@ -171,7 +171,7 @@ fn nothing_is_tried_while_work_waits_or_little_comes_together() {
 
 #[test]
 fn a_load_that_changes_under_way_ends_the_trial_and_what_was_kept_stays() {
-    let (mut ladder, mut machine) = (Ladder::default(), Machine::new(9));
+    let (mut ladder, mut machine) = (CohortLadder::default(), Machine::new(9));
     regret(&mut ladder, &mut machine, PIPELINES[3], 5_000_000);
     let (kept, trials) = (ladder.kept(), ladder.trials());
     while !ladder.is_trying() {
@@ -186,7 +186,7 @@ fn a_load_that_changes_under_way_ends_the_trial_and_what_was_kept_stays() {
 
 #[test]
 fn by_a_clock_that_stands_still_nothing_is_decided() {
-    let mut ladder = Ladder::default();
+    let mut ladder = CohortLadder::default();
     during(&mut ladder, 2_000_000, |slice| Slice { time: 0, ..slice });
     assert!(!ladder.is_trying() && ladder.kept().is_none() && ladder.trials() == 0);
 }

@@ -12,44 +12,10 @@
 
 use std::sync::Weak;
 
-use crate::handle::balanced::HomedStage;
-use crate::handle::graph::StageOptions;
-use crate::operation::slot::Parcel;
-use crate::processor::notify::contain;
+use crate::operation::envelope::Envelope;
+use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
 use crate::program::program::Program;
-
-impl<'g> StageOptions<'g> {
-    /// About how many bytes of its state an operation touches: for an exclusive stage whose
-    /// operations may be sent to the processor that has these in its cache, in place of moving the
-    /// state (CacheSize in tr2001 §5.1). The invocations of such a stage and their results are `Send`;
-    /// so it has a handle of its own. Other options come before this one.
-    ///
-    /// ```
-    /// let mut graph = phalanx_core::Graph::new();
-    /// let index = graph.stage("index").max_cohort(64).state_bytes(256 << 10).exclusive(vec![0u64; 32 << 10]);
-    /// # let _ = index;
-    /// ```
-    ///
-    /// # Panics
-    /// If `bytes` is zero.
-    pub fn state_bytes(mut self, bytes: usize) -> HomedOptions<'g> {
-        assert!(bytes > 0, "a state that is touched");
-        self.state_bytes = bytes;
-        HomedOptions(self)
-    }
-}
-
-/// A stage being declared whose state has a size: it can only be exclusive.
-#[must_use = "end it with `exclusive`"]
-pub struct HomedOptions<'g>(StageOptions<'g>);
-
-impl HomedOptions<'_> {
-    /// As [`StageOptions::exclusive`], but cohorts run where the state is when that is less to move.
-    pub fn exclusive<S: Send + 'static>(self, state: S) -> HomedStage<S> {
-        HomedStage::new(self.0.exclusive_key(state))
-    }
-}
 
 /// Cache lines that move when an operation is sent and its result comes back: the slot's header and
 /// captures there and again back, a cell in each of two rings with its position, the marks.
@@ -62,19 +28,19 @@ fn should_send(state_bytes: usize, operations: usize) -> bool {
     operations * OPERATION_LINES < state_bytes.div_ceil(LINE)
 }
 
-/// Parcels in an order. Those that nobody has taken up are left to the program.
-struct Parcels {
-    parcels: std::vec::IntoIter<Parcel>,
+/// Envelopes in an order. Those that nobody has taken up are left to the program.
+struct Envelopes {
+    parcels: std::vec::IntoIter<Envelope>,
     program: Weak<Program>,
 }
 
-impl Drop for Parcels {
+impl Drop for Envelopes {
     fn drop(&mut self) {
         for parcel in self.parcels.by_ref() {
             match self.program.upgrade() {
                 Some(program) => program.keep_parcel(parcel),
                 // The program is at its end, and this is one of its own inboxes.
-                None => crate::processor::remote::call::discard(parcel),
+                None => crate::operation::envelope::discard(parcel),
             }
         }
     }
@@ -84,7 +50,7 @@ impl Processor {
     /// Sends what waits at a stage to the stage's home, if that is better than to run it here. True
     /// if it was sent.
     #[cold]
-    pub(crate) fn leave_to_home(&self, stage: usize) -> bool {
+    pub(crate) fn forward_to_owner(&self, stage: usize) -> bool {
         let (ring, local) = (&self.post.stages[stage], self.stage(stage));
         let waiting = ring.len();
         if waiting == 0 || local.queue.len() > 0 {
@@ -103,14 +69,14 @@ impl Processor {
         }
         let parcels: Vec<_> = std::iter::from_fn(|| ring.pop()).take(cohort).collect();
         let program = std::sync::Arc::downgrade(&self.control().0);
-        let mut parcels = Parcels { parcels: parcels.into_iter(), program };
-        self.order(home, move |home| {
+        let mut parcels = Envelopes { parcels: parcels.into_iter(), program };
+        self.command(home, move |home| {
             for parcel in parcels.parcels.by_ref() {
-                contain(|| _ = home.take_up(parcel));
+                catch_panic(|| _ = home.accept_remote(parcel));
             }
         });
         if ring.len() == 0 {
-            self.ready.set(self.ready.get() & !(1 << stage));
+            self.ready.set(self.ready.get().without(stage));
         }
         true
     }

@@ -9,46 +9,21 @@
 //! [admission](crate::Admission) decides who begins: it goes by what it sees waiting, and all
 //! must be taken in to be refused early.
 
-use std::cell::Cell;
-
 use crate::processor::processor::Processor;
-
-/// Turns in a row in which nothing is taken in. With cohorts of a tenth of a millisecond, who comes waits for half of one.
-const MOST: u32 = 3;
-
-#[derive(Default)]
-pub(crate) struct Intake {
-    /// Stages whose last cohort has left something.
-    behind: Cell<u64>,
-    /// For how many turns nothing was taken in.
-    closed: Cell<u32>,
-}
-
-impl Intake {
-    /// A cohort of `stage` is over, and has left some of those that it found, or not.
-    #[inline(always)]
-    pub(crate) fn cohort_ended(&self, stage: usize, left: bool) {
-        self.behind.set(self.behind.get() & !(1 << stage) | u64::from(left) << stage);
-    }
-}
 
 impl Processor {
     /// Whether this turn begins with what has come. Asked once a turn.
     #[inline]
     pub(crate) fn takes_in(&self) -> bool {
         let closed = self.leaves_outside();
-        let turns = &self.intake.closed;
-        turns.set(if closed { turns.get() + 1 } else { 0 });
+        self.intake.turn(closed);
         !closed
     }
 
     /// Whether what comes now is better left where it is.
     #[inline]
     pub(crate) fn leaves_outside(&self) -> bool {
-        let Intake { behind, closed } = &self.intake;
-        behind.get() & self.ready.get() != 0
-            && closed.get() < MOST
-            && !self.congestion.has_admission()
+        self.intake.is_closed(self.ready.get()) && !self.congestion.has_admission()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The budget: how many requests are begun while others are on their way. After the TUX paper
 //! (§4.5.2), where the scheduler checks the memory of a request before it elects it at any stage; here entries alone do.
 //!
-//! In a graph with [entries](StageOptions::entry) a turn does not just walk over the stages. Each time
+//! In a graph with [entries](crate::StageOptions::entry) a turn does not just walk over the stages. Each time
 //! the next one is chosen by three priorities: first a stage whose cohort is full, since waiting adds
 //! nothing to it (of several the farthest along: what it has leaves soonest); then the others, the
 //! earlier first, so that what is behind comes up with what is ahead; and last an entry, while what is
@@ -10,32 +10,10 @@
 //! The bound is soft. Only what could run counts, not what waits for I/O or a child; and when nothing
 //! else can run, or the oldest has waited for [`PATIENCE`], an entry does, whatever the bytes. A hard bound stands still while requests wait.
 
-use crate::handle::graph::StageOptions;
 use crate::memory::slab::stride;
 use crate::processor::processor::Processor;
-use crate::processor::turn::{World, first, last};
-
-impl StageOptions<'_> {
-    /// Requests begin at this stage: an operation of it is begun as long as those that are on their way
-    /// and could run, with what their requests have beside them ([`object`](Self::object)), leave room
-    /// for it in half of the [cache](crate::Graph::cache_bytes); or when nothing else could run, or the oldest has
-    /// waited for 10 ms.
-    ///
-    /// An operation of an entry hands its request on to other stages. One that awaits them is begun
-    /// anew, as it were, each time that it goes on.
-    ///
-    /// ```
-    /// let mut graph = phalanx_core::Graph::new();
-    /// let accept = graph.stage("accept").entry().object::<[u8; 8192]>("request").shared(());
-    /// let answer = graph.shared("answer", ());
-    /// # let _ = (accept, answer);
-    /// ```
-    #[must_use]
-    pub fn entry(mut self) -> Self {
-        self.entry = true;
-        self
-    }
-}
+use crate::stage_set::StageSet;
+use crate::world::World;
 
 /// The part of the cache that requests may have: the rest is for the code, for what the stages share, and for those that wait
 /// to begin. Given all of it, requests missed a simulated cache seven times as often as with half (`phalanx bench concurrency`).
@@ -48,19 +26,19 @@ const PATIENCE: u64 = 10_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
     /// Have something to run.
-    pub(crate) ready: u64,
+    pub(crate) ready: StageSet,
     /// Of these, those whose cohort is full.
-    pub(crate) full: u64,
+    pub(crate) full: StageSet,
     /// Those that would overflow the budget.
-    pub(crate) over: u64,
+    pub(crate) over: StageSet,
 }
 
 impl Choice {
     /// The stage to run next.
     pub(crate) fn next(self) -> Option<usize> {
         let Self { ready, full, over } = self;
-        let within = ready & !over;
-        last(full & within).or_else(|| first(within)).or_else(|| first(ready))
+        let within = ready.difference(over);
+        full.intersection(within).last().or_else(|| within.first()).or_else(|| ready.first())
     }
 }
 
@@ -70,26 +48,26 @@ impl Processor {
     pub(crate) fn sweep_by_priority(
         &self,
         world: &impl World,
-        held: &mut u64,
+        held: &mut StageSet,
         before: usize,
     ) -> usize {
-        let (mut ran, mut left) = (0, u64::MAX);
+        let (mut ran, mut done) = (0, StageSet::EMPTY);
         loop {
-            let ready = self.ready.get() & left;
-            let entries = ready & self.entries;
-            let room = if entries != 0 { self.room_in_cache() } else { 0 };
+            let ready = self.ready.get().difference(done);
+            let entries = ready.intersection(self.entries);
+            let room = if entries.is_empty() { 0 } else { self.room_in_cache() };
             let choice = Choice {
                 ready,
                 full: self.full_among(ready),
                 over: self.without_room(entries, room),
             };
             let Some(stage) = choice.next() else { return ran };
-            left &= !(1 << stage);
+            done.insert(stage);
             if self.holds(stage) {
-                *held |= 1 << stage;
-            } else if entries & 1 << stage == 0 {
+                held.insert(stage);
+            } else if !entries.contains(stage) {
                 ran += self.visit(stage, world);
-            } else if choice.over & 1 << stage == 0
+            } else if !choice.over.contains(stage)
                 || ran + before == 0
                 || self.oldest_wait(stage) >= PATIENCE
             {
@@ -101,24 +79,14 @@ impl Processor {
     }
 
     /// Those of a set that have no room for one more request.
-    fn without_room(&self, mut stages: u64, room: usize) -> u64 {
-        let mut over = 0;
-        while let Some(stage) = first(stages) {
-            stages &= stages - 1;
-            over |= u64::from(self.request_bytes(stage) > room) << stage;
-        }
-        over
+    fn without_room(&self, stages: StageSet, room: usize) -> StageSet {
+        stages.filter(|stage| self.request_bytes(*stage) > room).collect()
     }
 
     /// Those of a set whose cohort would not grow by waiting.
-    fn full_among(&self, mut stages: u64) -> u64 {
-        let mut full = 0;
-        while let Some(stage) = first(stages) {
-            stages &= stages - 1;
-            let is_full = self.queued(stage) >= self.stages[stage].max_cohort.get();
-            full |= u64::from(is_full) << stage;
-        }
-        full
+    fn full_among(&self, stages: StageSet) -> StageSet {
+        let is_full = |stage: &usize| self.queued(*stage) >= self.stages[*stage].max_cohort.get();
+        stages.filter(is_full).collect()
     }
 
     /// The bytes of a stage's request: its operation's slot and what is beside it.
@@ -129,12 +97,8 @@ impl Processor {
 
     /// What is left of their part of the cache beside the requests that are on their way and could run.
     fn room_in_cache(&self) -> usize {
-        let mut stages = self.ready.get() & !self.entries;
-        let mut taken = 0;
-        while let Some(stage) = first(stages) {
-            stages &= stages - 1;
-            taken += self.queued(stage) * self.request_bytes(stage);
-        }
+        let begun = self.ready.get().difference(self.entries);
+        let taken: usize = begun.map(|stage| self.queued(stage) * self.request_bytes(stage)).sum();
         (self.program().cohorts.cache() / SHARE).saturating_sub(taken)
     }
 
@@ -159,7 +123,8 @@ mod tests {
         /// the order is as said; and if anything is ready, something is chosen.
         #[test]
         fn the_order_is_by_three_priorities(ready: u64, full: u64, over: u64) {
-            let chosen = Choice { ready, full, over }.next();
+            let set = StageSet::from_bits;
+            let chosen = Choice { ready: set(ready), full: set(full), over: set(over) }.next();
             prop_assert_eq!(chosen.is_some(), ready != 0);
             let Some(chosen) = chosen else { return Ok(()) };
             prop_assert!(ready & 1 << chosen != 0);

@@ -1,3 +1,5 @@
+//! Optional mechanisms: each is off unless a stage or a graph asks for it.
+
 pub(crate) mod cache_affinity;
 pub(crate) mod cohort_tuner;
 pub(crate) mod hold;

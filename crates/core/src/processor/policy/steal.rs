@@ -14,8 +14,9 @@
 //!   ring that its owner runs, so a wake-up that is not sent costs time and no more.
 
 use crate::mailbox::mailbox::Inbox;
-use crate::processor::notify::contain;
+use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
+use crate::stage_set::StageSet;
 
 /// Below this many operations a processor looks for others' (tr2001 §5.1: "currently 4").
 const LOW_MARK: usize = 4;
@@ -28,22 +29,11 @@ const WAKE_WORTH: u64 = 40_000;
 /// What an operation is taken to run, in nanoseconds, while none has.
 const GUESS: u64 = 1_000;
 
-/// The members of a set of stages.
-fn stages(mut set: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let stage = (set != 0).then(|| set.trailing_zeros() as usize)?;
-        set &= set - 1;
-        Some(stage)
-    })
-}
-
 impl Processor {
     /// Looks for operations of others, if there are balanced stages.
     #[inline]
     pub(crate) fn balance(&self) {
-        if self.balanced != 0 {
-            stages(self.balanced).for_each(|stage| self.balance_stage(stage));
-        }
+        self.balanced.for_each(|stage| self.balance_stage(stage));
     }
 
     #[cold]
@@ -66,15 +56,15 @@ impl Processor {
             }
             let Some(parcel) = posts[richest].stages[stage].pop() else { break };
             // A parcel whose session has ended is dropped: foreign code.
-            contain(|| _ = self.take_up(parcel));
+            catch_panic(|| _ = self.accept_remote(parcel));
         }
     }
 
     /// This processor's backlog of `added`, a set of stages, has grown: wakes another if it is worth
     /// it.
     #[cold]
-    pub(crate) fn wake_for_backlog(&self, added: u64) {
-        let work = stages(added & self.balanced).map(|stage| {
+    pub(crate) fn wake_for_backlog(&self, added: StageSet) {
+        let work = added.intersection(self.balanced).map(|stage| {
             let counters = &self.counters.stages[stage];
             let run = counters.started.get() + counters.resumed.get();
             let each = counters.run.get().checked_div(run).unwrap_or(GUESS);

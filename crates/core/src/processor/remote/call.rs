@@ -8,11 +8,10 @@
 //!
 //! # Safety
 //! The rules of [`crate::operation::slot`] on parcels: while a parcel is away, home touches only its
-//! header, the target only its [`Crossing`], and of the header the vtable and the stage, which
-//! nobody writes meanwhile; but for [`There`], which is atomic and both touch. `outcome` says which
+//! header, the target only its [`RemoteCall`], and of the header the vtable and the stage, which
+//! nobody writes meanwhile; but for [`CancelFlag`](crate::operation::cancel_flag::CancelFlag), which is atomic and both touch. `outcome` says which
 //! member of the payload is alive once the parcel is back. Invocation and result are `Send` by the bounds of [`Processor::call_on`].
 
-use std::any::Any;
 use std::cell::Cell;
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -22,23 +21,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::error::{CallError, Refused};
-use crate::future::call::Call;
-use crate::handle::handles::Invocation;
-use crate::handle::migration::Forwarded;
-use crate::metrics::watch::Site;
-use crate::operation::cancel_flag::{Arrived, There};
-use crate::operation::slot::{
-    ENDED, HELD, Life, Parcel, Payload, RemoteVTable, Serial, Slot, VTable, output_drop,
-};
-use crate::processor::notify::contain;
+use crate::mailbox::message::Message;
+use crate::operation::cancel_flag::{CancelFlag, RemotePlace};
+use crate::operation::envelope::Envelope;
+use crate::operation::processor_ref::ProcessorRef;
+use crate::operation::published::Site;
+use crate::operation::sizes::OperationSizes;
+use crate::operation::slot::{Payload, RemoteVTable, Slot, VTable, output_drop};
+use crate::operation::state::{ENDED, HELD, Serial, SlotState};
+use crate::panic::catch_panic;
 use crate::processor::processor::{self, Processor};
-use crate::processor::remote::outbox::Cargo;
-use crate::program::operation_sizes::Bytes;
 use crate::session::group_flag::Group;
+use crate::stage::key::Invocation;
 
 /// The payload of a slot that crosses. `repr(C)`: the call reads the result at its start.
 #[repr(C)]
-struct Crossing<F, T> {
+struct RemoteCall<F, T> {
     cell: Payload<F, (), T>,
     home: u16,
     /// When it is not worth starting any more: the caller's session's.
@@ -50,7 +48,7 @@ struct Crossing<F, T> {
     /// The session that the operation will belong to. Taken with the invocation.
     group: Cell<Option<Arc<Group>>>,
     /// Between the two sides while the parcel is away.
-    there: There,
+    cancel: CancelFlag,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,7 +69,7 @@ impl Processor {
         from: Invocation,
         target: usize,
         invocation: F,
-    ) -> Call<T>
+    ) -> Result<Slot, Refused>
     where
         F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
@@ -93,7 +91,7 @@ impl Processor {
         from: Invocation,
         target: usize,
         invocation: F,
-    ) -> Call<T>
+    ) -> Result<Slot, Refused>
     where
         F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
@@ -101,7 +99,7 @@ impl Processor {
     {
         self.check(from.key);
         // SAFETY: the vtable is of these types.
-        unsafe { self.call_away(from, target, crossing_vtable::<F, Fut, T>(), invocation) }
+        unsafe { self.call_away::<F, T>(from, target, crossing_vtable::<F, Fut, T>(), invocation) }
     }
 
     /// Sends an invocation, or an item of a cohort operation, by a parcel.
@@ -114,25 +112,25 @@ impl Processor {
         target: usize,
         vtable: &'static VTable,
         invocation: F,
-    ) -> Call<T> {
+    ) -> Result<Slot, Refused> {
         let capacity = &self.stages[usize::from(key.stage())].rules.capacity;
         if capacity.is_some() {
             let there = self.program().posts[target].stages[usize::from(key.stage())].len();
             if there + capacity.outbound.get() >= capacity.bound {
-                return Call::refused(self, self.refuse_at_stage(key.stage(), invocation));
+                return Err(self.refuse_at_stage(key.stage(), invocation));
             }
         }
-        let Some(slot) = self.reserve::<Crossing<F, T>>() else {
-            return Call::refused(self, self.refuse(key.stage(), invocation));
+        let Some(slot) = self.reserve::<RemoteCall<F, T>>() else {
+            return Err(self.refuse(key.stage(), invocation));
         };
         slot.flags.set(HELD);
         slot.vtable.set(vtable);
         slot.stage.set(key.stage());
-        slot.life.set(Life::Away);
+        slot.life.set(SlotState::Away);
         slot.queued_at.set(target as u64); // in no queue while it is away: where it is
         // SAFETY: the slot is fresh and its class was chosen for this payload.
         unsafe {
-            slot.payload::<Crossing<F, T>>().write(Crossing {
+            slot.payload::<RemoteCall<F, T>>().write(RemoteCall {
                 cell: Payload { invocation: ManuallyDrop::new(invocation) },
                 home: self.index() as u16,
                 deadline: self.sessions.deadline(self.sessions.current()),
@@ -140,24 +138,23 @@ impl Processor {
                 site,
                 outcome: Cell::new(Outcome::None),
                 group: Cell::new(self.leaving_group()),
-                there: There::default(),
+                cancel: CancelFlag::default(),
             });
         }
-        self.send(target, Cargo::Invocation(Parcel(slot)));
-        // SAFETY: the slot comes home with a result of type `T`, and is held for this call alone.
-        unsafe { Call::new(self, slot) }
+        self.send(target, Message::Invocation(Envelope(slot)));
+        Ok(slot)
     }
 
     /// A parcel from another processor: its invocation becomes an operation here, the newest of its
     /// stage's queue. None where it was refused.
-    pub(crate) fn take_up(&self, Parcel(slot): Parcel) -> Option<Slot> {
+    pub(crate) fn accept_remote(&self, Envelope(slot): Envelope) -> Option<Slot> {
         // SAFETY: the vtable is the one that the parcel was filled with.
-        unsafe { (slot.vtable.get().remote.take_up)(slot, self) }
+        unsafe { (slot.vtable.get().remote.accept_remote)(slot, self.into()) }
     }
 
     /// A parcel that has come home: its result goes to the waiting call.
-    pub(crate) fn come_home(&self, Parcel(slot): Parcel) {
-        assert_eq!(slot.life.get(), Life::Away, "a parcel comes home once");
+    pub(crate) fn complete_remote(&self, Envelope(slot): Envelope) {
+        assert_eq!(slot.life.get(), SlotState::Away, "a parcel comes home once");
         // SAFETY: the vtable is the one that the parcel was filled with.
         slot.life.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
         let (there, stage) = (slot.queued_at.get() as u16, slot.stage.get());
@@ -169,15 +166,15 @@ impl Processor {
     /// Ends the operation of a call of this processor, wherever it is, if it is not over.
     pub(crate) fn end_child(&self, slot: Slot) {
         match slot.life.get() {
-            Life::Away => {
+            SlotState::Away => {
                 // SAFETY: the vtable is the one that the parcel was filled with.
                 let arrived = unsafe { (slot.vtable.get().remote.end_away)(slot) };
-                if let Some(Arrived { processor, index, serial }) = arrived {
+                if let Some(RemotePlace { processor, index, serial }) = arrived {
                     // An operation that is over by then has another serial.
-                    self.order(processor, move |there| there.end_arrived(index, serial));
+                    self.command(processor, move |there| there.end_arrived(index, serial));
                 }
             }
-            Life::Done | Life::Failed => (),
+            SlotState::Done | SlotState::Failed => (),
             _ => self.end_each(&[(slot, slot.serial.get())]),
         }
     }
@@ -194,15 +191,6 @@ impl Processor {
     }
 }
 
-/// Drops what travels in a parcel that nobody will receive.
-pub(crate) fn discard(Parcel(slot): Parcel) {
-    // SAFETY: the vtable is the one that the parcel was filled with; its payload is untouched by
-    // others, since the program is at its end.
-    slot.life.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
-    contain(|| slot.drop_work());
-    contain(|| slot.drop_output());
-}
-
 fn crossing_vtable<F, Fut, T>() -> &'static VTable
 where
     F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
@@ -215,9 +203,9 @@ where
             drop_work: drop_invocation::<F, T>,
             drop_output: output_drop::<T>(),
             operation: std::any::type_name::<Fut>,
-            bytes: Bytes::NONE,
+            sizes: OperationSizes::NONE,
             remote: RemoteVTable {
-                take_up: take_up::<F, Fut, T>,
+                accept_remote: accept_remote::<F, Fut, T>,
                 outcome: outcome::<F, T>,
                 settle: settle::<F, T>,
                 end_away: end_away::<F, T>,
@@ -226,18 +214,18 @@ where
     }
 }
 
-/// The vtable of a parcel with an item for a cohort operation; `take_up` is of the same types.
+/// The vtable of a parcel with an item for a cohort operation; `accept_remote` is of the same types.
 pub(crate) const fn item_parcel_vtable<I: Send + 'static, T: Send + 'static>(
-    take_up: unsafe fn(Slot, &Processor) -> Option<Slot>,
+    accept_remote: unsafe fn(Slot, ProcessorRef<'_>) -> Option<Slot>,
 ) -> VTable {
     VTable {
         poll: |_, _| unreachable!("a parcel is not run by its home processor"),
         drop_work: drop_invocation::<I, T>,
         drop_output: output_drop::<T>(),
         operation: std::any::type_name::<I>,
-        bytes: Bytes::NONE,
+        sizes: OperationSizes::NONE,
         remote: RemoteVTable {
-            take_up,
+            accept_remote,
             outcome: outcome::<I, T>,
             settle: settle::<I, T>,
             end_away: end_away::<I, T>,
@@ -246,7 +234,7 @@ pub(crate) const fn item_parcel_vtable<I: Send + 'static, T: Send + 'static>(
 }
 
 unsafe fn settle<F, T>(slot: Slot, done: bool) -> usize {
-    let crossing: *mut Crossing<F, T> = slot.payload();
+    let crossing: *mut RemoteCall<F, T> = slot.payload();
     // SAFETY: the parcel is away from home and here, so its payload is ours.
     unsafe {
         (*crossing).outcome.set(if done { Outcome::Done } else { Outcome::Failed });
@@ -255,8 +243,8 @@ unsafe fn settle<F, T>(slot: Slot, done: bool) -> usize {
 }
 
 unsafe fn drop_invocation<F, T>(slot: Slot) {
-    slot.life.set(Life::Empty);
-    let crossing: *mut Crossing<F, T> = slot.payload();
+    slot.life.set(SlotState::Empty);
+    let crossing: *mut RemoteCall<F, T> = slot.payload();
     // SAFETY: called for `Unstarted` only: the invocation was never taken.
     unsafe {
         drop((*crossing).group.take());
@@ -264,35 +252,36 @@ unsafe fn drop_invocation<F, T>(slot: Slot) {
     }
 }
 
-unsafe fn end_away<F, T>(slot: Slot) -> Option<Arrived> {
+unsafe fn end_away<F, T>(slot: Slot) -> Option<RemotePlace> {
     // SAFETY: of what is away, this member alone is shared, and it is atomic.
-    unsafe { &(*slot.payload::<Crossing<F, T>>()).there }.end()
+    unsafe { &(*slot.payload::<RemoteCall<F, T>>()).cancel }.end()
 }
 
-unsafe fn outcome<F, T>(slot: Slot) -> Life {
+unsafe fn outcome<F, T>(slot: Slot) -> SlotState {
     // SAFETY: the parcel is here, so nobody else touches the payload.
-    match unsafe { &(*slot.payload::<Crossing<F, T>>()).outcome }.get() {
-        Outcome::None => Life::Unstarted,
-        Outcome::Taken => Life::Empty,
-        Outcome::Done => Life::Done,
-        Outcome::Failed => Life::Failed,
+    match unsafe { &(*slot.payload::<RemoteCall<F, T>>()).outcome }.get() {
+        Outcome::None => SlotState::Unstarted,
+        Outcome::Taken => SlotState::Empty,
+        Outcome::Done => SlotState::Done,
+        Outcome::Failed => SlotState::Failed,
     }
 }
 
-unsafe fn take_up<F, Fut, T>(slot: Slot, processor: &Processor) -> Option<Slot>
+unsafe fn accept_remote<F, Fut, T>(slot: Slot, processor: ProcessorRef<'_>) -> Option<Slot>
 where
     F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
     Fut: Future<Output = T> + 'static,
     T: Send + 'static,
 {
+    let processor = processor.get();
     // SAFETY: the parcel came through a ring, and has this vtable.
     unsafe {
         receive::<F, T>(slot, processor, |site, stage, invocation, mut reply| {
             processor.place(site, stage, 0, move |processor, stage| {
                 match catch_unwind(AssertUnwindSafe(|| invocation(processor, stage))) {
-                    Ok(future) => Returning { future, reply },
+                    Ok(future) => RemoteFuture { future, reply },
                     Err(panic) => {
-                        reply.send(Err(panicked(processor, stage, &*panic)));
+                        reply.send(Err(processor.panic_error(stage, &*panic)));
                         resume_unwind(panic)
                     }
                 }
@@ -309,9 +298,9 @@ where
 pub(crate) unsafe fn receive<F, T>(
     slot: Slot,
     processor: &Processor,
-    place: impl FnOnce(Site, u8, F, Owed<T>) -> Result<Slot, Refused>,
+    place: impl FnOnce(Site, u8, F, RemoteReply<T>) -> Result<Slot, Refused>,
 ) -> Option<Slot> {
-    let crossing: *mut Crossing<F, T> = slot.payload();
+    let crossing: *mut RemoteCall<F, T> = slot.payload();
     // SAFETY: the parcel came through a ring, so its payload is ours; the invocation is read once.
     let (invocation, group, deadline, home, from, site) = unsafe {
         (*crossing).outcome.set(Outcome::Taken);
@@ -322,7 +311,7 @@ pub(crate) unsafe fn receive<F, T>(
     // The stage field is written before the parcel leaves home and read-only while it is away.
     let stage = slot.stage.get();
     let mut invocation = Some(invocation);
-    let mut reply = Owed::<T> { parcel: Some(slot), result: std::marker::PhantomData };
+    let mut reply = RemoteReply::<T> { parcel: Some(slot), result: std::marker::PhantomData };
     let joined = processor.in_group(group, || {
         processor.sessions.bring_deadline(deadline);
         // It is taken up when it would start, so this is the time to look.
@@ -334,22 +323,22 @@ pub(crate) unsafe fn receive<F, T>(
         let invocation = invocation.take()?;
         if !processor.slab().has_room() || !processor.stage(stage.into()).queue.has_room() {
             let refused = processor.refuse(stage, invocation);
-            reply.send(Err(refused.reason(processor)));
+            reply.send(Err(processor.refusal(refused)));
             return None;
         }
-        let reply = std::mem::replace(&mut reply, Owed::NOTHING);
+        let reply = std::mem::replace(&mut reply, RemoteReply::NOTHING);
         let placed = processor.arriving_from(home, from, || place(site, stage, invocation, reply));
         let operation = placed.ok()?;
         // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.
-        let there = unsafe { &(*crossing).there };
+        let there = unsafe { &(*crossing).cancel };
         let (at, index) = (processor.index(), operation.name.get().index());
-        if there.arrive(Arrived { processor: at, index, serial: operation.serial.get() }) {
+        if there.arrive(RemotePlace { processor: at, index, serial: operation.serial.get() }) {
             operation.set(ENDED);
         }
         Some(operation)
     });
     // What was not taken up: its destructor is foreign, and the parcel is answered whatever it does.
-    contain(|| drop(invocation));
+    catch_panic(|| drop(invocation));
     // Tells the caller, if nobody has, that its operation has ended with its session.
     drop(reply);
     if joined.is_none() {
@@ -358,25 +347,15 @@ pub(crate) unsafe fn receive<F, T>(
     joined.flatten()
 }
 
-pub(crate) fn panicked(processor: &Processor, stage: u8, panic: &(dyn Any + Send)) -> CallError {
-    if let Some(Forwarded(error)) = panic.downcast_ref() {
-        return error.clone();
-    }
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    let message = text.unwrap_or("a panic without a message").into();
-    CallError::Panicked { stage: processor.stage_name(stage), message }
-}
-
-/// Owed to a caller on another processor: sent with the result, or, if the operation ends without
+/// RemoteReply to a caller on another processor: sent with the result, or, if the operation ends without
 /// one, when dropped. Empty where nothing is owed.
 #[repr(transparent)]
-pub(crate) struct Owed<T> {
+pub(crate) struct RemoteReply<T> {
     parcel: Option<Slot>,
     result: std::marker::PhantomData<T>,
 }
 
-impl<T> Owed<T> {
+impl<T> RemoteReply<T> {
     pub(crate) const NOTHING: Self = Self { parcel: None, result: std::marker::PhantomData };
 
     pub(crate) fn is_nothing(&self) -> bool {
@@ -396,25 +375,25 @@ impl<T> Owed<T> {
             (slot.vtable.get().remote.settle)(slot, done)
         };
         processor::current(|processor| match home == processor.index() {
-            true => processor.come_home(Parcel(slot)),
-            false => processor.send(home, Cargo::Reply(Parcel(slot))),
+            true => processor.complete_remote(Envelope(slot)),
+            false => processor.send(home, Message::Reply(Envelope(slot))),
         });
     }
 }
 
-impl<T> Drop for Owed<T> {
+impl<T> Drop for RemoteReply<T> {
     fn drop(&mut self) {
         self.send(Err(CallError::Ended));
     }
 }
 
 /// A caller's operation on the target: replies with its result, or with its panic.
-struct Returning<Fut, T> {
+struct RemoteFuture<Fut, T> {
     future: Fut,
-    reply: Owed<T>,
+    reply: RemoteReply<T>,
 }
 
-impl<Fut: Future<Output = T>, T> Future for Returning<Fut, T> {
+impl<Fut: Future<Output = T>, T> Future for RemoteFuture<Fut, T> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -431,7 +410,7 @@ impl<Fut: Future<Output = T>, T> Future for Returning<Fut, T> {
             Err(panic) => {
                 let stage = reply.parcel.map(|slot| slot.stage.get());
                 processor::current(|processor| {
-                    reply.send(Err(panicked(processor, stage.unwrap_or_default(), &*panic)));
+                    reply.send(Err(processor.panic_error(stage.unwrap_or_default(), &*panic)));
                 });
                 resume_unwind(panic)
             }

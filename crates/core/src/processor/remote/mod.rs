@@ -1,2 +1,6 @@
+//! Operations, commands and sessions that cross to other processors.
+
 pub(crate) mod call;
 pub(crate) mod outbox;
+pub(crate) mod requests;
+pub(crate) mod session_group;

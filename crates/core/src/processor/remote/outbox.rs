@@ -3,56 +3,17 @@
 //! Nothing leaves while a cohort runs, so that a child never runs before its parent has suspended or
 //! finished (tr2001 §5.2.1), and many leave at once.
 
-use crate::mailbox::command::Order;
-use crate::mailbox::mailbox::{Inbox, Post};
-use crate::operation::slot::Parcel;
-use crate::processor::notify::contain;
+use crate::mailbox::mailbox::Inbox;
+use crate::mailbox::message::{Message, Outbound};
+use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
-
-/// Something that waits for room in a processor's post. The parcels' slots are bounded by both
-/// slabs, and orders by what they are about, so the outbox is.
-pub(crate) struct Outbox {
-    target: usize,
-    cargo: Cargo,
-}
-
-/// What travels between processors.
-pub(crate) enum Cargo {
-    /// An invocation, to its stage.
-    Invocation(Parcel),
-    /// Its slot with the result.
-    Reply(Parcel),
-    Order(Order),
-}
-
-impl Cargo {
-    fn inbox(&self) -> Inbox {
-        match self {
-            // The stage field is written before the parcel leaves home and read-only while it is away.
-            Self::Invocation(Parcel(slot)) => Inbox::Stage(slot.stage.get()),
-            Self::Reply(_) => Inbox::Replies,
-            Self::Order(_) => Inbox::Orders,
-        }
-    }
-
-    /// Puts it into `post`, or gives it back when there is no room.
-    fn post(self, post: &Post) -> Result<(), Self> {
-        match self {
-            Self::Invocation(Parcel(slot)) => {
-                let ring = &post.stages[usize::from(slot.stage.get())];
-                ring.push(Parcel(slot)).map_err(Self::Invocation)
-            }
-            Self::Reply(parcel) => post.replies.push(parcel).map_err(Self::Reply),
-            Self::Order(order) => post.orders.push(order).map_err(Self::Order),
-        }
-    }
-}
+use crate::stage_set::StageSet;
 
 impl Processor {
     /// Puts something into the outbox, to leave for `target` after the running operation.
-    pub(crate) fn send(&self, target: usize, cargo: Cargo) {
-        self.count_outbound(cargo.inbox(), 1);
-        self.outbox.borrow_mut().push_back(Outbox { target, cargo });
+    pub(crate) fn send(&self, target: usize, message: Message) {
+        self.count_outbound(message.inbox(), 1);
+        self.outbox.borrow_mut().push_back(Outbound { target, message });
     }
 
     /// What waits in the outbox counts for the stage's capacity.
@@ -78,15 +39,15 @@ impl Processor {
         // What is behind something that did not fit stays behind it, though there may be room by then.
         let mut full: Vec<(usize, Inbox)> = Vec::new();
         // This processor's stages that others may help with.
-        let mut own = 0;
+        let mut own = StageSet::EMPTY;
         for _ in 0..waiting {
-            let Some(Outbox { target, cargo }) = self.outbox.borrow_mut().pop_front() else {
+            let Some(Outbound { target, message }) = self.outbox.borrow_mut().pop_front() else {
                 break;
             };
-            let inbox = cargo.inbox();
+            let inbox = message.inbox();
             let sent = match full.contains(&(target, inbox)) {
-                true => Err(cargo),
-                false => cargo.post(&self.program().posts[target]),
+                true => Err(message),
+                false => message.deliver(&self.program().posts[target]),
             };
             if sent.is_ok() {
                 self.count_outbound(inbox, -1);
@@ -97,24 +58,24 @@ impl Processor {
                     self.counters.wakes_sent.add(u64::from(woke));
                 }
                 Ok(()) => match inbox {
-                    Inbox::Stage(stage) => own |= 1 << stage,
+                    Inbox::Stage(stage) => own.insert(stage.into()),
                     other => self.post.pending.mark(other),
                 },
-                Err(cargo) => {
+                Err(message) => {
                     if !full.contains(&(target, inbox)) {
                         full.push((target, inbox));
                     }
-                    self.outbox.borrow_mut().push_back(Outbox { target, cargo });
+                    self.outbox.borrow_mut().push_back(Outbound { target, message });
                 }
             }
         }
-        if own != 0 {
-            self.ready.set(self.ready.get() | own);
+        if !own.is_empty() {
+            self.ready.set(self.ready.get().union(own));
             self.wake_for_backlog(own);
         }
     }
 
-    fn next_outbound(&self) -> Option<Outbox> {
+    fn next_outbound(&self) -> Option<Outbound> {
         self.outbox.borrow_mut().pop_front()
     }
 
@@ -123,19 +84,19 @@ impl Processor {
     pub(crate) fn close_post(&self) {
         for stage in &self.post.stages {
             while let Some(parcel) = stage.pop() {
-                contain(|| _ = self.take_up(parcel));
+                catch_panic(|| _ = self.accept_remote(parcel));
             }
         }
-        self.follow_orders();
+        self.run_commands();
         // Unparking the others is the embedder's code.
-        contain(|| self.flush_outbox());
+        catch_panic(|| self.flush_outbox());
         // An order that is dropped may answer another, which is an order in its turn.
         while let Some(outbound) = self.next_outbound() {
-            match outbound.cargo {
-                Cargo::Invocation(parcel) | Cargo::Reply(parcel) => {
+            match outbound.message {
+                Message::Invocation(parcel) | Message::Reply(parcel) => {
                     self.program().keep_parcel(parcel);
                 }
-                Cargo::Order(order) => contain(|| drop(order)),
+                Message::Command(command) => catch_panic(|| drop(command)),
             }
         }
     }

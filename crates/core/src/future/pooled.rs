@@ -1,0 +1,112 @@
+//! Values of requests in their processor's pools.
+//!
+//! # Safety
+//! A [`Pooled`] owns one block of the pools: it is taken by `Pools::take`, and given back once, by the
+//! destructor. The block has the size and the alignment of the value's class.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use crate::memory::pool::Pools;
+use crate::memory::slab::{MAX_PAYLOAD, class_of};
+use crate::processor::processor;
+
+/// A value of a request's in its processor's pools: a box whose memory comes from the last object of
+/// its size that was dropped here, and goes back with the operation that has it. It calls no
+/// allocator once the pools have grown, and is not `Send`: it stays on its processor.
+///
+/// ```
+/// use phalanx_core::{Graph, Pooled};
+///
+/// let mut graph = Graph::new();
+/// let read = graph.stage("read").object::<[u8; 4096]>("buffer").shared(());
+/// let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+/// processor.enter(|| {
+///     let first = Pooled::new([0u8; 4096]);
+///     let place = first.as_ptr();
+///     drop(first);
+///     assert_eq!(Pooled::new([1u8; 4096]).as_ptr(), place, "last freed, first used");
+/// });
+/// # let _ = read;
+/// ```
+///
+/// ```compile_fail
+/// fn leaves_its_thread(value: phalanx_core::Pooled<u32>) {
+///     std::thread::spawn(move || drop(value));
+/// }
+/// ```
+pub struct Pooled<T> {
+    value: NonNull<T>,
+    pools: Rc<Pools>,
+}
+
+impl<T> Pooled<T> {
+    const CLASS: usize = {
+        assert!(
+            size_of::<T>() <= MAX_PAYLOAD && align_of::<T>() <= 64,
+            "an object is larger than 16 KiB, or aligned to more than 64 bytes: box it"
+        );
+        class_of(size_of::<T>())
+    };
+
+    /// Puts `value` into the pools of this processor.
+    ///
+    /// # Panics
+    /// Outside of a processor.
+    #[inline]
+    #[track_caller]
+    pub fn new(value: T) -> Self {
+        let class = const { Self::CLASS };
+        processor::current(|processor| {
+            let pools = processor.pools();
+            let block = pools.take(class, processor.slab());
+            let place = block.cast::<T>();
+            // SAFETY: a block of the class, which has the size and is aligned to 64.
+            unsafe { place.write(value) };
+            Self { value: place, pools: pools.clone() }
+        })
+    }
+}
+
+impl<T> Deref for Pooled<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the value is alive and this object's alone.
+        unsafe { self.value.as_ref() }
+    }
+}
+
+impl<T> DerefMut for Pooled<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above.
+        unsafe { self.value.as_mut() }
+    }
+}
+
+impl<T> Drop for Pooled<T> {
+    #[inline]
+    fn drop(&mut self) {
+        /// Gives the block back also when the destructor panics.
+        struct Back<'a>(&'a Pools, usize, NonNull<u8>);
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                // SAFETY: the block is this object's alone, of this class, and its value is gone.
+                unsafe { self.0.give(self.1, self.2) };
+            }
+        }
+        let _back = Back(&self.pools, Self::CLASS, self.value.cast());
+        // SAFETY: alive until here, and not looked at again.
+        unsafe { self.value.drop_in_place() };
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Pooled<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

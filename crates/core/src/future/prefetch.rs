@@ -1,0 +1,73 @@
+//! `prefetch(&data).await`: a load that comes while other operations of the cohort run.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::memory::prefetch::start_load;
+use crate::processor::processor;
+
+/// Starts the load of the cache line where `data` begins. Await what is returned, then use the data:
+/// until then the next operations of the same cohort run, and start loads of their own.
+///
+/// The load starts with the call, not with the `await`. Where there is nobody to run meanwhile (the
+/// operation is alone in its cohort, [`MAX_INTERLEAVED`](crate::MAX_INTERLEAVED) wait already, or this is not awaited by an
+/// operation itself but under another task's waker, or outside of a processor) the `await` goes on
+/// at once. On processors other than x86-64 and AArch64 no load is started.
+///
+/// It pays where the data is likely in memory, not in a cache: a suspension costs about as much as
+/// a load from the third-level cache.
+///
+/// ```
+/// use phalanx_core::{Graph, prefetch};
+///
+/// let mut graph = Graph::new();
+/// let table = graph.shared("table", vec![7u64; 1 << 10]);
+/// # struct World;
+/// # impl phalanx_core::World for World {
+/// #     fn now(&self) -> u64 { 0 }
+/// #     fn reap(&self) -> bool { false }
+/// #     fn submit(&self) {}
+/// #     fn park(&self, _: Option<u64>) {}
+/// # }
+/// let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+/// processor.enter(|| {
+///     for n in 0..64 {
+///         let lookup = table.call(move |table| async move {
+///             let row = &table[n * 997 % table.len()];
+///             prefetch(row).await; // others start their loads
+///             *row
+///         });
+///         # lookup.detach().unwrap();
+///     }
+///     # processor.turn(&World);
+/// });
+/// # assert_eq!(processor.live(), 0);
+/// ```
+#[inline(always)]
+pub fn prefetch<T: ?Sized>(data: &T) -> Prefetch {
+    start_load((&raw const *data).cast());
+    Prefetch { waited: false }
+}
+
+/// The future of [`prefetch`].
+#[must_use = "the load has started; await this so that others run while it comes"]
+#[derive(Debug)]
+pub struct Prefetch {
+    waited: bool,
+}
+
+impl Future for Prefetch {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.waited, true) {
+            return Poll::Ready(());
+        }
+        match processor::try_current(|processor| processor.may_interleave(context)) {
+            Some(true) => Poll::Pending,
+            _ => Poll::Ready(()),
+        }
+    }
+}

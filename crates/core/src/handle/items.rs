@@ -1,0 +1,194 @@
+//! Items of cohort operations in slots: placing them, and taking them out for the handler.
+//!
+//! # Safety
+//! The queue of a stage that has a [`Batch`] holds slots of that stage's handles alone: a key is of the
+//! declaration that made the handle, and so are the types. They were filled by
+//! `place_item` with `Item<I, O>`, which their state, `Unstarted`, says to be alive; taking the item
+//! out leaves the [`RemoteReply`] at the payload's start, and the state says so.
+
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::rc::Rc;
+
+use crate::error::{CallError, Refused};
+use crate::future::call::Call;
+use crate::future::cohort::{Cohort, Entry};
+use crate::future::reply::Reply;
+use crate::operation::processor_ref::ProcessorRef;
+use crate::operation::published::Site;
+use crate::operation::sizes::OperationSizes;
+use crate::operation::slot::{Payload, RemoteVTable, Slot, VTable, output_drop};
+use crate::operation::state::{HELD, SlotState};
+use crate::panic::catch_panic;
+use crate::processor::processor::Processor;
+use crate::processor::remote::call::{RemoteReply, item_parcel_vtable, receive};
+use crate::stage::batching::Batch;
+use crate::stage::key::Invocation;
+
+/// The handler with the state that it closes over, and the vector that is used again.
+pub(crate) struct LocalBatch<I, O> {
+    cohort: RefCell<Cohort<I, O>>,
+    handle: Handle<I, O>,
+    /// Set while a cohort is under way, where cohorts are served one at a time.
+    busy: Option<Rc<Cell<bool>>>,
+}
+
+/// A handler that has its state.
+type Handle<I, O> = Box<dyn Fn(&mut Cohort<I, O>)>;
+
+impl<I: 'static, O: 'static> LocalBatch<I, O> {
+    pub(crate) fn new(handle: impl Fn(&mut Cohort<I, O>) + 'static) -> Self {
+        let cohort = RefCell::new(Cohort(Vec::new()));
+        Self { cohort, handle: Box::new(handle), busy: None }
+    }
+
+    /// Has no cohort begin while `busy` is set.
+    pub(crate) fn busy_while(mut self, busy: Rc<Cell<bool>>) -> Self {
+        self.busy = Some(busy);
+        self
+    }
+}
+
+impl<I: 'static, O: 'static> Batch for LocalBatch<I, O> {
+    unsafe fn take(&self, processor: u32, slot: Slot) {
+        let payload: *mut Item<I, O> = slot.payload();
+        slot.life.set(SlotState::Taken);
+        // SAFETY: an item of these types was alive (top of the file), and is read once; what is
+        // owed stays.
+        let (item, reply) =
+            unsafe { ((&raw const (*payload).item).read(), Reply::new(processor, slot)) };
+        self.cohort.borrow_mut().0.push(Entry { item, reply: Some(reply) });
+    }
+
+    fn handle(&self) {
+        (self.handle)(&mut self.cohort.borrow_mut());
+    }
+
+    fn is_busy(&self) -> bool {
+        self.busy.as_ref().is_some_and(|busy| busy.get())
+    }
+
+    fn clear(&self) {
+        loop {
+            let entry = self.cohort.borrow_mut().0.pop();
+            let Some(entry) = entry else { break };
+            catch_panic(|| drop(entry));
+        }
+    }
+}
+
+/// What a slot holds until its item is taken. `repr(C)`: what is owed lies at the start.
+#[repr(C)]
+struct Item<I, O> {
+    owed: RemoteReply<O>,
+    item: I,
+}
+
+const fn item_vtable<I: 'static, O: 'static>() -> &'static VTable {
+    const {
+        &VTable {
+            poll: |_, _| unreachable!("items are handled, not polled"),
+            drop_work: drop_item::<I, O>,
+            drop_output: output_drop::<O>(),
+            operation: std::any::type_name::<I>,
+            sizes: OperationSizes::of::<Item<I, O>, (), O>(size_of::<Payload<Item<I, O>, (), O>>()),
+            remote: RemoteVTable::NONE,
+        }
+    }
+}
+
+unsafe fn drop_item<I, O>(slot: Slot) {
+    let item: *mut Item<I, O> = slot.payload();
+    // SAFETY: life says what is alive, and is changed before the drop, which may unwind.
+    unsafe {
+        match slot.life.replace(SlotState::Empty) {
+            SlotState::Unstarted => item.drop_in_place(),
+            _ => (&raw mut (*item).owed).drop_in_place(),
+        }
+    }
+}
+
+/// A parcel with an item has arrived.
+unsafe fn take_up_item<I: Send + 'static, O: Send + 'static>(
+    slot: Slot,
+    processor: ProcessorRef<'_>,
+) -> Option<Slot> {
+    let processor = processor.get();
+    // SAFETY: parcels with this vtable hold an `I` for an `O`, and the stage is that of the handle
+    // which the parcel was sent with.
+    unsafe {
+        receive::<I, O>(slot, processor, |site, stage, item, owed| {
+            processor.place_item(site, stage, 0, item, owed)
+        })
+    }
+}
+
+impl Processor {
+    /// # Safety
+    /// The stage is of a handle on cohort operations with these types.
+    unsafe fn place_item<I: 'static, O: 'static>(
+        &self,
+        site: Site,
+        stage: u8,
+        flags: u8,
+        item: I,
+        owed: RemoteReply<O>,
+    ) -> Result<Slot, Refused> {
+        let item = ManuallyDrop::new(Item { owed, item });
+        // SAFETY: the vtable is of these types; the item is not used again.
+        unsafe {
+            self.place_as::<Item<I, O>, (), O>(site, stage, flags, item_vtable::<I, O>(), &item)
+        }
+    }
+
+    /// # Safety
+    /// The key is of a handle on cohort operations with these types.
+    #[track_caller]
+    pub(crate) unsafe fn call_item<I: 'static, O: 'static>(
+        &self,
+        Invocation { key, site }: Invocation,
+        item: I,
+    ) -> Call<O> {
+        self.check(key);
+        // SAFETY: by the caller's promise; the slot has result type `O`, and is held for this call.
+        unsafe {
+            let placed =
+                self.place_item::<I, O>(site, key.stage(), HELD, item, RemoteReply::NOTHING);
+            Call::of(self, placed)
+        }
+    }
+
+    /// # Safety
+    /// The key is of a handle on cohort operations with these types.
+    pub(crate) unsafe fn dispatch_item<I: 'static, O: 'static>(
+        &self,
+        Invocation { key, site }: Invocation,
+        item: I,
+    ) -> Result<(), CallError> {
+        self.check(key);
+        // SAFETY: by the caller's promise.
+        let placed =
+            unsafe { self.place_item::<I, O>(site, key.stage(), 0, item, RemoteReply::NOTHING) };
+        placed.map(|_| ()).map_err(|refused| self.refusal(refused))
+    }
+
+    /// # Safety
+    /// The key is of a handle on cohort operations with these types.
+    pub(crate) unsafe fn call_item_on<I: Send + 'static, O: Send + 'static>(
+        &self,
+        from: Invocation,
+        target: usize,
+        item: I,
+    ) -> Call<O> {
+        self.check(from.key);
+        let processors = self.processors();
+        assert!(target < processors, "no processor {target} in a program of {processors}");
+        if target == self.index() {
+            // SAFETY: by the caller's promise.
+            return unsafe { self.call_item(from, item) };
+        }
+        let vtable = const { &item_parcel_vtable::<I, O>(take_up_item::<I, O>) };
+        // SAFETY: the vtable is of these types.
+        unsafe { Call::of(self, self.call_away::<I, O>(from, target, vtable, item)) }
+    }
+}

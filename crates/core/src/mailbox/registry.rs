@@ -1,0 +1,38 @@
+//! The processors of this process: wakers find a processor's mailbox by its number, other handles by
+//! its identity.
+
+use std::sync::{Arc, RwLock};
+
+use crate::mailbox::mailbox::Mailbox;
+
+/// The processors alive, by number.
+static PROCESSORS: RwLock<Vec<Option<Arc<Mailbox>>>> = RwLock::new(Vec::new());
+
+/// Gives a processor a number under which wakers find its post.
+pub(crate) fn register(post: Arc<Mailbox>) -> u16 {
+    let mut processors = PROCESSORS.write().unwrap_or_else(|poison| poison.into_inner());
+    let free = processors.iter().position(Option::is_none);
+    let number = free.unwrap_or_else(|| {
+        processors.push(None);
+        processors.len() - 1
+    });
+    processors[number] = Some(post);
+    u16::try_from(number).expect("fewer than 65,536 processors in one process")
+}
+
+pub(crate) fn unregister(number: u16) {
+    let mut processors = PROCESSORS.write().unwrap_or_else(|poison| poison.into_inner());
+    processors[usize::from(number)] = None;
+}
+
+/// The post of the processor with this identity, unless that has ended.
+pub(crate) fn post_of(identity: u32) -> Option<Arc<Mailbox>> {
+    let processors = PROCESSORS.read().unwrap_or_else(|poison| poison.into_inner());
+    processors.iter().flatten().find(|post| post.identity == identity).cloned()
+}
+
+/// The mailbox of the processor with this number, unless that has ended.
+pub(crate) fn mailbox_numbered(number: u16) -> Option<Arc<Mailbox>> {
+    let processors = PROCESSORS.read().unwrap_or_else(|poison| poison.into_inner());
+    processors.get(usize::from(number)).cloned().flatten()
+}

@@ -1,0 +1,27 @@
+//! Starting the load of a cache line.
+//!
+//! # Safety
+//! A prefetch is a hint: it reads nothing and never faults, whatever the address. The instruction
+//! touches no register and no flag of the program's.
+
+/// Starts the load of the cache line of `address`.
+#[inline(always)]
+pub(crate) fn start_load(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint (top of the file); every x86-64 processor has it.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch(address.cast(), _MM_HINT_T0);
+    }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: a hint (top of the file).
+    unsafe {
+        std::arch::asm!(
+            "prfm pldl1keep, [{0}]",
+            in(reg) address,
+            options(readonly, nostack, preserves_flags)
+        );
+    }
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    let _ = address;
+}

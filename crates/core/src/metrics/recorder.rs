@@ -1,0 +1,64 @@
+//! One processor's record of its cohorts while a trace is taken.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One cohort that ran while a trace was taken. Times are those of the program's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CohortRecord {
+    /// The stage's number in wavefront order.
+    pub stage: u8,
+    /// Operations run.
+    pub size: u32,
+    /// Operations that were queued when it began.
+    pub queued: u32,
+    /// When it began, in nanoseconds.
+    pub start_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// The stages of this processor that it invoked or re-enabled operations at: bit `n` is stage `n`.
+    pub invoked: u64,
+    /// Of the operations that came from other processors, who sent the last: processor and stage
+    /// (the number of stages if none ran there).
+    pub crossed: Option<(u16, u8)>,
+}
+
+#[derive(Default)]
+pub(crate) struct Recording {
+    pub(crate) records: Vec<CohortRecord>,
+    pub(crate) capacity: usize,
+    /// The counts of the arcs when they were last looked at.
+    pub(crate) arcs: Vec<u64>,
+    pub(crate) crossed: Option<(u16, u8)>,
+}
+
+/// One processor's recorder.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    pub(crate) on: AtomicBool,
+    pub(crate) dropped: AtomicU64,
+    recording: Mutex<Recording>,
+}
+
+impl Recorder {
+    #[inline(always)]
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Relaxed)
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Recording> {
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn begin(&self, capacity: usize, arcs: Vec<u64>) {
+        *self.lock() =
+            Recording { records: Vec::with_capacity(capacity), capacity, arcs, crossed: None };
+        self.dropped.store(0, Relaxed);
+        self.on.store(true, Relaxed);
+    }
+
+    pub(crate) fn end(&self) {
+        self.on.store(false, Relaxed);
+        *self.lock() = Recording::default();
+    }
+}

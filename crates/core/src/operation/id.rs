@@ -1,0 +1,65 @@
+//! The identity of an operation, in one word, for wakers.
+//!
+//! The word has the low bits of the slot's generation, the processor's number and the slot's index. It
+//! stands ready in the slot's header, so making, cloning and dropping a waker computes nothing. It repeats
+//! after 2²⁴ uses of the slot. So it proves nothing about the slot's contents and is used for waking
+//! only, which is harmless if it is wrong: an operation that another's old waker re-enables is
+//! polled once more. Code that reads or writes a payload, or ends an operation, compares
+//! [`Serial`](crate::operation::state::Serial), which never repeats.
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("an operation's identity fills one word of 64 bits");
+
+const INDEX_BITS: u32 = 24;
+const NUMBER_BITS: u32 = 16;
+
+/// The most operations a processor may hold: a name has 24 bits for the slot.
+pub const MAX_OPERATIONS: usize = 1 << INDEX_BITS;
+
+/// Which operation of which processor. The generation has the highest bits, so that the next
+/// name of a slot is one addition away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OperationId(u64);
+
+impl OperationId {
+    pub(crate) fn new(processor: u16, index: u32) -> Self {
+        assert!((index as usize) < MAX_OPERATIONS, "a slot's index fills its bits");
+        Self(u64::from(processor) << INDEX_BITS | u64::from(index))
+    }
+
+    /// The name of the next operation in the same slot.
+    #[inline]
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.wrapping_add(1 << (INDEX_BITS + NUMBER_BITS)))
+    }
+
+    /// The name after so many operations in the same slot.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn after(self, uses: u64) -> Self {
+        Self(self.0.wrapping_add(uses << (INDEX_BITS + NUMBER_BITS)))
+    }
+
+    #[inline]
+    pub(crate) fn index(self) -> u32 {
+        self.0 as u32 & (MAX_OPERATIONS as u32 - 1)
+    }
+
+    #[inline]
+    pub(crate) fn processor(self) -> u16 {
+        (self.0 >> INDEX_BITS) as u16
+    }
+}
+
+impl OperationId {
+    /// The identity as one word, for a waker.
+    #[inline]
+    pub(crate) fn word(self) -> u64 {
+        self.0
+    }
+
+    /// The identity in a waker's word.
+    #[inline]
+    pub(crate) fn of_word(word: u64) -> Self {
+        Self(word)
+    }
+}

@@ -1,0 +1,90 @@
+//! The operations of a cohort that wait for prefetched data.
+
+use std::cell::Cell;
+
+use crate::operation::slot::Slot;
+
+/// Operations of a cohort that may wait for prefetches at a time; the oldest is resumed first. A
+/// processor has a dozen or two loads under way, so more would gain nothing.
+pub const MAX_INTERLEAVED: usize = 64;
+
+/// The operations of the running cohort that wait for prefetches, in order.
+pub(crate) struct InterleaveRing {
+    /// Not in the processor itself, whose other fields are to lie together.
+    ring: Box<[Cell<Option<Slot>>; MAX_INTERLEAVED]>,
+    oldest: Cell<usize>,
+    length: Cell<usize>,
+    /// Those of a cohort that another stage's has interrupted.
+    aside: Cell<usize>,
+}
+
+impl Default for InterleaveRing {
+    fn default() -> Self {
+        let ring = Box::new([const { Cell::new(None) }; MAX_INTERLEAVED]);
+        Self { ring, oldest: Cell::new(0), length: Cell::new(0), aside: Cell::new(0) }
+    }
+}
+
+impl InterleaveRing {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.length.get() == 0
+    }
+
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.length.get() + self.aside.get() == MAX_INTERLEAVED
+    }
+
+    /// How many operations may be started: `most`, or none while as many wait as may.
+    #[inline]
+    pub(crate) fn limit(&self, most: usize) -> usize {
+        if self.is_full() && !self.is_empty() { 0 } else { most }
+    }
+
+    /// Puts aside those that wait while `interruption` runs a cohort of another stage, which is not
+    /// to resume them. There is one interruption at a time, and it leaves none behind.
+    pub(crate) fn around(&self, interruption: impl FnOnce()) {
+        /// Brings them back, also when the interruption panics.
+        struct Back<'a> {
+            ring: &'a InterleaveRing,
+            oldest: usize,
+            length: usize,
+        }
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.ring.aside.set(0);
+                self.ring.oldest.set(self.oldest);
+                self.ring.length.set(self.length);
+            }
+        }
+        let (oldest, length) = (self.oldest.get(), self.length.get());
+        let _back = Back { ring: self, oldest, length };
+        self.aside.set(length);
+        self.oldest.set((oldest + length) % MAX_INTERLEAVED);
+        self.length.set(0);
+        interruption();
+        assert!(self.is_empty(), "a cohort leaves nobody waiting for a prefetch");
+    }
+
+    /// There must be room.
+    pub(crate) fn push(&self, slot: Slot) {
+        debug_assert!(!self.is_full());
+        let position = (self.oldest.get() + self.length.get()) % MAX_INTERLEAVED;
+        self.ring[position].set(Some(slot));
+        self.length.set(self.length.get() + 1);
+    }
+
+    pub(crate) fn pop(&self) -> Option<Slot> {
+        let oldest = self.oldest.get();
+        let slot = self.ring[oldest].take()?;
+        self.oldest.set((oldest + 1) % MAX_INTERLEAVED);
+        self.length.set(self.length.get() - 1);
+        Some(slot)
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.length.get()
+    }
+}

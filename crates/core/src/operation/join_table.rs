@@ -1,0 +1,122 @@
+//! The counters of joins.
+//!
+//! A join counts its unfinished children down and re-enables its parent once, at the last
+//! (tr2001 §5.2.1). The counter is plain: results of children on other processors come home as
+//! replies and are counted here, on the parent's processor. It lives in the processor and not in the
+//! join's future, so that a future that is dropped where it cannot reach its processor leaves a
+//! stale identity behind and not a dangling pointer.
+
+use std::cell::{Cell, RefCell};
+use std::task::Waker;
+
+use crate::panic::catch_panic;
+
+/// Names one wait of one join of this processor; a stale name names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JoinId {
+    index: u32,
+    generation: u32,
+}
+
+impl JoinId {
+    /// The identity in a waker's word.
+    pub(crate) fn of_word(word: u64) -> Self {
+        Self { index: word as u32, generation: (word >> 32) as u32 }
+    }
+
+    /// The identity as one word, for a waker.
+    pub(crate) fn word(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+}
+
+/// The counters of one processor's joins.
+#[derive(Default)]
+pub(crate) struct JoinTable {
+    records: RefCell<Vec<Rendezvous>>,
+    free: RefCell<Vec<u32>>,
+}
+
+#[derive(Default)]
+struct Rendezvous {
+    countdown: Countdown,
+    generation: u32,
+    parent: Option<Waker>,
+}
+
+impl JoinTable {
+    /// A new wait for `children` arrivals on behalf of `parent`; it takes the place of `before`.
+    pub(crate) fn await_arrivals(
+        &self,
+        before: Option<JoinId>,
+        children: usize,
+        parent: Waker,
+    ) -> JoinId {
+        if let Some(before) = before {
+            self.close(before);
+        }
+        let mut records = self.records.borrow_mut();
+        let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            records.push(Rendezvous::default());
+            (records.len() - 1) as u32
+        });
+        let record = &mut records[index as usize];
+        record.countdown.start(children);
+        record.parent = Some(parent);
+        JoinId { index, generation: record.generation }
+    }
+
+    /// How many joins wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.records.borrow().len() - self.free.borrow().len()
+    }
+
+    /// The wait is over, or nobody waits any more.
+    pub(crate) fn close(&self, name: JoinId) {
+        // Dropped after the borrow: it may be foreign.
+        let parent = {
+            let mut records = self.records.borrow_mut();
+            let record = &mut records[name.index as usize];
+            if record.generation != name.generation {
+                return;
+            }
+            record.generation = record.generation.wrapping_add(1);
+            self.free.borrow_mut().push(name.index);
+            record.parent.take()
+        };
+        catch_panic(|| drop(parent));
+    }
+
+    /// Gives back who waits, at the processor's end.
+    pub(crate) fn clear(&mut self) -> Vec<Waker> {
+        self.records.get_mut().iter_mut().filter_map(|record| record.parent.take()).collect()
+    }
+
+    /// A child has finished. Returns the parent if it was the last.
+    pub(crate) fn arrive(&self, id: JoinId) -> Option<Waker> {
+        match self.records.borrow_mut().get_mut(id.index as usize) {
+            Some(record) if record.generation == id.generation && record.countdown.arrive() => {
+                record.parent.take()
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Counts arrivals down; the last one is told.
+#[derive(Default)]
+pub(crate) struct Countdown(Cell<usize>);
+
+impl Countdown {
+    pub(crate) fn start(&self, arrivals: usize) {
+        self.0.set(arrivals);
+    }
+
+    /// One arrival. True for the last.
+    pub(crate) fn arrive(&self) -> bool {
+        // More arrivals than children come from a stale name only, and mean nothing.
+        let Some(left) = self.0.get().checked_sub(1) else { return false };
+        self.0.set(left);
+        left == 0
+    }
+}

@@ -1,0 +1,30 @@
+//! An opaque reference to the processor that runs an operation.
+//!
+//! A slot's vtable and a command run code of the layers above with the processor. The layers below do
+//! not name its type. They pass this reference on, and [`Processor`](crate::Processor) turns it back into
+//! itself.
+//!
+//! # Safety
+//! A `ProcessorRef` is made from a `&Processor` only, by `From`, and borrows it.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+/// A borrowed processor, without its type.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct ProcessorRef<'p>(NonNull<()>, PhantomData<&'p ()>);
+
+impl<'p> ProcessorRef<'p> {
+    /// # Safety
+    /// `processor` points to a `Processor` that is borrowed for `'p`.
+    #[inline(always)]
+    pub(crate) unsafe fn from_raw(processor: NonNull<()>) -> Self {
+        Self(processor, PhantomData)
+    }
+
+    #[inline(always)]
+    pub(crate) fn as_raw(self) -> NonNull<()> {
+        self.0
+    }
+}

@@ -1,0 +1,29 @@
+//! The memory that an operation of one type takes.
+
+/// The bytes of a type of operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OperationSizes {
+    pub(crate) invocation: u32,
+    pub(crate) future: u32,
+    pub(crate) result: u32,
+    pub(crate) payload: u32,
+}
+
+impl OperationSizes {
+    pub(crate) const NONE: Self = Self { invocation: 0, future: 0, result: 0, payload: 0 };
+
+    /// Of a slot behind its header.
+    pub(crate) fn payload(&self) -> usize {
+        self.payload as usize
+    }
+
+    /// Of what lies in a slot one after the other.
+    pub(crate) const fn of<F, Fut, T>(payload: usize) -> Self {
+        Self {
+            invocation: size_of::<F>() as u32,
+            future: size_of::<Fut>() as u32,
+            result: size_of::<T>() as u32,
+            payload: payload as u32,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The names of operations' types, as a reader of the program knows them.
+
+/// The part of a future's type name that a reader of the program knows.
+pub(crate) fn display_name(name: &'static str) -> &'static str {
+    const CRATE: &str = env!("CARGO_CRATE_NAME");
+    let inside_of = |name: &'static str, wrapper| name.strip_prefix(CRATE)?.strip_prefix(wrapper);
+    // One that another processor sent is wrapped, so that its result finds the way back; one on a
+    // partition is, since that may be elsewhere.
+    let sent =
+        inside_of(name, "::processor::remote::call::RemoteFuture<").map(|list| argument(list, 0));
+    let name = sent.unwrap_or(name);
+    let on_partition =
+        inside_of(name, "::handle::migration::RoutedCall<").map(|list| argument(list, 2));
+    let mut name = on_partition.unwrap_or(name);
+    while let Some(outer) = name.strip_suffix("::{{closure}}") {
+        name = outer;
+    }
+    name
+}
+
+/// The argument numbered `number` of a list of generic arguments.
+fn argument(list: &'static str, mut number: usize) -> &'static str {
+    let (mut depth, mut begin) = (0usize, 0);
+    let mut before = ' ';
+    for (at, letter) in list.char_indices() {
+        match letter {
+            '<' | '(' | '[' => depth += 1,
+            // Not the arrow of a function's result.
+            '>' if before == '-' => (),
+            ',' if depth == 0 && number > 0 => {
+                number -= 1;
+                begin = at + 1;
+            }
+            ',' | '>' if depth == 0 => return list[begin..at].trim_start(),
+            '>' | ')' | ']' => depth -= 1,
+            _ => (),
+        }
+        before = letter;
+    }
+    list
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_program() {
+        assert_eq!(display_name("web::serve::{{closure}}::{{closure}}"), "web::serve");
+        let wrapped = "phalanx_core::processor::remote::call::RemoteFuture<a::b<(u8, fn(u8) -> u8)>::{{closure}}, c, u8>";
+        assert_eq!(display_name(wrapped), "a::b<(u8, fn(u8) -> u8)>");
+        let placed = "phalanx_core::processor::remote::call::RemoteFuture<phalanx_core::handle::migration::RoutedCall<\
+                      t::S<u8, u8>, a::f::{{closure}}, a::f::{{closure}}::{{closure}}, u8>, u8>";
+        assert_eq!(display_name(placed), "a::f");
+    }
+}

@@ -1,0 +1,90 @@
+//! Handles that are away from the processor that made them.
+//!
+//! A timer, a call, a session or a socket is a number in the tables of one processor. So each of
+//! these handles carries its processor's identity, and compares it with that of the thread's current
+//! processor before it uses the number. Elsewhere the number would name something else. A handle that
+//! is dropped elsewhere sends an order home, which releases there what it names.
+
+use crate::mailbox::registry::post_of;
+use crate::processor::processor::{self, Processor};
+use crate::processor::remote::requests::command;
+use crate::program::processor_id::ProcessorId;
+
+impl ProcessorId {
+    /// Has this processor run `release` before its next cohort, from any thread. `release` is dropped
+    /// if the processor has ended, since the processor's resources ended with it.
+    ///
+    /// This is for destructors of handles that are dropped elsewhere. The queue has no bound of its
+    /// own: each handle is dropped once. A panic in `release` is discarded.
+    ///
+    /// ```
+    /// # let processor = phalanx_core::Graph::new().build(1).remove(0).grow(Box::new(|| ()));
+    /// # struct World;
+    /// # impl phalanx_core::World for World {
+    /// #     fn now(&self) -> u64 { 0 }
+    /// #     fn reap(&self) -> bool { false }
+    /// #     fn submit(&self) {}
+    /// #     fn park(&self, _: Option<u64>) {}
+    /// # }
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// static RELEASED: AtomicBool = AtomicBool::new(false);
+    /// let id = processor.id();
+    /// std::thread::spawn(move || id.release(|| RELEASED.store(true, Ordering::Relaxed))).join().unwrap();
+    /// processor.turn(&World);
+    /// assert!(RELEASED.load(Ordering::Relaxed));
+    /// ```
+    pub fn release(self, release: impl FnOnce() + Send + 'static) {
+        send_home(self.0, |_| release());
+    }
+
+    /// Whether this processor is there: made, and not dropped yet.
+    pub fn is_alive(self) -> bool {
+        is_alive(self.0)
+    }
+}
+
+impl Processor {
+    /// This processor's identity.
+    pub fn id(&self) -> ProcessorId {
+        ProcessorId(self.identity())
+    }
+}
+
+/// Has `act` done by the processor with this identity, before its next cohort. Nothing is done if
+/// the processor has ended.
+#[cold]
+#[inline(never)]
+pub(crate) fn send_home(identity: u32, act: impl FnOnce(&Processor) + Send + 'static) {
+    if let Some(post) = post_of(identity) {
+        post.push_external_command(command(act));
+    }
+}
+
+/// Whether the processor with this identity has not ended.
+#[cold]
+pub(crate) fn is_alive(identity: u32) -> bool {
+    post_of(identity).is_some()
+}
+
+/// Runs `f` on the processor with this identity, which is to be the current one. None if that has
+/// ended, and with it what the handle named.
+///
+/// # Panics
+/// On any other processor than that, and on none, while that is alive.
+#[inline]
+#[track_caller]
+pub(crate) fn at_home<R>(
+    identity: u32,
+    handle: &str,
+    f: impl FnOnce(&Processor) -> R,
+) -> Option<R> {
+    let result = processor::on(identity, f);
+    if result.is_none() {
+        assert!(
+            !is_alive(identity),
+            "{handle} is used away from the processor that made it; use it there"
+        );
+    }
+    result
+}

@@ -1,0 +1,43 @@
+//! Noting the types of the operations that a processor runs.
+
+use crate::memory::slab::stride;
+use crate::metrics::operation_types::{OperationBytes, WIDE_OPERATION};
+use crate::operation::slot::{Slot, VTable};
+use crate::operation::type_name::display_name;
+use crate::panic::catch_panic;
+use crate::processor::processor::Processor;
+use crate::stage::seen_types::TYPES;
+use crate::world::World;
+
+impl Processor {
+    /// Notes a type of operation, unless it is known.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note_type(&self, slot: Slot, world: &impl World) {
+        let (stage, vtable) = (slot.stage.get(), slot.vtable.get());
+        let rules = &self.stage(usize::from(stage)).rules;
+        rules.seen.set(vtable);
+        let mut seen = self.seen.0.borrow_mut();
+        let known = |(of, known): &(u8, &VTable)| *of == stage && std::ptr::eq(*known, vtable);
+        if seen.len() >= TYPES || seen.iter().any(known) {
+            return;
+        }
+        seen.push((stage, vtable));
+        drop(seen);
+        let bytes = vtable.sizes;
+        let each = OperationBytes {
+            stage: usize::from(stage),
+            operation: display_name((vtable.operation)()),
+            invocation: bytes.invocation as usize,
+            future: bytes.future as usize,
+            result: bytes.result as usize,
+            slot: stride(slot.class.get()),
+        };
+        self.counters.types.add(each);
+        if bytes.payload as usize > WIDE_OPERATION {
+            catch_panic(|| {
+                world.wide(self.stage_name(stage), each.operation, bytes.payload as usize)
+            });
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The types of operations that a processor has noted.
+
+use crate::operation::slot::VTable;
+use std::cell::RefCell;
+
+/// Types that a processor notes at most.
+pub(crate) const TYPES: usize = 256;
+
+/// The types that a processor has noted: by stage and vtable.
+#[derive(Default)]
+pub(crate) struct SeenTypes(pub(crate) RefCell<Vec<(u8, &'static VTable)>>);
