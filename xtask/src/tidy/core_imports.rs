@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use super::core_layers::{CORE, ENFORCED, Exception, Layers, MAX_EXCEPTIONS};
+use super::core_layers::{CORE, Exception, Layers, MAX_EXCEPTIONS};
 use super::core_source::{SOURCE, files};
 use super::{Fault, Tree, use_paths};
 
@@ -18,7 +18,7 @@ const TABLE: &str = "xtask/src/tidy/core_layers.rs";
 
 /// Finds upward imports in core, paths through the crate root, modules without a layer and unused exceptions.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
-    if ENFORCED { check_layers(tree, &CORE) } else { Vec::new() }
+    check_layers(tree, &CORE)
 }
 
 /// [`check`] against the given table.

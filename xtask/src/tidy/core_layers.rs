@@ -25,12 +25,9 @@ pub(super) struct Exception {
 /// Maximum number of exceptions.
 pub(super) const MAX_EXCEPTIONS: usize = 5;
 
-/// Whether the layers of core are checked.
-pub(super) const ENFORCED: bool = false;
-
 /// The layers of core.
 pub(super) const CORE: Layers = Layers {
-    root: &["error", "panic", "sync", "world"],
+    root: &["error", "panic", "stage_set", "sync", "world"],
     folders: &[
         "control",
         "queue",

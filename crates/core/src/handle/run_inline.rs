@@ -74,7 +74,7 @@ impl<S: 'static> PartitionedStage<S> {
         operation: F,
     ) -> impl Future<Output = Result<T, CallError>> + use<S, F, Fut, T>
     where
-        F: FnOnce(crate::Partition<S>) -> Fut + Send + 'static,
+        F: FnOnce(crate::state::partition::Partition<S>) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {

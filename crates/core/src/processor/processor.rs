@@ -153,7 +153,7 @@ pub(crate) fn on<R>(identity: u32, f: impl FnOnce(&Processor) -> R) -> Option<R>
 
 impl Seed {
     /// The processor, on the thread that will run it. `unpark` ends its sleep from other threads.
-    pub fn grow(self, unpark: crate::Unpark) -> Processor {
+    pub fn grow(self, unpark: crate::mailbox::parking::Unpark) -> Processor {
         let Seed { program, index, share, region } = self;
         let post = program.posts[index].clone();
         post.parking.install(unpark);
